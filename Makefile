@@ -1,0 +1,50 @@
+# Everything that people and CI call. `make help` lists it.
+#
+# T=<substring>  only the tests of the suite whose names contain it     make test T=freeze
+# SEED=<number>  repeats a randomised test                              make test T=order SEED=42
+# KEEP=1         `make demo` leaves its servers up until Ctrl-C
+# PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
+
+.PHONY: help demo test lint servers build extension setup install uninstall clean
+.DEFAULT_GOAL := help
+
+CARGO_TARGET_DIR ?= $(CURDIR)/target
+export CARGO_TARGET_DIR
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: build extension ## real events on private servers, from emit to consumer, step by step
+	@KEEP=$(KEEP) $(CARGO_TARGET_DIR)/debug/outbox-demo
+
+test: build extension ## all tests, on private servers
+	cargo test $(LOCKED) --no-fail-fast -- $(T)
+
+lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies
+	scripts/setup lint
+	cargo fmt --all --check
+	cargo clippy $(LOCKED) --all-targets -- --deny warnings
+	scripts/lint-extension
+	$(CARGO_TARGET_DIR)/tools/bin/cargo-deny check --hide-inclusion-graph bans licenses sources
+
+servers: build extension ## a private PostgreSQL and RabbitMQ to play with, until Ctrl-C
+	@$(CARGO_TARGET_DIR)/debug/outbox-servers
+
+build: setup ## the relay and the test tools
+	cargo build $(LOCKED)
+
+extension: setup ## the extension, installed into the private PostgreSQL
+	scripts/install-extension "$$(scripts/private-postgres)"
+
+setup: ## installs what is missing (packages by apt, with sudo if need be)
+	@scripts/setup
+
+install: ## the extension, into the PostgreSQL of PG_CONFIG (default: the one on PATH); DESTDIR for packagers
+	scripts/install-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
+
+uninstall: ## undoes install
+	scripts/uninstall-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
+
+clean: ## removes everything that was built, and the private servers' files
+	@folder=$$(scripts/servers-folder) && rm -rf "$$folder"
+	rm -rf target

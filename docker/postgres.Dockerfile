@@ -1,0 +1,23 @@
+# The official PostgreSQL image with the extension `outbox`. Build from the repository's root:
+#   docker build --file docker/postgres.Dockerfile --build-arg PG_MAJOR=17 --tag postgres-outbox:17 .
+ARG PG_MAJOR=17
+ARG RUST=docker.io/library/rust:1.95-slim-bookworm
+ARG BASE=docker.io/library/postgres:${PG_MAJOR}-bookworm
+
+FROM ${RUST} AS rust
+
+FROM ${BASE} AS build
+ARG PG_MAJOR
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev libclang-dev postgresql-server-dev-${PG_MAJOR}
+COPY --from=rust /usr/local/cargo /usr/local/cargo
+COPY --from=rust /usr/local/rustup /usr/local/rustup
+ENV CARGO_HOME=/usr/local/cargo RUSTUP_HOME=/usr/local/rustup PATH=/usr/local/cargo/bin:$PATH
+WORKDIR /src
+COPY . .
+RUN scripts/install-extension /usr/lib/postgresql/${PG_MAJOR}/bin/pg_config /out
+
+FROM ${BASE}
+COPY --from=build /out/ /
+COPY docker/initdb.sh /docker-entrypoint-initdb.d/outbox.sh
+CMD ["postgres", "-c", "wal_level=logical"]

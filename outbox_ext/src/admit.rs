@@ -1,0 +1,91 @@
+//! `outbox.admit()`: the trigger that checks and completes every new event, emitted or inserted.
+//!
+//! Its rules stand in PL/pgSQL in `sql/plain/admit.sql`.
+
+use pgrx::prelude::*;
+
+use crate::postgres::{Column, Jsonb, NewRow};
+use crate::refusal::{Refusal, SHORT_STRING_BYTES};
+use crate::{headers, settings};
+
+#[pg_extern(volatile)]
+pub(crate) fn admit(mut row: NewRow) -> NewRow {
+    if let Err(refusal) = check_and_complete(&mut row) {
+        refusal.raise();
+    }
+    row
+}
+
+fn check_and_complete(row: &mut NewRow) -> Result<(), Refusal> {
+    let now = crate::postgres::transaction_time();
+    // A row that is new has this transaction's time. Another one is being restored: it is kept as it was, but for the
+    // limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore.
+    let is_new = row.time(Column::CreatedAt) == Some(now);
+
+    check_text(row, Column::Topic)?.ok_or(Refusal::NoTopic)?;
+    check_payload(row, is_new)?;
+    check_text(row, Column::EventType)?;
+    check_text(row, Column::AggregateType)?;
+    check_text(row, Column::AggregateId)?;
+    check_headers(row, is_new)?;
+    if check_text(row, Column::CorrelationId)?.is_none()
+        && is_new
+        && let Some(correlation_id) = settings::text(&settings::CORRELATION_ID)
+    {
+        if correlation_id.len() > SHORT_STRING_BYTES {
+            return Err(Refusal::SettingTooLong(correlation_id.len()));
+        }
+        row.set_text(Column::CorrelationId, &correlation_id);
+    }
+    check_text(row, Column::Exchange)?;
+    if check_text(row, Column::ContentType)?.is_none() && !row.is_null(Column::PayloadBytes) {
+        row.set_text(Column::ContentType, "application/octet-stream");
+    }
+    match row.time(Column::AvailableAt) {
+        Some(i64::MAX) => return Err(Refusal::NeverAvailable), // 'infinity'
+        Some(time) if is_new && time <= now => row.set_null(Column::AvailableAt),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The length of a text that is there and fits an AMQP short string.
+fn check_text(row: &NewRow, column: Column) -> Result<Option<usize>, Refusal> {
+    match row.size(column) {
+        Some(0) => Err(Refusal::Empty(column)),
+        Some(bytes) if bytes > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, bytes)),
+        length => Ok(length),
+    }
+}
+
+/// The limit on the payload is a setting, which may have been higher when a restored row was new.
+fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
+    let bytes = match (row.size(Column::Payload), row.size(Column::PayloadBytes)) {
+        (None, None) => return Err(Refusal::NoPayload),
+        (Some(_), Some(_)) => return Err(Refusal::TwoPayloads),
+        (Some(bytes), None) | (None, Some(bytes)) => bytes,
+    };
+    let limit = usize::try_from(settings::MAX_PAYLOAD_BYTES.get()).unwrap_or_default(); // 1 at least
+    if is_new && bytes > limit {
+        return Err(Refusal::PayloadTooLarge(bytes, limit));
+    }
+    Ok(())
+}
+
+fn check_headers(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
+    let given = row.jsonb(Column::Headers);
+    let traced = given.as_ref().map(headers::check).transpose()?.unwrap_or(false);
+    if is_new
+        && !traced
+        && let Some(traceparent) = settings::text(&settings::TRACEPARENT)
+    {
+        let traceparent = Jsonb::object_of_one(headers::TRACEPARENT, &traceparent);
+        let completed = match given {
+            Some(given) => given.with(&traceparent),
+            None => traceparent,
+        };
+        headers::check(&completed)?;
+        row.set_jsonb(Column::Headers, &completed);
+    }
+    Ok(())
+}

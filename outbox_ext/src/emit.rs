@@ -1,0 +1,80 @@
+//! `outbox.emit()`: one INSERT on a plan that the backend keeps.
+//!
+//! The values are handed to the plan as they came: JSON is neither printed nor parsed again, which would be slow, and
+//! lossy for large numbers. The table's INSERT trigger checks them ([`crate::admit`]). Each function runs as its owner, so
+//! that a role needs no right on the table, with a pinned `search_path`.
+
+use pgrx::prelude::*;
+use pgrx::{Uuid, default};
+
+use crate::postgres::{Given, InsertedRows, insert_event};
+use crate::postgres::{BytesValue, JsonbValue, TextValue, TimeValue};
+use crate::refusal::Refusal;
+use crate::uuid_v7::uuid_v7;
+
+#[allow(clippy::too_many_arguments)] // they are the SQL function's
+#[pg_extern(name = "emit", volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub(crate) fn emit_jsonb(
+    topic: Option<TextValue>,
+    payload: Option<JsonbValue>,
+    event_type: default!(Option<TextValue>, "NULL"),
+    aggregate_type: default!(Option<TextValue>, "NULL"),
+    aggregate_id: default!(Option<TextValue>, "NULL"),
+    headers: default!(Option<JsonbValue>, "NULL"),
+    correlation_id: default!(Option<TextValue>, "NULL"),
+    exchange: default!(Option<TextValue>, "NULL"),
+    available_at: default!(Option<TimeValue>, "NULL"),
+) -> Uuid {
+    insert(Given {
+        topic,
+        payload,
+        payload_bytes: None,
+        content_type: None,
+        event_type,
+        aggregate_type,
+        aggregate_id,
+        headers,
+        correlation_id,
+        exchange,
+        available_at,
+    })
+}
+
+#[allow(clippy::too_many_arguments)] // they are the SQL function's
+#[pg_extern(name = "emit", volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+pub(crate) fn emit_bytea(
+    topic: Option<TextValue>,
+    payload: Option<BytesValue>,
+    content_type: default!(Option<TextValue>, "'application/octet-stream'"),
+    event_type: default!(Option<TextValue>, "NULL"),
+    aggregate_type: default!(Option<TextValue>, "NULL"),
+    aggregate_id: default!(Option<TextValue>, "NULL"),
+    headers: default!(Option<JsonbValue>, "NULL"),
+    correlation_id: default!(Option<TextValue>, "NULL"),
+    exchange: default!(Option<TextValue>, "NULL"),
+    available_at: default!(Option<TimeValue>, "NULL"),
+) -> Uuid {
+    insert(Given {
+        topic,
+        payload: None,
+        payload_bytes: payload,
+        content_type,
+        event_type,
+        aggregate_type,
+        aggregate_id,
+        headers,
+        correlation_id,
+        exchange,
+        available_at,
+    })
+}
+
+fn insert(given: Given) -> Uuid {
+    let id = uuid_v7();
+    match insert_event(&id, given) {
+        InsertedRows(1) => id,
+        _ => Refusal::NotInserted.raise(),
+    }
+}

@@ -1,0 +1,72 @@
+//! The PostgreSQL extension `outbox`: wiring.
+//!
+//! The data model and every rule about it is SQL, in `sql/`, where a DBA reads it. In Rust is what must be quick or
+//! cannot be said in SQL:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`emit`] | `outbox.emit()`: an INSERT on a kept plan |
+//! | [`admit`] | the INSERT trigger: checks and completes an event |
+//! | [`refusal`] | what it refuses, and with which SQLSTATE, message and hint |
+//! | [`headers`] | the size of JSON headers as an AMQP table |
+//! | [`uuid_v7`] | the ids |
+//! | [`settings`] | `outbox.*` |
+//! | [`postgres`] | all unsafe code: arguments, rows, jsonb and plans as PostgreSQL has them |
+//!
+//! The same schema installs without the extension, by `sql/install.sql`: `sql/plain/` says in PL/pgSQL what is here in
+//! Rust.
+
+mod admit;
+mod emit;
+mod headers;
+mod postgres;
+mod refusal;
+mod settings;
+mod uuid_v7;
+
+use pgrx::prelude::*;
+
+pgrx::pg_module_magic!(name, version);
+
+/// Runs when a backend loads the library: at its first call of one of the functions.
+#[allow(non_snake_case)]
+#[pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    settings::define();
+}
+
+// The SQL files in the order they are loaded; sql/install.sql has the same.
+extension_sql_file!("../../sql/requirements.sql", bootstrap);
+extension_sql_file!("../../sql/status.sql", name = "status");
+extension_sql_file!("../../sql/events.sql", name = "events", requires = ["status", uuid_v7::uuid_v7]);
+extension_sql_file!("../../sql/indexes.sql", name = "indexes", requires = ["events"]);
+extension_sql_file!("../../sql/admit_trigger.sql", name = "admit_trigger", requires = ["indexes", admit::admit]);
+extension_sql_file!("../../sql/envelope_trigger.sql", name = "envelope_trigger", requires = ["admit_trigger"]);
+extension_sql_file!("../../sql/ring.sql", name = "ring", requires = ["envelope_trigger"]);
+extension_sql_file!("../../sql/status_trigger.sql", name = "status_trigger", requires = ["ring"]);
+extension_sql_file!("../../sql/notify_trigger.sql", name = "notify_trigger", requires = ["status_trigger"]);
+extension_sql_file!("../../sql/event_bytes.sql", name = "event_bytes", requires = ["notify_trigger"]);
+extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["event_bytes"]);
+extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
+extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["due"]);
+extension_sql_file!("../../sql/publication.sql", name = "publication", requires = ["settle"]);
+extension_sql_file!("../../sql/replay.sql", name = "replay", requires = ["publication"]);
+extension_sql_file!("../../sql/replay_many.sql", name = "replay_many", requires = ["replay"]);
+extension_sql_file!("../../sql/views.sql", name = "views", requires = ["replay_many"]);
+extension_sql_file!("../../sql/version.sql", name = "version", requires = ["views"]);
+extension_sql_file!("../../sql/emit_text.sql", name = "emit_text", requires = ["version", emit::emit_jsonb, emit::emit_bytea]);
+extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["emit_text"]);
+extension_sql_file!("../../sql/grant_relay.sql", name = "grant_relay", requires = ["grant_emit"]);
+extension_sql_file!("../../sql/grant_operate.sql", name = "grant_operate", requires = ["grant_relay"]);
+extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["grant_operate"]);
+
+// pg_dump leaves out the rows of a table that belongs to an extension, unless the extension asks for them.
+extension_sql!(
+    r#"
+SELECT pg_catalog.pg_extension_config_dump('outbox.events', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.events_seq_seq', '');
+"#,
+    name = "dumped_rows",
+    requires = ["privileges"],
+    finalize
+);

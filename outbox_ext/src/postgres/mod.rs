@@ -1,0 +1,55 @@
+//! PostgreSQL's own data, behind safe types. All unsafe code of the extension is in this folder.
+//!
+//! # Safety
+//!
+//! What the types here hold are datums: values or pointers into memory that PostgreSQL owns. They are sound for these
+//! reasons, on which every `unsafe` block relies:
+//! - A backend has one thread, and none of the types is `Send`.
+//! - The types are made for one function call, from its arguments or from the row of its trigger, and none outlives it:
+//!   PostgreSQL keeps both until the call returns, and what is allocated on the way (`palloc`) in the call's memory
+//!   context, which lives as long.
+//! - PostgreSQL has checked the types: an argument or a column declared `jsonb` is a jsonb varlena.
+//!
+//! pgrx wraps each C function: an ERROR raised in it becomes a Rust panic, which unwinds to the function's guard.
+
+mod arguments;
+mod jsonb;
+mod plan;
+mod row;
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+pub(crate) use arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
+pub(crate) use jsonb::{Jsonb, Token};
+pub(crate) use plan::{Given, InsertedRows, insert_event};
+pub(crate) use row::{Column, NewRow};
+
+/// When the transaction began, in microseconds since 2000: what SQL's `now()` says.
+pub(crate) fn transaction_time() -> i64 {
+    // SAFETY: reads a variable of the backend.
+    unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+}
+
+/// Fills `bytes` from PostgreSQL's strong random source.
+pub(crate) fn fill_random(bytes: &mut [u8]) {
+    // SAFETY: the pointer and the length are those of one slice.
+    if !unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) } {
+        pgrx::error!("could not generate random values");
+    }
+}
+
+/// Has PostgreSQL refuse settings under `prefix` that are not defined: a misspelt name is no silent no-op.
+pub(crate) fn reserve_prefix(prefix: &'static CStr) {
+    // SAFETY: the text is static.
+    #[cfg(not(feature = "pg14"))]
+    unsafe {
+        pg_sys::MarkGUCPrefixReserved(prefix.as_ptr());
+    }
+    // SAFETY: the text is static.
+    #[cfg(feature = "pg14")]
+    unsafe {
+        pg_sys::EmitWarningsOnPlaceholders(prefix.as_ptr());
+    }
+}

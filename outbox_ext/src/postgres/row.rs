@@ -1,0 +1,248 @@
+//! The row that a BEFORE INSERT trigger is about.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
+use pgrx::datum::Datum;
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fired_by_insert, trigger_fired_for_row};
+use pgrx::{IntoDatum, pg_sys, varlena};
+
+use super::Jsonb;
+
+/// The columns of `outbox.events` that the trigger looks at.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // sql/events.sql says what they are
+pub(crate) enum Column {
+    Topic,
+    Payload,
+    PayloadBytes,
+    ContentType,
+    EventType,
+    AggregateType,
+    AggregateId,
+    Headers,
+    CorrelationId,
+    Exchange,
+    AvailableAt,
+    CreatedAt,
+}
+
+/// The names of the columns, in the order of the enum.
+const NAMES: [&CStr; 12] = [
+    c"topic",
+    c"payload",
+    c"payload_bytes",
+    c"content_type",
+    c"event_type",
+    c"aggregate_type",
+    c"aggregate_id",
+    c"headers",
+    c"correlation_id",
+    c"exchange",
+    c"available_at",
+    c"created_at",
+];
+
+impl Column {
+    /// Its name in SQL.
+    pub(crate) fn name(self) -> &'static str {
+        NAMES.get(self as usize).and_then(|name| name.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// A row on its way into the table: what a trigger function takes, in Rust, and what it returns.
+pub(crate) struct NewRow {
+    tuple: pg_sys::HeapTuple,
+    shape: pg_sys::TupleDesc,
+    positions: Positions,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+    changes: Changes,
+}
+
+/// New values by column number (from 1), as `heap_modify_tuple_by_cols` takes them.
+#[derive(Default)]
+struct Changes {
+    columns: Vec<c_int>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+impl NewRow {
+    /// The row of the trigger that this call is of.
+    ///
+    /// # Safety
+    /// `call` is one that PostgreSQL made.
+    unsafe fn of_trigger(call: pg_sys::FunctionCallInfo) -> Self {
+        // SAFETY: a call is a trigger's when its context says so, and a trigger BEFORE INSERT FOR EACH ROW has a relation
+        // and a tuple of its shape. heap_deform_tuple fills one value per column of the shape.
+        unsafe {
+            if !called_as_trigger(call) {
+                pgrx::error!("outbox.admit() is a trigger function");
+            }
+            let trigger = &*(*call).context.cast::<pg_sys::TriggerData>();
+            let event = trigger.tg_event;
+            if !(trigger_fired_by_insert(event) && trigger_fired_before(event) && trigger_fired_for_row(event)) {
+                pgrx::error!("outbox.admit() is a trigger BEFORE INSERT FOR EACH ROW");
+            }
+            let tuple = trigger.tg_trigtuple;
+            let shape = (*trigger.tg_relation).rd_att;
+            let columns = (*shape).natts as usize;
+            let mut values = vec![pg_sys::Datum::null(); columns];
+            let mut nulls = vec![true; columns];
+            pg_sys::heap_deform_tuple(tuple, shape, values.as_mut_ptr(), nulls.as_mut_ptr());
+            let positions = positions((*trigger.tg_relation).rd_id, shape);
+            NewRow { tuple, shape, positions, values, nulls, changes: Changes::default() }
+        }
+    }
+
+    /// Whether the row as it came has no value there.
+    pub(crate) fn is_null(&self, column: Column) -> bool {
+        self.value(column).is_none()
+    }
+
+    /// Bytes of a text, bytea or jsonb, uncompressed and without a header, found without unpacking it.
+    pub(crate) fn size(&self, column: Column) -> Option<usize> {
+        let value = self.value(column)?;
+        let pointer = value.cast_mut_ptr::<pg_sys::varlena>();
+        // SAFETY: the column is of a varlena type. What is stored out of line or compressed says its size in its header,
+        // which toast_raw_datum_size counts with one of four bytes.
+        unsafe {
+            if varlena::varatt_is_1b_e(pointer) || varlena::varatt_is_4b_c(pointer) {
+                Some(pg_sys::toast_raw_datum_size(value) - size_of::<i32>())
+            } else {
+                Some(varlena::varsize_any_exhdr(pointer))
+            }
+        }
+    }
+
+    /// A timestamptz, in microseconds since 2000.
+    pub(crate) fn time(&self, column: Column) -> Option<i64> {
+        self.value(column).map(|value| value.value() as i64)
+    }
+
+    /// A jsonb.
+    pub(crate) fn jsonb(&self, column: Column) -> Option<Jsonb> {
+        // SAFETY: the callers ask for columns of type jsonb.
+        self.value(column).map(|value| unsafe { Jsonb::from_datum(value) })
+    }
+
+    /// Puts a text into the row.
+    pub(crate) fn set_text(&mut self, column: Column, text: &str) {
+        self.set(column, text.into_datum());
+    }
+
+    /// Puts a jsonb into the row.
+    pub(crate) fn set_jsonb(&mut self, column: Column, jsonb: &Jsonb) {
+        self.set(column, Some(jsonb.datum()));
+    }
+
+    /// Takes the value out of the row.
+    pub(crate) fn set_null(&mut self, column: Column) {
+        self.set(column, None);
+    }
+
+    /// The row as it came, or a changed copy.
+    fn into_tuple(mut self) -> pg_sys::HeapTuple {
+        if self.changes.columns.is_empty() {
+            return self.tuple;
+        }
+        // SAFETY: the three arrays are of one length, and the columns are some of the tuple's.
+        unsafe {
+            pg_sys::heap_modify_tuple_by_cols(
+                self.tuple,
+                self.shape,
+                self.changes.columns.len() as c_int,
+                self.changes.columns.as_mut_ptr(),
+                self.changes.values.as_mut_ptr(),
+                self.changes.nulls.as_mut_ptr(),
+            )
+        }
+    }
+
+    fn value(&self, column: Column) -> Option<pg_sys::Datum> {
+        let index = self.positions.index(column);
+        match (self.values.get(index), self.nulls.get(index)) {
+            (Some(value), Some(false)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, column: Column, value: Option<pg_sys::Datum>) {
+        self.changes.columns.push(self.positions.index(column) as c_int + 1);
+        self.changes.values.push(value.unwrap_or(pg_sys::Datum::null()));
+        self.changes.nulls.push(value.is_none());
+    }
+}
+
+// SAFETY: of_trigger checks that the call is a trigger's.
+unsafe impl<'fcx> ArgAbi<'fcx> for NewRow {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        // SAFETY: the call is PostgreSQL's.
+        unsafe { Self::of_trigger(arg.unbox_unchecked()) }
+    }
+
+    fn is_virtual_arg() -> bool {
+        true // a trigger's row is in the context of the call, not among its arguments
+    }
+}
+
+// SAFETY: a trigger returns a pointer to a tuple.
+unsafe impl BoxRet for NewRow {
+    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
+        // SAFETY: the tuple is PostgreSQL's, or was allocated in the call's memory context.
+        unsafe { fcinfo.return_raw_datum(self.into_tuple().into()) }
+    }
+}
+
+// SAFETY: no argument in SQL, and the return type of every trigger function.
+unsafe impl SqlTranslatable for NewRow {
+    const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(NewRow);
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::Skip);
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("trigger")));
+}
+
+/// Where a relation has the columns, from 0.
+#[derive(Clone, Copy)]
+struct Positions {
+    relation: pg_sys::Oid,
+    columns: c_int,
+    indexes: [usize; NAMES.len()],
+}
+
+impl Positions {
+    fn index(&self, column: Column) -> usize {
+        self.indexes.get(column as usize).copied().unwrap_or(usize::MAX)
+    }
+}
+
+/// The positions of this relation, remembered from row to row. Looked up by name, for a partition may have another order.
+///
+/// # Safety
+/// `shape` is that of `relation`.
+unsafe fn positions(relation: pg_sys::Oid, shape: pg_sys::TupleDesc) -> Positions {
+    thread_local! {
+        static LAST: Cell<Option<Positions>> = const { Cell::new(None) };
+    }
+    // SAFETY: by this function's contract.
+    let columns = unsafe { (*shape).natts };
+    if let Some(last) = LAST.get().filter(|last| last.relation == relation && last.columns == columns) {
+        return last;
+    }
+    let indexes = NAMES.map(|name| {
+        // SAFETY: by this function's contract; despite its name it needs no SPI.
+        let number = unsafe { pg_sys::SPI_fnumber(shape, name.as_ptr()) };
+        if number < 1 {
+            pgrx::error!("outbox.admit(): the table has no column {}", name.to_string_lossy());
+        }
+        number as usize - 1
+    });
+    let found = Positions { relation, columns, indexes };
+    LAST.set(Some(found));
+    found
+}

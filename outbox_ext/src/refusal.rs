@@ -1,0 +1,161 @@
+//! What an event is refused for. `sql/plain/admit.sql` has the same list in PL/pgSQL.
+
+use pgrx::PgSqlErrorCode;
+use pgrx::pg_sys::panic::ErrorReport;
+
+use crate::postgres::Column;
+
+/// Longest text that AMQP carries as a short string, in bytes of UTF-8 (AMQP 0-9-1, section 4.2.5.3).
+pub(crate) const SHORT_STRING_BYTES: usize = 255;
+
+/// Largest headers, in bytes as an AMQP table. A message's properties must fit into one frame; RabbitMQ's default frame is
+/// 128 KiB, and half of it leaves room for all other properties and what the relay adds.
+pub(crate) const HEADERS_BYTES: usize = 64 * 1024;
+
+/// Deepest nesting of headers. Consumers decode tables by recursion.
+pub(crate) const HEADERS_DEPTH: usize = 64;
+
+/// Why an event is not admitted.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// No routing key.
+    NoTopic,
+    /// Neither `payload` nor `payload_bytes`.
+    NoPayload,
+    /// Both `payload` and `payload_bytes`.
+    TwoPayloads,
+    /// A text of length zero.
+    Empty(Column),
+    /// A text longer than [`SHORT_STRING_BYTES`].
+    TooLong(Column, usize),
+    /// The setting `outbox.correlation_id` is longer than [`SHORT_STRING_BYTES`].
+    SettingTooLong(usize),
+    /// A body larger than `outbox.max_payload_bytes`: its size and that limit.
+    PayloadTooLarge(usize, usize),
+    /// Headers that are JSON, but no object.
+    HeadersNoObject,
+    /// A header without a name, at any depth.
+    HeaderNameEmpty,
+    /// A header whose name is longer than [`SHORT_STRING_BYTES`]: its length and its beginning.
+    HeaderNameTooLong(usize, String),
+    /// Headers nested deeper than [`HEADERS_DEPTH`].
+    HeadersTooDeep,
+    /// Headers larger than [`HEADERS_BYTES`].
+    HeadersTooLarge(usize),
+    /// A time that never comes.
+    NeverAvailable,
+    /// `emit` inserted nothing: a trigger of somebody else's returned NULL.
+    NotInserted,
+}
+
+/// SQLSTATE, message, detail and hint.
+type Report = (PgSqlErrorCode, String, Option<String>, Option<&'static str>);
+
+impl Refusal {
+    /// Ends the statement with this refusal.
+    pub(crate) fn raise(self) -> ! {
+        let (sqlstate, message, detail, hint) = self.report();
+        let mut report = ErrorReport::new(sqlstate, message, "outbox");
+        if let Some(detail) = detail {
+            report = report.set_detail(detail);
+        }
+        if let Some(hint) = hint {
+            report = report.set_hint(hint);
+        }
+        report.report(pgrx::PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+
+    fn report(self) -> Report {
+        use PgSqlErrorCode::*;
+        match self {
+            Refusal::NoTopic => (
+                ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                "topic must not be null".into(),
+                None,
+                Some("Give the routing key, for example 'orders.created'."),
+            ),
+            Refusal::NoPayload => (
+                ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                "payload must not be null".into(),
+                None,
+                Some("For an event without data give '{}'."),
+            ),
+            Refusal::TwoPayloads => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "payload and payload_bytes must not both be given".into(),
+                None,
+                Some("Give JSON as payload, or bytes as payload_bytes."),
+            ),
+            Refusal::Empty(column) => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("{} must not be empty", column.name()),
+                None,
+                Some(match column {
+                    Column::Topic => "Give the routing key, for example 'orders.created'.",
+                    _ => "Leave it out, or give null.",
+                }),
+            ),
+            Refusal::TooLong(column, bytes) => (
+                ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+                format!("{} is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}", column.name()),
+                Some("AMQP carries it as a short string, which holds 255 bytes of UTF-8.".into()),
+                Some("Shorten it, or put it into the payload."),
+            ),
+            Refusal::SettingTooLong(bytes) => (
+                ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+                format!("correlation_id is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}"),
+                Some("It was taken from the setting outbox.correlation_id.".into()),
+                Some("Shorten the setting, or give correlation_id."),
+            ),
+            Refusal::PayloadTooLarge(bytes, limit) => (
+                ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("payload is {bytes} bytes, the limit is {limit}"),
+                Some("The limit is the setting outbox.max_payload_bytes.".into()),
+                Some("Store the data and emit a reference to it, or raise the setting."),
+            ),
+            Refusal::HeadersNoObject => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "headers must be a JSON object".into(),
+                None,
+                Some("For example '{\"tenant\": \"acme\"}'."),
+            ),
+            Refusal::HeaderNameEmpty => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "headers must not have an empty name".into(),
+                None,
+                Some("Name every header, also in objects within headers."),
+            ),
+            Refusal::HeaderNameTooLong(bytes, start) => (
+                ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+                format!("headers has a name of {bytes} bytes, the limit is {SHORT_STRING_BYTES}"),
+                Some(format!("The name begins with \"{start}\".")),
+                Some("Shorten it, or put it into the payload."),
+            ),
+            Refusal::HeadersTooDeep => (
+                ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("headers are nested deeper than {HEADERS_DEPTH} levels"),
+                None,
+                Some("Put the data into the payload."),
+            ),
+            Refusal::HeadersTooLarge(bytes) => (
+                ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("headers are {bytes} bytes, the limit is {HEADERS_BYTES}"),
+                Some("They are counted as an AMQP table; all headers of a message must fit into one frame.".into()),
+                Some("Put the data into the payload."),
+            ),
+            Refusal::NeverAvailable => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "available_at must not be infinity".into(),
+                None,
+                Some("Give a time that comes, or leave it out."),
+            ),
+            Refusal::NotInserted => (
+                ERRCODE_TRIGGERED_ACTION_EXCEPTION,
+                "the event was not inserted".into(),
+                Some("A trigger on outbox.events returned null.".into()),
+                Some("Drop that trigger: an event that is not to be sent is not to be emitted."),
+            ),
+        }
+    }
+}

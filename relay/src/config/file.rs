@@ -1,0 +1,64 @@
+//! Settings from a TOML file: one flat table with the settings' keys.
+
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    given::{Given, Origin},
+    nearest::nearest,
+    settings::SETTINGS,
+};
+
+/// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
+/// its message and the line's number are told.
+pub(super) fn read(path: &Path, given: &mut Given) {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return given.refuse(format!("{}: cannot be read: {error}", path.display())),
+    };
+    match DeTable::parse(&text) {
+        Ok(table) => take(path, &text, table.get_ref(), given),
+        Err(error) => {
+            let line = error.span().map_or(1, |span| line_of(&text, span.start));
+            given.refuse(format!("{}:{line}: not TOML: {}", path.display(), error.message()));
+        }
+    }
+}
+
+fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
+    for (key, value) in table {
+        let line = line_of(text, key.span().start);
+        let place = format!("{}:{line}: {}", path.display(), key.get_ref().escape_debug());
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key.get_ref()) else {
+            given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
+                Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
+                None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),
+            });
+            continue;
+        };
+        match scalar(value.get_ref()) {
+            Some(text) => given.give(setting, text, Origin::File { path: path.to_owned(), line }),
+            None => given.refuse(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
+        }
+    }
+}
+
+/// The value as it would be written on a command line.
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => {
+            Some(i64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| number.to_string(), |n| n.to_string()))
+        }
+        DeValue::Float(number) => Some(number.to_string()),
+        DeValue::Boolean(yes) => Some(yes.to_string()),
+        DeValue::Datetime(time) => Some(time.to_string()),
+        DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// Number of the line (1 is the first) that holds the byte at `offset`.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+}

@@ -1,0 +1,77 @@
+//! Settings: what there is to set, where a value comes from, and what it may be.
+//!
+//! [`settings`](SETTINGS) is the one list. The flags, the variables, the keys of the file, the defaults, the allowed
+//! values, the help text and the reference pages are all made from it.
+//!
+//! ```text
+//!  file ─▶ environment ─▶ flags ─▶ Given ─▶ resolve ─▶ Config
+//!  (each overrides the one before)  (text, origin)  (checks every value)
+//! ```
+
+mod environment;
+mod file;
+mod flags;
+mod given;
+mod invalid;
+mod nearest;
+#[cfg(test)]
+mod reference;
+mod rule;
+mod secret;
+mod setting;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod units;
+mod urls;
+mod value;
+
+use std::time::Duration;
+
+pub use self::{
+    flags::{Command, PRECEDENCE, command, parse},
+    given::Given,
+    invalid::Invalid,
+    rule::Rule,
+    secret::Secret,
+    setting::Setting,
+    settings::{Config, SETTINGS},
+    value::{LogFormat, Unroutable},
+};
+use crate::{
+    dispatch::{Limits, Retry},
+    publish::{InvalidAmqpUrl, PublishConfig},
+};
+
+/// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Config {
+    /// What the publisher needs to know.
+    ///
+    /// # Errors
+    ///
+    /// The URL is empty: `init` needs none, so it may be left out there.
+    pub fn publish(&self) -> Result<PublishConfig, InvalidAmqpUrl> {
+        Ok(PublishConfig {
+            url: self.amqp_url.expose().parse()?,
+            exchange: self.exchange.clone(),
+            declare_exchange: self.declare_exchange,
+            app_id: self.app_id.clone(),
+            window: self.in_flight,
+            confirm_timeout: self.confirm_timeout,
+            connect_timeout: CONNECT_TIMEOUT,
+            connection_name: self.application_name.clone(),
+        })
+    }
+
+    /// When and how often a refused event is tried again.
+    pub fn retry(&self) -> Retry {
+        Retry { base: self.retry_base, max: self.retry_max, max_attempts: self.max_attempts }
+    }
+
+    /// Bounds on what is held in memory.
+    pub fn limits(&self) -> Limits {
+        Limits { max_events: self.max_events, max_bytes: self.max_bytes }
+    }
+}

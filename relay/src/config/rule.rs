@@ -1,0 +1,182 @@
+//! Which values a setting takes, in words and as a check.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use tracing_subscriber::EnvFilter;
+
+use super::units::{parse_size, parse_time, show_size, show_time};
+
+/// The values that a setting takes.
+#[derive(Debug)]
+pub enum Rule {
+    /// Whole numbers.
+    Count(RangeInclusive<u64>),
+    /// Bytes.
+    Size(RangeInclusive<u64>),
+    /// Lengths of time.
+    Time(RangeInclusive<Duration>),
+    /// `true` or `false`.
+    Switch,
+    /// One word of a list.
+    Choice(&'static [&'static str]),
+    /// PostgreSQL's own rule for names of replication slots.
+    SlotName,
+    /// A name that PostgreSQL would cut off after 63 bytes.
+    Identifier,
+    /// Printable text.
+    Text {
+        /// Most bytes; 255 is AMQP's limit of a short string.
+        max_bytes: usize,
+    },
+    /// A server's address with credentials: never shown.
+    Url {
+        /// What it looks like.
+        form: &'static str,
+        /// Says what may be shown of it, or why it is refused; both without its secrets.
+        check: fn(&str) -> Result<String, String>,
+    },
+    /// Directives of `tracing-subscriber`'s `EnvFilter`.
+    Filter,
+}
+
+impl Rule {
+    /// Whether the value may not be shown.
+    pub fn is_secret(&self) -> bool {
+        matches!(self, Self::Url { .. })
+    }
+
+    /// The allowed values, in words that follow "expected".
+    pub fn allowed(&self) -> String {
+        match self {
+            Self::Count(range) => format!("a whole number from {} to {}", range.start(), range.end()),
+            Self::Size(range) => {
+                format!("a size from {} to {} (B, KiB, MiB or GiB)", show_size(*range.start()), show_size(*range.end()))
+            }
+            Self::Time(range) => {
+                format!("a time from {} to {} (ms, s, m or h)", show_time(*range.start()), show_time(*range.end()))
+            }
+            Self::Switch => "true or false".to_owned(),
+            Self::Choice(words) => match words {
+                [first @ .., last] => format!("{} or {last}", first.join(", ")),
+                [] => String::new(),
+            },
+            Self::SlotName => "1 to 63 of the characters a-z, 0-9 and _".to_owned(),
+            Self::Identifier => "1 to 63 bytes, no control characters".to_owned(),
+            Self::Text { max_bytes } => format!("1 to {max_bytes} bytes, no control characters"),
+            Self::Url { form, .. } => format!("a URL such as {form}"),
+            Self::Filter => "off, error, warn, info, debug or trace, or target=level pairs, with commas only".to_owned(),
+        }
+    }
+
+    /// Placeholder of the value in help.
+    pub fn placeholder(&self) -> String {
+        match self {
+            Self::Count(_) => "N".to_owned(),
+            Self::Size(_) => "SIZE".to_owned(),
+            Self::Time(_) => "TIME".to_owned(),
+            Self::Switch => "true|false".to_owned(),
+            Self::Choice(words) => words.join("|"),
+            Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
+            Self::Url { .. } => "URL".to_owned(),
+            Self::Filter => "FILTER".to_owned(),
+        }
+    }
+
+    /// The number that `text` means, of a count or a size.
+    pub(super) fn number(&self, text: &str) -> Option<u64> {
+        let (number, range) = match self {
+            Self::Count(range) => (parse_count(text)?, range),
+            Self::Size(range) => (parse_size(text)?, range),
+            _ => return None,
+        };
+        range.contains(&number).then_some(number)
+    }
+
+    /// The time that `text` means.
+    pub(super) fn time(&self, text: &str) -> Option<Duration> {
+        let Self::Time(range) = self else { return None };
+        parse_time(text).filter(|time| range.contains(time))
+    }
+
+    /// Whether `text` is allowed by a rule that takes text as it is.
+    pub(super) fn takes(&self, text: &str) -> bool {
+        match self {
+            Self::SlotName => {
+                (1..=63).contains(&text.len())
+                    && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            }
+            Self::Identifier => is_printable(text, 63),
+            Self::Text { max_bytes } => is_printable(text, *max_bytes),
+            Self::Filter => is_filter(text),
+            _ => false,
+        }
+    }
+}
+
+/// Digits only: `from_str` alone would take a plus sign.
+fn parse_count(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+fn is_printable(text: &str, max_bytes: usize) -> bool {
+    (1..=max_bytes).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+/// `EnvFilter` takes a lone word that is no level for a target, and then logs nothing else: `inof` would silence the
+/// relay. So a lone word has to be a level. A space would become part of a target's name.
+fn is_filter(text: &str) -> bool {
+    const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+    let is_directive = |part: &str| {
+        part.contains(['=', '[', ']', '{', '}']) || LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level))
+    };
+    !text.contains(char::is_whitespace) && text.split(',').all(is_directive) && EnvFilter::builder().parse(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_digits_within_its_range() {
+        let rule = Rule::Count(1..=1000);
+        assert_eq!(rule.number("1"), Some(1));
+        assert_eq!(rule.number("1000"), Some(1000));
+        for bad in ["", "0", "1001", "-1", "+1", "1.5", "1_000", " 1", "ten", "99999999999999999999999"] {
+            assert_eq!(rule.number(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_named_as_postgresql_allows() {
+        for good in ["outbox", "outbox_2", &"a".repeat(63)] {
+            assert!(Rule::SlotName.takes(good), "{good:?}");
+        }
+        for bad in ["", "Outbox", "out-box", "ö", &"a".repeat(64)] {
+            assert!(!Rule::SlotName.takes(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn text_is_limited_in_bytes_and_printable() {
+        let rule = Rule::Text { max_bytes: 255 };
+        assert!(rule.takes(&"ö".repeat(127)));
+        for bad in ["", "a\nb", "a\0", "\u{1b}[31m", &"ö".repeat(128)] {
+            assert!(!rule.takes(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_misspelled_level_is_refused_instead_of_silencing_the_relay() {
+        for good in ["info", "WARN", "off", "info,relay=debug", "relay=trace", "info,relay[{id}]=debug"] {
+            assert!(Rule::Filter.takes(good), "{good:?}");
+        }
+        for bad in ["", "inof", "info,", "relay=loud", "info relay=debug", "info, relay=debug", "relay"] {
+            assert!(!Rule::Filter.takes(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_words_reads_as_a_sentence() {
+        assert_eq!(Rule::Choice(&["strict", "pipelined", "none"]).allowed(), "strict, pipelined or none");
+    }
+}

@@ -1,0 +1,121 @@
+//! One setting, as it is documented and checked, and the macro that turns the list of them into code.
+
+use super::rule::Rule;
+
+/// A setting: one line of the list.
+#[derive(Debug)]
+pub struct Setting {
+    /// Key in the file. Flag and variable are made from it.
+    pub key: &'static str,
+    /// Heading under which help and reference show it.
+    pub group: &'static str,
+    /// What it means, line by line; the first sentence stands alone in the short help.
+    pub help: &'static [&'static str],
+    /// Which values it takes.
+    pub rule: Rule,
+    /// Value when nothing is given; `None`: it must be given.
+    pub default: Option<&'static str>,
+}
+
+/// What the names of all variables begin with.
+pub(super) const PREFIX: &str = "OUTBOX_RELAY_";
+
+impl Setting {
+    /// The long flag, without its dashes.
+    pub fn flag(&self) -> String {
+        self.key.replace('_', "-")
+    }
+
+    /// The environment variable to document.
+    pub fn variable(&self) -> String {
+        self.plain_variable().unwrap_or_else(|| self.prefixed_variable())
+    }
+
+    /// `OUTBOX_RELAY_…`: every setting has it.
+    pub(super) fn prefixed_variable(&self) -> String {
+        format!("{PREFIX}{}", self.key.to_uppercase())
+    }
+
+    /// `DATABASE_URL` and `AMQP_URL`: the names that platforms give to servers they provide.
+    pub(super) fn plain_variable(&self) -> Option<String> {
+        self.rule.is_secret().then(|| self.key.to_uppercase())
+    }
+
+    /// The whole help text as one paragraph.
+    pub fn text(&self) -> String {
+        self.help.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The help text's first sentence, without its full stop.
+    pub fn summary(&self) -> String {
+        let text = self.text();
+        text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first).to_owned()
+    }
+}
+
+/// Makes `SETTINGS` and `Config` from the list in `settings.rs`, so that no setting can be documented and not read, or
+/// read and not checked.
+macro_rules! settings {
+    ($($group:literal {
+        $($(#[doc = $help:literal])+ $key:ident: $type:ty = $rule:expr, $default:expr;)+
+    })+) => {
+        /// Every setting, in the order of help and reference.
+        pub static SETTINGS: &[Setting] = &[$($(
+            Setting { key: stringify!($key), group: $group, help: &[$($help),+], rule: $rule, default: $default },
+        )+)+];
+
+        /// What the relay works with: every value checked and typed.
+        #[derive(Clone, Debug)]
+        pub struct Config {
+            $($($(#[doc = $help])+ pub $key: $type,)+)+
+        }
+
+        impl Config {
+            /// Reads every setting. `None` when any is bad: each then stands in `problems`.
+            pub(super) fn read(given: &Given, command: Command, problems: &mut Vec<String>) -> Option<Self> {
+                $($(let $key = given.value::<$type>(stringify!($key), command, problems);)+)+
+                Some(Self { $($($key: $key?,)+)+ })
+            }
+        }
+    };
+}
+pub(super) use settings;
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{SETTINGS, Setting};
+
+    fn setting(key: &str) -> &'static Setting {
+        SETTINGS.iter().find(|setting| setting.key == key).unwrap()
+    }
+
+    #[test]
+    fn flag_and_variable_follow_from_the_key() {
+        let setting = setting("max_attempts");
+        assert_eq!(setting.flag(), "max-attempts");
+        assert_eq!(setting.variable(), "OUTBOX_RELAY_MAX_ATTEMPTS");
+    }
+
+    #[test]
+    fn the_two_servers_have_the_variables_that_platforms_set() {
+        assert_eq!(setting("database_url").variable(), "DATABASE_URL");
+        assert_eq!(setting("amqp_url").variable(), "AMQP_URL");
+    }
+
+    #[test]
+    fn every_key_is_unique_and_in_snake_case() {
+        let mut seen = std::collections::HashSet::new();
+        for setting in SETTINGS {
+            assert!(seen.insert(setting.key), "{} is there twice", setting.key);
+            assert!(setting.key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn every_help_text_is_one_or_more_whole_sentences() {
+        for setting in SETTINGS {
+            assert!(setting.text().ends_with('.'), "{}: {}", setting.key, setting.text());
+            assert!(setting.summary().len() <= 80, "{}: the first sentence is long", setting.key);
+        }
+    }
+}

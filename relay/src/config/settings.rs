@@ -1,0 +1,127 @@
+//! The list of settings.
+
+use std::time::Duration;
+
+use super::{
+    flags::Command,
+    given::Given,
+    rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
+    secret::Secret,
+    setting::{Setting, settings},
+    urls,
+    value::{LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable},
+};
+use crate::dispatch::Ordering;
+
+const MS: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const MIB: u64 = 1 << 20;
+
+settings! {
+    "Servers" {
+        /// PostgreSQL to read from.
+        /// A URL or libpq's key=value form. The role needs REPLICATION and the grants of outbox.grant_relay().
+        database_url: Secret = Url { form: "postgres://user:password@host:5432/database", check: urls::database }, None;
+
+        /// RabbitMQ to publish to.
+        /// Use amqps:// for TLS.
+        amqp_url: Secret = Url { form: "amqp://user:password@host:5672/vhost", check: urls::amqp }, None;
+
+        /// Name under which both servers list the connections.
+        /// In pg_stat_activity, and in RabbitMQ's management pages.
+        application_name: String = Identifier, Some("outbox-relay");
+    }
+
+    "Reading" {
+        /// Publication of the outbox table.
+        publication: String = Identifier, Some("outbox");
+
+        /// Replication slot.
+        /// One relay at a time reads a slot. Others with the same slot wait to take over.
+        slot: String = SlotName, Some("outbox");
+
+        /// Whether run creates publication and slot when they are missing.
+        create_slot: bool = Switch, Some("true");
+
+        /// How often, at least, PostgreSQL is told how far its log is worked off.
+        /// At least three times within the server's wal_sender_timeout, whatever stands here.
+        status_interval: Duration = Time(Duration::from_millis(100)..=MINUTE), Some("10s");
+    }
+
+    "Publishing" {
+        /// Exchange of events that name none.
+        exchange: String = Text { max_bytes: 255 }, Some("outbox");
+
+        /// Whether to declare that exchange (topic, durable) at start.
+        declare_exchange: bool = Switch, Some("true");
+
+        /// Order among events of one key (aggregate_type, aggregate_id).
+        /// strict: the next leaves when the one before has its verdict. pipelined: several are in flight together, for
+        /// one very hot key; a nack between them can reorder. none: keys mean nothing.
+        ordering: Ordering = ORDERING, Some("strict");
+
+        /// What becomes of an event that no queue is bound for.
+        /// fail: FAILED at once. retry: tried again as after a nack.
+        unroutable: Unroutable = UNROUTABLE, Some("fail");
+
+        /// Events handed to RabbitMQ and not yet confirmed, at most.
+        in_flight: usize = Count(1..=10_000), Some("500");
+
+        /// How long RabbitMQ may confirm nothing before the connection is given up.
+        /// Counts only while something waits for a confirm and RabbitMQ does not say that it is blocked.
+        confirm_timeout: Duration = Time(Duration::from_millis(100)..=HOUR), Some("30s");
+
+        /// AMQP app_id of every message.
+        app_id: String = Text { max_bytes: 255 }, Some("outbox-relay");
+    }
+
+    "Retrying" {
+        /// Attempts after which an event is FAILED.
+        max_attempts: u32 = Count(1..=1000), Some("10");
+
+        /// Delay after the first refused attempt.
+        /// It doubles with each further one, and is shortened at random by up to a half.
+        retry_base: Duration = Time(MS..=HOUR), Some("200ms");
+
+        /// Longest delay between two attempts.
+        retry_max: Duration = Time(MS..=Duration::from_secs(24 * 3600)), Some("60s");
+    }
+
+    "Memory" {
+        /// Events in memory, at most.
+        /// What does not fit waits in the table.
+        max_events: usize = Count(100..=1_000_000), Some("10000");
+
+        /// Bytes of events in memory, at most.
+        /// The event that crosses the bound is still taken.
+        max_bytes: usize = Size(MIB..=4096 * MIB), Some("32MiB");
+
+        /// How long RabbitMQ may be away before events stay in the table.
+        /// Until then they wait in memory. After it the log is read on and acknowledged, so that it does not pile up.
+        park_after: Duration = Time(Duration::ZERO..=HOUR), Some("1s");
+    }
+
+    "Writing back" {
+        /// Verdicts written in one statement, at most.
+        settle_batch: usize = Count(1..=10_000), Some("1000");
+
+        /// How long a verdict may wait for others to share its statement.
+        settle_interval: Duration = Time(Duration::ZERO..=Duration::from_secs(10)), Some("5ms");
+
+        /// How long the drain after SIGTERM may take.
+        /// Kubernetes kills after 30s unless told otherwise: stay below its terminationGracePeriodSeconds.
+        shutdown_timeout: Duration = Time(Duration::ZERO..=HOUR), Some("25s");
+    }
+
+    "Logging" {
+        /// Form of log lines on standard error.
+        /// text: for people. json: one object a line.
+        log_format: LogFormat = LOG_FORMAT, Some("text");
+
+        /// What to log: a level, or target=level pairs with commas between.
+        /// An example is info,relay=debug.
+        log: String = Filter, Some("info");
+    }
+}
+

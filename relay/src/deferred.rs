@@ -1,0 +1,89 @@
+//! When to look for deferred events (`available_at`). Pure.
+//!
+//! However far their time lies ahead, they wait in the table and cost the relay one timer: for the earliest.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use crate::snapshot::Snapshot;
+
+/// Wait before another look when a transaction was not visible yet.
+const WAIT_FOR_VISIBLE: Duration = Duration::from_millis(20);
+
+/// The timer, and the transactions whose deferred events it may not know yet.
+#[derive(Debug)]
+pub struct Deferred {
+    look_at: Option<Instant>,
+    awaited: BTreeSet<u32>,
+}
+
+impl Deferred {
+    /// Looks at once.
+    pub fn new(now: Instant) -> Self {
+        Self { look_at: Some(now), awaited: BTreeSet::new() }
+    }
+
+    /// Asks for a look at the table.
+    pub fn look(&mut self, now: Instant) {
+        self.look_at = Some(self.look_at.map_or(now, |at| at.min(now)));
+    }
+
+    /// The streamed transaction `xid` brought a deferred event.
+    pub fn inserted(&mut self, xid: u32, now: Instant) {
+        if self.awaited.insert(xid) {
+            self.look(now);
+        }
+    }
+
+    /// Whether it is time to look.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.look_at.is_some_and(|at| at <= now)
+    }
+
+    /// When it is.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// The table was read. `found`: events were due, so that there may be more.
+    pub fn looked(&mut self, snapshot: &Snapshot, found: bool, next_in: Option<Duration>, now: Instant) {
+        self.awaited.retain(|&xid| !snapshot.sees(xid));
+        let again = (!self.awaited.is_empty()).then_some(WAIT_FOR_VISIBLE);
+        let wait = if found { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min() };
+        self.look_at = wait.map(|wait| now + wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_is_set_for_the_earliest_event() {
+        let now = Instant::now();
+        let mut deferred = Deferred::new(now);
+        let snapshot = "10:10:".parse().unwrap();
+        assert!(deferred.is_due(now));
+        deferred.looked(&snapshot, true, None, now);
+        assert!(deferred.is_due(now), "there may be more");
+        deferred.looked(&snapshot, false, Some(Duration::from_secs(60)), now);
+        assert_eq!(deferred.next_timer(), Some(now + Duration::from_secs(60)));
+        deferred.looked(&snapshot, false, None, now);
+        assert_eq!(deferred.next_timer(), None);
+    }
+
+    #[test]
+    fn an_event_that_is_not_visible_yet_is_looked_for_again() {
+        let now = Instant::now();
+        let mut deferred = Deferred::new(now);
+        deferred.looked(&"10:10:".parse().unwrap(), false, None, now);
+        deferred.inserted(12, now);
+        assert!(deferred.is_due(now));
+        deferred.looked(&"12:12:".parse().unwrap(), false, Some(Duration::from_secs(60)), now);
+        assert_eq!(deferred.next_timer(), Some(now + WAIT_FOR_VISIBLE));
+        deferred.looked(&"13:13:".parse().unwrap(), false, Some(Duration::from_secs(60)), now);
+        assert_eq!(deferred.next_timer(), Some(now + Duration::from_secs(60)));
+    }
+}

@@ -1,0 +1,50 @@
+//! How much may be in memory at a time.
+
+/// Bounds on what is held in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Events.
+    pub max_events: usize,
+    /// Bytes of events, bodies included.
+    pub max_bytes: usize,
+}
+
+impl Limits {
+    /// How many events one ordering key may hold in memory behind the one that is leaving. A quarter of all: one hot
+    /// or stuck key leaves room for the others.
+    pub fn key_share(&self) -> usize {
+        (self.max_events / 4).max(1)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Budget {
+    limits: Limits,
+    events: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, events: 0, bytes: 0 }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        let (events, bytes) = self.room();
+        events > 0 && bytes > 0
+    }
+
+    pub(super) fn room(&self) -> (usize, usize) {
+        (self.limits.max_events.saturating_sub(self.events), self.limits.max_bytes.saturating_sub(self.bytes))
+    }
+
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.events += 1;
+        self.bytes += bytes;
+    }
+
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        self.events -= 1;
+        self.bytes -= bytes;
+    }
+}

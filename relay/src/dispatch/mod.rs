@@ -1,0 +1,329 @@
+//! Which event may leave next: ordering keys, holds, retries, the memory budget. Pure: time is an argument.
+//!
+//! ```text
+//!  admit ──▶ Held ──▶ Ready ──▶ InFlight ──▶ Settling ──▶ (forgotten)
+//!              (its key is busy)  ▲   │ nack
+//!                                 └── Retrying
+//! ```
+
+mod budget;
+mod key;
+#[cfg(test)]
+mod model;
+mod retry;
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+use uuid::Uuid;
+
+use self::{budget::Budget, key::Keys};
+pub use self::{
+    budget::Limits,
+    key::{Ordering, SpilledKey},
+    retry::Retry,
+};
+use crate::{event::Event, progress::Ticket};
+
+/// What became of an event that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is in memory now, and will be published.
+    Admitted,
+    /// It was in memory already: the scan and the stream both found it.
+    Known,
+    /// Its key has its full share of memory: the row waits in the table until a pass finds it.
+    Spilled,
+}
+
+/// The broker's answer about one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Taken and routed.
+    Delivered,
+    /// Will not be taken, however often it is sent.
+    Rejected(String),
+    /// May be taken when sent again.
+    Retry(String),
+}
+
+/// What to write into the row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The event.
+    pub id: Uuid,
+    /// Its new status.
+    pub status: Status,
+    /// `last_error`.
+    pub error: Option<String>,
+}
+
+/// Status of an event, with the words of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Owed to the broker; as a settlement: an attempt failed and another will follow.
+    Pending,
+    /// Confirmed by the broker, routed.
+    Sent,
+    /// Given up.
+    Failed,
+}
+
+impl Status {
+    /// The label in PostgreSQL's enum.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Sent => "SENT",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Held,
+    Ready,
+    InFlight,
+    Retrying,
+    Settling,
+}
+
+#[derive(Debug)]
+struct Slot {
+    event: Arc<Event>,
+    /// Order of admission; restores the order of what an outage sends back.
+    order: u64,
+    state: State,
+    attempts: u32,
+    /// Whether it was refused before, and so holds its key's later events back in every ordering.
+    blocks: bool,
+    ticket: Option<Ticket>,
+    /// The transaction that the stream brought it with; a scan's row is visible already.
+    xid: Option<u32>,
+}
+
+/// Events in memory and the rules by which they leave.
+#[derive(Debug)]
+pub struct Dispatch {
+    retry: Retry,
+    budget: Budget,
+    slots: HashMap<Uuid, Slot>,
+    keys: Keys,
+    ready: VecDeque<Uuid>,
+    timers: BinaryHeap<Reverse<(Instant, u64, Uuid)>>,
+    admitted: u64,
+    in_flight: usize,
+}
+
+impl Dispatch {
+    /// An empty dispatch.
+    pub fn new(limits: Limits, ordering: Ordering, retry: Retry) -> Self {
+        Self {
+            retry,
+            budget: Budget::new(limits),
+            slots: HashMap::new(),
+            keys: Keys::new(ordering, limits.key_share()),
+            ready: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            admitted: 0,
+            in_flight: 0,
+        }
+    }
+
+    /// Whether another event may be admitted. A soft bound: the event that crosses it is still taken.
+    pub fn has_room(&self) -> bool {
+        self.budget.has_room()
+    }
+
+    /// Events and bytes that may still be admitted.
+    pub fn room(&self) -> (usize, usize) {
+        self.budget.room()
+    }
+
+    /// What is in memory.
+    pub fn known(&self) -> HashSet<Uuid> {
+        self.slots.keys().copied().collect()
+    }
+
+    /// Events in memory.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no event is in memory.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Events handed to the broker and not answered.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether the event is in memory.
+    pub fn knows(&self, id: &Uuid) -> bool {
+        self.slots.contains_key(id)
+    }
+
+    /// Offers an event, in the order in which its key's events shall leave. `xid` is the transaction of a streamed one.
+    pub fn admit(&mut self, event: Event, xid: Option<u32>) -> Admission {
+        let id = event.id;
+        if self.slots.contains_key(&id) {
+            return Admission::Known;
+        }
+        self.admitted += 1;
+        let state = match self.keys.enter(&event, self.admitted) {
+            key::Entry::Free => State::Ready,
+            key::Entry::Behind => State::Held,
+            key::Entry::Full => return Admission::Spilled,
+        };
+        if state == State::Ready {
+            self.ready.push_back(id);
+        }
+        self.budget.take(event.memory());
+        let attempts = event.attempts;
+        let slot = Slot { event: Arc::new(event), order: self.admitted, state, attempts, blocks: false, ticket: None, xid };
+        self.slots.insert(id, slot);
+        Admission::Admitted
+    }
+
+    /// Ties the event to the transaction that the stream brought it with.
+    pub fn attach(&mut self, id: &Uuid, ticket: Ticket) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            debug_assert!(slot.ticket.is_none_or(|old| old < ticket), "a row is inserted once");
+            slot.ticket = Some(ticket);
+        }
+    }
+
+    /// Takes at most `max` events that may leave now; they count as in flight.
+    pub fn next_batch(&mut self, now: Instant, max: usize) -> Vec<Arc<Event>> {
+        self.wake_retries(now);
+        let mut batch = Vec::with_capacity(max.min(self.ready.len()));
+        while batch.len() < max {
+            let Some(id) = self.ready.pop_front() else { break };
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            // Pipelined events can be ready when one before them is refused.
+            if !slot.blocks && self.keys.hold_back(&slot.event, slot.order) {
+                slot.state = State::Held;
+                continue;
+            }
+            slot.state = State::InFlight;
+            self.in_flight += 1;
+            batch.push(Arc::clone(&slot.event));
+        }
+        batch
+    }
+
+    /// Takes the broker's answer. `None`: the event was not in flight, the answer is about an earlier connection.
+    pub fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Instant) -> Option<Settlement> {
+        let slot = self.slots.get_mut(id).filter(|slot| slot.state == State::InFlight)?;
+        self.in_flight -= 1;
+        slot.attempts += 1;
+        let (status, error) = match outcome {
+            Outcome::Delivered => (Status::Sent, None),
+            Outcome::Rejected(error) => (Status::Failed, Some(error)),
+            Outcome::Retry(error) if slot.attempts >= self.retry.max_attempts => (Status::Failed, Some(error)),
+            Outcome::Retry(error) => (Status::Pending, Some(error)),
+        };
+        if status == Status::Pending {
+            slot.state = State::Retrying;
+            let due = now + self.retry.delay(slot.attempts);
+            self.timers.push(Reverse((due, slot.order, *id)));
+            if !slot.blocks {
+                slot.blocks = true;
+                self.keys.block(&slot.event);
+            }
+        } else {
+            slot.state = State::Settling;
+            for next in self.keys.leave(&slot.event, slot.blocks) {
+                if let Some(next_slot) = self.slots.get_mut(&next) {
+                    next_slot.state = State::Ready;
+                    self.ready.push_back(next);
+                }
+            }
+        }
+        Some(Settlement { id: *id, status, error })
+    }
+
+    /// The verdict stands in the table (or the row is gone): forgets the event and returns its transaction.
+    pub fn settled(&mut self, id: &Uuid) -> Option<Ticket> {
+        if self.slots.get(id).is_none_or(|slot| slot.state != State::Settling) {
+            return None;
+        }
+        let slot = self.slots.remove(id)?;
+        self.budget.give_back(slot.event.memory());
+        slot.ticket
+    }
+
+    /// The transaction of an event that the stream brought.
+    pub fn xid(&self, id: &Uuid) -> Option<u32> {
+        self.slots.get(id).and_then(|slot| slot.xid)
+    }
+
+    /// The event's data, for the log line of an attempt.
+    pub fn event(&self, id: &Uuid) -> Option<&Arc<Event>> {
+        self.slots.get(id).map(|slot| &slot.event)
+    }
+
+    /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
+    pub fn outage(&mut self) {
+        let mut unknown: Vec<(u64, Uuid)> = self
+            .slots
+            .iter_mut()
+            .filter(|(_, slot)| slot.state == State::InFlight)
+            .map(|(id, slot)| {
+                slot.state = State::Ready;
+                (slot.order, *id)
+            })
+            .collect();
+        unknown.sort_unstable_by_key(|&(order, _)| Reverse(order));
+        for (_, id) in unknown {
+            self.ready.push_front(id);
+        }
+        self.in_flight = 0;
+    }
+
+    /// When the next retry is due.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse((due, ..))| *due)
+    }
+
+    /// Whether an event may leave now.
+    pub fn has_ready(&self, now: Instant) -> bool {
+        !self.ready.is_empty() || self.next_timer().is_some_and(|due| due <= now)
+    }
+
+    /// Keys whose later events wait in the table and shall go on waiting there: a scan leaves them out.
+    pub fn full_keys(&self) -> Vec<SpilledKey> {
+        self.keys.full()
+    }
+
+    /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
+    pub fn wants_refill(&self) -> bool {
+        self.keys.wants_refill()
+    }
+
+    /// A pass is about to offer, in order, every row of the keys that spilled, but for `still_full` which it left out:
+    /// they may be admitted again.
+    pub fn unspill(&mut self, still_full: &[SpilledKey]) {
+        self.keys.unspill(still_full);
+    }
+
+    fn wake_retries(&mut self, now: Instant) {
+        while let Some(Reverse((due, _, id))) = self.timers.peek().copied() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            if let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.state == State::Retrying) {
+                slot.state = State::Ready;
+                self.ready.push_back(id);
+            }
+        }
+    }
+}

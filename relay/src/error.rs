@@ -1,0 +1,144 @@
+//! Why the relay ended.
+
+use std::{error::Error, fmt};
+
+/// What kind of failure ended the relay: each has an exit code of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The command line or a setting.
+    Usage,
+    /// The database cannot be reached or used.
+    Database,
+    /// The database does not accept user or password.
+    Authentication,
+    /// The server has no such database.
+    NoDatabase,
+    /// The role lacks a right.
+    NotPermitted,
+    /// The database has no outbox extension.
+    ExtensionMissing,
+    /// The extension has a version that this relay does not work with.
+    ExtensionVersion,
+    /// The server does not run with `wal_level = logical`.
+    WalLevel,
+    /// The replication slot cannot be used.
+    Slot,
+    /// RabbitMQ cannot be reached.
+    Broker,
+    /// RabbitMQ refuses the user, the virtual host or the exchange.
+    BrokerRefused,
+    /// The drain took longer than allowed.
+    DrainTimeout,
+    /// None of these: a fault of the relay or of its machine.
+    Internal,
+}
+
+/// What ended the relay, and what to do about it.
+///
+/// `Display` is one whole line: what happened, the chain of causes, the advice. So `source()` is empty: a caller that
+/// prints the chain as well would say everything twice.
+pub struct RunError {
+    kind: Kind,
+    what: String,
+    hint: Option<String>,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl RunError {
+    /// An error of this kind: `what` names what failed, and where.
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), hint: None, cause: None }
+    }
+
+    /// Adds what the operator can do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the cause. It must show no secret.
+    #[must_use]
+    pub fn source(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Its kind, for the exit code.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What failed and why, without the advice.
+    fn account(&self) -> String {
+        let mut text = one_line(&self.what);
+        let mut cause: Option<&(dyn Error + 'static)> = self.cause.as_deref().map(|cause| cause as _);
+        while let Some(error) = cause {
+            let said = one_line(&error.to_string());
+            // Many errors repeat their own source in their text.
+            if !said.is_empty() && !text.contains(&said) {
+                text.push_str(": ");
+                text.push_str(&said);
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+/// Server messages can have several lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.account())?;
+        match &self.hint {
+            Some(hint) => write!(f, " (hint: {})", one_line(hint)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind)
+    }
+}
+
+impl Error for RunError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot connect to db:5432")]
+    struct Outer(#[source] std::io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("db error: {0}")]
+    struct Repeating(#[source] std::io::Error);
+
+    #[test]
+    fn the_line_has_the_chain_of_causes_and_the_hint() {
+        let error = RunError::new(Kind::Database, "startup")
+            .source(Outer(std::io::Error::other("refused")))
+            .hint("is PostgreSQL running?");
+        assert_eq!(error.to_string(), "startup: cannot connect to db:5432: refused (hint: is PostgreSQL running?)");
+        assert_eq!(error.kind(), Kind::Database);
+    }
+
+    #[test]
+    fn a_cause_that_repeats_its_source_is_told_once() {
+        let error = RunError::new(Kind::Database, "scan").source(Repeating(std::io::Error::other("refused")));
+        assert_eq!(error.to_string(), "scan: db error: refused");
+    }
+
+    #[test]
+    fn a_cause_of_several_lines_becomes_one() {
+        let error = RunError::new(Kind::Slot, "slot").source("ERROR: in use\n  DETAIL: by 4711");
+        assert_eq!(error.to_string(), "slot: ERROR: in use DETAIL: by 4711");
+    }
+}

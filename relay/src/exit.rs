@@ -1,0 +1,92 @@
+//! Exit codes: one for each kind of failure, so that a supervisor can tell what to restart from what to report.
+
+use std::fmt::Write;
+
+use relay::error::Kind;
+
+/// Every kind, in the order of the codes.
+const KINDS: [Kind; 13] = [
+    Kind::Usage,
+    Kind::Database,
+    Kind::Authentication,
+    Kind::NoDatabase,
+    Kind::NotPermitted,
+    Kind::ExtensionMissing,
+    Kind::ExtensionVersion,
+    Kind::WalLevel,
+    Kind::Slot,
+    Kind::Broker,
+    Kind::BrokerRefused,
+    Kind::DrainTimeout,
+    Kind::Internal,
+];
+
+/// The exit code of a failure. Tens group them: 1x the database, 2x the broker, 3x the end; 70 is `EX_SOFTWARE`.
+pub(crate) fn code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Usage => 2, // as the command line's own errors
+        Kind::Database => 10,
+        Kind::Authentication => 11,
+        Kind::NoDatabase => 12,
+        Kind::NotPermitted => 13,
+        Kind::ExtensionMissing => 14,
+        Kind::ExtensionVersion => 15,
+        Kind::WalLevel => 16,
+        Kind::Slot => 17,
+        Kind::Broker => 20,
+        Kind::BrokerRefused => 21,
+        Kind::DrainTimeout => 30,
+        Kind::Internal => 70,
+    }
+}
+
+fn meaning(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Usage => "a flag, variable or file key is wrong",
+        Kind::Database => "PostgreSQL cannot be reached or used",
+        Kind::Authentication => "PostgreSQL refuses user or password",
+        Kind::NoDatabase => "the database does not exist",
+        Kind::NotPermitted => "the role lacks REPLICATION or a grant",
+        Kind::ExtensionMissing => "the database has no outbox extension",
+        Kind::ExtensionVersion => "the extension's version does not fit",
+        Kind::WalLevel => "wal_level is not logical",
+        Kind::Slot => "the replication slot cannot be used",
+        Kind::Broker => "RabbitMQ cannot be reached",
+        Kind::BrokerRefused => "RabbitMQ refuses user, vhost or exchange",
+        Kind::DrainTimeout => "the drain took longer than shutdown-timeout",
+        Kind::Internal => "a fault of the relay or of its machine",
+    }
+}
+
+/// Code and meaning of every way to end, success and signals included.
+fn rows() -> impl Iterator<Item = (u8, &'static str)> {
+    let failures = KINDS.map(|kind| (code(kind), meaning(kind)));
+    let signals = [(130, "a second signal, SIGINT, ended it at once"), (143, "a second signal, SIGTERM, ended it at once")];
+    [(0, "done; or told to stop, and drained")].into_iter().chain(failures).chain(signals)
+}
+
+/// The codes, for the end of the help text.
+pub(crate) fn help() -> String {
+    rows().fold("Exit codes:\n".to_owned(), |mut text, (code, meaning)| {
+        let _ = writeln!(text, "  {code:>3}  {meaning}"); // a String takes every write
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_end_has_a_code_of_its_own() {
+        let codes: Vec<u8> = rows().map(|(code, _)| code).collect();
+        assert!(codes.is_sorted_by(|left, right| left < right), "{codes:?}");
+    }
+
+    #[test]
+    fn the_reference_lists_every_code() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md")).unwrap();
+        let table: String = rows().map(|(code, meaning)| format!("| {code} | {meaning} |\n")).collect();
+        assert!(page.contains(&table), "docs/configuration.md, section Exit codes, should hold:\n{table}");
+    }
+}

@@ -1,0 +1,48 @@
+//! The outbox relay: streams committed events from PostgreSQL to RabbitMQ and writes each verdict back.
+//!
+//! ```text
+//!  PostgreSQL                          relay                                   RabbitMQ
+//!  ──────────                          ─────                                   ────────
+//!  WAL ──────▶ postgres ─▶ row ─▶ ┌──────────┐ ─▶ publish ─ persistent, mandatory ─▶ exchange
+//!  events ───▶ store (a pass) ──▶ │ dispatch │
+//!  events ◀── store ◀─ settle ◀── └──────────┘ ◀─ publish ◀────── confirm, return, nack
+//!  slot ◀──── progress
+//! ```
+//!
+//! | module | what it is | I/O |
+//! |---|---|---|
+//! | [`postgres`] | replication client and `pgoutput` decoder | yes |
+//! | [`store`] | the SQL connection: scans and verdicts | yes |
+//! | [`publish`] | AMQP publisher with a certain verdict for each message | yes |
+//! | [`row`], [`event`] | a table row as an event | no |
+//! | [`dispatch`] | ordering keys, holds, retries, memory budget | no |
+//! | [`resync`], [`snapshot`] | when to read the table, and what of the stream that covers | no |
+//! | [`deferred`] | when to look for events with `available_at` | no |
+//! | [`settle`] | batches of verdicts, rows that are not visible yet | no |
+//! | [`progress`] | which LSN may be acknowledged | no |
+//! | [`session`] | the loop that joins them | yes |
+//! | [`startup`], [`run()`] | connect, check, take over, try again | yes |
+
+pub mod config;
+pub mod deferred;
+pub mod dispatch;
+pub mod error;
+pub mod event;
+pub mod lsn;
+pub mod postgres;
+pub mod progress;
+pub mod publish;
+pub mod resync;
+pub mod row;
+mod run;
+pub mod session;
+pub mod settle;
+pub mod snapshot;
+pub mod startup;
+pub mod store;
+
+pub use self::{
+    error::RunError,
+    run::run,
+    startup::{InitReport, init},
+};

@@ -1,0 +1,55 @@
+//! Log lines on standard error, for people or as JSON. Standard output is for what a command was asked to print.
+
+use std::{
+    fmt::Display,
+    io::{IsTerminal, Write, stderr},
+};
+
+use relay::{
+    config::{Config, LogFormat},
+    error::{Kind, RunError},
+};
+use tracing::{Level, Metadata, error};
+use tracing_subscriber::{EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// Starts logging as configured.
+pub(crate) fn start(config: &Config) -> Result<(), RunError> {
+    let filter = EnvFilter::builder()
+        .parse(&config.log)
+        .map_err(|error| RunError::new(Kind::Usage, format!("log = {}", config.log)).source(error))?;
+    let lines = fmt().with_env_filter(filter).with_writer(stderr).log_internal_errors(false);
+    let started = match config.log_format {
+        LogFormat::Text => {
+            lines.with_ansi(in_colour()).compact().finish().with(filter_fn(shows_no_parameters)).try_init()
+        }
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_span_list(false).finish().with(filter_fn(shows_no_parameters)).try_init()
+        }
+    };
+    started.map_err(|error| RunError::new(Kind::Internal, "cannot start logging").source(error))
+}
+
+/// Below info, tokio-postgres logs the parameters of every statement: error texts of the broker, and whatever else a
+/// statement may carry one day.
+fn shows_no_parameters(line: &Metadata<'_>) -> bool {
+    *line.level() <= Level::INFO || !line.target().starts_with("tokio_postgres")
+}
+
+/// On a terminal, unless `NO_COLOR` (see <https://no-color.org>) is set.
+fn in_colour() -> bool {
+    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// The last line of a run that failed, in the form of the others.
+pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
+    if format == LogFormat::Json && tracing::enabled!(target: "relay", Level::ERROR) {
+        error!(target: "relay", kind = ?failed.kind(), exit_code = code, "{failed}");
+    } else {
+        complain(failed);
+    }
+}
+
+/// A plain line on standard error. Nothing can be done when nobody reads it.
+pub(crate) fn complain(what: impl Display) {
+    let _ = writeln!(stderr(), "outbox-relay: {what}");
+}

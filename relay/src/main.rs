@@ -1,0 +1,80 @@
+//! The program: reads the settings, starts the relay, and ends with an exit code that says why.
+
+mod exit;
+mod logging;
+mod signal;
+
+use std::{
+    io::{Write, stdout},
+    process::ExitCode,
+};
+
+use relay::{
+    InitReport,
+    config::{self, Command, Config},
+    error::{Kind, RunError},
+};
+use tokio::runtime::{Builder, Runtime};
+
+fn main() -> ExitCode {
+    let command_line = config::command().after_long_help(format!("{}\n\n{}", config::PRECEDENCE, exit::help()));
+    let (command, given) = match config::parse(command_line, std::env::args_os(), std::env::vars_os()) {
+        Ok(read) => read,
+        Err(error) => error.exit(), // the help text, or a usage error: code 2
+    };
+    let config = match given.resolve(command) {
+        Ok(config) => config,
+        Err(invalid) => {
+            invalid.problems().for_each(logging::complain);
+            return exit::code(Kind::Usage).into();
+        }
+    };
+    let format = config.log_format;
+    let done = match command {
+        Command::Run => logging::start(&config).and_then(|()| run(config)),
+        Command::Init => logging::start(&config).and_then(|()| init(&config)),
+        Command::CheckConfig => print(&given.describe()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let code = exit::code(error.kind());
+            logging::failure(format, &error, code);
+            code.into()
+        }
+    }
+}
+
+fn run(config: Config) -> Result<(), RunError> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        let mut signals = signal::Signals::listen()
+            .map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error))?;
+        relay::run(config, signals.first()).await
+    });
+    runtime.shutdown_background(); // a name that is being looked up must not delay the end
+    ended
+}
+
+fn init(config: &Config) -> Result<(), RunError> {
+    let runtime = runtime()?;
+    let made = runtime.block_on(relay::init(config));
+    runtime.shutdown_background();
+    let InitReport { publication: (publication, found), slot: (slot, state) } = made?;
+    print(&format!("publication {publication}: {found}\nslot {slot}: {state}\n"))
+}
+
+/// Two threads, whatever the machine has: the session and the publisher are the two tasks with work to do.
+fn runtime() -> Result<Runtime, RunError> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| RunError::new(Kind::Internal, "cannot start the runtime").source(error))
+}
+
+fn print(text: &str) -> Result<(), RunError> {
+    stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| RunError::new(Kind::Internal, "cannot write to standard output").source(error))
+}

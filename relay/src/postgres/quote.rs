@@ -1,0 +1,23 @@
+//! Names and texts inside replication commands, which take no parameters.
+
+/// `name` as a quoted identifier.
+pub(super) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// `text` as a string literal. A backslash is an ordinary letter to the replication grammar.
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_inside_are_doubled() {
+        assert_eq!(identifier(r#"a"b'c"#), r#""a""b'c""#);
+        assert_eq!(literal(r#"a"b'c"#), r#"'a"b''c'"#);
+        assert_eq!(literal(&identifier("it's")), r#"'"it''s"'"#);
+    }
+}

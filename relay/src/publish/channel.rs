@@ -1,0 +1,234 @@
+//! The open channel without its socket: frames in, bytes and answers out. No I/O, no clock.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use super::{
+    Answer, Notice, PublishError, Verdict,
+    deliveries::{Blame, Deliveries},
+    frame::Frame,
+    message::Encoder,
+    method::{self, Method},
+};
+use crate::event::Event;
+
+/// No further message is begun, and no further body frame written, while so many bytes wait for the socket. A full
+/// window of ordinary events fits into a write or two; more would only be held here instead of in the event.
+const OUT_MAX_BYTES: usize = 256 * 1024;
+
+/// AMQP's reply codes that are about the relay's own exchange or permissions as much as about a message.
+const ACCESS_REFUSED: u16 = 403;
+const NOT_FOUND: u16 = 404;
+
+pub(super) struct Channel {
+    encoder: Encoder,
+    deliveries: Deliveries,
+    /// Exchange of events that name none.
+    exchange: String,
+    /// Messages can be published.
+    open: bool,
+    /// The broker is out of memory or disk.
+    blocked: bool,
+    /// The broker has stopped this channel.
+    stopped: bool,
+    /// A return whose content header has not come yet: code and text.
+    returning: Option<(u16, String)>,
+    /// Bytes of a returned body that are still to come.
+    returning_body: u64,
+    /// For the socket.
+    pub(super) out: BytesMut,
+    /// For the caller.
+    answers: Vec<Answer>,
+    /// The latest about being blocked that the caller does not know.
+    pressure: Option<Notice>,
+    /// The broker has agreed to end the connection.
+    pub(super) closed: bool,
+}
+
+impl Channel {
+    /// A channel that has just been opened and put into confirm mode. `exchange` is that of events that name none.
+    pub(super) fn new(exchange: String, encoder: Encoder, window: usize) -> Self {
+        Self {
+            encoder,
+            deliveries: Deliveries::new(window),
+            exchange,
+            open: true,
+            blocked: false,
+            stopped: false,
+            returning: None,
+            returning_body: 0,
+            out: BytesMut::new(),
+            answers: Vec::new(),
+            pressure: None,
+            closed: false,
+        }
+    }
+
+    /// Events without an answer from the broker.
+    pub(super) fn unanswered(&self) -> usize {
+        self.deliveries.unanswered()
+    }
+
+    /// Whether the broker has said that it takes no messages for now.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked || self.stopped
+    }
+
+    pub(super) fn accept(&mut self, batch: Vec<Arc<Event>>) {
+        self.deliveries.accept(batch);
+    }
+
+    /// Writes as many messages as may leave now.
+    pub(super) fn fill(&mut self) {
+        while self.open && !self.is_blocked() && self.out.len() < OUT_MAX_BYTES {
+            if self.encoder.is_inside_message() {
+                self.encoder.put_body(&mut self.out);
+                continue;
+            }
+            let Some(event) = self.deliveries.next() else { return };
+            match self.encoder.begin(&event, &mut self.out) {
+                Ok(()) => self.deliveries.published(event),
+                Err(refused) => {
+                    self.deliveries.refused();
+                    let verdict = Verdict::Refused {
+                        code: refused.code,
+                        text: refused.text,
+                    };
+                    self.answers.push(Answer { id: event.id, verdict });
+                }
+            }
+        }
+    }
+
+    /// Something to tell the caller.
+    pub(super) fn has_news(&self) -> bool {
+        self.pressure.is_some() || !self.answers.is_empty()
+    }
+
+    /// Answers first: they came first, or they make no difference.
+    pub(super) fn take_news(&mut self) -> Option<Notice> {
+        if self.answers.is_empty() {
+            self.pressure.take()
+        } else {
+            Some(Notice::Answers(std::mem::take(&mut self.answers)))
+        }
+    }
+
+    /// Takes a frame from the broker. An error ends the connection.
+    pub(super) fn receive(&mut self, frame: Frame) -> Result<(), PublishError> {
+        match frame {
+            Frame::Method(method) => self.receive_method(method),
+            Frame::Header { body, message_id } => {
+                let (code, text) = self.returning.take().ok_or_else(|| unexpected("a content header"))?;
+                self.returning_body = body;
+                self.deliveries.returned(message_id, code, text).map_err(protocol)
+            }
+            Frame::Body(bytes) => {
+                self.returning_body = self
+                    .returning_body
+                    .checked_sub(bytes)
+                    .ok_or_else(|| unexpected("a content body"))?;
+                Ok(())
+            }
+            Frame::Heartbeat => Ok(()),
+        }
+    }
+
+    fn receive_method(&mut self, method: Method) -> Result<(), PublishError> {
+        match method {
+            Method::Ack { tag, multiple } => self.answered(tag, multiple, &Verdict::Confirmed)?,
+            Method::Nack { tag, multiple } => self.answered(tag, multiple, &Verdict::Nacked)?,
+            Method::Return { code, text } => self.returning = Some((code, text)),
+            Method::ChannelClose { code, text } => self.channel_closed(code, text)?,
+            Method::ChannelOpenOk => {}
+            Method::SelectOk => self.open = true,
+            Method::Flow { active } => {
+                method::flow_ok(&mut self.out, active);
+                self.change_pressure(
+                    self.blocked,
+                    !active,
+                    "the broker has stopped the channel (channel.flow)".to_owned(),
+                );
+            }
+            Method::Blocked { reason } => self.change_pressure(true, self.stopped, reason),
+            Method::Unblocked => self.change_pressure(false, self.stopped, String::new()),
+            Method::ConnectionClose { code, text } => {
+                method::connection_close_ok(&mut self.out);
+                return Err(PublishError::ConnectionClosed { code, text });
+            }
+            Method::ConnectionCloseOk => self.closed = true,
+            other => return Err(unexpected(&format!("{other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, tag: u64, multiple: bool, verdict: &Verdict) -> Result<(), PublishError> {
+        self.deliveries
+            .answered(tag, multiple, verdict, &mut self.answers)
+            .map_err(protocol)
+    }
+
+    fn change_pressure(&mut self, blocked: bool, stopped: bool, reason: String) {
+        let was_blocked = self.is_blocked();
+        (self.blocked, self.stopped) = (blocked, stopped);
+        if self.is_blocked() != was_blocked {
+            self.pressure = Some(if was_blocked {
+                Notice::Unblocked
+            } else {
+                Notice::Blocked { reason }
+            });
+        }
+    }
+
+    /// Opens the channel again, unless the reason for its end would end that too.
+    fn channel_closed(&mut self, code: u16, text: String) -> Result<(), PublishError> {
+        method::channel_close_ok(&mut self.out);
+        self.encoder.abandon();
+        (self.returning, self.returning_body) = (None, 0);
+        match self.deliveries.channel_closed(&mut self.answers) {
+            Blame::OneOf(suspects) => {
+                tracing::debug!(target: "relay", code, text, suspects, "the broker closed the channel; looking for the event at fault");
+            }
+            Blame::Event(event) if self.is_to_blame(&event, code, &text) => {
+                self.answers.push(Answer {
+                    id: event.id,
+                    verdict: Verdict::Refused { code, text },
+                });
+            }
+            Blame::Event(_) | Blame::Nobody => {
+                let exchange = self.exchange.clone();
+                return Err(match code {
+                    ACCESS_REFUSED => PublishError::AccessRefused { exchange, text },
+                    NOT_FOUND => PublishError::ExchangeMissing { exchange, text },
+                    code => PublishError::ChannelClosed { code, text },
+                });
+            }
+        }
+        self.open = false;
+        self.stopped = false;
+        method::channel_open(&mut self.out);
+        method::confirm_select(&mut self.out);
+        Ok(())
+    }
+
+    /// Whether a channel error that only `event` can have caused is about the event. That the relay's own exchange is
+    /// missing or forbidden would be true of every event: an operator's matter. RabbitMQ can also permit or forbid single
+    /// topics of an exchange, and then names the topic (`rabbit_access_control:check_topic_access`).
+    fn is_to_blame(&self, event: &Event, code: u16, text: &str) -> bool {
+        let own_exchange = self.encoder.exchange_of(event) == self.exchange;
+        match code {
+            NOT_FOUND => !own_exchange,
+            ACCESS_REFUSED => !own_exchange || text.contains("access to topic '"),
+            _ => true,
+        }
+    }
+}
+
+fn protocol(error: impl std::fmt::Display) -> PublishError {
+    PublishError::Protocol(error.to_string())
+}
+
+fn unexpected(what: &str) -> PublishError {
+    PublishError::Protocol(format!("{what} was not expected"))
+}

@@ -1,0 +1,131 @@
+//! What can go wrong between the relay and the broker.
+
+use std::{io, time::Duration};
+
+/// Why there is no connection to the broker, or no longer one. None of these is an event's fault: whatever was
+/// unanswered is unknown and may be published again.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// A setting that cannot be sent as AMQP.
+    #[error("{name}: {reason}")]
+    Setting {
+        /// The field of [`PublishConfig`](super::PublishConfig).
+        name: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Name resolution or the TCP connection failed.
+    #[error("cannot connect to {address}")]
+    Connect {
+        /// `host:port`.
+        address: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The connection, from TCP to the open channel, was not ready in time.
+    #[error("no connection to {address} within {after:?}")]
+    ConnectTimeout {
+        /// `host:port`.
+        address: String,
+        /// The configured limit.
+        after: Duration,
+    },
+    /// A certificate file is unusable, or the TLS handshake failed.
+    #[error("TLS with {address}")]
+    Tls {
+        /// `host:port`.
+        address: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// User or password is wrong, or the broker offers no mechanism that the relay can use.
+    #[error("the broker refuses user {user:?}: {text}")]
+    Authentication {
+        /// Who tried to log in.
+        user: String,
+        /// The broker's words.
+        text: String,
+    },
+    /// The virtual host does not exist, is closed to the user, or is down.
+    #[error("the broker refuses virtual host {vhost:?}: {code} {text}")]
+    Vhost {
+        /// Name of the virtual host.
+        vhost: String,
+        /// AMQP reply code, 530 as a rule.
+        code: u16,
+        /// The broker's words.
+        text: String,
+    },
+    /// The relay's exchange exists with another type or other properties (406).
+    #[error("exchange {exchange:?} is not what the relay declares (topic, durable): {text}")]
+    ExchangeMismatch {
+        /// Its name.
+        exchange: String,
+        /// The broker's words.
+        text: String,
+    },
+    /// The relay's exchange is not there, and the relay is not to declare it (404).
+    #[error("there is no exchange {exchange:?}: {text}")]
+    ExchangeMissing {
+        /// Its name.
+        exchange: String,
+        /// The broker's words.
+        text: String,
+    },
+    /// The user may not declare the relay's exchange, or not publish to it (403).
+    #[error("the broker does not permit the use of exchange {exchange:?}: {text}")]
+    AccessRefused {
+        /// Its name.
+        exchange: String,
+        /// The broker's words.
+        text: String,
+    },
+    /// The broker closed the channel for a reason that is no event's fault.
+    #[error("the broker closed the channel: {code} {text}")]
+    ChannelClosed {
+        /// AMQP reply code.
+        code: u16,
+        /// The broker's words.
+        text: String,
+    },
+    /// The broker closed the connection: it stops (320), or an operator closed it, or an internal error (541).
+    #[error("the broker closed the connection: {code} {text}")]
+    ConnectionClosed {
+        /// AMQP reply code.
+        code: u16,
+        /// The broker's words.
+        text: String,
+    },
+    /// The socket failed or ended.
+    #[error("the connection broke")]
+    Disconnected(#[source] io::Error),
+    /// Nothing came from the broker, not even a heartbeat.
+    #[error("the broker has been silent for {0:?}")]
+    HeartbeatMissed(Duration),
+    /// Messages are in flight, and the broker has answered none for the configured time.
+    #[error("the broker has answered none of {unanswered} messages for {after:?}")]
+    ConfirmTimeout {
+        /// The configured limit.
+        after: Duration,
+        /// Messages without an answer.
+        unanswered: usize,
+    },
+    /// The peer does not speak AMQP 0-9-1 as RabbitMQ does, or the publisher was used against its contract.
+    #[error("AMQP: {0}")]
+    Protocol(String),
+}
+
+impl PublishError {
+    /// Whether the broker is there and says no: another attempt with the same settings fails the same way until an
+    /// operator changes something.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Authentication { .. }
+                | Self::Vhost { .. }
+                | Self::ExchangeMismatch { .. }
+                | Self::ExchangeMissing { .. }
+                | Self::AccessRefused { .. }
+        )
+    }
+}

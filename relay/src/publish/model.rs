@@ -1,0 +1,268 @@
+//! [`Deliveries`] against a model of the broker: whatever arrives in whatever order and however confirms are coalesced,
+//! every event gets its own verdict.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::{
+    Answer, Verdict,
+    deliveries::{Blame, Deliveries},
+};
+use crate::event::{Event, Text};
+
+/// An event with the least that it can have.
+pub(super) fn event(id: u128) -> Event {
+    Event {
+        id: Uuid::from_u128(id),
+        seq: 1,
+        exchange: None,
+        topic: Text::from_static("topic"),
+        event_type: None,
+        aggregate_type: None,
+        aggregate_id: None,
+        body: "{}".into(),
+        content_type: Text::from_static("application/json"),
+        headers: None,
+        correlation_id: None,
+        created_at_us: 1,
+        attempts: 0,
+    }
+}
+
+/// What the broker does with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Routed,
+    Unroutable,
+    Nacked,
+    ClosesChannel,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Return(Uuid),
+    Ack(u64, bool),
+    Nack(u64, bool),
+    ChannelClose,
+}
+
+/// One channel of RabbitMQ, as `rabbit_channel` works: publishes are taken in order, a return goes out at once, confirms
+/// are collected and coalesced later.
+#[derive(Default)]
+struct Broker {
+    fates: Vec<Fate>,
+    /// Published and not looked at yet, with the tag.
+    unread: VecDeque<(u64, usize)>,
+    next_tag: u64,
+    /// Tags whose queues have not confirmed.
+    unconfirmed: BTreeMap<u64, Fate>,
+    /// Tags to be acked and nacked.
+    acks: BTreeSet<u64>,
+    nacks: BTreeSet<u64>,
+    wire: VecDeque<Wire>,
+    /// Places of the events that were looked at, in order, repeated ones included.
+    arrived: Vec<usize>,
+    closed: bool,
+}
+
+impl Broker {
+    fn publish(&mut self, place: usize) {
+        self.next_tag += 1;
+        self.unread.push_back((self.next_tag, place));
+    }
+
+    fn look_at_next(&mut self) {
+        let Some((tag, place)) = self.unread.pop_front() else {
+            return;
+        };
+        self.arrived.push(place);
+        match self.fates[place] {
+            Fate::Unroutable => {
+                self.wire.push_back(Wire::Return(Uuid::from_u128(place as u128)));
+                self.acks.insert(tag);
+            }
+            Fate::ClosesChannel => {
+                let arrived = std::mem::take(&mut self.arrived);
+                let (fates, mut wire) = (std::mem::take(&mut self.fates), std::mem::take(&mut self.wire));
+                wire.push_back(Wire::ChannelClose);
+                *self = Self {
+                    fates,
+                    wire,
+                    arrived,
+                    closed: true,
+                    ..Self::default()
+                };
+            }
+            fate => drop(self.unconfirmed.insert(tag, fate)),
+        }
+    }
+
+    /// The queue has answered for one of the messages it has.
+    fn queue_answers(&mut self, which: usize) {
+        let tags: Vec<u64> = self.unconfirmed.keys().copied().collect();
+        let Some(tag) = tags.get(which % tags.len().max(1)) else {
+            return;
+        };
+        match self.unconfirmed.remove(tag) {
+            Some(Fate::Nacked) => self.nacks.insert(*tag),
+            _ => self.acks.insert(*tag),
+        };
+    }
+
+    fn send_confirms(&mut self) {
+        let (acks, nacks) = (std::mem::take(&mut self.acks), std::mem::take(&mut self.nacks));
+        self.coalesce(&acks, &nacks, Wire::Ack);
+        self.coalesce(&nacks, &acks, Wire::Nack);
+    }
+
+    fn coalesce(&mut self, tags: &BTreeSet<u64>, others: &BTreeSet<u64>, answer: fn(u64, bool) -> Wire) {
+        let open = self.unconfirmed.keys().next().into_iter().chain(others.first());
+        let cutoff = open.copied().min().unwrap_or(u64::MAX);
+        self.wire
+            .extend(tags.range(..cutoff).next_back().map(|tag| answer(*tag, true)));
+        self.wire.extend(tags.range(cutoff..).map(|tag| answer(*tag, false)));
+    }
+}
+
+/// The publisher's side of the model.
+struct Publisher {
+    deliveries: Deliveries,
+    answers: Vec<Answer>,
+}
+
+impl Publisher {
+    fn publish_next(&mut self, broker: &mut Broker) {
+        if broker.closed {
+            return; // the new channel is not open yet
+        }
+        if let Some(event) = self.deliveries.next() {
+            broker.publish(event.id.as_u128() as usize);
+            self.deliveries.published(event);
+        }
+    }
+
+    fn receive_next(&mut self, broker: &mut Broker) {
+        let answers = &mut self.answers;
+        match broker.wire.pop_front() {
+            None => {}
+            Some(Wire::Return(id)) => {
+                self.deliveries.returned(Some(id), 312, "NO_ROUTE".to_owned()).unwrap();
+            }
+            Some(Wire::Ack(tag, multiple)) => {
+                self.deliveries
+                    .answered(tag, multiple, &Verdict::Confirmed, answers)
+                    .unwrap();
+            }
+            Some(Wire::Nack(tag, multiple)) => {
+                self.deliveries
+                    .answered(tag, multiple, &Verdict::Nacked, answers)
+                    .unwrap();
+            }
+            Some(Wire::ChannelClose) => {
+                match self.deliveries.channel_closed(answers) {
+                    Blame::Nobody => panic!("somebody must have closed the channel"),
+                    Blame::OneOf(count) => assert!(count > 1),
+                    Blame::Event(event) => {
+                        let verdict = Verdict::Refused {
+                            code: 404,
+                            text: String::new(),
+                        };
+                        answers.push(Answer { id: event.id, verdict });
+                    }
+                }
+                (broker.closed, broker.next_tag) = (false, 0);
+            }
+        }
+    }
+}
+
+fn verdict_of(fate: Fate) -> Verdict {
+    match fate {
+        Fate::Routed => Verdict::Confirmed,
+        Fate::Nacked => Verdict::Nacked,
+        Fate::Unroutable => Verdict::Returned {
+            code: 312,
+            text: "NO_ROUTE".to_owned(),
+        },
+        Fate::ClosesChannel => Verdict::Refused {
+            code: 404,
+            text: String::new(),
+        },
+    }
+}
+
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let fate = prop_oneof![
+        6 => Just(Fate::Routed),
+        3 => Just(Fate::Unroutable),
+        1 => Just(Fate::Nacked),
+        1 => Just(Fate::ClosesChannel),
+    ];
+    proptest::collection::vec(fate, 1..60)
+}
+
+proptest! {
+    #[test]
+    fn every_event_gets_exactly_its_own_verdict(
+        fates in fates(),
+        limit in 1usize..20,
+        schedule in proptest::collection::vec((0u8..5, any::<u8>()), 0..400),
+    ) {
+        let mut broker = Broker { fates: fates.clone(), ..Broker::default() };
+        let mut publisher = Publisher { deliveries: Deliveries::new(limit), answers: Vec::new() };
+        publisher.deliveries.accept((0..fates.len()).map(|place| Arc::new(event(place as u128))).collect());
+
+        let to_the_end = (0u8..5).cycle().map(|step| (step, 0)).take(200 * fates.len());
+        for (step, which) in schedule.into_iter().chain(to_the_end) {
+            match step {
+                0 => publisher.publish_next(&mut broker),
+                1 => broker.look_at_next(),
+                2 => broker.queue_answers(which.into()),
+                3 => broker.send_confirms(),
+                _ => publisher.receive_next(&mut broker),
+            }
+            prop_assert!(broker.unread.len() + broker.unconfirmed.len() <= limit);
+        }
+
+        prop_assert_eq!(publisher.deliveries.unanswered(), 0);
+        let verdicts: BTreeMap<_, _> =
+            publisher.answers.iter().map(|answer| (answer.id.as_u128() as usize, &answer.verdict)).collect();
+        prop_assert_eq!((verdicts.len(), publisher.answers.len()), (fates.len(), fates.len()), "one answer each");
+        for (place, fate) in fates.iter().enumerate() {
+            prop_assert_eq!(verdicts[&place], &verdict_of(*fate));
+        }
+        let mut seen = BTreeSet::new();
+        let first_arrivals: Vec<_> = broker.arrived.iter().filter(|place| seen.insert(**place)).collect();
+        prop_assert!(first_arrivals.is_sorted(), "the broker saw new events out of order: {:?}", first_arrivals);
+    }
+}
+
+#[test]
+fn an_event_is_published_again_only_when_its_channel_was_closed() {
+    let mut deliveries = Deliveries::new(10);
+    let mut answers = Vec::new();
+    deliveries.accept((0..4).map(|id| Arc::new(event(id))).collect());
+    while let Some(event) = deliveries.next() {
+        deliveries.published(event);
+    }
+    deliveries.answered(1, true, &Verdict::Confirmed, &mut answers).unwrap();
+    assert!(matches!(deliveries.channel_closed(&mut answers), Blame::OneOf(3)));
+
+    let mut alone = Vec::new();
+    for _ in 0..3 {
+        let event = deliveries.next().unwrap();
+        alone.push(event.id.as_u128());
+        deliveries.published(event);
+        assert!(deliveries.next().is_none(), "one at a time");
+        deliveries
+            .answered(alone.len() as u64, false, &Verdict::Confirmed, &mut answers)
+            .unwrap();
+    }
+    assert_eq!(alone, [1, 2, 3]);
+    assert_eq!(deliveries.unanswered(), 0);
+}

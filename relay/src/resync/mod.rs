@@ -1,0 +1,215 @@
+//! When to read the table, and which part of the stream that makes superfluous. Pure.
+//!
+//! The table is the truth and the log is the doorbell. There is one way to recover anything, a *pass* over the
+//! `PENDING` rows, and two modes:
+//!
+//! ```text
+//!            ┌────────── a pass that fits in memory ──────────┐
+//!            │                                                ▼
+//!         Parked: the stream is acknowledged unread        Live: events come from the stream;
+//!         and the backlog is worked off page by page       a bell calls for a pass
+//!            ▲                                                │
+//!            └── broker away, memory stuck, pass too large ───┘
+//! ```
+//!
+//! A pass reads the rows and its own snapshot in one transaction. A streamed transaction that the snapshot sees was
+//! covered by the pass; one that it does not see cannot have been.
+
+#[cfg(test)]
+mod model;
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use crate::{lsn::Lsn, snapshot::Snapshot};
+
+/// Wait before the next pass when a transaction was not visible yet; doubles up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+/// Under synchronous replication a commit can stay invisible for as long as a standby is away.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// So many transactions may be awaited before their visibility is looked up outside a pass: 4 kB.
+const AWAITED_BEFORE_LOOKUP: usize = 1024;
+
+/// What to do with an insert that the stream brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Publish it.
+    Take,
+    /// The last pass has dealt with it.
+    Covered,
+    /// Parked: a later pass will find it.
+    Leave,
+}
+
+/// Where the next page of a scan begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanFrom {
+    /// Rows with a greater `seq`.
+    pub after_seq: i64,
+}
+
+impl ScanFrom {
+    const LOWEST: Self = Self { after_seq: 0 };
+
+    /// Only a scan from the lowest row can be a whole pass: a transaction that committed late can hold a lower `seq`.
+    pub fn is_whole_pass(self) -> bool {
+        self == Self::LOWEST
+    }
+}
+
+/// What a page of a scan found.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned<'a> {
+    /// Where it began.
+    pub from: ScanFrom,
+    /// What its transaction could see.
+    pub snapshot: &'a Snapshot,
+    /// A WAL position after the snapshot was taken: no transaction that the snapshot sees commits at or beyond it.
+    pub horizon: Lsn,
+    /// `None`: every row up to the end of the table was dealt with. Otherwise the last `seq` that was.
+    pub stopped_at: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Parked { next: ScanFrom },
+    Live,
+}
+
+#[derive(Debug)]
+struct Covered {
+    snapshot: Snapshot,
+    horizon: Lsn,
+}
+
+/// The state of recovery.
+#[derive(Debug)]
+pub struct Resync {
+    mode: Mode,
+    covered: Option<Covered>,
+    /// The transaction being streamed.
+    current: u32,
+    /// Transactions that left something to the table and were not visible when last looked.
+    awaited: BTreeSet<u32>,
+    look_up_at: usize,
+    pass_at: Option<Instant>,
+    wait: Duration,
+}
+
+impl Resync {
+    /// A session begins parked, and with a pass.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            mode: Mode::Parked { next: ScanFrom::LOWEST },
+            covered: None,
+            current: 0,
+            awaited: BTreeSet::new(),
+            look_up_at: AWAITED_BEFORE_LOOKUP,
+            pass_at: Some(now),
+            wait: FIRST_WAIT,
+        }
+    }
+
+    /// Whether events come from the stream.
+    pub fn is_live(&self) -> bool {
+        self.mode == Mode::Live
+    }
+
+    /// The stream begins a transaction that commits at `final_lsn`.
+    pub fn begin(&mut self, xid: u32, final_lsn: Lsn) {
+        self.current = xid;
+        // Transaction ids wrap around, so a snapshot must not be asked about transactions long after it.
+        if self.covered.as_ref().is_some_and(|covered| final_lsn >= covered.horizon) {
+            self.covered = None;
+        }
+    }
+
+    /// The transaction being streamed.
+    pub fn current(&self) -> u32 {
+        self.current
+    }
+
+    /// What to do with an insert of the current transaction.
+    pub fn route(&self) -> Route {
+        match (&self.mode, &self.covered) {
+            (Mode::Parked { .. }, _) => Route::Leave,
+            (Mode::Live, Some(covered)) if covered.snapshot.sees(self.current) => Route::Covered,
+            (Mode::Live, _) => Route::Take,
+        }
+    }
+
+    /// An event of the current transaction stays in the table.
+    pub fn left_to_table(&mut self) {
+        self.awaited.insert(self.current);
+    }
+
+    /// The current transaction made rows `PENDING` again.
+    pub fn bell(&mut self, now: Instant) {
+        self.left_to_table();
+        self.want_pass(now);
+    }
+
+    /// Asks for a pass, as soon as an earlier fruitless one allows.
+    pub fn want_pass(&mut self, now: Instant) {
+        self.pass_at.get_or_insert(now);
+    }
+
+    /// From now on the stream is acknowledged unread.
+    pub fn park(&mut self, now: Instant) {
+        self.left_to_table(); // the stream may be in the middle of a transaction
+        self.covered = None;
+        self.mode = Mode::Parked { next: ScanFrom::LOWEST };
+        self.pass_at = Some(now);
+    }
+
+    /// Which page to read now.
+    pub fn wants_scan(&self, now: Instant) -> Option<ScanFrom> {
+        let pass_is_due = self.pass_at.is_some_and(|at| at <= now);
+        match self.mode {
+            Mode::Parked { next } if !next.is_whole_pass() => Some(next),
+            _ => pass_is_due.then_some(ScanFrom::LOWEST),
+        }
+    }
+
+    /// When [`wants_scan`](Self::wants_scan) may change by itself.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.pass_at
+    }
+
+    /// Whether it is time to look up which awaited transactions have become visible: their number is bounded by that.
+    pub fn wants_snapshot(&self) -> bool {
+        self.awaited.len() >= self.look_up_at
+    }
+
+    /// Forgets the awaited transactions that have become visible. Returns whether all have: then a whole pass under
+    /// this snapshot finds everything that was ever left to the table.
+    pub fn seen(&mut self, snapshot: &Snapshot) -> bool {
+        self.awaited.retain(|&xid| !snapshot.sees(xid));
+        self.look_up_at = AWAITED_BEFORE_LOOKUP.max(2 * self.awaited.len());
+        self.awaited.is_empty()
+    }
+
+    /// A page was read and its rows dealt with. Returns whether the mode changed.
+    pub fn scanned(&mut self, page: Scanned<'_>, now: Instant) -> bool {
+        let was_live = self.is_live();
+        let all_visible = self.seen(page.snapshot);
+        self.mode = match page.stopped_at {
+            Some(after_seq) => Mode::Parked { next: ScanFrom { after_seq } },
+            None if page.from.is_whole_pass() => {
+                self.covered = Some(Covered { snapshot: page.snapshot.clone(), horizon: page.horizon });
+                Mode::Live
+            }
+            None => Mode::Parked { next: ScanFrom::LOWEST },
+        };
+        if self.is_live() {
+            self.wait = if all_visible { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
+            self.pass_at = (!all_visible).then(|| now + self.wait);
+        } else {
+            self.covered = None;
+            self.pass_at = Some(now);
+        }
+        was_live != self.is_live()
+    }
+}

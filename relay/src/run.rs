@@ -1,0 +1,71 @@
+//! The service: one session after the other until it is told to stop.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use tracing::warn;
+
+use crate::{
+    config::Config,
+    dispatch::Retry,
+    error::{Kind, RunError},
+    session::{Drained, Session},
+    startup,
+};
+
+/// Pauses between sessions: a database that restarts is back in seconds.
+const RECONNECT: Retry =
+    Retry { base: Duration::from_millis(200), max: Duration::from_secs(10), max_attempts: u32::MAX };
+
+/// Relays until `shutdown` is ready, then drains.
+///
+/// What is wrong at the start ends it, with a reason: a wrong password does not become right. Once a session has
+/// started, every failure is taken to pass, and another session follows.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
+    let mut shutdown = Shutdown(Some(Box::pin(shutdown)));
+    let connected = async {
+        let publisher = startup::connect_broker(&config).await?;
+        startup::connect_all(&config, Some(publisher)).await
+    };
+    let mut parts = tokio::select! {
+        parts = connected => parts?,
+        () = shutdown.requested() => return Ok(()),
+    };
+    let mut failures = 0;
+    loop {
+        match Session::new(&config, parts).run(shutdown.requested()).await {
+            Ok(Drained::Clean) => return Ok(()),
+            Ok(Drained::DeadlinePassed { unsettled }) => {
+                return Err(RunError::new(Kind::DrainTimeout, format!("{unsettled} events had no verdict at the deadline"))
+                    .hint("their rows are still PENDING and are published again at the next start, with the same ids"));
+            }
+            Err(error) => warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again"),
+        }
+        parts = loop {
+            failures += 1;
+            tokio::select! {
+                () = shutdown.requested() => return Ok(()),
+                () = tokio::time::sleep(RECONNECT.delay(failures)) => {}
+            }
+            tokio::select! {
+                () = shutdown.requested() => return Ok(()),
+                connected = startup::connect_all(&config, None) => match connected {
+                    Ok(parts) => break parts,
+                    Err(error) => warn!(target: "relay", %error, "cannot connect; trying again"),
+                },
+            }
+        };
+        failures = 0;
+    }
+}
+
+/// The request to stop: it may be asked for again after it was made.
+struct Shutdown<'a>(Option<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>);
+
+impl Shutdown<'_> {
+    async fn requested(&mut self) {
+        if let Some(request) = &mut self.0 {
+            request.await;
+            self.0 = None;
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! From the stream into memory.
+
+use std::{sync::Arc, time::Instant};
+
+use tracing::{info, warn};
+
+use super::{Session, SessionError};
+use crate::{
+    dispatch::Admission,
+    lsn::Lsn,
+    postgres::{
+        Frame,
+        pgoutput::{Column, Decoder, Message, Relation, Tuple},
+    },
+    resync::Route,
+    row::{Layout, Row},
+};
+
+/// Frames handled before the loop looks after its other work again: some 100 µs.
+const FRAMES_AT_A_TIME: usize = 64;
+
+/// Prefix of the logical message by which the status trigger tells of rows that are `PENDING` again.
+const BELL: &[u8] = b"outbox";
+
+/// The stream's own state.
+#[derive(Default)]
+pub(super) struct Intake {
+    decoder: Decoder,
+    /// The table as the stream last described it.
+    table: Option<(Arc<Relation>, Layout)>,
+}
+
+impl Session<'_> {
+    /// Whether the stream is to be read now; TCP holds it back otherwise.
+    pub(super) fn reads_stream(&self, now: Instant) -> bool {
+        if self.drain_until.is_some() || self.desk.runs_whole_pass() || self.is_pass_next(now) {
+            return false;
+        }
+        !self.resync.is_live() || self.dispatch.has_room()
+    }
+
+    pub(super) fn take_frames(&mut self, first: Frame) -> Result<(), SessionError> {
+        let now = Instant::now();
+        self.take_frame(first, now)?;
+        for _ in 1..FRAMES_AT_A_TIME {
+            if !self.reads_stream(now) {
+                break;
+            }
+            let Some(frame) = self.stream.try_next()? else { break };
+            self.take_frame(frame, now)?;
+        }
+        Ok(())
+    }
+
+    fn take_frame(&mut self, frame: Frame, now: Instant) -> Result<(), SessionError> {
+        let data = match frame {
+            Frame::Keepalive { wal_end, reply_requested } => {
+                self.progress.keepalive(wal_end);
+                self.status.asked |= reply_requested;
+                return Ok(());
+            }
+            Frame::XLogData { data, .. } => data,
+        };
+        let message = self.intake.decoder.decode(data).map_err(|error| SessionError::Unreadable(error.to_string()))?;
+        match message {
+            Message::Begin { final_lsn, xid, .. } => {
+                self.progress.begin();
+                self.resync.begin(xid, final_lsn);
+            }
+            Message::Commit { end_lsn, .. } => self.progress.commit(end_lsn),
+            Message::Insert { relation, tuple } => self.take_insert(&relation, &tuple, now)?,
+            Message::Message { transactional: true, prefix, .. } if prefix == BELL => self.resync.bell(now),
+            Message::Relation(_) | Message::Message { .. } | Message::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    fn take_insert(&mut self, relation: &Arc<Relation>, tuple: &Tuple, now: Instant) -> Result<(), SessionError> {
+        if relation.namespace != "outbox" || relation.name != "events" {
+            return Ok(()); // someone has added a table to the publication
+        }
+        let unreadable = |error: crate::row::BadRow| SessionError::Unreadable(error.to_string());
+        let route = self.resync.route();
+        if route == Route::Leave {
+            self.resync.left_to_table();
+            return Ok(());
+        }
+        if self.intake.table.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, relation)) {
+            let layout = Layout::new(relation.columns.iter().map(|column| column.name.as_str())).map_err(unreadable)?;
+            self.intake.table = Some((Arc::clone(relation), layout));
+        }
+        let Some((_, layout)) = &self.intake.table else { return Ok(()) };
+        let fields: Vec<Option<&[u8]>> = tuple.columns().map(Column::bytes).collect();
+        let row = Row::new(layout, &fields);
+        if route == Route::Covered {
+            // The pass found it first. The commit must still wait for its verdict.
+            let id = row.id().map_err(unreadable)?;
+            if self.dispatch.knows(&id) {
+                self.dispatch.attach(&id, self.progress.owe());
+            }
+            return Ok(());
+        }
+        if !row.is_pending() {
+            return Ok(()); // restored from a dump
+        }
+        if row.is_deferred() {
+            self.deferred.inserted(self.resync.current(), now);
+            return Ok(());
+        }
+        let event = row.to_event().map_err(unreadable)?;
+        let id = event.id;
+        match self.dispatch.admit(event, Some(self.resync.current())) {
+            Admission::Admitted => self.dispatch.attach(&id, self.progress.owe()),
+            Admission::Known => {}
+            Admission::Spilled => self.resync.left_to_table(),
+        }
+        Ok(())
+    }
+
+    /// Parks when nothing can be published for longer than a moment: the slot must go on moving.
+    pub(super) fn park_if_stuck(&mut self, now: Instant) {
+        if !self.resync.is_live() || self.drain_until.is_some() {
+            return;
+        }
+        let patience = self.config.park_after;
+        if self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience) {
+            warn!(target: "relay", state = "parked", "the broker is away: events wait in the table, the slot moves on");
+        } else if !self.dispatch.has_room() && now.duration_since(self.moved_at) >= patience {
+            let events = self.dispatch.len();
+            warn!(target: "relay", state = "parked", events, "memory is full of events that cannot leave: later ones wait in the table");
+        } else {
+            return;
+        }
+        self.progress.abandon();
+        self.resync.park(now);
+    }
+
+    pub(super) fn log_mode(&self, horizon: Lsn) {
+        if self.resync.is_live() {
+            info!(target: "relay", state = "streaming", horizon = %horizon, acknowledged = %self.progress.flushed(), in_memory = self.dispatch.len(), "streaming");
+        } else {
+            info!(target: "relay", state = "parked", acknowledged = %self.progress.flushed(), "working off a backlog from the table");
+        }
+    }
+}

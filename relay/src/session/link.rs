@@ -1,0 +1,119 @@
+//! The connection to the broker, and its coming back.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    dispatch::Retry,
+    event::Event,
+    publish::{Answer, Notice, PublishConfig, PublishError, Publisher},
+};
+
+/// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
+const RECONNECT: Retry =
+    Retry { base: Duration::from_millis(100), max: Duration::from_secs(5), max_attempts: u32::MAX };
+
+pub(super) struct Link {
+    config: PublishConfig,
+    state: State,
+    failures: u32,
+    blocked: bool,
+    away_since: Option<Instant>,
+}
+
+enum State {
+    Open(Box<Publisher>),
+    Connecting(Pin<Box<dyn Future<Output = Result<Publisher, PublishError>> + Send>>),
+    Waiting(Instant),
+}
+
+/// What the broker's side has to say.
+pub(super) enum News {
+    Opened,
+    Answers(Vec<Answer>),
+    Blocked(String),
+    Unblocked,
+    /// The connection is gone, or could not be made; another attempt follows.
+    Away(PublishError),
+}
+
+impl Link {
+    pub(super) fn new(config: PublishConfig, publisher: Option<Publisher>) -> Self {
+        let now = Instant::now();
+        let (state, away_since) = match publisher {
+            Some(publisher) => (State::Open(Box::new(publisher)), None),
+            None => (State::Waiting(now), Some(now)),
+        };
+        Self { config, state, failures: 0, blocked: false, away_since }
+    }
+
+    /// Whether events may be published now.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_)) && !self.blocked
+    }
+
+    /// Since when nothing could be published.
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.away_since
+    }
+
+    pub(super) fn publish(&mut self, batch: Vec<Arc<Event>>) {
+        if let State::Open(publisher) = &mut self.state {
+            publisher.publish(batch);
+        }
+    }
+
+    /// Waits for news; reconnects meanwhile. Cancellation-safe: all state stays in `self`.
+    pub(super) async fn next(&mut self) -> News {
+        loop {
+            match &mut self.state {
+                State::Open(publisher) => match publisher.next().await {
+                    Notice::Answers(answers) => return News::Answers(answers),
+                    Notice::Blocked { reason } => {
+                        self.blocked = true;
+                        self.away_since.get_or_insert_with(Instant::now);
+                        return News::Blocked(reason);
+                    }
+                    Notice::Unblocked => {
+                        self.blocked = false;
+                        self.away_since = None;
+                        return News::Unblocked;
+                    }
+                    Notice::Lost(error) => return self.lost(error),
+                },
+                State::Connecting(attempt) => match attempt.await {
+                    Ok(publisher) => {
+                        self.state = State::Open(Box::new(publisher));
+                        self.failures = 0;
+                        self.away_since = None;
+                        return News::Opened;
+                    }
+                    Err(error) => return self.lost(error),
+                },
+                State::Waiting(until) => {
+                    tokio::time::sleep_until((*until).into()).await;
+                    self.state = State::Connecting(Box::pin(Publisher::connect(self.config.clone())));
+                }
+            }
+        }
+    }
+
+    pub(super) async fn close(self) {
+        if let State::Open(publisher) = self.state {
+            publisher.close().await;
+        }
+    }
+
+    fn lost(&mut self, error: PublishError) -> News {
+        let now = Instant::now();
+        self.failures = self.failures.saturating_add(1);
+        self.state = State::Waiting(now + RECONNECT.delay(self.failures));
+        self.blocked = false;
+        self.away_since.get_or_insert(now);
+        News::Away(error)
+    }
+}

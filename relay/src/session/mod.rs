@@ -1,0 +1,276 @@
+//! One session: from a connected database to its loss, or to the drain at the end.
+//!
+//! A single loop owns all state. Nothing in it waits but the `select!`; each arm is cancellation-safe, and no task
+//! shares anything with it.
+
+mod desk;
+mod intake;
+mod link;
+mod write_back;
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::{Sleep, sleep_until},
+};
+use tracing::{info, warn};
+
+use self::{desk::Desk, intake::Intake, link::{Link, News}};
+use crate::{
+    config::{Config, Unroutable},
+    deferred::Deferred,
+    dispatch::{Dispatch, Outcome},
+    postgres::{ReplError, ReplicationStream},
+    progress::Progress,
+    publish::{Answer, PublishConfig, Publisher, Verdict},
+    resync::Resync,
+    settle::{Batching, Settling},
+    store::{Store, StoreError},
+};
+
+/// At most so often is an advanced LSN reported, beside the regular status updates.
+const STATUS_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a session ended before its drain.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The replication stream failed.
+    #[error("the replication stream ended: {0}")]
+    Stream(#[from] ReplError),
+    /// A statement failed.
+    #[error("a statement failed: {0}")]
+    Store(#[from] StoreError),
+    /// The SQL connection, and with it the lock, is gone.
+    #[error("the database connection is lost: {0}")]
+    ConnectionLost(String),
+    /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
+    #[error("the stream cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// How a session that was told to stop has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything in flight has its verdict in the table.
+    Clean,
+    /// Time ran out. The rows of these events are still `PENDING`.
+    DeadlinePassed {
+        /// Events in memory without a written verdict.
+        unsettled: usize,
+    },
+}
+
+/// What a session starts with.
+pub struct Parts {
+    /// The started stream.
+    pub stream: ReplicationStream,
+    /// The SQL connection, which holds the lock.
+    pub store: Store,
+    /// The task that drives it.
+    pub connection: JoinSet<Result<(), tokio_postgres::Error>>,
+    /// Settings of the broker's side.
+    pub publish: PublishConfig,
+    /// A connection to the broker, if there is one already.
+    pub publisher: Option<Publisher>,
+    /// How often a status update goes out at least.
+    pub status_interval: Duration,
+}
+
+/// The session's state.
+pub struct Session<'a> {
+    config: &'a Config,
+    stream: ReplicationStream,
+    intake: Intake,
+    desk: Desk,
+    connection: JoinSet<Result<(), tokio_postgres::Error>>,
+    link: Link,
+    dispatch: Dispatch,
+    settling: Settling,
+    progress: Progress,
+    resync: Resync,
+    deferred: Deferred,
+    status: Status,
+    /// When an event last got an answer or left memory.
+    moved_at: Instant,
+    drain_until: Option<Instant>,
+}
+
+struct Status {
+    interval: Duration,
+    sent: crate::lsn::Lsn,
+    sent_at: Instant,
+    asked: bool,
+}
+
+impl<'a> Session<'a> {
+    /// A session over connected parts.
+    pub fn new(config: &'a Config, parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            config,
+            stream: parts.stream,
+            intake: Intake::default(),
+            desk: Desk::new(parts.store),
+            connection: parts.connection,
+            link: Link::new(parts.publish, parts.publisher),
+            dispatch: Dispatch::new(config.limits(), config.ordering, config.retry()),
+            settling: Settling::new(Batching { max: config.settle_batch, interval: config.settle_interval }),
+            progress: Progress::default(),
+            resync: Resync::new(now),
+            deferred: Deferred::new(now),
+            status: Status { interval: parts.status_interval, sent: Default::default(), sent_at: now, asked: false },
+            moved_at: now,
+            drain_until: None,
+        }
+    }
+
+    /// Runs until the database is lost, or until `shutdown` is ready and everything in flight is settled.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<Drained, SessionError> {
+        let mut shutdown = pin!(shutdown);
+        let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(Instant::now().into()));
+        loop {
+            let now = Instant::now();
+            self.pump(now).await?;
+            if let Some(drained) = self.drained(now) {
+                self.finish().await?;
+                return Ok(drained);
+            }
+            let wake = self.next_timer(now);
+            if timer.deadline() != wake.into() {
+                timer.as_mut().reset(wake.into());
+            }
+            // In order of priority: what frees memory comes before what fills it.
+            tokio::select! { biased;
+                () = &mut shutdown, if self.drain_until.is_none() => self.begin_drain(),
+                ended = self.connection.join_next() => return Err(connection_lost(ended)),
+                finished = self.desk.next() => self.store_finished(finished?)?,
+                news = self.link.next() => self.broker_news(news),
+                frame = self.stream.next(), if self.reads_stream(now) => self.take_frames(frame?)?,
+                () = &mut timer => {}
+            }
+        }
+    }
+
+    /// Starts whatever can be started now.
+    async fn pump(&mut self, now: Instant) -> Result<(), SessionError> {
+        self.park_if_stuck(now);
+        if self.link.is_open() && self.drain_until.is_none() {
+            let free = self.config.in_flight.saturating_sub(self.dispatch.in_flight());
+            if free > 0 && self.dispatch.has_ready(now) {
+                let batch = self.dispatch.next_batch(now, free);
+                if !batch.is_empty() {
+                    self.link.publish(batch);
+                }
+            }
+        }
+        if self.desk.is_idle() {
+            self.start_store_operation(now);
+        }
+        self.report_status(now).await
+    }
+
+    /// Tells the server how far everything is settled: regularly, when it asks, and soon after an advance.
+    async fn report_status(&mut self, now: Instant) -> Result<(), SessionError> {
+        let since = now.duration_since(self.status.sent_at);
+        let advanced = self.progress.flushed() > self.status.sent;
+        if self.status.asked || since >= self.status.interval || (advanced && since >= STATUS_PAUSE) {
+            self.status.sent = self.progress.flushed();
+            self.status.sent_at = now;
+            self.status.asked = false;
+            self.stream.status(self.status.sent, false).await?;
+        }
+        Ok(())
+    }
+
+    fn next_timer(&self, now: Instant) -> Instant {
+        let status_pause = if self.progress.flushed() > self.status.sent { STATUS_PAUSE } else { self.status.interval };
+        let away = self.link.away_since().map(|since| since + self.config.park_after);
+        [
+            Some(self.status.sent_at + status_pause),
+            self.dispatch.next_timer(),
+            self.settling.due(),
+            self.settling.next_look(),
+            self.resync.next_timer(),
+            self.deferred.next_timer(),
+            away,
+            Some(self.moved_at + self.config.park_after),
+            self.drain_until,
+        ]
+        .into_iter()
+        .flatten()
+        // A time that has passed waits for something else than time.
+        .filter(|at| *at > now)
+        .min()
+        .unwrap_or(now + self.status.interval)
+    }
+
+    fn broker_news(&mut self, news: News) {
+        match news {
+            News::Answers(answers) => self.take_answers(answers),
+            News::Opened => info!(target: "relay", "connected to the broker again"),
+            News::Blocked(reason) => warn!(target: "relay", reason, "the broker has blocked publishing"),
+            News::Unblocked => info!(target: "relay", "the broker takes messages again"),
+            News::Away(error) => {
+                let unknown = self.dispatch.in_flight();
+                self.dispatch.outage();
+                warn!(target: "relay", %error, in_flight = unknown, "no connection to the broker; trying again");
+            }
+        }
+    }
+
+    fn take_answers(&mut self, answers: Vec<Answer>) {
+        let now = Instant::now();
+        self.moved_at = now;
+        for Answer { id, verdict } in answers {
+            let outcome = match verdict {
+                Verdict::Confirmed => Outcome::Delivered,
+                Verdict::Nacked => Outcome::Retry("the broker refused the message (basic.nack)".to_owned()),
+                Verdict::Refused { code, text } => Outcome::Rejected(format!("{code} {text}")),
+                Verdict::Returned { code, text } if self.config.unroutable == Unroutable::Retry => {
+                    Outcome::Retry(format!("{code} {text}"))
+                }
+                Verdict::Returned { code, text } => Outcome::Rejected(format!("{code} {text}")),
+            };
+            if let Some(settlement) = self.dispatch.answered(&id, outcome, now) {
+                self.log_attempt(&settlement);
+                self.settling.push(settlement, now);
+            }
+        }
+    }
+
+    fn begin_drain(&mut self) {
+        self.drain_until = Some(Instant::now() + self.config.shutdown_timeout);
+        info!(target: "relay", state = "draining", in_flight = self.dispatch.in_flight(), "stopping: finishing what is in flight");
+    }
+
+    /// Whether the drain is over, and how it went.
+    fn drained(&self, now: Instant) -> Option<Drained> {
+        let until = self.drain_until?;
+        if self.dispatch.in_flight() == 0 && self.settling.is_empty() && self.desk.is_idle() {
+            Some(Drained::Clean)
+        } else {
+            (now >= until).then(|| Drained::DeadlinePassed { unsettled: self.dispatch.len() })
+        }
+    }
+
+    async fn finish(mut self) -> Result<(), SessionError> {
+        self.stream.status(self.progress.flushed(), false).await?;
+        info!(target: "relay", state = "stopped", acknowledged = %self.progress.flushed(), "stopped");
+        self.stream.stop().await;
+        self.link.close().await;
+        Ok(())
+    }
+}
+
+fn connection_lost(ended: Option<Result<Result<(), tokio_postgres::Error>, JoinError>>) -> SessionError {
+    SessionError::ConnectionLost(match ended {
+        Some(Ok(Err(error))) => error.to_string(),
+        Some(Err(error)) => error.to_string(),
+        Some(Ok(Ok(()))) | None => "closed".to_owned(),
+    })
+}

@@ -1,0 +1,148 @@
+//! What is asked of the table, when, and what follows from its answers.
+
+use std::time::{Duration, Instant};
+
+use tracing::{debug, warn};
+
+use super::{Session, SessionError, desk::Finished};
+use crate::{
+    dispatch::{Admission, Settlement, Status},
+    resync::{ScanFrom, Scanned},
+    settle::Done,
+    store::{Due, Page, Scan},
+};
+
+/// Wait before verdicts are written again after a deadlock, a lock timeout or the like.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+impl Session<'_> {
+    /// Starts the operation that is due. Verdicts come first: they free memory.
+    pub(super) fn start_store_operation(&mut self, now: Instant) {
+        let draining = self.drain_until.is_some();
+        if self.settling.due().is_some_and(|due| draining || due <= now) {
+            self.desk.settle(self.settling.take());
+        } else if draining {
+            // nothing new is taken
+        } else if self.settling.wants_snapshot(now) || self.resync.wants_snapshot() {
+            self.desk.snapshot();
+        } else if let Some(from) = self.next_scan(now) {
+            let scan = self.scan(from.after_seq);
+            self.desk.scan(from, scan);
+        } else if self.deferred.is_due(now) && self.can_scan() {
+            let scan = self.scan(0);
+            self.desk.due(scan);
+        }
+    }
+
+    /// Whether the next scan may end recovery: the stream waits for it.
+    pub(super) fn is_pass_next(&self, now: Instant) -> bool {
+        self.next_scan(now).is_some_and(ScanFrom::is_whole_pass)
+    }
+
+    fn next_scan(&self, now: Instant) -> Option<ScanFrom> {
+        self.resync.wants_scan(now).filter(|_| self.can_scan())
+    }
+
+    /// A scan needs somewhere to publish to. The pages of a backlog are to be worth their while, too; a pass that holds
+    /// the stream must not wait for that.
+    fn can_scan(&self) -> bool {
+        let (events, bytes) = self.dispatch.room();
+        let limits = self.config.limits();
+        let has_room = if self.resync.is_live() {
+            self.dispatch.has_room()
+        } else {
+            events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4
+        };
+        self.link.is_open() && has_room
+    }
+
+    fn scan(&self, after_seq: i64) -> Scan {
+        let (max_rows, max_bytes) = self.dispatch.room();
+        let (known, full_keys) = (self.dispatch.known(), self.dispatch.full_keys());
+        Scan { after_seq, max_rows, max_bytes, known, full_keys }
+    }
+
+    pub(super) fn store_finished(&mut self, finished: Finished) -> Result<(), SessionError> {
+        let now = Instant::now();
+        match finished {
+            Finished::Settled(batch, missing) => {
+                for done in self.settling.written(batch, &missing, |id| self.dispatch.xid(id)) {
+                    self.settled(done, now);
+                }
+            }
+            Finished::NotSettled(batch, error) => {
+                warn!(target: "relay", %error, events = batch.settlements.len(), "verdicts not written; trying again");
+                self.settling.put_back(batch, now, SETTLE_PAUSE);
+            }
+            Finished::Scanned(from, page) => self.scanned(from, page, now),
+            Finished::Due(due) => self.deferred_due(due, now),
+            Finished::Snapshot(snapshot) => {
+                self.settling.seen(&snapshot, now);
+                self.resync.seen(&snapshot);
+            }
+        }
+        Ok(())
+    }
+
+    fn settled(&mut self, done: Done, now: Instant) {
+        let Done { settlement, gone } = done;
+        if gone {
+            warn!(target: "relay", event = %settlement.id, "the row was deleted before its verdict could be written");
+        }
+        if settlement.status != Status::Pending {
+            if let Some(ticket) = self.dispatch.settled(&settlement.id) {
+                self.progress.settled(ticket);
+            }
+            self.moved_at = now;
+            if self.resync.is_live() && self.dispatch.wants_refill() {
+                self.resync.want_pass(now);
+            }
+        }
+    }
+
+    fn scanned(&mut self, from: ScanFrom, page: Page, now: Instant) {
+        // A key that spilled may be taken up again only by a pass that finds all of its rows.
+        if self.resync.seen(&page.snapshot) && from.is_whole_pass() {
+            self.dispatch.unspill(&page.full_keys);
+        }
+        let found = page.events.len();
+        for event in page.events {
+            self.dispatch.admit(event, None);
+        }
+        debug!(target: "relay", after_seq = from.after_seq, found, complete = page.stopped_at.is_none(), "read the table");
+        let horizon = page.horizon;
+        let Page { ref snapshot, stopped_at, .. } = page;
+        let changed = self.resync.scanned(Scanned { from, snapshot, horizon, stopped_at }, now);
+        if self.resync.is_live() {
+            self.deferred.look(now);
+        } else {
+            self.progress.abandon();
+        }
+        if changed {
+            self.log_mode(horizon);
+        }
+    }
+
+    fn deferred_due(&mut self, due: Due, now: Instant) {
+        let mut found = false;
+        for event in due.events {
+            found |= self.dispatch.admit(event, None) == Admission::Admitted;
+        }
+        self.deferred.looked(&due.snapshot, found, due.next_in, now);
+    }
+
+    /// One line for each attempt. Bodies are never logged.
+    pub(super) fn log_attempt(&self, settlement: &Settlement) {
+        let Some(event) = self.dispatch.event(&settlement.id) else { return };
+        let key = event.aggregate_id.as_ref().map(|text| text.as_str());
+        let correlation_id = event.correlation_id.as_ref().map(|text| text.as_str());
+        let topic = event.topic.as_str();
+        match &settlement.error {
+            None => debug!(target: "relay", event = %event.id, key, correlation_id, topic, "sent"),
+            Some(error) => {
+                let status = settlement.status.as_str();
+                warn!(target: "relay", event = %event.id, key, correlation_id, topic, status, error, "not delivered");
+            }
+        }
+    }
+}

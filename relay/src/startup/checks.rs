@@ -1,0 +1,133 @@
+//! What the server must offer, and what to do where it does not.
+
+use tokio_postgres::{Client, error::SqlState};
+
+use crate::{
+    error::{Kind, RunError},
+    postgres::{ConnectError, Database},
+    publish::{AmqpUrl, PublishError},
+};
+
+/// The oldest server with logical messages and binary values in pgoutput
+/// (<https://www.postgresql.org/docs/14/release-14.html>).
+const OLDEST_SERVER: i32 = 140_000;
+
+/// Checks version, settings, role and extension.
+pub(super) async fn server(client: &Client, database: &Database) -> Result<(), RunError> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
+                    (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text",
+            &[],
+        )
+        .await
+        .map_err(sql_error)?;
+    let read = || {
+        Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?))
+    };
+    let (version, wal_level, standby, may_replicate, role): (i32, &str, bool, Option<bool>, &str) =
+        read().map_err(sql_error)?;
+    if version < OLDEST_SERVER {
+        let what = format!("the server is PostgreSQL {}", version / 10_000);
+        return Err(RunError::new(Kind::Database, what).hint("the relay needs PostgreSQL 14 or newer"));
+    }
+    if standby {
+        return Err(RunError::new(Kind::Database, format!("{database} is a standby")).hint("connect to the primary"));
+    }
+    if wal_level != "logical" {
+        return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
+            .hint("ALTER SYSTEM SET wal_level = logical; then restart the server"));
+    }
+    if may_replicate != Some(true) {
+        return Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} has no REPLICATION right"))
+            .hint(format!("as a superuser: ALTER ROLE {role:?} REPLICATION")));
+    }
+    extension(client, role).await
+}
+
+async fn extension(client: &Client, role: &str) -> Result<(), RunError> {
+    let version: String = match client.query_one("SELECT outbox.version()", &[]).await {
+        Ok(row) => row.try_get(0).map_err(sql_error)?,
+        Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
+            return Err(RunError::new(Kind::ExtensionMissing, "the extension outbox is not installed in this database")
+                .hint("CREATE EXTENSION outbox"));
+        }
+        Err(error) => return Err(sql_error(error)),
+    };
+    let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
+    let own = env!("CARGO_PKG_VERSION");
+    if minor(&version) != minor(own) {
+        let what = format!("the extension is of version {version}, this relay of version {own}");
+        return Err(RunError::new(Kind::ExtensionVersion, what)
+            .hint("install the matching package, then ALTER EXTENSION outbox UPDATE"));
+    }
+    let permitted: bool = client
+        .query_one(
+            "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
+             WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due')",
+            &[],
+        )
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(sql_error)?;
+    if permitted {
+        Ok(())
+    } else {
+        Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not run the relay's functions"))
+            .hint(format!("as the extension's owner: SELECT outbox.grant_relay('{role}')")))
+    }
+}
+
+/// A connection that could not be made, in the operator's terms.
+pub(super) fn connect_error(error: ConnectError, database: &Database) -> RunError {
+    let state = error.sqlstate().map(|state| state.code().to_owned());
+    let (kind, what, hint) = match state.as_deref() {
+        Some("28P01" | "28000") => (
+            Kind::Authentication,
+            format!("{database} refused the login"),
+            "check user and password in DATABASE_URL, and the server's pg_hba.conf (a relay needs a line for replication-capable logins to its database)",
+        ),
+        Some("3D000") => (Kind::NoDatabase, format!("no such database: {database}"), "check the name in DATABASE_URL"),
+        Some("42501") => {
+            (Kind::NotPermitted, format!("{database} does not permit the connection"), "ALTER ROLE … REPLICATION")
+        }
+        Some("53300" | "53400") => {
+            (Kind::Database, format!("{database} has no connection left"), "raise max_connections or max_wal_senders")
+        }
+        _ => (
+            Kind::Database,
+            format!("cannot connect to {database}"),
+            "check host, port and TLS settings in DATABASE_URL, and that the server runs",
+        ),
+    };
+    RunError::new(kind, what).hint(hint).source(error)
+}
+
+/// A broker that could not be reached or refused, in the operator's terms.
+pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
+    let (kind, what, hint) = if error.is_refusal() {
+        (
+            Kind::BrokerRefused,
+            format!("{url} refused the connection"),
+            "check user, password and virtual host in AMQP_URL, and the user's permissions",
+        )
+    } else {
+        (Kind::Broker, format!("cannot connect to {url}"), "check host, port and TLS in AMQP_URL, and that the broker runs")
+    };
+    RunError::new(kind, what).hint(hint).source(error)
+}
+
+/// A statement that failed, in the operator's terms.
+pub(super) fn sql_error(error: tokio_postgres::Error) -> RunError {
+    if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
+        RunError::new(Kind::NotPermitted, "the database does not permit what the relay needs")
+            .hint("as the extension's owner: SELECT outbox.grant_relay('<role>')")
+            .source(error)
+    } else {
+        RunError::new(Kind::Database, "a statement failed").hint("see the server's log").source(error)
+    }
+}
+
+fn is(error: &tokio_postgres::Error, states: &[SqlState]) -> bool {
+    error.code().is_some_and(|state| states.contains(state))
+}

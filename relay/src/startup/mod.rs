@@ -1,0 +1,169 @@
+//! From settings to connected parts, with a clear answer to whatever is missing.
+
+mod checks;
+mod slot;
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+use tracing::info;
+
+pub use self::slot::SlotState;
+use crate::{
+    config::Config,
+    error::{Kind, RunError},
+    lsn::Lsn,
+    postgres::Database,
+    publish::{AmqpUrl, PublishConfig, Publisher},
+    session::Parts,
+    store::Store,
+};
+
+/// How often a waiting relay tries to take the lock. A blocked `pg_advisory_lock` would answer sooner, but it holds a
+/// snapshot for as long as it waits, and so keeps vacuum from its work.
+const LOCK_PAUSE: Duration = Duration::from_millis(200);
+
+/// From TCP to the open channel. A URL's `connection_timeout` overrides it.
+const BROKER_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What `init` found or made.
+#[derive(Debug)]
+pub struct InitReport {
+    /// Name of the publication, and what `outbox.ensure_publication` did.
+    pub publication: (String, String),
+    /// Name of the slot, and what became of it.
+    pub slot: (String, SlotState),
+}
+
+/// Makes publication and slot.
+pub async fn init(config: &Config) -> Result<InitReport, RunError> {
+    let database = database(config)?;
+    let (client, mut connection) = connect(config, &database).await?;
+    let report = prepare(config, &database, &client).await?;
+    drop(client);
+    connection.shutdown().await;
+    Ok(report)
+}
+
+/// Connects to both servers, takes the lock and starts the stream. `publisher`: a connection to the broker that a
+/// session can start with.
+pub(crate) async fn connect_all(config: &Config, publisher: Option<Publisher>) -> Result<Parts, RunError> {
+    let publish = publish_config(config)?;
+    let database = database(config)?;
+    let (client, connection) = connect(config, &database).await?;
+    take_lock(config, &client).await?;
+    if config.create_slot {
+        prepare(config, &database, &client).await?;
+    } else {
+        slot::require(config, &client).await?;
+    }
+    let status_interval = status_interval(config, &client).await?;
+    let store = Store::prepare(client).await.map_err(|error| {
+        RunError::new(Kind::Database, "cannot prepare the relay's statements")
+            .hint("check that the extension and the relay are of the same version")
+            .source(error)
+    })?;
+    let mut replication = database
+        .connect_replication(&config.application_name)
+        .await
+        .map_err(|error| checks::connect_error(error, &database))?;
+    let server = replication.identify_system().await.map_err(|error| slot::stream_error(config, error))?;
+    // From where the slot has confirmed: the server moves a lower position forward.
+    let stream = replication
+        .start(&config.slot, &config.publication, Lsn(0))
+        .await
+        .map_err(|error| slot::stream_error(config, error))?;
+    info!(target: "relay", state = "connected", slot = config.slot, wal_position = %server.wal_position, "connected to {database}");
+    Ok(Parts { stream, store, connection, publish, publisher, status_interval })
+}
+
+/// Connects to the broker once, so that a wrong address or password is reported at the start.
+pub(crate) async fn connect_broker(config: &Config) -> Result<Publisher, RunError> {
+    let publish = publish_config(config)?;
+    let url = publish.url.clone();
+    Publisher::connect(publish).await.map_err(|error| checks::broker_error(error, &url))
+}
+
+async fn connect(
+    config: &Config,
+    database: &Database,
+) -> Result<(Client, JoinSet<Result<(), tokio_postgres::Error>>), RunError> {
+    let (client, driver) = database
+        .connect(&config.application_name)
+        .await
+        .map_err(|error| checks::connect_error(error, database))?;
+    let mut connection = JoinSet::new();
+    connection.spawn(driver);
+    checks::server(&client, database).await?;
+    Ok((client, connection))
+}
+
+/// One relay works for a slot; the others wait here, connected.
+async fn take_lock(config: &Config, client: &Client) -> Result<(), RunError> {
+    let name = format!("outbox-relay {}", config.slot);
+    let since = Instant::now();
+    let mut waits = false;
+    loop {
+        let taken: bool = client
+            .query_one("SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1, 0))", &[&name])
+            .await
+            .and_then(|row| row.try_get(0))
+            .map_err(checks::sql_error)?;
+        if taken {
+            if waits {
+                info!(target: "relay", waited = ?since.elapsed(), "the other relay is gone: taking over");
+            }
+            return Ok(());
+        }
+        if !waits {
+            waits = true;
+            info!(target: "relay", state = "standby", slot = config.slot, "another relay works for this slot: waiting to take over");
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+}
+
+async fn prepare(config: &Config, database: &Database, client: &Client) -> Result<InitReport, RunError> {
+    let publication: String = client
+        .query_one("SELECT outbox.ensure_publication($1)", &[&config.publication])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(checks::sql_error)?;
+    let slot = slot::ensure(config, database, client).await?;
+    Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
+}
+
+/// The server ends a replication connection that is silent for `wal_sender_timeout`: a third of it leaves room for two
+/// late updates.
+async fn status_interval(config: &Config, client: &Client) -> Result<Duration, RunError> {
+    let millis: i32 = client
+        .query_one("SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", &[])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(checks::sql_error)?;
+    let timeout = u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
+    Ok(timeout.map_or(config.status_interval, |timeout| config.status_interval.min(timeout / 3)))
+}
+
+fn database(config: &Config) -> Result<Database, RunError> {
+    Database::parse(config.database_url.expose()).map_err(|error| {
+        RunError::new(Kind::Usage, "database-url (DATABASE_URL)").hint("see docs/configuration.md").source(error)
+    })
+}
+
+fn publish_config(config: &Config) -> Result<PublishConfig, RunError> {
+    let url = config.amqp_url.expose().parse::<AmqpUrl>().map_err(|error| {
+        RunError::new(Kind::Usage, "amqp-url (AMQP_URL)").hint("see docs/configuration.md").source(error)
+    })?;
+    Ok(PublishConfig {
+        url,
+        exchange: config.exchange.clone(),
+        declare_exchange: config.declare_exchange,
+        app_id: config.app_id.clone(),
+        window: config.in_flight,
+        confirm_timeout: config.confirm_timeout,
+        connect_timeout: BROKER_CONNECT_TIMEOUT,
+        connection_name: config.application_name.clone(),
+    })
+}

@@ -1,0 +1,53 @@
+-- Events with a time of their own, once that has come: by time, then in the order they were made, a page at a time. The
+-- next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut as in
+-- pending.sql, and the settings are there for the same reason.
+CREATE FUNCTION outbox.due(max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint)
+RETURNS SETOF outbox.events
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $$
+DECLARE
+    until timestamptz := clock_timestamp();
+    event outbox.events;
+    bytes bigint := 0;
+BEGIN
+    FOR event IN
+        SELECT * FROM outbox.events AS e
+        WHERE e.status = 'PENDING' AND e.available_at <= until
+          AND (e.available_at, e.seq) > (coalesce(due.after_at, '-infinity'), coalesce(due.after_seq, 0))
+        ORDER BY e.available_at, e.seq
+        LIMIT due.max_rows
+    LOOP
+        EXIT WHEN bytes >= due.max_bytes;
+        RETURN NEXT event;
+        bytes := bytes + outbox.event_bytes(event.payload, event.payload_bytes, event.headers);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint) IS 'Relay: events whose available_at has come.';
+
+-- Milliseconds, rounded up, until the next event comes due; null when none waits. Only the future counts: to miss none,
+-- ask this first and outbox.due() after it.
+CREATE FUNCTION outbox.next_due() RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $$
+DECLARE
+    since timestamptz := clock_timestamp();
+BEGIN
+    RETURN (
+        SELECT ceil(extract(epoch FROM e.available_at - since) * 1000)
+        FROM outbox.events AS e
+        WHERE e.status = 'PENDING' AND e.available_at > since
+        ORDER BY e.available_at, e.seq
+        LIMIT 1
+    );
+END
+$$;
+COMMENT ON FUNCTION outbox.next_due() IS 'Relay: milliseconds until the next available_at in the future.';

@@ -1,0 +1,39 @@
+-- The envelope of an event never changes: consumers know its id, and its body may be out already.
+--
+-- An UPDATE that writes the same values, as an ORM does that saves whole objects, is no change. One that sets none of
+-- these columns (the relay's) pays nothing: UPDATE OF decides by name.
+CREATE FUNCTION outbox.refuse_envelope_change() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    changed text;
+BEGIN
+    SELECT was.key INTO changed
+    FROM jsonb_each(to_jsonb(old)) AS was
+    JOIN jsonb_each(to_jsonb(new)) AS becomes USING (key)
+    WHERE was.value IS DISTINCT FROM becomes.value
+      AND was.key NOT IN ('status', 'attempts', 'last_error', 'last_attempted_at', 'processed_at')
+    ORDER BY was.key
+    LIMIT 1;
+
+    RAISE EXCEPTION '% of event % cannot be changed', changed, old.id
+        USING ERRCODE = 'check_violation',
+              DETAIL = 'The envelope of an event is final.',
+              HINT = 'Emit a new event.',
+              SCHEMA = tg_table_schema, TABLE = tg_table_name, COLUMN = changed, CONSTRAINT = tg_name;
+END
+$$;
+
+CREATE TRIGGER envelope_is_final
+    BEFORE UPDATE OF id, seq, created_at, topic, exchange, event_type, aggregate_type, aggregate_id, payload,
+        payload_bytes, content_type, headers, correlation_id, available_at ON outbox.events
+    FOR EACH ROW
+    WHEN (
+        (old.id, old.seq, old.created_at, old.topic, old.exchange, old.event_type, old.aggregate_type, old.aggregate_id,
+         old.payload, old.payload_bytes, old.content_type, old.headers, old.correlation_id, old.available_at)
+        IS DISTINCT FROM
+        (new.id, new.seq, new.created_at, new.topic, new.exchange, new.event_type, new.aggregate_type, new.aggregate_id,
+         new.payload, new.payload_bytes, new.content_type, new.headers, new.correlation_id, new.available_at)
+    )
+    EXECUTE FUNCTION outbox.refuse_envelope_change();

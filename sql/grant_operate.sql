@@ -1,0 +1,13 @@
+-- What an operator's role needs: to look at everything and to replay.
+CREATE FUNCTION outbox.grant_operate(role regrole) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('GRANT SELECT ON outbox.events, outbox.failed, outbox.backlog TO %s', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION
+        outbox.replay(uuid),
+        outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint) TO %s', role);
+END
+$$;
+COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'Lets a role read events and replay them.';

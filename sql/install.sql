@@ -1,0 +1,45 @@
+-- Installs the outbox without the extension, where none can be built: managed PostgreSQL, for one.
+--
+--     psql -d mydb -f sql/install.sql
+--
+-- The role that runs it owns the schema and needs CREATE on the database; the relay can do its work with it as with the
+-- extension. Everything or nothing: one transaction.
+\set ON_ERROR_STOP on
+BEGIN;
+CREATE SCHEMA outbox;
+
+-- What the extension has in Rust.
+\ir plain/uuid_v7.sql
+
+\ir requirements.sql
+\ir status.sql
+\ir events.sql
+\ir indexes.sql
+\ir event_bytes.sql
+
+\ir plain/header_size.sql
+\ir plain/check_headers.sql
+\ir plain/check_payload_size.sql
+\ir plain/refuse.sql
+\ir plain/admit.sql
+\ir plain/emit.sql
+
+\ir admit_trigger.sql
+\ir envelope_trigger.sql
+\ir ring.sql
+\ir status_trigger.sql
+\ir notify_trigger.sql
+\ir pending.sql
+\ir due.sql
+\ir settle.sql
+\ir publication.sql
+\ir replay.sql
+\ir replay_many.sql
+\ir views.sql
+\ir version.sql
+\ir emit_text.sql
+\ir grant_emit.sql
+\ir grant_relay.sql
+\ir grant_operate.sql
+\ir privileges.sql
+COMMIT;

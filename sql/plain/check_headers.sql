@@ -1,0 +1,41 @@
+-- Refuses headers that AMQP cannot carry (outbox_ext/src/headers.rs has the reasons for the numbers).
+--
+-- Most headers are so short that no limit can be near; those are not measured.
+CREATE FUNCTION outbox.check_headers(headers jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    size record;
+BEGIN
+    IF jsonb_typeof(headers) <> 'object' THEN
+        RAISE EXCEPTION 'headers must be a JSON object'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'For example ''{"tenant": "acme"}''.';
+    END IF;
+    IF octet_length(headers::text) <= 128 AND headers::text NOT LIKE '%"":%' THEN
+        RETURN;
+    END IF;
+
+    size := outbox.header_size(headers);
+    IF size.shortest_name = '' THEN
+        RAISE EXCEPTION 'headers must not have an empty name'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Name every header, also in objects within headers.';
+    END IF;
+    IF octet_length(size.longest_name) > 255 THEN
+        RAISE EXCEPTION 'headers has a name of % bytes, the limit is 255', octet_length(size.longest_name)
+            USING ERRCODE = 'string_data_right_truncation',
+                  DETAIL = format('The name begins with "%s".', left(size.longest_name, 40)),
+                  HINT = 'Shorten it, or put it into the payload.';
+    END IF;
+    IF size.depth > 64 THEN
+        RAISE EXCEPTION 'headers are nested deeper than 64 levels'
+            USING ERRCODE = 'program_limit_exceeded', HINT = 'Put the data into the payload.';
+    END IF;
+    IF size.bytes > 65536 THEN
+        RAISE EXCEPTION 'headers are % bytes, the limit is 65536', size.bytes
+            USING ERRCODE = 'program_limit_exceeded',
+                  DETAIL = 'They are counted as an AMQP table; all headers of a message must fit into one frame.',
+                  HINT = 'Put the data into the payload.';
+    END IF;
+END
+$$;

@@ -1,0 +1,23 @@
+-- Refuses a payload over the setting outbox.max_payload_bytes: 1 MB when it is not set, else a number of bytes or a size
+-- with a unit (B, kB, MB). Without the extension PostgreSQL takes any text for it, so what is no size is refused here.
+CREATE FUNCTION outbox.check_payload_size(bytes bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    setting text := coalesce(nullif(current_setting('outbox.max_payload_bytes', true), ''), '1MB');
+    size text[] := regexp_match(setting, '^\s*(\d{1,9})\s*(B|kB|MB)?\s*$');
+    max_bytes bigint := size[1]::bigint * CASE size[2] WHEN 'kB' THEN 1024 WHEN 'MB' THEN 1024 * 1024 ELSE 1 END;
+BEGIN
+    IF max_bytes IS NULL OR max_bytes NOT BETWEEN 1 AND 128 * 1024 * 1024 THEN
+        RAISE EXCEPTION 'invalid value for parameter "outbox.max_payload_bytes": "%"', setting
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It is a size from 1B to 128MB.';
+    END IF;
+    IF bytes > max_bytes THEN
+        RAISE EXCEPTION 'payload is % bytes, the limit is %', bytes, max_bytes
+            USING ERRCODE = 'program_limit_exceeded',
+                  DETAIL = 'The limit is the setting outbox.max_payload_bytes.',
+                  HINT = 'Store the data and emit a reference to it, or raise the setting.';
+    END IF;
+END
+$$;

@@ -1,0 +1,67 @@
+-- outbox.emit() without the extension, which has it in Rust (outbox_ext/src/emit.rs). The INSERT's trigger checks the
+-- event.
+CREATE FUNCTION outbox.emit(
+    topic          text,
+    payload        jsonb,
+    event_type     text        DEFAULT NULL,
+    aggregate_type text        DEFAULT NULL,
+    aggregate_id   text        DEFAULT NULL,
+    headers        jsonb       DEFAULT NULL,
+    correlation_id text        DEFAULT NULL,
+    exchange       text        DEFAULT NULL,
+    available_at   timestamptz DEFAULT NULL
+) RETURNS uuid
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    event_id uuid;
+BEGIN
+    INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange,
+                               available_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    RETURNING id INTO event_id;
+    IF event_id IS NULL THEN
+        RAISE EXCEPTION 'the event was not inserted'
+            USING ERRCODE = 'triggered_action_exception',
+                  DETAIL = 'A trigger on outbox.events returned null.',
+                  HINT = 'Drop that trigger: an event that is not to be sent is not to be emitted.';
+    END IF;
+    RETURN event_id;
+END
+$$;
+
+-- A body of bytes. The content_type comes third here.
+CREATE FUNCTION outbox.emit(
+    topic          text,
+    payload        bytea,
+    content_type   text        DEFAULT 'application/octet-stream',
+    event_type     text        DEFAULT NULL,
+    aggregate_type text        DEFAULT NULL,
+    aggregate_id   text        DEFAULT NULL,
+    headers        jsonb       DEFAULT NULL,
+    correlation_id text        DEFAULT NULL,
+    exchange       text        DEFAULT NULL,
+    available_at   timestamptz DEFAULT NULL
+) RETURNS uuid
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    event_id uuid;
+BEGIN
+    INSERT INTO outbox.events (topic, payload_bytes, content_type, event_type, aggregate_type, aggregate_id, headers,
+                               correlation_id, exchange, available_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    RETURNING id INTO event_id;
+    IF event_id IS NULL THEN
+        RAISE EXCEPTION 'the event was not inserted'
+            USING ERRCODE = 'triggered_action_exception',
+                  DETAIL = 'A trigger on outbox.events returned null.',
+                  HINT = 'Drop that trigger: an event that is not to be sent is not to be emitted.';
+    END IF;
+    RETURN event_id;
+END
+$$;

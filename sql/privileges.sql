@@ -1,0 +1,17 @@
+-- Nothing is open to everybody but what cannot harm: the schema's name, its version, making a uuid (the default of a
+-- column), and ringing the bell (for a role that may UPDATE status).
+--
+-- What an application, the relay and an operator need is granted by one call each: grant_emit.sql, grant_relay.sql,
+-- grant_operate.sql.
+GRANT USAGE ON SCHEMA outbox TO PUBLIC;
+
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.version(), outbox.uuid_v7(), outbox.ring() TO PUBLIC;
+
+COMMENT ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) IS
+    'Emits an event with this transaction: a JSON body to the routing key topic. Returns its id.';
+COMMENT ON FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz) IS
+    'Emits an event with this transaction: a JSON body, given as text, to the routing key topic. Returns its id.';
+COMMENT ON FUNCTION outbox.emit(text, bytea, text, text, text, text, jsonb, text, text, timestamptz) IS
+    'Emits an event with this transaction: a body of bytes (Protobuf, Avro) to the routing key topic. Returns its id.';
+COMMENT ON FUNCTION outbox.uuid_v7() IS 'A UUID version 7 (RFC 9562): sorts by the time it was made.';

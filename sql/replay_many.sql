@@ -1,0 +1,56 @@
+-- Has all events that fit delivered again, oldest first, and says how many. At least one filter besides status must be
+-- given, so that a forgotten argument does not send the history again.
+--
+--     SELECT outbox.replay_many(topic => 'orders.created', error_like => '%NO_ROUTE%');
+--     SELECT outbox.replay_many(created_from => now() - interval '1 hour', status => 'SENT', max_events => 1000);
+--
+-- Not an overload of outbox.replay(id): PostgreSQL would take replay('0190…') for the one with a text argument.
+CREATE FUNCTION outbox.replay_many(
+    topic          text          DEFAULT NULL,
+    aggregate_type text          DEFAULT NULL,
+    aggregate_id   text          DEFAULT NULL,
+    created_from   timestamptz   DEFAULT NULL, -- inclusive
+    created_to     timestamptz   DEFAULT NULL, -- exclusive
+    error_like     text          DEFAULT NULL, -- a LIKE pattern
+    status         outbox.status DEFAULT 'FAILED',
+    max_events     bigint        DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    replayed bigint;
+BEGIN
+    IF num_nonnulls(topic, aggregate_type, aggregate_id, created_from, created_to, error_like) = 0 THEN
+        RAISE EXCEPTION 'replay_many needs a filter'
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'Give topic, aggregate_type, aggregate_id, created_from, created_to or error_like. '
+                         'For all events, created_to => now().';
+    END IF;
+    IF replay_many.status IS NULL OR replay_many.status = 'PENDING' THEN
+        RAISE EXCEPTION 'status must be FAILED or SENT'
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'A PENDING event is owed to the broker already.';
+    END IF;
+
+    WITH chosen AS MATERIALIZED (
+        SELECT e.id
+        FROM outbox.events AS e
+        WHERE e.status = replay_many.status
+          AND (replay_many.topic IS NULL OR e.topic = replay_many.topic)
+          AND (replay_many.aggregate_type IS NULL OR e.aggregate_type = replay_many.aggregate_type)
+          AND (replay_many.aggregate_id IS NULL OR e.aggregate_id = replay_many.aggregate_id)
+          AND (replay_many.created_from IS NULL OR e.created_at >= replay_many.created_from)
+          AND (replay_many.created_to IS NULL OR e.created_at < replay_many.created_to)
+          AND (replay_many.error_like IS NULL OR e.last_error LIKE replay_many.error_like)
+        ORDER BY e.seq
+        LIMIT replay_many.max_events
+        FOR NO KEY UPDATE
+    )
+    UPDATE outbox.events AS e SET status = 'PENDING' FROM chosen WHERE e.id = chosen.id;
+    GET DIAGNOSTICS replayed = ROW_COUNT;
+    RETURN replayed;
+END
+$$;
+COMMENT ON FUNCTION outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint) IS
+    'Has all finished events that fit delivered again; returns how many.';

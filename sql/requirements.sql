@@ -1,0 +1,20 @@
+-- What the database must be like.
+--
+-- The relay publishes text as UTF-8; a database in another encoding could hold names that no AMQP client can read. And
+-- without wal_level = logical nothing is ever sent: events wait in the table, which is worth a warning, not a refusal,
+-- since the setting may come with the next restart.
+DO $$
+BEGIN
+    IF current_setting('server_encoding') <> 'UTF8' THEN
+        RAISE EXCEPTION 'outbox needs a database in encoding UTF8, this one is in %', current_setting('server_encoding')
+            USING ERRCODE = 'feature_not_supported',
+                  HINT = 'Create the database with ENCODING ''UTF8'' TEMPLATE template0.';
+    END IF;
+    IF current_setting('wal_level') <> 'logical' THEN
+        RAISE WARNING 'wal_level is %, the relay needs logical: events will wait in outbox.events unsent',
+                current_setting('wal_level')
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'ALTER SYSTEM SET wal_level = logical; then restart the server.';
+    END IF;
+END
+$$;

@@ -1,0 +1,17 @@
+-- The bell: a message in the write-ahead log, in the transaction, that makes the relay look for PENDING rows again. The
+-- relay reads inserts only, so it would not notice a row that an UPDATE made PENDING.
+--
+-- Once per transaction is enough, however many rows it replays. A savepoint rolled back takes back both the message and
+-- the note that it was written.
+CREATE FUNCTION outbox.ring() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('outbox.rung_in', true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+        PERFORM pg_logical_emit_message(true, 'outbox', 'replay');
+        PERFORM set_config('outbox.rung_in', pg_current_xact_id()::text, true);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION outbox.ring() IS 'Makes the relay look for PENDING events once this transaction has committed.';

@@ -1,0 +1,29 @@
+-- Two questions an operator has. Both are answered from the partial indexes, whatever the history.
+
+-- What failed, and why? Without payloads.
+CREATE VIEW outbox.failed AS
+SELECT seq, id, topic, exchange, event_type, aggregate_type, aggregate_id, correlation_id, attempts, last_error,
+       created_at, last_attempted_at
+FROM outbox.events
+WHERE status = 'FAILED'
+ORDER BY seq;
+COMMENT ON VIEW outbox.failed IS 'Events that were given up, with the reason. See outbox.replay and outbox.replay_many.';
+
+-- How much is owed, and since when?
+CREATE VIEW outbox.backlog AS
+SELECT topic,
+       count(*) FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS pending,
+       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now()) AS scheduled,
+       count(*) FILTER (WHERE status = 'FAILED') AS failed,
+       now() - min(coalesce(available_at, created_at))
+           FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS oldest_pending
+FROM (
+    SELECT topic, status, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL
+    UNION ALL
+    SELECT topic, status, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NOT NULL
+    UNION ALL
+    SELECT topic, status, available_at, created_at FROM outbox.events WHERE status = 'FAILED'
+) AS unfinished
+GROUP BY topic
+ORDER BY topic;
+COMMENT ON VIEW outbox.backlog IS 'Events not sent, by topic: owed now, scheduled, failed, and the age of the oldest owed.';

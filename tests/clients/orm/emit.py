@@ -1,0 +1,54 @@
+"""Places an order and an event about it as two objects of one session. SQLAlchemy."""
+
+import os
+from decimal import Decimal
+from uuid import UUID, uuid4
+
+from sqlalchemy import BigInteger, Identity, create_engine
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Order(Base):
+    __tablename__ = "orders"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    customer: Mapped[str]
+    total: Mapped[Decimal]
+
+
+class Event(Base):
+    """The columns that an application may write; the others are the relay's, and have defaults."""
+
+    __tablename__ = "events"
+    __table_args__ = {"schema": "outbox"}
+
+    # Chosen here: a role that cannot read the table cannot ask for RETURNING.
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    topic: Mapped[str]
+    payload: Mapped[dict] = mapped_column(JSONB)
+    aggregate_type: Mapped[str | None]
+    aggregate_id: Mapped[str | None]
+
+
+engine = create_engine(os.environ["DATABASE_URL"].replace("postgres://", "postgresql+psycopg://", 1))
+with Session(engine) as session, session.begin():
+    order = Order(customer="Ada", total=Decimal("42.50"))
+    session.add(order)
+    session.flush()  # the order has its id now
+
+    event = Event(
+        topic="orders.created",
+        payload={"id": order.id, "customer": order.customer, "total": float(order.total)},
+        aggregate_type="order",
+        aggregate_id=str(order.id),
+    )
+    session.add(event)
+    session.flush()
+    event_id = event.id
+
+print(event_id)

@@ -1,0 +1,59 @@
+//! Private PostgreSQL and RabbitMQ servers, a relay and a consumer, for the suite, the demo and the benchmark.
+//!
+//! | you want | use |
+//! |---|---|
+//! | a database and a vhost of your own on the shared servers | [`Stack::new`] |
+//! | a server you may stop, kill, freeze and start again | [`Postgres::private`], [`RabbitMq::private`], then [`Stack::on`] |
+//! | the real relay as a process | [`Stack::relay`] |
+//! | what arrived at the broker | [`Stack::consumer`] |
+//! | to wait for something | [`eventually`] |
+//! | random input that can be repeated | [`seed`] |
+//!
+//! Servers belong to the process that started them: each runs under an `outbox-guardian`, which ends it when that
+//! process ends, however it ends. Nothing is written outside `target/` (or a folder in /tmp, see [`places`]).
+//!
+//! A harness has nobody to report an error to but the person who runs it, so everything here panics with one clear
+//! message instead of returning a `Result`.
+
+mod connection;
+mod consumer;
+mod database;
+mod delivery;
+mod eventually;
+mod guarded;
+pub mod guardian;
+mod http;
+pub mod places;
+mod ports;
+mod postgres;
+mod processes;
+mod rabbitmq;
+mod relay;
+mod relay_log;
+pub mod seed;
+mod stack;
+mod vhost;
+
+pub use connection::Connection;
+pub use consumer::{Consumer, ConsumerBuilder};
+pub use database::Database;
+pub use delivery::Delivery;
+pub use eventually::{SOON, eventually};
+pub use guarded::Guarded;
+pub use postgres::{Postgres, PostgresBuilder, Shutdown};
+pub use processes::Usage;
+pub use rabbitmq::{RabbitMq, RabbitMqBuilder};
+pub use relay::{Relay, RelayBuilder};
+pub use stack::Stack;
+pub use vhost::Vhost;
+
+/// Runs a future to its end from `Drop`, which cannot await and may already be inside a runtime.
+fn on_own_runtime(task: impl Future<Output = ()> + Send) {
+    std::thread::scope(|scope| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        scope.spawn(move || runtime.block_on(task));
+    });
+}

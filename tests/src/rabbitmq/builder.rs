@@ -1,0 +1,49 @@
+//! Makes a RabbitMQ node.
+
+use std::{path::Path, sync::Mutex};
+
+use super::RabbitMq;
+use crate::{places::server_folder, ports};
+
+/// A node's settings before it starts.
+#[derive(Debug, Default)]
+pub struct RabbitMqBuilder {
+    settings: Vec<(String, String)>,
+}
+
+impl RabbitMqBuilder {
+    /// A line of rabbitmq.conf, e.g. `("max_message_size", "65536")`.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Makes a new node and starts it.
+    pub async fn start(self) -> RabbitMq {
+        let folder = server_folder("rabbitmq");
+        let node = RabbitMq {
+            folder,
+            amqp_port: ports::free(),
+            http_port: ports::free(),
+            distribution_port: ports::free(),
+            epmd_port: ports::free(),
+            process: Mutex::default(),
+        };
+        let mut conf = format!(
+            "listeners.tcp.1 = 127.0.0.1:{}\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {}\n",
+            node.amqp_port, node.http_port
+        );
+        for (name, value) in &self.settings {
+            conf += &format!("{name} = {value}\n");
+        }
+        write(&node.folder.join("rabbitmq.conf"), &conf);
+        write(&node.folder.join("enabled_plugins"), "[rabbitmq_management].\n");
+        node.start().await;
+        node
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", path.display()));
+}

@@ -1,0 +1,87 @@
+//! What the database promises: `outbox.emit`, the rules of the table, and what the relay and operators call.
+//!
+//! Every promise is checked twice: with the extension, and with the plain SQL that installs where no extension can be
+//! built. The two must not differ.
+
+mod available_at;
+mod context;
+mod dump;
+mod emit;
+mod insert;
+mod install;
+mod limits;
+mod notify;
+mod plans;
+mod privileges;
+mod publication;
+mod replay;
+mod scan;
+mod settle;
+mod status;
+
+use harness::{Database, Postgres, places::checkout};
+use tokio_postgres::{Client, error::DbError};
+
+/// Makes two tests of each function, one for each way to install.
+macro_rules! on_both_installations {
+    ($($promise:ident),+ $(,)?) => {
+        mod with_the_extension {
+            $(#[tokio::test] async fn $promise() { super::$promise(crate::extension::with_the_extension().await).await })+
+        }
+        mod with_plain_sql {
+            $(#[tokio::test] async fn $promise() { super::$promise(crate::extension::with_plain_sql().await).await })+
+        }
+    };
+}
+use on_both_installations;
+
+/// A database with the extension.
+async fn with_the_extension() -> Database {
+    Postgres::shared().await.database().await
+}
+
+/// A database with the same schema from sql/install.sql.
+async fn with_plain_sql() -> Database {
+    let postgres = Postgres::shared().await;
+    let db = postgres.empty_database().await;
+    let output = postgres
+        .program("psql")
+        .args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"])
+        .arg(checkout().join("sql/install.sql"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "psql: {said}");
+    db
+}
+
+/// One value as text; `None` for null.
+async fn text(client: &Client, sql: &str) -> Option<String> {
+    let row = client.query_one(&format!("SELECT ({sql})::text"), &[]).await;
+    row.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get(0)
+}
+
+/// One value as text that is not null.
+async fn value(client: &Client, sql: &str) -> String {
+    text(client, sql).await.unwrap_or_else(|| panic!("{sql} is null"))
+}
+
+/// Runs SQL that must succeed.
+async fn run(client: &Client, sql: &str) {
+    client.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+}
+
+/// Runs SQL that must be refused, and returns the error.
+async fn refusal(client: &Client, sql: &str) -> DbError {
+    match client.batch_execute(sql).await {
+        Ok(()) => panic!("not refused: {sql}"),
+        Err(e) => e.as_db_error().unwrap_or_else(|| panic!("{sql}: {e:?}")).clone(),
+    }
+}
+
+/// Makes a role of the test's own; roles are shared by all databases of a server. Its rights go with the database.
+async fn role(db: &Database, what: &str) -> String {
+    let role = format!("{}_{what}", db.name());
+    run(db, &format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN")).await;
+    role
+}

@@ -1,0 +1,124 @@
+//! Installing, and starting over.
+
+use harness::{Postgres, Shutdown};
+
+use super::{refusal, run, value, with_plain_sql, with_the_extension};
+
+#[tokio::test]
+async fn the_schemas_version_is_the_extensions_and_the_products() {
+    let db = with_the_extension().await;
+    assert_eq!(value(&db, "SELECT outbox.version()").await, env!("CARGO_PKG_VERSION"));
+    let extension = "SELECT extversion FROM pg_extension WHERE extname = 'outbox'";
+    assert_eq!(value(&db, extension).await, env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn both_installations_offer_the_same() {
+    let (extension, plain) = (with_the_extension().await, with_plain_sql().await);
+    for catalogue in [
+        // What plain SQL needs to do the work of the Rust code is its own affair.
+        "SELECT string_agg(concat_ws(' ', oid::regprocedure, prorettype::regtype, proretset, pg_get_function_arguments(oid),
+             provolatile, prosecdef, proconfig, proacl, obj_description(oid)), E'\\n' ORDER BY oid::regprocedure::text)
+         FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace
+         AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_payload_size', 'header_size', 'uuid_v7')",
+        "SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attidentity, attacl,
+             pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)), E'\\n' ORDER BY attrelid::regclass::text, attnum)
+         FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+         WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'outbox'::regnamespace) AND attnum > 0",
+        "SELECT string_agg(pg_get_indexdef(indexrelid), E'\\n' ORDER BY indexrelid::regclass::text)
+         FROM pg_index WHERE indrelid = 'outbox.events'::regclass",
+        "SELECT string_agg(pg_get_triggerdef(oid), E'\\n' ORDER BY tgname)
+         FROM pg_trigger WHERE tgrelid = 'outbox.events'::regclass",
+    ] {
+        assert_eq!(value(&extension, catalogue).await, value(&plain, catalogue).await);
+    }
+}
+
+#[tokio::test]
+async fn everything_has_a_comment() {
+    let db = with_plain_sql().await;
+    let bare = "SELECT coalesce(string_agg(oid::regprocedure::text, ' '), 'none') FROM pg_proc
+        WHERE pronamespace = 'outbox'::regnamespace AND prorettype <> 'trigger'::regtype AND obj_description(oid) IS NULL";
+    assert_eq!(value(&db, bare).await, "none");
+}
+
+#[tokio::test]
+async fn the_extension_can_be_dropped_and_created_again() {
+    let db = with_the_extension().await;
+    run(
+        &db,
+        "SELECT outbox.ensure_publication('outbox'); SELECT outbox.emit('before', '{}');
+         DROP EXTENSION outbox; CREATE EXTENSION outbox",
+    )
+    .await;
+    // In the same session, whose plan of the INSERT was for the table that is gone.
+    run(&db, "SELECT outbox.emit('after', '{}')").await;
+    assert_eq!(value(&db, "SELECT string_agg(topic, ' ') FROM outbox.events").await, "after");
+    assert_eq!(value(&db, "SELECT outbox.ensure_publication('outbox')").await, "repaired");
+}
+
+#[tokio::test]
+async fn drop_extension_takes_everything_but_the_empty_schema() {
+    let db = with_the_extension().await;
+    run(&db, "DROP EXTENSION outbox").await;
+    let left = "SELECT count(*) FROM pg_depend WHERE refclassid = 'pg_namespace'::regclass
+        AND refobjid = (SELECT oid FROM pg_namespace WHERE nspname = 'outbox')";
+    assert_eq!(value(&db, left).await, "0");
+    run(&db, "DROP SCHEMA outbox; CREATE EXTENSION outbox").await;
+}
+
+#[tokio::test]
+async fn settings_are_known_and_a_misspelt_one_is_refused() {
+    let db = with_the_extension().await;
+    run(&db, "SELECT outbox.uuid_v7()").await; // loads the library
+    assert_eq!(value(&db, "SELECT current_setting('outbox.max_payload_bytes')").await, "1MB");
+    let settings = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE name LIKE 'outbox.%'";
+    assert_eq!(
+        value(&db, settings).await,
+        "outbox.correlation_id outbox.max_payload_bytes outbox.notify_status outbox.rung_in outbox.traceparent"
+    );
+    assert_eq!(refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(), "22023");
+    if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true" {
+        assert_eq!(refusal(&db, "SET LOCAL outbox.corelation_id = 'x'").await.code().code(), "42602");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_installation_is_everything_or_nothing() {
+    let db = with_plain_sql().await;
+    run(&db, "ALTER SCHEMA outbox RENAME TO mine; CREATE SCHEMA outbox").await;
+    let error = refusal(&db, "CREATE SCHEMA outbox").await;
+    assert_eq!(error.code().code(), "42P06");
+}
+
+#[tokio::test]
+async fn a_database_in_another_encoding_is_refused() {
+    let db = Postgres::shared().await.empty_database().await;
+    let name = format!("{}_ascii", db.name());
+    run(&db, &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")).await;
+    let ascii = harness::Connection::open(&Postgres::shared().await.url(&name)).await;
+    let error = refusal(&ascii, "CREATE EXTENSION outbox").await;
+    drop(ascii);
+    run(&db, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    assert_eq!(error.code().code(), "0A000");
+    assert!(error.message().contains("UTF8") && error.hint().is_some());
+}
+
+#[tokio::test]
+async fn a_server_without_logical_wal_is_warned_about() {
+    let postgres = Postgres::private().set("wal_level", "replica").start().await;
+    let db = postgres.empty_database().await;
+    let output = postgres
+        .program("psql")
+        .args(["--no-psqlrc", "--dbname", db.name(), "--command", "CREATE EXTENSION outbox"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("WARNING:  wal_level is replica, the relay needs logical"), "{said}");
+    assert!(said.contains("ALTER SYSTEM SET wal_level = logical"), "{said}");
+    // Events can be emitted and replayed all the same.
+    run(&db, "SELECT outbox.emit('a', '{}'); UPDATE outbox.events SET status = 'SENT'; UPDATE outbox.events SET status = 'PENDING'").await;
+    drop(db);
+    postgres.stop(Shutdown::Fast).await;
+}

@@ -1,0 +1,145 @@
+//! Who may do what.
+
+use harness::Database;
+
+use super::{on_both_installations, refusal, role, run, value};
+
+on_both_installations!(
+    a_role_with_execute_on_emit_alone_can_emit_and_nothing_else,
+    a_role_without_any_grant_can_do_nothing,
+    the_relays_role_can_do_the_relays_work_and_nothing_else,
+    an_operators_role_can_look_and_replay,
+    only_harmless_functions_are_open_to_everybody,
+    objects_that_hide_ours_are_not_used,
+    a_role_with_an_odd_name_can_be_granted_to,
+);
+
+const EMIT: &str = "SELECT outbox.emit('a', '{}'::jsonb)";
+const FORBIDDEN: [&str; 6] = [
+    "SELECT id FROM outbox.events",
+    "INSERT INTO outbox.events (topic, payload) VALUES ('a', '{}')",
+    "UPDATE outbox.events SET status = 'SENT'",
+    "DELETE FROM outbox.events",
+    "TRUNCATE outbox.events",
+    "SELECT * FROM outbox.failed",
+];
+const RELAY: [&str; 5] = [
+    "SELECT outbox.pending(0, 10, 1000)",
+    "SELECT outbox.due(10, 1000, NULL, NULL)",
+    "SELECT outbox.next_due()",
+    "SELECT outbox.settle('{}', '{}', '{}')",
+    "SELECT outbox.ensure_publication('outbox')",
+];
+const OPERATOR: [&str; 2] = [
+    "SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')",
+    "SELECT outbox.replay_many(topic => 'a')",
+];
+
+async fn allowed(session: &tokio_postgres::Client, statements: &[&str]) {
+    for sql in statements {
+        run(session, sql).await;
+    }
+}
+
+async fn forbidden(session: &tokio_postgres::Client, statements: &[&str]) {
+    for sql in statements {
+        assert_eq!(refusal(session, sql).await.code().code(), "42501", "{sql}");
+    }
+}
+
+async fn a_role_with_execute_on_emit_alone_can_emit_and_nothing_else(db: Database) {
+    let app = role(&db, "app").await;
+    run(
+        &db,
+        &format!("GRANT EXECUTE ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) TO {app}"),
+    )
+    .await;
+    let session = db.connect_as(&app).await;
+    allowed(&session, &[EMIT]).await;
+    forbidden(&session, &FORBIDDEN).await;
+    forbidden(&session, &RELAY).await;
+    forbidden(&session, &OPERATOR).await;
+    forbidden(&session, &["SELECT outbox.grant_emit(current_user::regrole)"]).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "1");
+}
+
+async fn a_role_without_any_grant_can_do_nothing(db: Database) {
+    let nobody = role(&db, "nobody").await;
+    let session = db.connect_as(&nobody).await;
+    forbidden(&session, &[EMIT, "SELECT outbox.emit('a', '{}')", "SELECT outbox.emit('a', '\\x00'::bytea)"]).await;
+    forbidden(&session, &FORBIDDEN).await;
+    forbidden(&session, &RELAY).await;
+    forbidden(&session, &OPERATOR).await;
+    allowed(&session, &["SELECT outbox.version()", "SELECT outbox.uuid_v7()"]).await;
+}
+
+async fn the_relays_role_can_do_the_relays_work_and_nothing_else(db: Database) {
+    let relay = role(&db, "relay").await;
+    run(&db, &format!("SELECT outbox.grant_relay('{relay}')")).await;
+    let id = value(&db, EMIT).await;
+    let session = db.connect_as(&relay).await;
+    allowed(&session, &RELAY).await;
+    assert_eq!(value(&session, "SELECT count(*) FROM outbox.pending(0, 10, 1000)").await, "1");
+    run(&session, &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')")).await;
+    assert_eq!(value(&db, "SELECT status FROM outbox.events").await, "SENT");
+    forbidden(&session, &[EMIT]).await;
+    forbidden(&session, &FORBIDDEN).await;
+    forbidden(&session, &OPERATOR).await;
+}
+
+async fn an_operators_role_can_look_and_replay(db: Database) {
+    let operator = role(&db, "operator").await;
+    run(&db, &format!("SELECT outbox.grant_operate('{operator}')")).await;
+    run(&db, &format!("{EMIT}; UPDATE outbox.events SET status = 'FAILED'")).await;
+    let session = db.connect_as(&operator).await;
+    allowed(&session, &["SELECT * FROM outbox.events", "SELECT * FROM outbox.failed", "SELECT * FROM outbox.backlog"]).await;
+    allowed(&session, &OPERATOR).await;
+    assert_eq!(value(&db, "SELECT status FROM outbox.events").await, "PENDING");
+    forbidden(&session, &[EMIT]).await;
+    forbidden(&session, &FORBIDDEN[1..5]).await;
+    forbidden(&session, &RELAY).await;
+}
+
+async fn only_harmless_functions_are_open_to_everybody(db: Database) {
+    let open = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = 'outbox'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')";
+    assert_eq!(value(&db, open).await, "ring uuid_v7 version");
+}
+
+async fn objects_that_hide_ours_are_not_used(db: Database) {
+    let app = role(&db, "app").await;
+    run(&db, &format!("SELECT outbox.grant_emit('{app}'); CREATE SCHEMA trap AUTHORIZATION {app}")).await;
+    let session = db.connect_as(&app).await;
+    run(
+        &session,
+        "CREATE FUNCTION trap.now() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
+         CREATE FUNCTION trap.octet_length(text) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
+         CREATE FUNCTION trap.current_setting(text, bool) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
+         CREATE TABLE trap.events (id uuid, topic text, payload jsonb);
+         CREATE TEMP TABLE events (id uuid, topic text, payload jsonb);
+         SET search_path = trap, pg_temp, outbox, pg_catalog;
+         SELECT outbox.emit('a', '{}'::jsonb);
+         SELECT outbox.emit('a', '{}');
+         INSERT INTO outbox.events (topic, payload) VALUES ('a', '{}')",
+    )
+    .await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "3");
+    assert_eq!(refusal(&session, "INSERT INTO outbox.events (topic, payload) VALUES ('', '{}')").await.code().code(), "22023");
+
+    // Every function that runs as its owner says where it looks.
+    let unpinned = "SELECT count(*) FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND prosecdef
+        AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)";
+    assert_eq!(value(&db, unpinned).await, "0");
+}
+
+async fn a_role_with_an_odd_name_can_be_granted_to(db: Database) {
+    let odd = format!(r#""{} O'Role"""#, db.name()) + r#"""#;
+    run(&db, &format!("DROP ROLE IF EXISTS {odd}; CREATE ROLE {odd}")).await;
+    let literal = odd.replace('\'', "''");
+    run(
+        &db,
+        &format!("SELECT outbox.grant_emit('{literal}'), outbox.grant_relay('{literal}'), outbox.grant_operate('{literal}')"),
+    )
+    .await;
+    run(&db, &format!("SET ROLE {odd}; SELECT outbox.emit('a', '{{}}'); RESET ROLE")).await;
+}

@@ -1,0 +1,60 @@
+//! `outbox.ensure_publication`: inserts of one table, made or repaired.
+
+use harness::Database;
+
+use super::{on_both_installations, refusal, run, value};
+
+on_both_installations!(
+    it_is_made_once,
+    it_is_repaired_when_it_has_lost_the_table,
+    it_is_repaired_when_it_does_not_publish_inserts,
+    one_of_all_tables_will_do,
+    one_that_is_somebody_elses_is_left_alone,
+    its_name_may_be_any,
+);
+
+async fn ensure(db: &Database) -> String {
+    value(db, "SELECT outbox.ensure_publication('outbox')").await
+}
+
+const PUBLISHED: &str = "SELECT concat_ws(' ', t.schemaname, t.tablename, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate)
+    FROM pg_publication AS p JOIN pg_publication_tables AS t USING (pubname) WHERE pubname = 'outbox'";
+
+async fn it_is_made_once(db: Database) {
+    assert_eq!(ensure(&db).await, "created");
+    assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
+    assert_eq!(ensure(&db).await, "exists");
+}
+
+async fn it_is_repaired_when_it_has_lost_the_table(db: Database) {
+    run(&db, "CREATE PUBLICATION outbox").await;
+    assert_eq!(ensure(&db).await, "repaired");
+    assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
+    assert_eq!(ensure(&db).await, "exists");
+}
+
+async fn it_is_repaired_when_it_does_not_publish_inserts(db: Database) {
+    run(&db, "CREATE PUBLICATION outbox FOR TABLE outbox.events WITH (publish = 'delete')").await;
+    assert_eq!(ensure(&db).await, "repaired");
+    assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
+}
+
+async fn one_of_all_tables_will_do(db: Database) {
+    run(&db, "CREATE PUBLICATION outbox FOR ALL TABLES").await;
+    assert_eq!(ensure(&db).await, "exists");
+}
+
+async fn one_that_is_somebody_elses_is_left_alone(db: Database) {
+    run(&db, "CREATE TABLE theirs (id int); CREATE PUBLICATION outbox FOR TABLE theirs").await;
+    let error = refusal(&db, "SELECT outbox.ensure_publication('outbox')").await;
+    assert_eq!((error.code().code(), error.message()), ("42710", "publication outbox belongs to something else"));
+    run(&db, "ALTER PUBLICATION outbox ADD TABLE outbox.events").await;
+    assert_eq!(ensure(&db).await, "exists");
+}
+
+async fn its_name_may_be_any(db: Database) {
+    let name = r#"Aus"gang; DROP TABLE outbox.events"#;
+    let made = db.query_one("SELECT outbox.ensure_publication($1)", &[&name]).await.unwrap();
+    assert_eq!(made.get::<_, &str>(0), "created");
+    assert_eq!(value(&db, "SELECT pubname FROM pg_publication").await, name);
+}

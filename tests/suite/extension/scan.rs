@@ -1,0 +1,125 @@
+//! `outbox.pending`, `outbox.due`, `outbox.next_due`: how the relay finds what is owed.
+
+use harness::Database;
+
+use super::{on_both_installations, run, text, value};
+
+on_both_installations!(
+    pending_pages_through_what_is_owed_in_order,
+    pending_leaves_out_what_is_finished_or_scheduled,
+    a_page_is_cut_by_bytes_but_never_empty,
+    a_compressed_payload_counts_uncompressed,
+    due_pages_by_time_then_by_order,
+    next_due_is_the_time_to_the_next_in_milliseconds,
+    the_backlog_says_what_is_not_sent,
+    the_failed_are_listed_with_their_reason,
+);
+
+const PENDING: &str = "SELECT string_agg(payload::text, ' ') FROM outbox.pending";
+
+async fn pending_pages_through_what_is_owed_in_order(db: Database) {
+    run(&db, "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 5) AS n").await;
+    let all = i64::MAX;
+    assert_eq!(value(&db, &format!("{PENDING}(0, 2, {all})")).await, "1 2");
+    assert_eq!(value(&db, &format!("{PENDING}(2, 2, {all})")).await, "3 4");
+    assert_eq!(value(&db, &format!("{PENDING}(4, 2, {all})")).await, "5");
+    assert_eq!(text(&db, &format!("{PENDING}(5, 2, {all})")).await, None);
+}
+
+async fn pending_leaves_out_what_is_finished_or_scheduled(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('a', to_jsonb(n), available_at => CASE WHEN n = 4 THEN now() + interval '1 hour' END)
+         FROM generate_series(1, 5) AS n;
+         UPDATE outbox.events SET status = 'SENT' WHERE payload = '2';
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload = '3'",
+    )
+    .await;
+    assert_eq!(value(&db, &format!("{PENDING}(0, 100, 1000000)")).await, "1 5");
+}
+
+async fn a_page_is_cut_by_bytes_but_never_empty(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('a', decode(repeat('00', 1000), 'hex')) FROM generate_series(1, 5)",
+    )
+    .await;
+    for (bytes, rows) in [(0, "1"), (1, "1"), (1000, "1"), (1001, "2"), (2500, "3"), (1_000_000, "5")] {
+        let page = format!("SELECT count(*) FROM outbox.pending(0, 100, {bytes})");
+        assert_eq!(value(&db, &page).await, rows, "{bytes} bytes");
+    }
+}
+
+async fn a_compressed_payload_counts_uncompressed(db: Database) {
+    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 500000))) FROM generate_series(1, 3)").await;
+    assert_eq!(value(&db, "SELECT max(pg_column_size(payload)) < 50000 FROM outbox.events").await, "true");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.pending(0, 100, 600000)").await, "2");
+}
+
+async fn due_pages_by_time_then_by_order(db: Database) {
+    // Their time comes within the statement: it is after the transaction's, and before clock_timestamp().
+    run(
+        &db,
+        "BEGIN;
+         SELECT outbox.emit('a', '1', available_at => now() + interval '2 microseconds');
+         SELECT outbox.emit('a', '2', available_at => now() + interval '1 microsecond');
+         SELECT outbox.emit('a', '3', available_at => now() + interval '1 microsecond');
+         SELECT outbox.emit('a', '4', available_at => now() + interval '1 hour');
+         SELECT outbox.emit('a', '5');
+         COMMIT",
+    )
+    .await;
+    let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due";
+    assert_eq!(value(&db, &format!("{due}(100, 100000, NULL, NULL)")).await, "2 3 1");
+    assert_eq!(value(&db, &format!("{due}(2, 100000, NULL, NULL)")).await, "2 3");
+    assert_eq!(value(&db, &format!("{due}(100, 1, '-infinity', 0)")).await, "2");
+    let last = "SELECT quote_literal(available_at) || ', ' || seq FROM outbox.events WHERE payload = ";
+    let after_two = value(&db, &format!("{last}'2'")).await;
+    assert_eq!(value(&db, &format!("{due}(100, 100000, {after_two})")).await, "3 1");
+    let after_all = value(&db, &format!("{last}'1'")).await;
+    assert_eq!(text(&db, &format!("{due}(100, 100000, {after_all})")).await, None);
+    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload = '3'").await;
+    assert_eq!(value(&db, &format!("{due}(100, 100000, NULL, NULL)")).await, "2 1");
+}
+
+async fn next_due_is_the_time_to_the_next_in_milliseconds(db: Database) {
+    assert_eq!(text(&db, "SELECT outbox.next_due()").await, None);
+    run(
+        &db,
+        "BEGIN;
+         SELECT outbox.emit('a', '1', available_at => now() + interval '1 microsecond');
+         SELECT outbox.emit('a', '2', available_at => now() + interval '2 hours');
+         SELECT outbox.emit('a', '3', available_at => now() + interval '1 hour');
+         COMMIT",
+    )
+    .await;
+    let about_an_hour = "SELECT outbox.next_due() BETWEEN 3500000 AND 3600000";
+    assert_eq!(value(&db, about_an_hour).await, "true");
+    run(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload = '3'").await;
+    assert_eq!(value(&db, "SELECT outbox.next_due() BETWEEN 7100000 AND 7200000").await, "true");
+}
+
+async fn the_backlog_says_what_is_not_sent(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 4) AS n;
+         SELECT outbox.emit('b', '5', available_at => now() + interval '1 hour');
+         UPDATE outbox.events SET status = 'SENT' WHERE payload = '1';
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload = '2'",
+    )
+    .await;
+    let backlog = "SELECT string_agg(concat_ws(' ', topic, pending, scheduled, failed,
+        coalesce((oldest_pending BETWEEN '0' AND '1 minute')::text, '-')), ', ' ORDER BY topic) FROM outbox.backlog";
+    assert_eq!(value(&db, backlog).await, "a 2 0 1 true, b 0 1 0 -");
+}
+
+async fn the_failed_are_listed_with_their_reason(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 3) AS n;
+         UPDATE outbox.events SET status = 'FAILED', last_error = 'reason ' || payload WHERE payload <> '2'",
+    )
+    .await;
+    let failed = "SELECT string_agg(last_error, ', ') FROM outbox.failed";
+    assert_eq!(value(&db, failed).await, "reason 1, reason 3");
+}

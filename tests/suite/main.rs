@@ -1,0 +1,8 @@
+//! End-to-end tests on real servers. One binary, so that they share the servers and link once.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // a test that meets the unexpected has failed
+
+mod clients;
+mod documents;
+mod extension;
+mod relay;
+mod servers;

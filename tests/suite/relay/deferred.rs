@@ -1,0 +1,48 @@
+//! Events with a time of their own.
+
+use std::time::{Duration, SystemTime};
+
+use harness::{SOON, Stack};
+
+use super::{emit, wait_for_counts};
+
+#[tokio::test]
+async fn a_deferred_event_is_held_and_then_sent_on_time() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = stack.relay().start().await;
+
+    let later = emit(&stack.db, "'later', '{}'::jsonb, available_at => clock_timestamp() + interval '2 seconds'", &[]).await;
+    let due: SystemTime =
+        stack.db.query_one("SELECT available_at FROM outbox.events WHERE id = $1", &[&later]).await.unwrap().get(0);
+    let now = emit(&stack.db, "'now', '{}'::jsonb", &[]).await;
+
+    let deliveries = consumer.wait_for(2).await;
+    assert_eq!([deliveries[0].id, deliveries[1].id], [now, later]);
+    assert!(deliveries[1].received >= due, "not before its time");
+    // Not a measurement: only that it was a timer, and no poll of some seconds, that woke the relay.
+    assert!(deliveries[1].since(due) < Duration::from_secs(1), "{:?} late", deliveries[1].since(due));
+    wait_for_counts(&stack.db, (0, 2, 0), SOON).await;
+}
+
+#[tokio::test]
+async fn deferred_events_that_came_due_while_no_relay_ran_are_sent_at_its_start_in_the_order_of_their_times() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let id = |row: &tokio_postgres::Row| row.get::<_, uuid::Uuid>(0);
+    let emitted = stack
+        .db
+        .query(
+            "SELECT outbox.emit('t', to_jsonb(i), available_at => clock_timestamp() + (600 - i) * interval '1 ms')
+             FROM generate_series(1, 500) i",
+            &[],
+        )
+        .await
+        .unwrap();
+    stack.db.batch_execute("SELECT pg_sleep(0.7)").await.unwrap(); // the database's clock decides
+
+    let _relay = stack.relay().start().await;
+    let arrived: Vec<_> = consumer.wait_for(500).await.iter().map(|delivery| delivery.id).collect();
+    assert_eq!(arrived, emitted.iter().rev().map(id).collect::<Vec<_>>());
+    wait_for_counts(&stack.db, (0, 500, 0), SOON).await;
+}

@@ -1,0 +1,124 @@
+//! Encryption and what is verified.
+
+use std::{path::PathBuf, process::Command};
+
+use harness::Postgres;
+use relay::postgres::{ConnectCause, Database};
+
+/// A server with a certificate for 127.0.0.1 from an authority of its own, and another authority's certificate.
+struct Server {
+    postgres: Postgres,
+    ca: PathBuf,
+    other_ca: PathBuf,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let postgres = Postgres::private().start().await;
+        let folder = postgres.socket_folder().to_owned();
+        let openssl = |arguments: &str| {
+            let output = Command::new("openssl").args(arguments.split(' ')).current_dir(&folder).output().unwrap();
+            assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+        for ca in ["ca", "other"] {
+            openssl(&format!("req -x509 {key} -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
+        }
+        let name = "-subj /CN=db -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE";
+        openssl(&format!("req -x509 {key} -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem {name}"));
+
+        let db = postgres.empty_database().await;
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+        // Written by the server itself: the key must be its own, and closed to others.
+        for file in ["server.key", "server.pem"] {
+            let copy = format!(
+                "COPY (SELECT unnest(string_to_array(trim($body${}$body$, E'\\n'), E'\\n')))
+                 TO PROGRAM 'umask 077 && cat > {file}'",
+                read(file)
+            );
+            db.batch_execute(&copy).await.unwrap();
+        }
+        for setting in ["ssl_cert_file = 'server.pem'", "ssl_key_file = 'server.key'", "ssl = on"] {
+            db.batch_execute(&format!("ALTER SYSTEM SET {setting}")).await.unwrap();
+        }
+        db.batch_execute("CREATE ROLE bound LOGIN SUPERUSER PASSWORD 'secret'").await.unwrap();
+        drop(db);
+        postgres.stop(harness::Shutdown::Fast).await;
+        let hba = "local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all bound 127.0.0.1/32 scram-sha-256\n";
+        std::fs::write(folder.join("data/pg_hba.conf"), hba).unwrap();
+        postgres.start().await;
+        let (ca, other_ca) = (folder.join("ca.pem"), folder.join("other.pem"));
+        Self { postgres, ca, other_ca }
+    }
+
+    fn url(&self, options: &str) -> String {
+        let options = options
+            .replace("CA", &self.ca.display().to_string())
+            .replace("OTHER", &self.other_ca.display().to_string());
+        format!("postgres://bound:secret@127.0.0.1:{}/postgres?{options}", self.postgres.port())
+    }
+}
+
+/// Connects both ways. Tells whether the sessions are encrypted, or why there is none.
+async fn encrypted(url: &str) -> Result<bool, ConnectCause> {
+    let database = Database::parse(url).unwrap();
+    let (client, connection) = database.connect("sql").await.map_err(|error| error.cause)?;
+    let mut replication = database.connect_replication("replication").await.map_err(|error| error.cause)?;
+    replication.identify_system().await.unwrap();
+    let query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl WHERE pid IN (pg_backend_pid(), $1)";
+    let row = tokio::select! {
+        row = client.query_one(query, &[&replication.pid()]) => row.unwrap(),
+        ended = connection => panic!("the connection ended: {ended:?}"),
+    };
+    assert_eq!(row.get::<_, i64>(1), 2);
+    Ok(row.get(0))
+}
+
+#[tokio::test]
+async fn sslmode_means_what_it_means_to_libpq() {
+    let server = Server::start().await;
+    for options in [
+        "", "sslmode=prefer", "sslmode=require", "sslmode=require&sslrootcert=CA", "sslmode=verify-ca&sslrootcert=CA",
+        "sslmode=verify-full&sslrootcert=CA", "sslmode=require&channel_binding=require", "channel_binding=disable",
+    ] {
+        assert!(encrypted(&server.url(options)).await.unwrap_or_else(|e| panic!("{options}: {e}")), "{options}");
+    }
+    // Nobody vouches for the server: another authority, none of the machine's, or for another name.
+    let elsewhere = |options: &str| server.url(options).replace("@127.0.0.1", "@localhost");
+    for url in [
+        server.url("sslmode=verify-full&sslrootcert=OTHER"),
+        server.url("sslmode=verify-ca&sslrootcert=OTHER"),
+        server.url("sslmode=require&sslrootcert=OTHER"),
+        server.url("sslmode=verify-full"),
+        elsewhere("sslmode=verify-full&sslrootcert=CA"),
+    ] {
+        let cause = encrypted(&url).await.expect_err(&url);
+        assert!(matches!(cause, ConnectCause::Tls(_)), "{url}: {cause:?}");
+    }
+    assert!(encrypted(&elsewhere("sslmode=verify-ca&sslrootcert=CA")).await.unwrap());
+    // Without encryption the server does not let this role in.
+    let cause = encrypted(&server.url("sslmode=disable")).await.unwrap_err();
+    assert_eq!(cause.sqlstate().unwrap().code(), "28000");
+}
+
+#[tokio::test]
+async fn an_encrypted_stream_brings_everything() {
+    let server = Server::start().await;
+    let source = super::Source::on(&server.postgres).await;
+    source.insert(1..=50_000).await;
+    let url = format!("{}?sslmode=require", source.db.url());
+    let session = super::connect(&url).await;
+    let stream = session.start(source.name(), source.name(), relay::lsn::Lsn(0)).await.unwrap();
+    assert!(super::Reader::new(stream).ids().await.into_iter().eq(1..=50_000));
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_taken_unencrypted_only_where_that_was_not_excluded() {
+    let url = Postgres::shared().await.url("postgres");
+    assert!(!encrypted(&url).await.unwrap());
+    assert!(!encrypted(&format!("{url}?sslmode=disable")).await.unwrap());
+    let cause = encrypted(&format!("{url}?sslmode=require")).await.unwrap_err();
+    assert!(matches!(cause, ConnectCause::Tls(_)), "{cause:?}");
+    let cause = encrypted(&format!("{url}?channel_binding=require")).await.unwrap_err();
+    assert!(matches!(cause, ConnectCause::Login(_)), "{cause:?}");
+}

@@ -5,7 +5,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo test lint servers build extension setup install uninstall clean
+.PHONY: help demo test bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -19,6 +19,10 @@ demo: build extension ## real events on private servers, from emit to consumer, 
 
 test: build extension ## all tests, on private servers
 	cargo test $(LOCKED) --no-fail-fast -- $(T)
+
+bench: setup extension ## speed and cost of the relay, built for release
+	cargo build $(LOCKED) --release
+	@$(CARGO_TARGET_DIR)/release/outbox-bench
 
 lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies
 	scripts/setup lint

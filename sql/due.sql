@@ -21,9 +21,9 @@ BEGIN
         ORDER BY e.available_at, e.seq
         LIMIT due.max_rows
     LOOP
-        EXIT WHEN bytes >= due.max_bytes;
         RETURN NEXT event;
         bytes := bytes + outbox.event_bytes(event.payload, event.payload_bytes, event.headers);
+        EXIT WHEN bytes >= due.max_bytes;
     END LOOP;
 END
 $$;

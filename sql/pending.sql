@@ -22,17 +22,18 @@ BEGIN
     FOR event IN
         SELECT * FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > pending.after_seq
-          AND (cardinality(skip_ids) = 0 OR NOT EXISTS (
-              SELECT FROM unnest(skip_types, skip_ids) AS skipped (type, id)
-              WHERE skipped.id = e.aggregate_id AND skipped.type IS NOT DISTINCT FROM e.aggregate_type
-          ))
+          -- A subquery that does not depend on the row is hashed once. No key is '', which stands for null here.
+          AND (coalesce(e.aggregate_type, ''), coalesce(e.aggregate_id, '')) NOT IN (
+              SELECT coalesce(skipped.type, ''), skipped.id FROM unnest(skip_types, skip_ids) AS skipped (type, id)
+          )
         ORDER BY e.seq
         LIMIT pending.max_rows
     LOOP
-        EXIT WHEN bytes >= pending.max_bytes;
         RETURN NEXT event;
         bytes := bytes + outbox.event_bytes(event.payload, event.payload_bytes, event.headers);
+        EXIT WHEN bytes >= pending.max_bytes;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[]) IS 'Relay: events owed now, after seq, cut by rows and bytes.';
+COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[]) IS
+    'Relay: events owed now, after seq, cut by rows and bytes.';

@@ -18,7 +18,7 @@ AS $$
 DECLARE
     settled bigint;
 BEGIN
-    IF cardinality(ids) <> cardinality(statuses) OR cardinality(ids) <> cardinality(errors) THEN
+    IF cardinality(ids) IS DISTINCT FROM cardinality(statuses) OR cardinality(ids) IS DISTINCT FROM cardinality(errors) THEN
         RAISE EXCEPTION 'ids, statuses and errors must have one element per event'
             USING ERRCODE = 'array_subscript_error',
                   DETAIL = format('They have %s, %s and %s.', cardinality(ids), cardinality(statuses), cardinality(errors));

@@ -41,13 +41,14 @@ pub(crate) fn emit_jsonb(
     })
 }
 
+/// The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload alone when literals
+/// have no type yet; `content_type` comes after them.
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
 #[pg_extern(name = "emit", volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 pub(crate) fn emit_bytea(
     topic: Option<TextValue>,
     payload: Option<BytesValue>,
-    content_type: default!(Option<TextValue>, "'application/octet-stream'"),
     event_type: default!(Option<TextValue>, "NULL"),
     aggregate_type: default!(Option<TextValue>, "NULL"),
     aggregate_id: default!(Option<TextValue>, "NULL"),
@@ -55,6 +56,7 @@ pub(crate) fn emit_bytea(
     correlation_id: default!(Option<TextValue>, "NULL"),
     exchange: default!(Option<TextValue>, "NULL"),
     available_at: default!(Option<TimeValue>, "NULL"),
+    content_type: default!(Option<TextValue>, "'application/octet-stream'"),
 ) -> Uuid {
     insert(Given {
         topic,

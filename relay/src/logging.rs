@@ -17,14 +17,24 @@ pub(crate) fn start(config: &Config) -> Result<(), RunError> {
     let filter = EnvFilter::builder()
         .parse(&config.log)
         .map_err(|error| RunError::new(Kind::Usage, format!("log = {}", config.log)).source(error))?;
-    let lines = fmt().with_env_filter(filter).with_writer(stderr).log_internal_errors(false);
+    let lines = fmt()
+        .with_env_filter(filter)
+        .with_writer(stderr)
+        .log_internal_errors(false);
     let started = match config.log_format {
-        LogFormat::Text => {
-            lines.with_ansi(in_colour()).compact().finish().with(filter_fn(shows_no_parameters)).try_init()
-        }
-        LogFormat::Json => {
-            lines.json().flatten_event(true).with_span_list(false).finish().with(filter_fn(shows_no_parameters)).try_init()
-        }
+        LogFormat::Text => lines
+            .with_ansi(in_colour())
+            .compact()
+            .finish()
+            .with(filter_fn(shows_no_parameters))
+            .try_init(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .finish()
+            .with(filter_fn(shows_no_parameters))
+            .try_init(),
     };
     started.map_err(|error| RunError::new(Kind::Internal, "cannot start logging").source(error))
 }

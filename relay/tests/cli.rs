@@ -28,14 +28,18 @@ fn help_shows_the_settings_but_no_value_of_the_environment() {
 #[test]
 fn version_is_one_line() {
     let version = outbox_relay(&["--version"], &[]);
-    assert_eq!(text(&version.stdout), concat!("outbox-relay ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(
+        text(&version.stdout),
+        concat!("outbox-relay ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }
 
 #[test]
 fn a_missing_setting_is_one_line_and_exit_code_2() {
     let run = outbox_relay(&["run"], &[("AMQP_URL", "amqp://mq")]);
     assert_eq!(run.status.code(), Some(2));
-    let line = "outbox-relay: DATABASE_URL is not set: expected a URL such as postgres://user:password@host:5432/database\n";
+    let line =
+        "outbox-relay: DATABASE_URL is not set: expected a URL such as postgres://user:password@host:5432/database\n";
     assert_eq!(text(&run.stderr), line);
 }
 
@@ -49,11 +53,19 @@ fn a_flag_that_does_not_exist_is_exit_code_2_with_the_nearest_one() {
 
 #[test]
 fn check_config_prints_the_settings_and_connects_to_nothing() {
-    let urls = [("DATABASE_URL", "postgres://relay:hunter2@db.invalid/shop"), ("AMQP_URL", "amqp://relay:hunter2@mq.invalid")];
+    let urls = [
+        ("DATABASE_URL", "postgres://relay:hunter2@db.invalid/shop"),
+        ("AMQP_URL", "amqp://relay:hunter2@mq.invalid"),
+    ];
     let check = outbox_relay(&["check-config", "--slot", "shop"], &urls);
     assert_eq!((check.status.code(), text(&check.stderr)), (Some(0), ""));
     let shown = text(&check.stdout);
     assert!(shown.contains("db.invalid:5432/shop as relay"), "{shown}");
-    assert!(shown.lines().any(|line| line.starts_with("slot ") && line.ends_with(" --slot")), "{shown}");
+    assert!(
+        shown
+            .lines()
+            .any(|line| line.starts_with("slot ") && line.ends_with(" --slot")),
+        "{shown}"
+    );
     assert!(!shown.contains("hunter2"), "{shown}");
 }

@@ -39,3 +39,4 @@ BEGIN
     END IF;
 END
 $$;
+COMMENT ON FUNCTION outbox.check_headers(jsonb) IS 'Refuses headers that AMQP cannot carry.';

@@ -21,3 +21,4 @@ BEGIN
     END IF;
 END
 $$;
+COMMENT ON FUNCTION outbox.check_payload_size(bigint) IS 'Refuses a payload over outbox.max_payload_bytes.';

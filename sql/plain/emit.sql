@@ -32,18 +32,19 @@ BEGIN
 END
 $$;
 
--- A body of bytes. The content_type comes third here.
+-- A body of bytes. The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload
+-- alone when literals have no type yet; content_type comes after them.
 CREATE FUNCTION outbox.emit(
     topic          text,
     payload        bytea,
-    content_type   text        DEFAULT 'application/octet-stream',
     event_type     text        DEFAULT NULL,
     aggregate_type text        DEFAULT NULL,
     aggregate_id   text        DEFAULT NULL,
     headers        jsonb       DEFAULT NULL,
     correlation_id text        DEFAULT NULL,
     exchange       text        DEFAULT NULL,
-    available_at   timestamptz DEFAULT NULL
+    available_at   timestamptz DEFAULT NULL,
+    content_type   text        DEFAULT 'application/octet-stream'
 ) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -52,8 +53,8 @@ AS $$
 DECLARE
     event_id uuid;
 BEGIN
-    INSERT INTO outbox.events (topic, payload_bytes, content_type, event_type, aggregate_type, aggregate_id, headers,
-                               correlation_id, exchange, available_at)
+    INSERT INTO outbox.events (topic, payload_bytes, event_type, aggregate_type, aggregate_id, headers, correlation_id,
+                               exchange, available_at, content_type)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     RETURNING id INTO event_id;
     IF event_id IS NULL THEN

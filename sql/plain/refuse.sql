@@ -47,3 +47,4 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a time that comes, or leave it out.';
 END
 $$;
+COMMENT ON FUNCTION outbox.refuse(outbox.events) IS 'Says what is wrong with an event.';

@@ -31,15 +31,27 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
         let line = line_of(text, key.span().start);
         let place = format!("{}:{line}: {}", path.display(), key.get_ref().escape_debug());
         let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key.get_ref()) else {
-            given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
-                Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
-                None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),
-            });
+            given.refuse(
+                match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
+                    Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
+                    None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),
+                },
+            );
             continue;
         };
         match scalar(value.get_ref()) {
-            Some(text) => given.give(setting, text, Origin::File { path: path.to_owned(), line }),
-            None => given.refuse(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
+            Some(text) => given.give(
+                setting,
+                text,
+                Origin::File {
+                    path: path.to_owned(),
+                    line,
+                },
+            ),
+            None => given.refuse(format!(
+                "{place}: not a single value: expected {}",
+                setting.rule.allowed()
+            )),
         }
     }
 }
@@ -48,9 +60,9 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) => {
-            Some(i64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| number.to_string(), |n| n.to_string()))
-        }
+        DeValue::Integer(number) => Some(
+            i64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| number.to_string(), |n| n.to_string()),
+        ),
         DeValue::Float(number) => Some(number.to_string()),
         DeValue::Boolean(yes) => Some(yes.to_string()),
         DeValue::Datetime(time) => Some(time.to_string()),

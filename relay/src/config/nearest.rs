@@ -30,7 +30,13 @@ mod tests {
 
     #[test]
     fn the_distance_counts_single_edits() {
-        for (left, right, edits) in [("", "", 0), ("slot", "slot", 0), ("slt", "slot", 1), ("kitten", "sitting", 3), ("", "ab", 2)] {
+        for (left, right, edits) in [
+            ("", "", 0),
+            ("slot", "slot", 0),
+            ("slt", "slot", 1),
+            ("kitten", "sitting", 3),
+            ("", "ab", 2),
+        ] {
             assert_eq!(distance(left, right), edits, "{left:?} {right:?}");
             assert_eq!(distance(right, left), edits, "{right:?} {left:?}");
         }
@@ -38,7 +44,10 @@ mod tests {
 
     #[test]
     fn case_and_dashes_are_no_mistakes() {
-        assert_eq!(nearest("Max-Attempts", ["max_events", "max_attempts"]), Some("max_attempts"));
+        assert_eq!(
+            nearest("Max-Attempts", ["max_events", "max_attempts"]),
+            Some("max_attempts")
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     flags::Command,
     given::Given,
-    rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
+    rule::Rule::{Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
     secret::Secret,
     setting::{Setting, settings},
     urls,
@@ -124,4 +124,3 @@ settings! {
         log: String = Filter, Some("info");
     }
 }
-

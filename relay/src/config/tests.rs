@@ -11,15 +11,21 @@ use super::{Command, Given, Rule, SETTINGS, command, parse};
 use crate::dispatch::Ordering;
 
 const PASSWORD: &str = "hunter2";
-const URLS: [(&str, &str); 2] =
-    [("DATABASE_URL", "postgres://relay:hunter2@db/shop"), ("AMQP_URL", "amqp://relay:hunter2@mq/shop")];
+const URLS: [(&str, &str); 2] = [
+    ("DATABASE_URL", "postgres://relay:hunter2@db/shop"),
+    ("AMQP_URL", "amqp://relay:hunter2@mq/shop"),
+];
 
 /// A file that goes when the test ends.
 pub(super) struct TempFile(PathBuf);
 
 pub(super) fn file(text: &str) -> TempFile {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("outbox-relay-{}-{}.toml", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let name = format!(
+        "outbox-relay-{}-{}.toml",
+        std::process::id(),
+        NEXT.fetch_add(1, Relaxed)
+    );
     let path = std::env::temp_dir().join(name);
     fs::write(&path, text).unwrap();
     TempFile(path)
@@ -39,7 +45,11 @@ impl Drop for TempFile {
 
 fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Command, Given), clap::Error> {
     let arguments = ["outbox-relay"].iter().chain(arguments).map(Into::into);
-    parse(command(), arguments, variables.iter().map(|(name, value)| (name.into(), value.into())))
+    parse(
+        command(),
+        arguments,
+        variables.iter().map(|(name, value)| (name.into(), value.into())),
+    )
 }
 
 pub(super) fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
@@ -50,7 +60,9 @@ pub(super) fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
 fn resolve(flags: &[&str], variables: &[(&str, &str)]) -> Result<super::Config, String> {
     let arguments: Vec<&str> = ["run"].iter().chain(flags).copied().collect();
     let variables: Vec<_> = URLS.iter().chain(variables).copied().collect();
-    given(&arguments, &variables).resolve(Command::Run).map_err(|invalid| invalid.to_string())
+    given(&arguments, &variables)
+        .resolve(Command::Run)
+        .map_err(|invalid| invalid.to_string())
 }
 
 fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {
@@ -71,7 +83,11 @@ fn two_urls_are_all_that_must_be_given() {
 #[test]
 fn a_flag_overrides_a_variable_and_that_the_file_and_that_the_default() {
     let file = file("slot = 'of_file'\nexchange = 'of_file'\napp_id = 'of_file'");
-    let variables = [("OUTBOX_RELAY_CONFIG", file.path()), ("OUTBOX_RELAY_SLOT", "of_env"), ("OUTBOX_RELAY_EXCHANGE", "of_env")];
+    let variables = [
+        ("OUTBOX_RELAY_CONFIG", file.path()),
+        ("OUTBOX_RELAY_SLOT", "of_env"),
+        ("OUTBOX_RELAY_EXCHANGE", "of_env"),
+    ];
     let config = resolve(&["--slot", "of_flag"], &variables).unwrap();
     assert_eq!(
         [config.slot, config.exchange, config.app_id, config.publication],
@@ -120,12 +136,21 @@ fn init_needs_no_broker() {
 #[test]
 fn a_bad_value_is_refused_with_name_origin_value_and_range() {
     let range = "expected a whole number from 1 to 10000";
-    assert_eq!(refusal(&["--in-flight", "20000"], &[]), format!("--in-flight 20000: {range}"));
+    assert_eq!(
+        refusal(&["--in-flight", "20000"], &[]),
+        format!("--in-flight 20000: {range}")
+    );
     assert_eq!(refusal(&["--in-flight", "-1"], &[]), format!("--in-flight -1: {range}"));
-    assert_eq!(refusal(&[], &[("OUTBOX_RELAY_IN_FLIGHT", "many")]), format!("OUTBOX_RELAY_IN_FLIGHT=many: {range}"));
+    assert_eq!(
+        refusal(&[], &[("OUTBOX_RELAY_IN_FLIGHT", "many")]),
+        format!("OUTBOX_RELAY_IN_FLIGHT=many: {range}")
+    );
     let file = file("# comment\nin_flight = 0\n");
     let path = file.path();
-    assert_eq!(refusal(&["--config", path], &[]), format!("{path}:2: in_flight = 0: {range}"));
+    assert_eq!(
+        refusal(&["--config", path], &[]),
+        format!("{path}:2: in_flight = 0: {range}")
+    );
 }
 
 #[test]
@@ -137,9 +162,16 @@ fn every_setting_refuses_nonsense_wherever_it_stands() {
         let problems = [
             refusal(&[&flag], &[]),
             refusal(&[], &[(&setting.prefixed_variable(), nonsense)]),
-            given(&["run", "--config", file.path()], &[]).resolve(Command::Run).unwrap_err().to_string(),
+            given(&["run", "--config", file.path()], &[])
+                .resolve(Command::Run)
+                .unwrap_err()
+                .to_string(),
         ];
-        let names = [format!("--{} ", setting.flag()), setting.prefixed_variable(), format!(":1: {} = ", setting.key)];
+        let names = [
+            format!("--{} ", setting.flag()),
+            setting.prefixed_variable(),
+            format!(":1: {} = ", setting.key),
+        ];
         for (problem, name) in problems.iter().zip(names) {
             assert!(problem.contains(&name), "{}: {problem}", setting.key);
             let says_why = setting.rule.is_secret() || problem.contains(&setting.rule.allowed());
@@ -154,15 +186,30 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
     for setting in SETTINGS {
         match &setting.rule {
             Rule::Count(range) | Rule::Size(range) => {
-                for (number, fits) in [(*range.start(), true), (*range.end(), true), (range.start() - 1, false), (range.end() + 1, false)] {
-                    assert_eq!(usize::read(&setting.rule, &number.to_string()).is_ok(), fits, "{} {number}", setting.key);
+                for (number, fits) in [
+                    (*range.start(), true),
+                    (*range.end(), true),
+                    (range.start() - 1, false),
+                    (range.end() + 1, false),
+                ] {
+                    assert_eq!(
+                        usize::read(&setting.rule, &number.to_string()).is_ok(),
+                        fits,
+                        "{} {number}",
+                        setting.key
+                    );
                 }
             }
             Rule::Time(range) => {
                 let ms = |time: &Duration| format!("{}ms", time.as_millis());
                 let beyond = *range.end() + Duration::from_millis(1);
                 for (text, fits) in [(ms(range.start()), true), (ms(range.end()), true), (ms(&beyond), false)] {
-                    assert_eq!(Duration::read(&setting.rule, &text).is_ok(), fits, "{} {text}", setting.key);
+                    assert_eq!(
+                        Duration::read(&setting.rule, &text).is_ok(),
+                        fits,
+                        "{} {text}",
+                        setting.key
+                    );
                 }
             }
             Rule::Choice(words) => {
@@ -178,13 +225,19 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let told = refusal(&["--slot", "Bad"], &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")]);
+    let told = refusal(
+        &["--slot", "Bad"],
+        &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")],
+    );
     assert_eq!(told.lines().count(), 3, "{told}");
 }
 
 #[test]
 fn settings_that_contradict_each_other_are_refused_with_both_origins() {
-    assert_eq!(refusal(&["--retry-base", "2m"], &[]), "--retry-base 2m: more than retry_max = 60s (default)");
+    assert_eq!(
+        refusal(&["--retry-base", "2m"], &[]),
+        "--retry-base 2m: more than retry_max = 60s (default)"
+    );
     let told = refusal(&["--in-flight", "200"], &[("OUTBOX_RELAY_MAX_EVENTS", "100")]);
     assert_eq!(told, "--in-flight 200: more than OUTBOX_RELAY_MAX_EVENTS=100");
 }
@@ -192,7 +245,10 @@ fn settings_that_contradict_each_other_are_refused_with_both_origins() {
 #[test]
 fn an_unknown_variable_is_refused_with_the_nearest_name() {
     let told = refusal(&[], &[("OUTBOX_RELAY_MAX_ATEMPTS", "5")]);
-    assert_eq!(told, "OUTBOX_RELAY_MAX_ATEMPTS: unknown variable: did you mean OUTBOX_RELAY_MAX_ATTEMPTS?");
+    assert_eq!(
+        told,
+        "OUTBOX_RELAY_MAX_ATEMPTS: unknown variable: did you mean OUTBOX_RELAY_MAX_ATTEMPTS?"
+    );
     let told = refusal(&[], &[("OUTBOX_RELAY_AMQP_URI", "amqp://relay:hunter2@mq")]);
     assert_eq!(told, "OUTBOX_RELAY_AMQP_URI: unknown variable: did you mean AMQP_URL?");
 }
@@ -231,14 +287,26 @@ fn a_file_that_is_missing_or_no_toml_is_refused_with_its_name_and_line() {
 fn a_table_in_the_place_of_a_value_is_refused() {
     let file = file("slot = ['a']");
     let told = refusal(&["--config", file.path()], &[]);
-    assert!(told.starts_with(&format!("{}:1: slot: not a single value: expected 1 to 63", file.path())), "{told}");
+    assert!(
+        told.starts_with(&format!(
+            "{}:1: slot: not a single value: expected 1 to 63",
+            file.path()
+        )),
+        "{told}"
+    );
 }
 
 #[test]
 fn numbers_and_switches_of_the_file_need_no_quotes() {
-    let file = file("max_attempts = 1_00\nmax_events = 0xFFF\ncreate_slot = false\nmax_bytes = 1048576\nin_flight = '7'");
+    let file =
+        file("max_attempts = 1_00\nmax_events = 0xFFF\ncreate_slot = false\nmax_bytes = 1048576\nin_flight = '7'");
     let config = resolve(&["--config", file.path()], &[]).unwrap();
-    let numbers = (config.max_attempts, config.max_events, config.max_bytes, config.in_flight);
+    let numbers = (
+        config.max_attempts,
+        config.max_events,
+        config.max_bytes,
+        config.in_flight,
+    );
     assert_eq!((numbers, config.create_slot), ((100, 4095, 1 << 20, 7), false));
 }
 
@@ -269,7 +337,13 @@ fn a_url_in_the_wrong_place_of_the_command_line_is_not_quoted() {
         &["amqp://relay:hunter2@mq"],
         &["run", "--amqp-uri=amqp://relay:hunter2@mq"],
         &["run", "--amqp-uri", "amqp://relay:hunter2@mq"],
-        &["run", "--amqp-url", "amqp://relay:hunter2@a", "--amqp-url", "amqp://relay:hunter2@b"],
+        &[
+            "run",
+            "--amqp-url",
+            "amqp://relay:hunter2@a",
+            "--amqp-url",
+            "amqp://relay:hunter2@b",
+        ],
         &["run", "host=db password=hunter2"],
         &["run", "-pamqp://relay:hunter2@mq"],
     ] {
@@ -285,8 +359,16 @@ fn check_config_shows_every_setting_with_its_value_and_origin() {
     let variables = [URLS[0], URLS[1], ("OUTBOX_RELAY_EXCHANGE", "orders")];
     let shown = given(&["check-config", "--config", file.path(), "--slot", "shop"], &variables).describe();
     let columns = |key: &str| {
-        let line = shown.lines().find(|line| line.split_whitespace().next() == Some(key)).unwrap();
-        line.split("  ").map(str::trim).filter(|column| !column.is_empty()).skip(1).collect::<Vec<_>>().join("|")
+        let line = shown
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(key))
+            .unwrap();
+        line.split("  ")
+            .map(str::trim)
+            .filter(|column| !column.is_empty())
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join("|")
     };
     assert_eq!(columns("slot"), "shop|--slot");
     assert_eq!(columns("exchange"), "orders|OUTBOX_RELAY_EXCHANGE");
@@ -300,12 +382,24 @@ fn check_config_shows_every_setting_with_its_value_and_origin() {
 fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
     command().debug_assert();
     let help = command().render_long_help().to_string();
-    for group in ["Servers:", "Reading:", "Publishing:", "Retrying:", "Memory:", "Writing back:", "Logging:"] {
+    for group in [
+        "Servers:",
+        "Reading:",
+        "Publishing:",
+        "Retrying:",
+        "Memory:",
+        "Writing back:",
+        "Logging:",
+    ] {
         assert!(help.contains(group), "{group}");
     }
     for setting in SETTINGS {
         assert!(help.contains(&format!("--{} <", setting.flag())), "{}", setting.key);
-        assert!(help.contains(&format!("[env: {}]", setting.variable())), "{}", setting.key);
+        assert!(
+            help.contains(&format!("[env: {}]", setting.variable())),
+            "{}",
+            setting.key
+        );
     }
     assert!(help.contains("[default: 500]"));
 }

@@ -48,11 +48,12 @@ async fn a_plain_insert_cannot_write_what_is_not_the_applications(db: Database) 
         ("last_error", "'x'"),
         ("last_attempted_at", "now()"),
         ("processed_at", "now()"),
-        ("seq", "1"),
     ] {
         let insert = format!("INSERT INTO outbox.events (topic, payload, {column}) VALUES ('a', '{{}}', {value})");
         assert_eq!(refusal(&session, &insert).await.code().code(), "42501", "{column}");
     }
+    let seq = "INSERT INTO outbox.events (topic, payload, seq) OVERRIDING SYSTEM VALUE VALUES ('a', '{}', 1)";
+    assert_eq!(refusal(&session, seq).await.code().code(), "42501");
 }
 
 async fn bytes_without_a_content_type_get_one(db: Database) {

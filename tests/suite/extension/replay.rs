@@ -99,15 +99,8 @@ async fn a_replay_of_many_is_oldest_first_and_can_be_limited(db: Database) {
 
 /// A slot that sees what the relay would; its name is the database's, so it goes with it.
 async fn listen(db: &Database) {
-    run(
-        db,
-        &format!(
-            "SELECT outbox.ensure_publication('outbox');
-             SELECT pg_create_logical_replication_slot('{}', 'pgoutput')",
-            db.name()
-        ),
-    )
-    .await;
+    run(db, "SELECT outbox.ensure_publication('outbox')").await;
+    run(db, &format!("SELECT pg_create_logical_replication_slot('{}', 'pgoutput')", db.name())).await;
 }
 
 /// Messages of the prefix outbox since the last call, with their content, as the relay gets them.

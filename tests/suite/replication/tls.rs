@@ -66,8 +66,9 @@ async fn encrypted(url: &str) -> Result<bool, ConnectCause> {
     let mut replication = database.connect_replication("replication").await.map_err(|error| error.cause)?;
     replication.identify_system().await.unwrap();
     let query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl WHERE pid IN (pg_backend_pid(), $1)";
+    let pid = replication.pid();
     let row = tokio::select! {
-        row = client.query_one(query, &[&replication.pid()]) => row.unwrap(),
+        row = async { client.query_one(query, &[&pid]).await } => row.unwrap(),
         ended = connection => panic!("the connection ended: {ended:?}"),
     };
     assert_eq!(row.get::<_, i64>(1), 2);

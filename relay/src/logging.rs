@@ -63,3 +63,43 @@ pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
 pub(crate) fn complain(what: impl Display) {
     let _ = writeln!(stderr(), "outbox-relay: {what}");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::{debug, info, subscriber::with_default};
+
+    use super::*;
+
+    #[test]
+    fn statement_parameters_stay_out_of_the_log_at_every_level() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        let lines = fmt()
+            .with_max_level(Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || Sink(Arc::clone(&sink)));
+        with_default(lines.finish().with(filter_fn(shows_no_parameters)), || {
+            debug!(target: "tokio_postgres::query", "executing statement s0 with parameters");
+            info!(target: "tokio_postgres::connection", "NOTICE");
+            debug!(target: "relay", "a line of ours");
+        });
+        let log = String::from_utf8(seen.lock().unwrap().clone()).unwrap();
+        assert!(!log.contains("parameters"), "{log}");
+        assert!(log.contains("NOTICE") && log.contains("a line of ours"), "{log}");
+    }
+
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+}

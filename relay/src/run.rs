@@ -8,8 +8,8 @@ use crate::{
     config::Config,
     dispatch::Retry,
     error::{Kind, RunError},
-    session::{Drained, Session},
-    startup,
+    session::{Drained, Session, SessionError},
+    startup::{self, Inherited},
 };
 
 /// Pauses between sessions: a database that restarts is back in seconds.
@@ -24,7 +24,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
     let mut shutdown = Shutdown(Some(Box::pin(shutdown)));
     let connected = async {
         let publisher = startup::connect_broker(&config).await?;
-        startup::connect_all(&config, Some(publisher)).await
+        startup::connect_all(&config, Inherited { publisher: Some(publisher), slot_is_useless: false }).await
     };
     let mut parts = tokio::select! {
         parts = connected => parts?,
@@ -32,14 +32,17 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
     };
     let mut failures = 0;
     loop {
-        match Session::new(&config, parts).run(shutdown.requested()).await {
+        let slot_is_useless = match Session::new(&config, parts).run(shutdown.requested()).await {
             Ok(Drained::Clean) => return Ok(()),
             Ok(Drained::DeadlinePassed { unsettled }) => {
                 return Err(RunError::new(Kind::DrainTimeout, format!("{unsettled} events had no verdict at the deadline"))
                     .hint("their rows are still PENDING and are published again at the next start, with the same ids"));
             }
-            Err(error) => warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again"),
-        }
+            Err(error) => {
+                warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again");
+                matches!(error, SessionError::Stream(error) if error.publication_missing())
+            }
+        };
         parts = loop {
             failures += 1;
             tokio::select! {
@@ -48,7 +51,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             }
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
-                connected = startup::connect_all(&config, None) => match connected {
+                connected = startup::connect_all(&config, Inherited { publisher: None, slot_is_useless }) => match connected {
                     Ok(parts) => break parts,
                     Err(error) => warn!(target: "relay", %error, "cannot connect; trying again"),
                 },

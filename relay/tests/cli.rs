@@ -1,6 +1,9 @@
 //! The program as it is started: help, usage errors, exit codes, streams.
 
-use std::process::{Command, Output};
+use std::{
+    net::{SocketAddr, TcpListener},
+    process::{Command, Output},
+};
 
 fn outbox_relay(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_outbox-relay"))
@@ -8,11 +11,11 @@ fn outbox_relay(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         .env_clear()
         .envs(variables.iter().copied())
         .output()
-        .unwrap()
+        .expect("the program starts")
 }
 
 fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    std::str::from_utf8(bytes).expect("its output is UTF-8")
 }
 
 #[test]
@@ -68,4 +71,45 @@ fn check_config_prints_the_settings_and_connects_to_nothing() {
         "{shown}"
     );
     assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+/// An address where nobody listens.
+fn nowhere() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+}
+
+#[test]
+fn a_broker_that_is_not_there_is_one_line_and_its_exit_code() {
+    let broker = format!("amqp://relay:hunter2@{}", nowhere());
+    let database = format!("postgres://relay:hunter2@{}/shop", nowhere());
+    let urls = [("DATABASE_URL", database.as_str()), ("AMQP_URL", broker.as_str())];
+    let run = outbox_relay(&["run"], &urls);
+    let told = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(20), "{told}");
+    let last = told.lines().last().unwrap();
+    assert!(
+        last.starts_with("outbox-relay: cannot connect to amqp://relay@127.0.0.1:"),
+        "{told}"
+    );
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn with_json_logs_the_failure_is_a_json_line_too() {
+    let database = format!("postgres://relay:hunter2@{}/shop", nowhere());
+    let init = outbox_relay(
+        &["init", "--log-format", "json"],
+        &[("DATABASE_URL", database.as_str())],
+    );
+    let told = text(&init.stderr);
+    assert_eq!(init.status.code(), Some(10), "{told}");
+    let line: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (line["level"].as_str(), line["exit_code"].as_u64()),
+        (Some("ERROR"), Some(10)),
+        "{told}"
+    );
+    assert!(!told.contains("hunter2"), "{told}");
 }

@@ -11,9 +11,11 @@ use crate::{
     store::{Due, Page, Scan, Store, StoreError},
 };
 
+type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
+
 pub(super) struct Desk {
     store: Arc<Store>,
-    running: Option<Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>>,
+    running: Option<Operation>,
     whole_pass: bool,
 }
 

@@ -13,9 +13,8 @@ pub use self::slot::SlotState;
 use crate::{
     config::Config,
     error::{Kind, RunError},
-    lsn::Lsn,
     postgres::Database,
-    publish::{AmqpUrl, PublishConfig, Publisher},
+    publish::{PublishConfig, Publisher},
     session::Parts,
     store::Store,
 };
@@ -23,9 +22,6 @@ use crate::{
 /// How often a waiting relay tries to take the lock. A blocked `pg_advisory_lock` would answer sooner, but it holds a
 /// snapshot for as long as it waits, and so keeps vacuum from its work.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
-
-/// From TCP to the open channel. A URL's `connection_timeout` overrides it.
-const BROKER_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What `init` found or made.
 #[derive(Debug)]
@@ -46,35 +42,40 @@ pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     Ok(report)
 }
 
-/// Connects to both servers, takes the lock and starts the stream. `publisher`: a connection to the broker that a
-/// session can start with.
-pub(crate) async fn connect_all(config: &Config, publisher: Option<Publisher>) -> Result<Parts, RunError> {
+/// What a session inherits from the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    /// A connection to the broker that it can start with.
+    pub(crate) publisher: Option<Publisher>,
+    /// The slot cannot be read on: it must be made anew.
+    pub(crate) slot_is_useless: bool,
+}
+
+/// Connects to both servers, takes the lock and starts the stream.
+pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts, RunError> {
     let publish = publish_config(config)?;
     let database = database(config)?;
     let (client, connection) = connect(config, &database).await?;
     take_lock(config, &client).await?;
     if config.create_slot {
+        if inherited.slot_is_useless {
+            slot::discard(config, &client).await?;
+        }
         prepare(config, &database, &client).await?;
     } else {
         slot::require(config, &client).await?;
     }
-    let status_interval = status_interval(config, &client).await?;
+    let timeout = wal_sender_timeout(&client).await?;
+    // The server ends a replication connection that is silent for that long: a third leaves room for two late updates.
+    let status_interval = timeout.map_or(config.status_interval, |timeout| config.status_interval.min(timeout / 3));
     let store = Store::prepare(client).await.map_err(|error| {
         RunError::new(Kind::Database, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
             .source(error)
     })?;
-    let mut replication = database
-        .connect_replication(&config.application_name)
-        .await
-        .map_err(|error| checks::connect_error(error, &database))?;
-    let server = replication.identify_system().await.map_err(|error| slot::stream_error(config, error))?;
-    // From where the slot has confirmed: the server moves a lower position forward.
-    let stream = replication
-        .start(&config.slot, &config.publication, Lsn(0))
-        .await
-        .map_err(|error| slot::stream_error(config, error))?;
-    info!(target: "relay", state = "connected", slot = config.slot, wal_position = %server.wal_position, "connected to {database}");
+    let stream = slot::stream(config, &database, timeout).await?;
+    info!(target: "relay", state = "connected", slot = config.slot, "connected to {database}");
+    let publisher = inherited.publisher;
     Ok(Parts { stream, store, connection, publish, publisher, status_interval })
 }
 
@@ -134,16 +135,14 @@ async fn prepare(config: &Config, database: &Database, client: &Client) -> Resul
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
 }
 
-/// The server ends a replication connection that is silent for `wal_sender_timeout`: a third of it leaves room for two
-/// late updates.
-async fn status_interval(config: &Config, client: &Client) -> Result<Duration, RunError> {
+/// `None` if the server has it switched off.
+async fn wal_sender_timeout(client: &Client) -> Result<Option<Duration>, RunError> {
     let millis: i32 = client
         .query_one("SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", &[])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(checks::sql_error)?;
-    let timeout = u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
-    Ok(timeout.map_or(config.status_interval, |timeout| config.status_interval.min(timeout / 3)))
+    Ok(u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis))
 }
 
 fn database(config: &Config) -> Result<Database, RunError> {
@@ -153,17 +152,7 @@ fn database(config: &Config) -> Result<Database, RunError> {
 }
 
 fn publish_config(config: &Config) -> Result<PublishConfig, RunError> {
-    let url = config.amqp_url.expose().parse::<AmqpUrl>().map_err(|error| {
+    config.publish().map_err(|error| {
         RunError::new(Kind::Usage, "amqp-url (AMQP_URL)").hint("see docs/configuration.md").source(error)
-    })?;
-    Ok(PublishConfig {
-        url,
-        exchange: config.exchange.clone(),
-        declare_exchange: config.declare_exchange,
-        app_id: config.app_id.clone(),
-        window: config.in_flight,
-        confirm_timeout: config.confirm_timeout,
-        connect_timeout: BROKER_CONNECT_TIMEOUT,
-        connection_name: config.application_name.clone(),
     })
 }

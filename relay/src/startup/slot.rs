@@ -1,6 +1,9 @@
 //! The replication slot: found, made, or made anew.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use tokio_postgres::Client;
 use tracing::{info, warn};
@@ -10,11 +13,16 @@ use crate::{
     config::Config,
     error::{Kind, RunError},
     lsn::Lsn,
-    postgres::{Database, ReplError},
+    postgres::{Database, ReplError, ReplicationStream},
 };
 
 /// How long the server may take to make a slot before the relay says what it waits for.
 const CREATE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a slot that is still in use is asked for again.
+const IN_USE_PAUSE: Duration = Duration::from_millis(100);
+/// How long, where the server has no `wal_sender_timeout` that bounds it.
+const IN_USE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What became of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +74,50 @@ pub(super) async fn ensure(config: &Config, database: &Database, client: &Client
             warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (max_slot_wal_keep_size): making it anew; events are read from the table");
             client.execute("SELECT pg_catalog.pg_drop_replication_slot($1)", &[&config.slot]).await.map_err(checks::sql_error)?;
             Ok(SlotState::Recreated(create(config, database, client).await?))
+        }
+    }
+}
+
+/// Drops a slot that cannot be read on. What it would have brought stands in the table.
+pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunError> {
+    client
+        .execute(
+            "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
+             WHERE slot_name = $1 AND NOT active",
+            &[&config.slot],
+        )
+        .await
+        .map_err(checks::sql_error)?;
+    warn!(target: "relay", slot = config.slot, "dropped the slot: the publication was missing for a part of what it would read");
+    Ok(())
+}
+
+/// Starts the stream from where the slot has confirmed.
+///
+/// The walsender of a relay that has just died can live on for a moment, at most `wal_sender_timeout`: it is waited for,
+/// since this relay holds the lock and so the other is dead.
+pub(super) async fn stream(
+    config: &Config,
+    database: &Database,
+    wal_sender_timeout: Option<Duration>,
+) -> Result<ReplicationStream, RunError> {
+    let deadline = Instant::now() + wal_sender_timeout.unwrap_or(IN_USE_PATIENCE) + IN_USE_PATIENCE / 10;
+    let mut waits = false;
+    loop {
+        let replication = database
+            .connect_replication(&config.application_name)
+            .await
+            .map_err(|error| checks::connect_error(error, database))?;
+        // The server moves a position before the confirmed one forward.
+        match replication.start(&config.slot, &config.publication, Lsn(0)).await {
+            Err(error) if error.slot_in_use() && Instant::now() < deadline => {
+                if !waits {
+                    waits = true;
+                    info!(target: "relay", %error, "the slot is still in use: waiting until the server lets go of it");
+                }
+                tokio::time::sleep(IN_USE_PAUSE).await;
+            }
+            started => return started.map_err(|error| stream_error(config, error)),
         }
     }
 }
@@ -127,7 +179,7 @@ async fn log_what_it_waits_for(client: &Client) -> Result<(), RunError> {
 }
 
 /// What a failure of the replication connection means for the operator.
-pub(super) fn stream_error(config: &Config, error: ReplError) -> RunError {
+fn stream_error(config: &Config, error: ReplError) -> RunError {
     let slot = &config.slot;
     if error.slot_in_use() {
         RunError::new(Kind::Slot, format!("the slot {slot:?} is in use"))

@@ -1,0 +1,105 @@
+//! Which of several values holds, and what needs none.
+
+use std::time::Duration;
+
+use super::{URLS, file, given, resolve};
+use crate::{
+    config::{Command, SETTINGS},
+    dispatch::Ordering,
+};
+
+#[test]
+fn two_urls_are_all_that_must_be_given() {
+    let config = resolve(&[], &[]).unwrap();
+    assert_eq!(config.database_url.expose(), URLS[0].1);
+    assert_eq!(config.slot, "outbox");
+    assert_eq!(config.ordering, Ordering::Strict);
+    assert_eq!(config.retry_base, Duration::from_millis(200));
+    assert_eq!(config.max_bytes, 32 << 20);
+    assert!(config.create_slot);
+}
+
+#[test]
+fn a_flag_overrides_a_variable_and_that_the_file_and_that_the_default() {
+    let file = file("slot = 'of_file'\nexchange = 'of_file'\napp_id = 'of_file'");
+    let variables = [
+        ("OUTBOX_RELAY_CONFIG", file.path()),
+        ("OUTBOX_RELAY_SLOT", "of_env"),
+        ("OUTBOX_RELAY_EXCHANGE", "of_env"),
+    ];
+    let config = resolve(&["--slot", "of_flag"], &variables).unwrap();
+    assert_eq!(
+        [config.slot, config.exchange, config.app_id, config.publication],
+        ["of_flag", "of_env", "of_file", "outbox"]
+    );
+}
+
+#[test]
+fn the_flag_names_the_file_before_the_variable_does() {
+    let (flag, variable) = (file("slot = 'flag'"), file("slot = 'variable'"));
+    let config = resolve(&["--config", flag.path()], &[("OUTBOX_RELAY_CONFIG", variable.path())]).unwrap();
+    assert_eq!(config.slot, "flag");
+}
+
+#[test]
+fn flags_may_stand_before_the_command() {
+    let given = given(&["--slot", "early", "run", "--exchange", "late"], &URLS);
+    let config = given.resolve(Command::Run).unwrap();
+    assert_eq!([config.slot, config.exchange], ["early", "late"]);
+}
+
+#[test]
+fn the_variable_with_our_prefix_overrides_the_one_of_the_platform() {
+    let config = resolve(&[], &[("OUTBOX_RELAY_AMQP_URL", "amqp://other")]).unwrap();
+    assert_eq!(config.amqp_url.expose(), "amqp://other");
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    assert_eq!(resolve(&[], &[("OUTBOX_RELAY_SLOT", "")]).unwrap().slot, "outbox");
+}
+
+#[test]
+fn init_needs_no_broker() {
+    assert!(given(&["init"], &URLS[..1]).resolve(Command::Init).is_ok());
+    assert!(given(&["init"], &[]).resolve(Command::Init).is_err());
+}
+
+#[test]
+fn numbers_and_switches_of_the_file_need_no_quotes() {
+    let file =
+        file("max_attempts = 1_00\nmax_events = 0xFFF\ncreate_slot = false\nmax_bytes = 1048576\nin_flight = '7'");
+    let config = resolve(&["--config", file.path()], &[]).unwrap();
+    let numbers = (
+        config.max_attempts,
+        config.max_events,
+        config.max_bytes,
+        config.in_flight,
+    );
+    assert_eq!((numbers, config.create_slot), ((100, 4095, 1 << 20, 7), false));
+}
+
+#[test]
+fn check_config_shows_every_setting_with_its_value_and_origin() {
+    let file = file("app_id = 'shop'");
+    let variables = [URLS[0], URLS[1], ("OUTBOX_RELAY_EXCHANGE", "orders")];
+    let shown = given(&["check-config", "--config", file.path(), "--slot", "shop"], &variables).describe();
+    let columns = |key: &str| {
+        let line = shown
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(key))
+            .unwrap();
+        line.split("  ")
+            .map(str::trim)
+            .filter(|column| !column.is_empty())
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    assert_eq!(columns("slot"), "shop|--slot");
+    assert_eq!(columns("exchange"), "orders|OUTBOX_RELAY_EXCHANGE");
+    assert_eq!(columns("app_id"), format!("shop|{}:1", file.path()));
+    assert_eq!(columns("retry_max"), "60s|default");
+    assert_eq!(columns("amqp_url"), "amqp://relay@mq:5672/shop|AMQP_URL");
+    assert_eq!(shown.lines().count(), SETTINGS.len());
+}

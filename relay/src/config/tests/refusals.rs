@@ -1,0 +1,121 @@
+//! Bad values are refused with name, origin and range.
+
+use std::time::Duration;
+
+use super::{URLS, file, given, refusal, resolve};
+use crate::config::{Command, Rule, SETTINGS, value::Value};
+
+#[test]
+fn a_missing_url_is_named_with_its_variable_and_form() {
+    let invalid = given(&["run"], &URLS[..1]).resolve(Command::Run).unwrap_err();
+    let expected = "AMQP_URL is not set: expected a URL such as amqp://user:password@host:5672/vhost";
+    assert_eq!(invalid.to_string(), expected);
+}
+
+#[test]
+fn a_bad_value_is_refused_with_name_origin_value_and_range() {
+    let range = "expected a whole number from 1 to 10000";
+    assert_eq!(
+        refusal(&["--in-flight", "20000"], &[]),
+        format!("--in-flight 20000: {range}")
+    );
+    assert_eq!(refusal(&["--in-flight", "-1"], &[]), format!("--in-flight -1: {range}"));
+    assert_eq!(
+        refusal(&[], &[("OUTBOX_RELAY_IN_FLIGHT", "many")]),
+        format!("OUTBOX_RELAY_IN_FLIGHT=many: {range}")
+    );
+    let file = file("# comment\nin_flight = 0\n");
+    let path = file.path();
+    assert_eq!(
+        refusal(&["--config", path], &[]),
+        format!("{path}:2: in_flight = 0: {range}")
+    );
+}
+
+#[test]
+fn every_setting_refuses_nonsense_wherever_it_stands() {
+    for setting in SETTINGS {
+        let nonsense = "\u{7}";
+        let flag = format!("--{}={nonsense}", setting.flag());
+        let file = file(&format!("{} = \"\\u0007\"", setting.key));
+        let problems = [
+            refusal(&[&flag], &[]),
+            refusal(&[], &[(&setting.prefixed_variable(), nonsense)]),
+            given(&["run", "--config", file.path()], &[])
+                .resolve(Command::Run)
+                .unwrap_err()
+                .to_string(),
+        ];
+        let names = [
+            format!("--{} ", setting.flag()),
+            setting.prefixed_variable(),
+            format!(":1: {} = ", setting.key),
+        ];
+        for (problem, name) in problems.iter().zip(names) {
+            assert!(problem.contains(&name), "{}: {problem}", setting.key);
+            let says_why = setting.rule.is_secret() || problem.contains(&setting.rule.allowed());
+            assert!(says_why, "{}: {problem}", setting.key);
+        }
+    }
+}
+
+#[test]
+fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
+    for setting in SETTINGS {
+        match &setting.rule {
+            Rule::Count(range) | Rule::Size(range) => {
+                for (number, fits) in [
+                    (*range.start(), true),
+                    (*range.end(), true),
+                    (range.start() - 1, false),
+                    (range.end() + 1, false),
+                ] {
+                    assert_eq!(
+                        usize::read(&setting.rule, &number.to_string()).is_ok(),
+                        fits,
+                        "{} {number}",
+                        setting.key
+                    );
+                }
+            }
+            Rule::Time(range) => {
+                let ms = |time: &Duration| format!("{}ms", time.as_millis());
+                let beyond = *range.end() + Duration::from_millis(1);
+                for (text, fits) in [(ms(range.start()), true), (ms(range.end()), true), (ms(&beyond), false)] {
+                    assert_eq!(
+                        Duration::read(&setting.rule, &text).is_ok(),
+                        fits,
+                        "{} {text}",
+                        setting.key
+                    );
+                }
+            }
+            Rule::Choice(words) => {
+                for word in *words {
+                    let flag = format!("--{}={word}", setting.flag());
+                    assert!(resolve(&[&flag], &[]).is_ok(), "{flag}");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let told = refusal(
+        &["--slot", "Bad"],
+        &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")],
+    );
+    assert_eq!(told.lines().count(), 3, "{told}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused_with_both_origins() {
+    assert_eq!(
+        refusal(&["--retry-base", "2m"], &[]),
+        "--retry-base 2m: more than retry_max = 60s (default)"
+    );
+    let told = refusal(&["--in-flight", "200"], &[("OUTBOX_RELAY_MAX_EVENTS", "100")]);
+    assert_eq!(told, "--in-flight 200: more than OUTBOX_RELAY_MAX_EVENTS=100");
+}

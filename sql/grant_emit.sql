@@ -7,7 +7,6 @@ AS $$
 BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz),
-        outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz),
         outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) TO %s', role);
     EXECUTE format('GRANT INSERT (id, topic, exchange, event_type, aggregate_type, aggregate_id, payload, payload_bytes,
         content_type, headers, correlation_id, available_at) ON outbox.events TO %s', role);

@@ -1,12 +1,17 @@
 -- Nothing is open to everybody but what cannot harm: the schema's name, its version, making a uuid (the default of a
--- column), and ringing the bell (for a role that may UPDATE status).
+-- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a jsonb
+-- with the caller's rights.
 --
 -- What an application, the relay and an operator need is granted by one call each: grant_emit.sql, grant_relay.sql,
 -- grant_operate.sql.
 GRANT USAGE ON SCHEMA outbox TO PUBLIC;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox.version(), outbox.uuid_v7(), outbox.ring() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    outbox.version(),
+    outbox.uuid_v7(),
+    outbox.ring(),
+    outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz) TO PUBLIC;
 
 COMMENT ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) IS
     'Emits an event with this transaction: a JSON body to the routing key topic. Returns its id.';

@@ -7,8 +7,8 @@
 use pgrx::prelude::*;
 use pgrx::{Uuid, default};
 
-use crate::postgres::{Given, InsertedRows, insert_event};
 use crate::postgres::{BytesValue, JsonbValue, TextValue, TimeValue};
+use crate::postgres::{Given, InsertedRows, insert_event};
 use crate::refusal::Refusal;
 use crate::uuid_v7::uuid_v7;
 

@@ -22,11 +22,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .section_by_name(section::ELF_SECTION_NAME)
         .or_else(|| library.section_by_name(section::MACHO_SECTION_NAME))
         .ok_or("the library has no SQL of pgrx in it")?;
-    let control =
-        ControlFile::from_path_with_cargo_version(Path::new(&control_file), env!("CARGO_PKG_VERSION"))?;
+    let control = ControlFile::from_path_with_cargo_version(Path::new(&control_file), env!("CARGO_PKG_VERSION"))?;
 
     let mut entities = section::decode_entities(section.data()?)?;
     entities.push(SqlGraphEntity::ExtensionRoot(control));
-    print!("{}", PgrxSql::build(entities.into_iter(), env!("CARGO_PKG_NAME").into(), false)?.to_sql()?);
+    print!(
+        "{}",
+        PgrxSql::build(entities.into_iter(), env!("CARGO_PKG_NAME").into(), false)?.to_sql()?
+    );
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! pgrx wraps each C function: an ERROR raised in it becomes a Rust panic, which unwinds to the function's guard.
 
 mod arguments;
+mod column;
 mod jsonb;
 mod plan;
 mod row;
@@ -22,9 +23,10 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 pub(crate) use arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
+pub(crate) use column::Column;
 pub(crate) use jsonb::{Jsonb, Token};
 pub(crate) use plan::{Given, InsertedRows, insert_event};
-pub(crate) use row::{Column, NewRow};
+pub(crate) use row::NewRow;
 
 /// When the transaction began, in microseconds since 2000: what SQL's `now()` says.
 pub(crate) fn transaction_time() -> i64 {

@@ -1,7 +1,7 @@
 //! The row that a BEFORE INSERT trigger is about.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::datum::Datum;
@@ -12,47 +12,7 @@ use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fir
 use pgrx::{IntoDatum, pg_sys, varlena};
 
 use super::Jsonb;
-
-/// The columns of `outbox.events` that the trigger looks at.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // sql/events.sql says what they are
-pub(crate) enum Column {
-    Topic,
-    Payload,
-    PayloadBytes,
-    ContentType,
-    EventType,
-    AggregateType,
-    AggregateId,
-    Headers,
-    CorrelationId,
-    Exchange,
-    AvailableAt,
-    CreatedAt,
-}
-
-/// The names of the columns, in the order of the enum.
-const NAMES: [&CStr; 12] = [
-    c"topic",
-    c"payload",
-    c"payload_bytes",
-    c"content_type",
-    c"event_type",
-    c"aggregate_type",
-    c"aggregate_id",
-    c"headers",
-    c"correlation_id",
-    c"exchange",
-    c"available_at",
-    c"created_at",
-];
-
-impl Column {
-    /// Its name in SQL.
-    pub(crate) fn name(self) -> &'static str {
-        NAMES.get(self as usize).and_then(|name| name.to_str().ok()).unwrap_or_default()
-    }
-}
+use super::column::{Column, NAMES};
 
 /// A row on its way into the table: what a trigger function takes, in Rust, and what it returns.
 pub(crate) struct NewRow {
@@ -96,7 +56,14 @@ impl NewRow {
             let mut nulls = vec![true; columns];
             pg_sys::heap_deform_tuple(tuple, shape, values.as_mut_ptr(), nulls.as_mut_ptr());
             let positions = positions((*trigger.tg_relation).rd_id, shape);
-            NewRow { tuple, shape, positions, values, nulls, changes: Changes::default() }
+            NewRow {
+                tuple,
+                shape,
+                positions,
+                values,
+                nulls,
+                changes: Changes::default(),
+            }
         }
     }
 
@@ -231,7 +198,10 @@ unsafe fn positions(relation: pg_sys::Oid, shape: pg_sys::TupleDesc) -> Position
     }
     // SAFETY: by this function's contract.
     let columns = unsafe { (*shape).natts };
-    if let Some(last) = LAST.get().filter(|last| last.relation == relation && last.columns == columns) {
+    if let Some(last) = LAST
+        .get()
+        .filter(|last| last.relation == relation && last.columns == columns)
+    {
         return last;
     }
     let indexes = NAMES.map(|name| {
@@ -242,7 +212,11 @@ unsafe fn positions(relation: pg_sys::Oid, shape: pg_sys::TupleDesc) -> Position
         }
         number as usize - 1
     });
-    let found = Positions { relation, columns, indexes };
+    let found = Positions {
+        relation,
+        columns,
+        indexes,
+    };
     LAST.set(Some(found));
     found
 }

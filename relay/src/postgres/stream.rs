@@ -12,7 +12,7 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use postgres_protocol::message::{backend::Message, frontend};
-use tokio::time::timeout;
+use tokio::{task::unconstrained, time::timeout};
 
 use super::{
     frame::{Frame, Status},
@@ -90,10 +90,11 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
     pub async fn status(&mut self, flushed: Lsn, reply: bool) -> Result<(), ReplError> {
         self.flushed = self.flushed.max(flushed);
         self.unsent = Some(Status { flushed: self.flushed, reply }.merge(self.unsent));
-        poll_fn(|cx| match self.poll_send(cx) {
+        // Not held back by what else the task did since it was scheduled: the next attempt may be an interval away.
+        unconstrained(poll_fn(|cx| match self.poll_send(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
-        })
+        }))
         .await
     }
 

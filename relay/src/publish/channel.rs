@@ -90,11 +90,7 @@ impl Channel {
             match self.encoder.begin(&event, &mut self.out) {
                 Ok(()) => self.deliveries.published(event),
                 Err(refused) => {
-                    self.deliveries.refused();
-                    let verdict = Verdict::Refused {
-                        code: refused.code,
-                        text: refused.text,
-                    };
+                    let verdict = Verdict::Refused { code: refused.code, text: refused.text };
                     self.answers.push(Answer { id: event.id, verdict });
                 }
             }
@@ -125,10 +121,8 @@ impl Channel {
                 self.deliveries.returned(message_id, code, text).map_err(protocol)
             }
             Frame::Body(bytes) => {
-                self.returning_body = self
-                    .returning_body
-                    .checked_sub(bytes)
-                    .ok_or_else(|| unexpected("a content body"))?;
+                self.returning_body =
+                    self.returning_body.checked_sub(bytes).ok_or_else(|| unexpected("a content body"))?;
                 Ok(())
             }
             Frame::Heartbeat => Ok(()),
@@ -164,20 +158,14 @@ impl Channel {
     }
 
     fn answered(&mut self, tag: u64, multiple: bool, verdict: &Verdict) -> Result<(), PublishError> {
-        self.deliveries
-            .answered(tag, multiple, verdict, &mut self.answers)
-            .map_err(protocol)
+        self.deliveries.answered(tag, multiple, verdict, &mut self.answers).map_err(protocol)
     }
 
     fn change_pressure(&mut self, blocked: bool, stopped: bool, reason: String) {
         let was_blocked = self.is_blocked();
         (self.blocked, self.stopped) = (blocked, stopped);
         if self.is_blocked() != was_blocked {
-            self.pressure = Some(if was_blocked {
-                Notice::Unblocked
-            } else {
-                Notice::Blocked { reason }
-            });
+            self.pressure = Some(if was_blocked { Notice::Unblocked } else { Notice::Blocked { reason } });
         }
     }
 
@@ -191,10 +179,7 @@ impl Channel {
                 tracing::debug!(target: "relay", code, text, suspects, "the broker closed the channel; looking for the event at fault");
             }
             Blame::Event(event) if self.is_to_blame(&event, code, &text) => {
-                self.answers.push(Answer {
-                    id: event.id,
-                    verdict: Verdict::Refused { code, text },
-                });
+                self.answers.push(Answer { id: event.id, verdict: Verdict::Refused { code, text } });
             }
             Blame::Event(_) | Blame::Nobody => {
                 let exchange = self.exchange.clone();

@@ -113,7 +113,9 @@ impl Connection {
                         permit.send(news);
                     }
                 }
-                unflushed = write(&mut self.writer, &mut self.channel.out), if self.unflushed || self.channel.out.has_remaining() => {
+                unflushed = write(&mut self.writer, &mut self.channel.out),
+                    if self.unflushed || self.channel.out.has_remaining() =>
+                {
                     self.unflushed = unflushed.map_err(PublishError::Disconnected)?;
                     self.liveness.wrote(Instant::now());
                 }

@@ -47,12 +47,7 @@ pub(super) enum Blame {
 impl Deliveries {
     /// `limit`: most messages in flight, at least 1.
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            window: Window::new(),
-            limit: limit.max(1),
-            suspects: 0,
-        }
+        Self { waiting: VecDeque::new(), window: Window::new(), limit: limit.max(1), suspects: 0 }
     }
 
     /// Events without an answer.
@@ -65,25 +60,15 @@ impl Deliveries {
         self.waiting.extend(batch);
     }
 
-    /// The event to publish now. The caller says next what became of it: [`published`](Self::published) or
-    /// [`refused`](Self::refused).
+    /// The event to publish now. The caller says that it was [`published`](Self::published), or answers it itself.
     pub(super) fn next(&mut self) -> Option<Arc<Event>> {
         let limit = if self.suspects > 0 { 1 } else { self.limit };
-        if self.window.len() < limit {
-            self.waiting.pop_front()
-        } else {
-            None
-        }
+        if self.window.len() < limit { self.waiting.pop_front() } else { None }
     }
 
     /// The event from [`next`](Self::next) was published.
     pub(super) fn published(&mut self, event: Arc<Event>) {
         self.window.published(event);
-    }
-
-    /// The event from [`next`](Self::next) is no message that could be published.
-    pub(super) fn refused(&mut self) {
-        self.suspects = self.suspects.saturating_sub(1);
     }
 
     /// A message came back. See [`Window::returned`].
@@ -115,10 +100,7 @@ impl Deliveries {
             0 | 1 => unknown.pop().map_or(Blame::Nobody, Blame::Event),
             count => {
                 self.suspects = count;
-                unknown
-                    .into_iter()
-                    .rev()
-                    .for_each(|event| self.waiting.push_front(event));
+                unknown.into_iter().rev().for_each(|event| self.waiting.push_front(event));
                 Blame::OneOf(count)
             }
         }

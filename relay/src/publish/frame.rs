@@ -86,11 +86,7 @@ fn content_header(payload: &[u8]) -> Result<Frame, Malformed> {
             }
         }
     }
-    let message_id = if flags & MESSAGE_ID == 0 {
-        None
-    } else {
-        Uuid::try_parse_ascii(reader.short_string()?).ok()
-    };
+    let message_id = if flags & MESSAGE_ID == 0 { None } else { Uuid::try_parse_ascii(reader.short_string()?).ok() };
     Ok(Frame::Header { body, message_id })
 }
 
@@ -123,9 +119,7 @@ mod tests {
             for part in [&bytes[..cut], &bytes[cut..]] {
                 received.extend_from_slice(part);
                 while let Some(frame) = next_frame(&mut received, FRAME_MAX).unwrap() {
-                    let Frame::Method(Method::Ack { tag, multiple: true }) = frame else {
-                        panic!("{frame:?}")
-                    };
+                    let Frame::Method(Method::Ack { tag, multiple: true }) = frame else { panic!("{frame:?}") };
                     tags.push(tag);
                 }
             }
@@ -136,10 +130,7 @@ mod tests {
     #[test]
     fn a_frame_that_is_too_long_is_refused_before_it_is_collected() {
         let mut received = BytesMut::from(&[METHOD, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF][..]);
-        assert_eq!(
-            next_frame(&mut received, FRAME_MAX),
-            Err(Malformed("a frame is longer than agreed"))
-        );
+        assert_eq!(next_frame(&mut received, FRAME_MAX), Err(Malformed("a frame is longer than agreed")));
     }
 
     #[test]
@@ -160,13 +151,7 @@ mod tests {
         payload.put_slice(b"\x02\x09\x01c\x01r\x0260");
         payload.put_slice(b"\x24");
         payload.put_slice(id.to_string().as_bytes());
-        assert_eq!(
-            content_header(&payload),
-            Ok(Frame::Header {
-                body: 12,
-                message_id: Some(id)
-            })
-        );
+        assert_eq!(content_header(&payload), Ok(Frame::Header { body: 12, message_id: Some(id) }));
     }
 
     proptest! {

@@ -42,12 +42,7 @@ pub(super) async fn open(socket: Socket, config: &PublishConfig) -> Result<Opene
     let mut out = BytesMut::new();
     out.put_slice(b"AMQP\x00\x00\x09\x01");
     let frame_max = FRAME_MAX_BYTES as usize;
-    let mut handshake = Handshake {
-        socket,
-        received: BytesMut::new(),
-        out,
-        frame_max,
-    };
+    let mut handshake = Handshake { socket, received: BytesMut::new(), out, frame_max };
     let heartbeat = handshake.log_in(config).await?;
     handshake.open_vhost(&config.url.vhost).await?;
     if let Err(error) = handshake.open_channel(config).await {
@@ -55,18 +50,8 @@ pub(super) async fn open(socket: Socket, config: &PublishConfig) -> Result<Opene
         let _ = handshake.send().await;
         return Err(error);
     }
-    let Handshake {
-        socket,
-        received,
-        frame_max,
-        ..
-    } = handshake;
-    Ok(Opened {
-        socket,
-        received,
-        frame_max,
-        heartbeat,
-    })
+    let Handshake { socket, received, frame_max, .. } = handshake;
+    Ok(Opened { socket, received, frame_max, heartbeat })
 }
 
 struct Handshake {
@@ -80,10 +65,7 @@ impl Handshake {
     /// Logs in and agrees on limits. Returns the interval of heartbeats.
     async fn log_in(&mut self, config: &PublishConfig) -> Result<Option<Duration>, PublishError> {
         let url = &config.url;
-        let refused = |text: String| PublishError::Authentication {
-            user: url.user.clone(),
-            text,
-        };
+        let refused = |text: String| PublishError::Authentication { user: url.user.clone(), text };
         let mechanisms = match self.ask().await? {
             Method::Start { mechanisms } => mechanisms,
             other => return Err(unexpected(other)),
@@ -119,14 +101,9 @@ impl Handshake {
         method::open(&mut self.out, vhost);
         match self.ask().await? {
             Method::OpenOk => Ok(()),
-            Method::ConnectionClose {
-                code: code @ (402..=404 | 530),
-                text,
-            } => Err(PublishError::Vhost {
-                vhost: vhost.to_owned(),
-                code,
-                text,
-            }),
+            Method::ConnectionClose { code: code @ (402..=404 | 530), text } => {
+                Err(PublishError::Vhost { vhost: vhost.to_owned(), code, text })
+            }
             other => Err(unexpected(other)),
         }
     }
@@ -162,11 +139,7 @@ impl Handshake {
 
     async fn ask_for(&mut self, answer: &Method) -> Result<(), PublishError> {
         let method = self.ask().await?;
-        if method == *answer {
-            Ok(())
-        } else {
-            Err(unexpected(method))
-        }
+        if method == *answer { Ok(()) } else { Err(unexpected(method)) }
     }
 
     /// Sends what was written and waits for the next method.
@@ -223,14 +196,8 @@ mod tests {
     fn the_smaller_wish_wins() {
         let url = |text: &str| text.parse::<AmqpUrl>().unwrap();
         let (plain, set) = (url("amqp://b"), url("amqp://b?frame_max=8192&heartbeat=20"));
-        assert_eq!(
-            [0, 8192, 1 << 30].map(|broker| agree_on_frame_max(broker, &plain)),
-            [131_072, 8192, 131_072]
-        );
-        assert_eq!(
-            [0, 4096, 131_072].map(|broker| agree_on_frame_max(broker, &set)),
-            [8192, 4096, 8192]
-        );
+        assert_eq!([0, 8192, 1 << 30].map(|broker| agree_on_frame_max(broker, &plain)), [131_072, 8192, 131_072]);
+        assert_eq!([0, 4096, 131_072].map(|broker| agree_on_frame_max(broker, &set)), [8192, 4096, 8192]);
         assert_eq!([0, 5, 60].map(|broker| agree_on_heartbeat(broker, &plain)), [10, 5, 10]);
         assert_eq!([0, 5, 60].map(|broker| agree_on_heartbeat(broker, &set)), [20, 5, 20]);
         assert_eq!(agree_on_heartbeat(60, &url("amqp://b?heartbeat=0")), 0);

@@ -16,30 +16,38 @@ use bytes::{BufMut, BytesMut};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::wire::{SHORT_STRING_MAX, put_long_string, put_short_string, put_sized};
+use crate::event::Event;
 
-/// Writes the fields of a JSON object, without the table's length. Fields that `skip` names are left out.
-pub(super) fn put_fields(
-    out: &mut BytesMut,
-    json: &[u8],
-    skip: &dyn Fn(&str) -> bool,
-) -> Result<(), serde_json::Error> {
+/// Writes the relay's headers and the event's own, without the table's length. A header of the event that the relay
+/// sets itself is replaced.
+pub(super) fn put_headers(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
+    const SEQ: &str = "x-outbox-seq";
+    const AGGREGATE_TYPE: &str = "aggregate_type";
+    const AGGREGATE_ID: &str = "aggregate_id";
+    put_short_string(out, SEQ.as_bytes());
+    out.put_u8(b'l');
+    out.put_i64(event.seq);
+    for (name, text) in [(AGGREGATE_TYPE, &event.aggregate_type), (AGGREGATE_ID, &event.aggregate_id)] {
+        if let Some(text) = text {
+            put_short_string(out, name.as_bytes());
+            out.put_u8(b'S');
+            put_long_string(out, text.as_bytes());
+        }
+    }
+    let replaced = |name: &str| match name {
+        SEQ => true,
+        AGGREGATE_TYPE => event.aggregate_type.is_some(),
+        AGGREGATE_ID => event.aggregate_id.is_some(),
+        _ => false,
+    };
+    event.headers.as_ref().map_or(Ok(()), |json| put_fields(out, json, &replaced))
+}
+
+/// Writes the fields of a JSON object. Fields that `skip` names are left out.
+fn put_fields(out: &mut BytesMut, json: &[u8], skip: &dyn Fn(&str) -> bool) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(json);
     json.deserialize_map(Fields { out, skip })?;
     json.end()
-}
-
-/// Writes a field whose value is a long string.
-pub(super) fn put_text_field(out: &mut BytesMut, name: &str, text: &[u8]) {
-    put_short_string(out, name.as_bytes());
-    out.put_u8(b'S');
-    put_long_string(out, text);
-}
-
-/// Writes a field whose value is an integer.
-pub(super) fn put_integer_field(out: &mut BytesMut, name: &str, value: i64) {
-    put_short_string(out, name.as_bytes());
-    out.put_u8(b'l');
-    out.put_i64(value);
 }
 
 /// The inside of a table: name, value, name, value.
@@ -154,15 +162,9 @@ mod tests {
         assert_eq!(table(r#"{"a":"x"}"#).unwrap(), b"\x01aS\0\0\0\x01x");
         assert_eq!(table(r#"{"a":-2}"#).unwrap(), b"\x01al\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE");
         assert_eq!(table(r#"{"a":0.5}"#).unwrap(), b"\x01ad\x3F\xE0\0\0\0\0\0\0");
-        assert_eq!(
-            table(r#"{"a":18446744073709551615}"#).unwrap(),
-            b"\x01ad\x43\xF0\0\0\0\0\0\0"
-        );
+        assert_eq!(table(r#"{"a":18446744073709551615}"#).unwrap(), b"\x01ad\x43\xF0\0\0\0\0\0\0");
         assert_eq!(table(r#"{"a":true,"b":null}"#).unwrap(), b"\x01at\x01\x01bV");
-        assert_eq!(
-            table(r#"{"a":[false,"x"]}"#).unwrap(),
-            b"\x01aA\0\0\0\x08t\0S\0\0\0\x01x"
-        );
+        assert_eq!(table(r#"{"a":[false,"x"]}"#).unwrap(), b"\x01aA\0\0\0\x08t\0S\0\0\0\x01x");
         assert_eq!(table(r#"{"a":{"mine":null}}"#).unwrap(), b"\x01aF\0\0\0\x06\x04mineV");
     }
 
@@ -173,15 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_or_does_not_fit_is_an_error() {
-        for json in [
-            "",
-            "1",
-            "[]",
-            "{",
-            "{}x",
-            r#"{"a":1e999}"#,
-            &format!(r#"{{"{}":1}}"#, "k".repeat(256)),
-        ] {
+        for json in ["", "1", "[]", "{", "{}x", r#"{"a":1e999}"#, &format!(r#"{{"{}":1}}"#, "k".repeat(256))] {
             assert!(table(json).is_err(), "{json}");
         }
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(200), "]".repeat(200));

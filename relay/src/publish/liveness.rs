@@ -17,22 +17,14 @@ pub(super) struct Liveness {
 
 impl Liveness {
     pub(super) fn new(heartbeat: Option<Duration>, confirm_timeout: Duration, now: Instant) -> Self {
-        Self {
-            heartbeat,
-            confirm_timeout,
-            read_at: now,
-            wrote_at: now,
-            progress_at: now,
-        }
+        Self { heartbeat, confirm_timeout, read_at: now, wrote_at: now, progress_at: now }
     }
 
     /// How often to [`check`](Self::check): a heartbeat then leaves within the interval, and a timeout is noticed at most
     /// a tenth late.
     pub(super) fn period(&self) -> Duration {
         let confirm = self.confirm_timeout / 10;
-        self.heartbeat
-            .map_or(confirm, |interval| confirm.min(interval / 2))
-            .max(Duration::from_millis(1))
+        self.heartbeat.map_or(confirm, |interval| confirm.min(interval / 2)).max(Duration::from_millis(1))
     }
 
     /// Bytes came from the broker.
@@ -58,14 +50,9 @@ impl Liveness {
             return Err(PublishError::HeartbeatMissed(silent));
         }
         if unanswered > 0 && now.duration_since(self.progress_at) >= self.confirm_timeout {
-            return Err(PublishError::ConfirmTimeout {
-                after: self.confirm_timeout,
-                unanswered,
-            });
+            return Err(PublishError::ConfirmTimeout { after: self.confirm_timeout, unanswered });
         }
-        Ok(self
-            .heartbeat
-            .is_some_and(|interval| now.duration_since(self.wrote_at) >= interval / 2))
+        Ok(self.heartbeat.is_some_and(|interval| now.duration_since(self.wrote_at) >= interval / 2))
     }
 }
 
@@ -86,11 +73,7 @@ mod tests {
                 now += liveness.period();
                 liveness.read(now);
                 if liveness.check(0, now).unwrap() {
-                    assert!(
-                        now - wrote_at <= interval,
-                        "a gap of {:?} at {interval:?}",
-                        now - wrote_at
-                    );
+                    assert!(now - wrote_at <= interval, "a gap of {:?} at {interval:?}", now - wrote_at);
                     wrote_at = now;
                     liveness.wrote(now);
                 }
@@ -104,17 +87,10 @@ mod tests {
         let start = Instant::now();
         let mut liveness = Liveness::new(Some(10 * SECOND), 100 * SECOND, start);
         assert!(liveness.check(0, start + 19 * SECOND).is_ok());
-        assert!(matches!(
-            liveness.check(0, start + 20 * SECOND),
-            Err(PublishError::HeartbeatMissed(_))
-        ));
+        assert!(matches!(liveness.check(0, start + 20 * SECOND), Err(PublishError::HeartbeatMissed(_))));
         liveness.read(start + 19 * SECOND);
         assert!(liveness.check(0, start + 20 * SECOND).is_ok());
-        assert!(
-            Liveness::new(None, 100 * SECOND, start)
-                .check(0, start + 1000 * SECOND)
-                .is_ok()
-        );
+        assert!(Liveness::new(None, 100 * SECOND, start).check(0, start + 1000 * SECOND).is_ok());
     }
 
     #[test]

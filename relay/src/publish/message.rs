@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{
-    headers::{put_fields, put_integer_field, put_text_field},
+    headers::put_headers,
     method::{BASIC, CHANNEL, publish},
     wire::{BODY, FRAME_OVERHEAD, HEADER, SHORT_STRING_MAX, put_frame, put_short_string, put_sized},
 };
@@ -37,12 +37,7 @@ pub(super) struct Encoder {
 
 impl Encoder {
     pub(super) fn new(exchange: String, app_id: String, frame_max: usize) -> Self {
-        Self {
-            exchange,
-            app_id,
-            frame_max,
-            body: Bytes::new(),
-        }
+        Self { exchange, app_id, frame_max, body: Bytes::new() }
     }
 
     /// The exchange that an event goes to.
@@ -75,9 +70,7 @@ impl Encoder {
     /// Writes the next frame of the body.
     pub(super) fn put_body(&mut self, out: &mut BytesMut) {
         let length = self.body.len().min(self.frame_max - FRAME_OVERHEAD);
-        put_frame(out, BODY, CHANNEL, |out| {
-            out.extend_from_slice(self.body.get(..length).unwrap_or_default())
-        });
+        put_frame(out, BODY, CHANNEL, |out| out.extend_from_slice(self.body.get(..length).unwrap_or_default()));
         self.body.advance(length);
     }
 
@@ -92,14 +85,8 @@ impl Encoder {
         written?;
         let length = out.len() - start;
         if length > self.frame_max {
-            let text = format!(
-                "headers take {length} bytes, the broker's limit (frame_max) is {}",
-                self.frame_max
-            );
-            return Err(Unpublishable {
-                code: CONTENT_TOO_LARGE,
-                text,
-            });
+            let text = format!("headers take {length} bytes, the broker's limit (frame_max) is {}", self.frame_max);
+            return Err(Unpublishable { code: CONTENT_TOO_LARGE, text });
         }
         Ok(())
     }
@@ -129,7 +116,8 @@ impl Encoder {
         out.put_u64(event.body.len() as u64);
         out.put_u16(flags);
         put_checked(out, "content_type", event.content_type.as_bytes())?;
-        put_sized(out, |out| put_headers(event, out))?;
+        put_sized(out, |out| put_headers(event, out))
+            .map_err(|error| Unpublishable { code: SYNTAX_ERROR, text: format!("headers: {error}") })?;
         out.put_u8(PERSISTENT);
         if let Some(correlation_id) = &event.correlation_id {
             put_checked(out, "correlation_id", correlation_id.as_bytes())?;
@@ -145,44 +133,12 @@ impl Encoder {
     }
 }
 
-/// The event's own headers, and the relay's. A header of the event that the relay sets itself is replaced.
-fn put_headers(event: &Event, out: &mut BytesMut) -> Result<(), Unpublishable> {
-    const SEQ: &str = "x-outbox-seq";
-    const AGGREGATE_TYPE: &str = "aggregate_type";
-    const AGGREGATE_ID: &str = "aggregate_id";
-    let replaced = |name: &str| match name {
-        SEQ => true,
-        AGGREGATE_TYPE => event.aggregate_type.is_some(),
-        AGGREGATE_ID => event.aggregate_id.is_some(),
-        _ => false,
-    };
-    put_integer_field(out, SEQ, event.seq);
-    for (name, text) in [
-        (AGGREGATE_TYPE, &event.aggregate_type),
-        (AGGREGATE_ID, &event.aggregate_id),
-    ] {
-        if let Some(text) = text {
-            put_text_field(out, name, text.as_bytes());
-        }
-    }
-    match &event.headers {
-        Some(json) => put_fields(out, json, &replaced).map_err(|error| Unpublishable {
-            code: SYNTAX_ERROR,
-            text: format!("headers: {error}"),
-        }),
-        None => Ok(()),
-    }
-}
-
 fn check(name: &str, text: &[u8]) -> Result<(), Unpublishable> {
     if text.len() <= SHORT_STRING_MAX {
         return Ok(());
     }
     let text = format!("{name} has {} bytes, AMQP allows {SHORT_STRING_MAX}", text.len());
-    Err(Unpublishable {
-        code: SYNTAX_ERROR,
-        text,
-    })
+    Err(Unpublishable { code: SYNTAX_ERROR, text })
 }
 
 fn put_checked(out: &mut BytesMut, name: &str, text: &[u8]) -> Result<(), Unpublishable> {
@@ -197,8 +153,8 @@ mod tests {
 
     use super::*;
     use crate::publish::{
+        example::event,
         frame::{Frame, next_frame},
-        model::event,
     };
 
     fn encoder() -> Encoder {
@@ -252,11 +208,7 @@ mod tests {
             spoil(&mut event);
             let (mut encoder, mut out) = (encoder(), BytesMut::from("before"));
             let refused = encoder.begin(&event, &mut out).unwrap_err();
-            assert_eq!(
-                refused.code,
-                if number < 6 { SYNTAX_ERROR } else { CONTENT_TOO_LARGE },
-                "{refused:?}"
-            );
+            assert_eq!(refused.code, if number < 6 { SYNTAX_ERROR } else { CONTENT_TOO_LARGE }, "{refused:?}");
             assert_eq!(out, "before");
             assert!(!encoder.is_inside_message());
         }

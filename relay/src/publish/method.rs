@@ -58,47 +58,25 @@ impl Method {
             (10, 10) => {
                 reader.take(2)?; // version of the protocol, agreed already
                 reader.sized()?; // server properties
-                Self::Start {
-                    mechanisms: String::from_utf8_lossy(reader.sized()?).into_owned(),
-                }
+                Self::Start { mechanisms: String::from_utf8_lossy(reader.sized()?).into_owned() }
             }
             (10, 30) => {
                 reader.u16()?; // channel-max: at least 1, or there would be no point
-                Self::Tune {
-                    frame_max: reader.u32()?,
-                    heartbeat: reader.u16()?,
-                }
+                Self::Tune { frame_max: reader.u32()?, heartbeat: reader.u16()? }
             }
             (10, 41) => Self::OpenOk,
-            (10, 50) => Self::ConnectionClose {
-                code: reader.u16()?,
-                text: reader.text()?,
-            },
+            (10, 50) => Self::ConnectionClose { code: reader.u16()?, text: reader.text()? },
             (10, 51) => Self::ConnectionCloseOk,
             (10, 60) => Self::Blocked { reason: reader.text()? },
             (10, 61) => Self::Unblocked,
             (20, 11) => Self::ChannelOpenOk,
-            (20, 20) => Self::Flow {
-                active: reader.u8()? & 1 != 0,
-            },
-            (20, 40) => Self::ChannelClose {
-                code: reader.u16()?,
-                text: reader.text()?,
-            },
+            (20, 20) => Self::Flow { active: reader.u8()? & 1 != 0 },
+            (20, 40) => Self::ChannelClose { code: reader.u16()?, text: reader.text()? },
             (40, 11) => Self::DeclareOk,
             (85, 11) => Self::SelectOk,
-            (BASIC, 50) => Self::Return {
-                code: reader.u16()?,
-                text: reader.text()?,
-            },
-            (BASIC, 80) => Self::Ack {
-                tag: reader.u64()?,
-                multiple: reader.u8()? & 1 != 0,
-            },
-            (BASIC, 120) => Self::Nack {
-                tag: reader.u64()?,
-                multiple: reader.u8()? & 1 != 0,
-            },
+            (BASIC, 50) => Self::Return { code: reader.u16()?, text: reader.text()? },
+            (BASIC, 80) => Self::Ack { tag: reader.u64()?, multiple: reader.u8()? & 1 != 0 },
+            (BASIC, 120) => Self::Nack { tag: reader.u64()?, multiple: reader.u8()? & 1 != 0 },
             (class, method) => Self::Other { class, method },
         })
     }
@@ -108,12 +86,8 @@ impl Method {
 /// mechanism's own.
 pub(super) fn start_ok(out: &mut BytesMut, properties: &[(&str, &str)], mechanism: &str, response: &[u8]) {
     /// What RabbitMQ does only for a client that says so: <https://www.rabbitmq.com/docs/connections#capabilities>.
-    const CAPABILITIES: [&str; 4] = [
-        "authentication_failure_close",
-        "basic.nack",
-        "connection.blocked",
-        "publisher_confirms",
-    ];
+    const CAPABILITIES: [&str; 4] =
+        ["authentication_failure_close", "basic.nack", "connection.blocked", "publisher_confirms"];
     put_method(out, 0, (10, 11), |out| {
         put_sized(out, |out| {
             for (name, value) in properties {

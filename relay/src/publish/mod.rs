@@ -12,19 +12,21 @@
 //!
 //! | module | what it is | I/O |
 //! |---|---|---|
-//! | [`url`], [`tls`], [`socket`], [`handshake`] | from an address to an open channel | yes |
-//! | [`connection`] | the task that owns the socket | yes |
-//! | [`channel`] | frames in, bytes and answers out | no |
-//! | [`deliveries`] | what to publish next, and who closed the channel | no |
-//! | [`window`] | delivery tags, returns, confirms | no |
-//! | [`message`], [`headers`] | an event as frames | no |
-//! | [`frame`], [`method`], [`wire`] | AMQP 0-9-1 | no |
-//! | [`liveness`] | heartbeats and timeouts | no |
+//! | `url`, `tls`, `socket`, `handshake` | from an address to an open channel | yes |
+//! | `connection` | the task that owns the socket | yes |
+//! | `channel` | frames in, bytes and answers out | no |
+//! | `deliveries` | what to publish next, and who closed the channel | no |
+//! | `window` | delivery tags, returns, confirms | no |
+//! | `message`, `headers` | an event as frames | no |
+//! | `frame`, `method`, `wire` | AMQP 0-9-1 | no |
+//! | `liveness` | heartbeats and timeouts | no |
 
 mod channel;
 mod connection;
 mod deliveries;
 mod error;
+#[cfg(test)]
+mod example;
 mod frame;
 mod handshake;
 mod headers;

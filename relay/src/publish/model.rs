@@ -12,27 +12,8 @@ use uuid::Uuid;
 use super::{
     Answer, Verdict,
     deliveries::{Blame, Deliveries},
+    example::event,
 };
-use crate::event::{Event, Text};
-
-/// An event with the least that it can have.
-pub(super) fn event(id: u128) -> Event {
-    Event {
-        id: Uuid::from_u128(id),
-        seq: 1,
-        exchange: None,
-        topic: Text::from_static("topic"),
-        event_type: None,
-        aggregate_type: None,
-        aggregate_id: None,
-        body: "{}".into(),
-        content_type: Text::from_static("application/json"),
-        headers: None,
-        correlation_id: None,
-        created_at_us: 1,
-        attempts: 0,
-    }
-}
 
 /// What the broker does with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +71,7 @@ impl Broker {
                 let arrived = std::mem::take(&mut self.arrived);
                 let (fates, mut wire) = (std::mem::take(&mut self.fates), std::mem::take(&mut self.wire));
                 wire.push_back(Wire::ChannelClose);
-                *self = Self {
-                    fates,
-                    wire,
-                    arrived,
-                    closed: true,
-                    ..Self::default()
-                };
+                *self = Self { fates, wire, arrived, closed: true, ..Self::default() };
             }
             fate => drop(self.unconfirmed.insert(tag, fate)),
         }
@@ -123,8 +98,7 @@ impl Broker {
     fn coalesce(&mut self, tags: &BTreeSet<u64>, others: &BTreeSet<u64>, answer: fn(u64, bool) -> Wire) {
         let open = self.unconfirmed.keys().next().into_iter().chain(others.first());
         let cutoff = open.copied().min().unwrap_or(u64::MAX);
-        self.wire
-            .extend(tags.range(..cutoff).next_back().map(|tag| answer(*tag, true)));
+        self.wire.extend(tags.range(..cutoff).next_back().map(|tag| answer(*tag, true)));
         self.wire.extend(tags.range(cutoff..).map(|tag| answer(*tag, false)));
     }
 }
@@ -154,24 +128,17 @@ impl Publisher {
                 self.deliveries.returned(Some(id), 312, "NO_ROUTE".to_owned()).unwrap();
             }
             Some(Wire::Ack(tag, multiple)) => {
-                self.deliveries
-                    .answered(tag, multiple, &Verdict::Confirmed, answers)
-                    .unwrap();
+                self.deliveries.answered(tag, multiple, &Verdict::Confirmed, answers).unwrap();
             }
             Some(Wire::Nack(tag, multiple)) => {
-                self.deliveries
-                    .answered(tag, multiple, &Verdict::Nacked, answers)
-                    .unwrap();
+                self.deliveries.answered(tag, multiple, &Verdict::Nacked, answers).unwrap();
             }
             Some(Wire::ChannelClose) => {
                 match self.deliveries.channel_closed(answers) {
                     Blame::Nobody => panic!("somebody must have closed the channel"),
                     Blame::OneOf(count) => assert!(count > 1),
                     Blame::Event(event) => {
-                        let verdict = Verdict::Refused {
-                            code: 404,
-                            text: String::new(),
-                        };
+                        let verdict = Verdict::Refused { code: 404, text: String::new() };
                         answers.push(Answer { id: event.id, verdict });
                     }
                 }
@@ -185,14 +152,8 @@ fn verdict_of(fate: Fate) -> Verdict {
     match fate {
         Fate::Routed => Verdict::Confirmed,
         Fate::Nacked => Verdict::Nacked,
-        Fate::Unroutable => Verdict::Returned {
-            code: 312,
-            text: "NO_ROUTE".to_owned(),
-        },
-        Fate::ClosesChannel => Verdict::Refused {
-            code: 404,
-            text: String::new(),
-        },
+        Fate::Unroutable => Verdict::Returned { code: 312, text: "NO_ROUTE".to_owned() },
+        Fate::ClosesChannel => Verdict::Refused { code: 404, text: String::new() },
     }
 }
 
@@ -259,9 +220,7 @@ fn an_event_is_published_again_only_when_its_channel_was_closed() {
         alone.push(event.id.as_u128());
         deliveries.published(event);
         assert!(deliveries.next().is_none(), "one at a time");
-        deliveries
-            .answered(alone.len() as u64, false, &Verdict::Confirmed, &mut answers)
-            .unwrap();
+        deliveries.answered(alone.len() as u64, false, &Verdict::Confirmed, &mut answers).unwrap();
     }
     assert_eq!(alone, [1, 2, 3]);
     assert_eq!(deliveries.unanswered(), 0);

@@ -31,12 +31,9 @@ impl Publisher {
         }
         let limit = config.url.connection_timeout.unwrap_or(config.connect_timeout);
         let opening = async { handshake::open(socket::connect(&config.url).await?, &config).await };
-        let opened = timeout(limit, opening).await.unwrap_or_else(|_| {
-            Err(PublishError::ConnectTimeout {
-                address: config.url.address(),
-                after: limit,
-            })
-        })?;
+        let opened = timeout(limit, opening)
+            .await
+            .unwrap_or_else(|_| Err(PublishError::ConnectTimeout { address: config.url.address(), after: limit }))?;
         // Every batch holds at least one event, and no more than `window` events are unanswered: so there is always room.
         let (batches, batch_receiver) = channel(config.window.max(1));
         // One is enough: the task collects answers for as long as the last are not fetched.
@@ -78,11 +75,7 @@ impl Publisher {
 
     /// Says goodbye to the broker; takes a second at most. Answers that have not been fetched are lost.
     pub async fn close(self) {
-        let Self {
-            batches,
-            notices,
-            mut task,
-        } = self;
+        let Self { batches, notices, mut task } = self;
         drop((batches, notices));
         task.join_next().await;
     }

@@ -23,24 +23,14 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// Connects to the first of the host's addresses that answers.
 pub(super) async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
-    let tcp = connect_tcp(url).await.map_err(|source| PublishError::Connect {
-        address: url.address(),
-        source,
-    })?;
+    let tcp = connect_tcp(url).await.map_err(|source| PublishError::Connect { address: url.address(), source })?;
     let Some(files) = &url.tls else {
         return Ok(Box::new(tcp));
     };
-    let handshake = async {
-        tls::connector(files)?
-            .connect(tls::server_name(files, &url.host)?, tcp)
-            .await
-    };
+    let handshake = async { tls::connector(files)?.connect(tls::server_name(files, &url.host)?, tcp).await };
     match handshake.await {
         Ok(tls) => Ok(Box::new(tls)),
-        Err(source) => Err(PublishError::Tls {
-            address: url.address(),
-            source,
-        }),
+        Err(source) => Err(PublishError::Tls { address: url.address(), source }),
     }
 }
 

@@ -22,9 +22,7 @@ pub(super) fn connector(files: &TlsFiles) -> io::Result<TlsConnector> {
     let config = match (&files.certificate, &files.key) {
         (Some(certificate), Some(key)) => {
             let key = PrivateKeyDer::from_pem_file(key).map_err(|error| in_file(key, error))?;
-            builder
-                .with_client_auth_cert(certificates(certificate)?, key)
-                .map_err(io::Error::other)?
+            builder.with_client_auth_cert(certificates(certificate)?, key).map_err(io::Error::other)?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -49,14 +47,8 @@ fn roots(ca: Option<&Path>) -> io::Result<RootCertStore> {
             let native = rustls_native_certs::load_native_certs();
             let (added, _) = roots.add_parsable_certificates(native.certs);
             if added == 0 {
-                let why = native
-                    .errors
-                    .first()
-                    .map(|error| format!(": {error}"))
-                    .unwrap_or_default();
-                return Err(io::Error::other(format!(
-                    "this machine has no trusted certificate authorities{why}"
-                )));
+                let why = native.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+                return Err(io::Error::other(format!("this machine has no trusted certificate authorities{why}")));
             }
         }
     }
@@ -64,9 +56,8 @@ fn roots(ca: Option<&Path>) -> io::Result<RootCertStore> {
 }
 
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
-        .map_err(|error| in_file(path, error))?
-        .collect();
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).map_err(|error| in_file(path, error))?.collect();
     match certificates {
         Ok(certificates) if certificates.is_empty() => Err(in_file(path, "it holds no certificate")),
         certificates => certificates.map_err(|error| in_file(path, error)),

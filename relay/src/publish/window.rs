@@ -53,11 +53,7 @@ pub(super) enum Stray {
 impl Window {
     /// The window of a channel on which nothing has been published yet.
     pub(super) fn new() -> Self {
-        Self {
-            unanswered: VecDeque::new(),
-            next_tag: 1,
-            return_expected_from: 1,
-        }
+        Self { unanswered: VecDeque::new(), next_tag: 1, return_expected_from: 1 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,11 +62,7 @@ impl Window {
 
     /// Notes the next message of the channel.
     pub(super) fn published(&mut self, event: Arc<Event>) {
-        self.unanswered.push_back(Message {
-            tag: self.next_tag,
-            event,
-            returned: None,
-        });
+        self.unanswered.push_back(Message { tag: self.next_tag, event, returned: None });
         self.next_tag += 1;
     }
 
@@ -78,9 +70,7 @@ impl Window {
     pub(super) fn returned(&mut self, id: Option<Uuid>, code: u16, text: String) -> Result<(), Stray> {
         let id = id.ok_or(Stray::Return)?;
         let is_it = |message: &Message| message.event.id == id && message.returned.is_none();
-        let from = self
-            .unanswered
-            .partition_point(|message| message.tag < self.return_expected_from);
+        let from = self.unanswered.partition_point(|message| message.tag < self.return_expected_from);
         let place = (from..self.len())
             .chain(0..from)
             .find(|place| self.unanswered.get(*place).is_some_and(is_it))
@@ -135,23 +125,17 @@ impl Window {
 impl Message {
     fn answer(self, verdict: &Verdict) -> Answer {
         let verdict = match self.returned {
-            Some(returned) => Verdict::Returned {
-                code: returned.code,
-                text: returned.text,
-            },
+            Some(returned) => Verdict::Returned { code: returned.code, text: returned.text },
             None => verdict.clone(),
         };
-        Answer {
-            id: self.event.id,
-            verdict,
-        }
+        Answer { id: self.event.id, verdict }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::model::event;
+    use crate::publish::example::event;
 
     fn window(count: u128) -> Window {
         let mut window = Window::new();
@@ -212,10 +196,7 @@ mod tests {
     #[test]
     fn an_answer_to_nothing_is_an_error_and_a_repeated_one_is_not() {
         let (mut window, mut answers) = (window(2), Vec::new());
-        assert_eq!(
-            window.answered(3, true, &Verdict::Confirmed, &mut answers),
-            Err(Stray::Tag(3))
-        );
+        assert_eq!(window.answered(3, true, &Verdict::Confirmed, &mut answers), Err(Stray::Tag(3)));
         assert_eq!(send_back(&mut window, 9), Err(Stray::Return));
         assert_eq!(window.returned(None, 312, String::new()), Err(Stray::Return));
         for _ in 0..2 {
@@ -229,10 +210,7 @@ mod tests {
         let (mut window, mut answers) = (window(3), Vec::new());
         send_back(&mut window, 2).unwrap();
         let unknown = window.closed(&mut answers);
-        assert_eq!(
-            unknown.iter().map(|event| event.id.as_u128()).collect::<Vec<_>>(),
-            [1, 3]
-        );
+        assert_eq!(unknown.iter().map(|event| event.id.as_u128()).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(seen(&answers), "2R");
         window.published(Arc::new(event(7)));
         window.answered(1, false, &Verdict::Confirmed, &mut answers).unwrap();

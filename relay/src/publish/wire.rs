@@ -63,10 +63,7 @@ pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(length)
-            .ok_or(Malformed("a frame's payload is too short"))?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("a frame's payload is too short"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -106,8 +103,7 @@ impl<'a> Reader<'a> {
 
     /// A short string for people; RabbitMQ's are UTF-8.
     pub(super) fn text(&mut self) -> Result<String, Malformed> {
-        self.short_string()
-            .map(|text| String::from_utf8_lossy(text).into_owned())
+        self.short_string().map(|text| String::from_utf8_lossy(text).into_owned())
     }
 }
 

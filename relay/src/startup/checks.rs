@@ -85,7 +85,7 @@ pub(super) fn connect_error(error: ConnectError, database: &Database) -> RunErro
         Some("28P01" | "28000") => (
             Kind::Authentication,
             format!("{database} refused the login"),
-            "check user and password in DATABASE_URL, and the server's pg_hba.conf (a relay needs a line for replication-capable logins to its database)",
+            "check user and password in DATABASE_URL, and that pg_hba.conf has a line for this user and database",
         ),
         Some("3D000") => (Kind::NoDatabase, format!("no such database: {database}"), "check the name in DATABASE_URL"),
         Some("42501") => {

@@ -23,6 +23,12 @@ use crate::{
 /// snapshot for as long as it waits, and so keeps vacuum from its work.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
+/// Makes the server notice within some 15 s that the relay's machine is gone, and so free the lock for a standby; its
+/// own default is more than two hours. Without effect on a Unix socket
+/// (<https://www.postgresql.org/docs/current/runtime-config-connection.html#RUNTIME-CONFIG-TCP-SETTINGS>).
+const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
+                                   SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
+
 /// What `init` found or made.
 #[derive(Debug)]
 pub struct InitReport {
@@ -96,6 +102,7 @@ async fn connect(
         .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
+    client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
     checks::server(&client, database).await?;
     Ok((client, connection))
 }

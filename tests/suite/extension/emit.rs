@@ -23,7 +23,10 @@ on_both_installations!(
 async fn an_event_waits_under_the_id_that_emit_returned(db: Database) {
     let id = value(&db, r#"SELECT outbox.emit('orders.created', '{"id": 1}')"#).await;
     let row = "SELECT (id, status, attempts, topic, payload, created_at <= now()) FROM outbox.events";
-    assert_eq!(value(&db, row).await, format!(r#"({id},PENDING,0,orders.created,"{{""id"": 1}}",t)"#));
+    assert_eq!(
+        value(&db, row).await,
+        format!(r#"({id},PENDING,0,orders.created,"{{""id"": 1}}",t)"#)
+    );
     let rest = "SELECT num_nonnulls(exchange, event_type, aggregate_type, aggregate_id, payload_bytes, content_type,
         headers, correlation_id, available_at, last_error, last_attempted_at, processed_at) FROM outbox.events";
     assert_eq!(value(&db, rest).await, "0");
@@ -58,9 +61,15 @@ async fn every_argument_reaches_its_column(db: Database) {
 
 async fn a_string_is_taken_as_json_without_a_cast(db: Database) {
     // A parameter of unknown type, as psycopg and node-postgres send it, a text one (JDBC), and a jsonb one.
-    db.query_one("SELECT outbox.emit($1, $2)", &[&"a", &"[1]"]).await.unwrap();
-    db.query_one("SELECT outbox.emit($1, $2::varchar)", &[&"a", &"[2]"]).await.unwrap();
-    db.query_one("SELECT outbox.emit($1, $2::jsonb)", &[&"a", &json!([3])]).await.unwrap();
+    db.query_one("SELECT outbox.emit($1, $2)", &[&"a", &"[1]"])
+        .await
+        .unwrap();
+    db.query_one("SELECT outbox.emit($1, $2::varchar)", &[&"a", &"[2]"])
+        .await
+        .unwrap();
+    db.query_one("SELECT outbox.emit($1, $2::jsonb)", &[&"a", &json!([3])])
+        .await
+        .unwrap();
     let payloads = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.events";
     assert_eq!(value(&db, payloads).await, "[1] [2] [3]");
 
@@ -91,7 +100,11 @@ async fn bytes_are_kept_as_they_are(db: Database) {
 
 async fn numbers_in_json_keep_all_their_digits(db: Database) {
     let precise = r#"{"n": 12345678901234567890.12345678901234567890, "z": 1.500}"#;
-    run(&db, &format!("SELECT outbox.emit('a', '{precise}'::jsonb, headers => '{precise}')")).await;
+    run(
+        &db,
+        &format!("SELECT outbox.emit('a', '{precise}'::jsonb, headers => '{precise}')"),
+    )
+    .await;
     let row = "SELECT payload::text || headers::text FROM outbox.events";
     assert_eq!(value(&db, row).await, format!("{precise}{precise}"));
 }
@@ -102,7 +115,10 @@ async fn an_event_shares_the_fate_of_its_transaction(db: Database) {
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "1");
     assert_eq!(value(&other, "SELECT count(*) FROM outbox.events").await, "0");
     run(&db, "ROLLBACK; BEGIN; SELECT outbox.emit('committed', '{}'); COMMIT").await;
-    assert_eq!(value(&other, "SELECT string_agg(topic, ' ') FROM outbox.events").await, "committed");
+    assert_eq!(
+        value(&other, "SELECT string_agg(topic, ' ') FROM outbox.events").await,
+        "committed"
+    );
 }
 
 async fn an_event_shares_the_fate_of_its_savepoint(db: Database) {
@@ -187,6 +203,9 @@ async fn an_event_that_a_foreign_trigger_swallows_is_not_reported_as_emitted(db:
     )
     .await;
     let error = super::refusal(&db, "SELECT outbox.emit('a', '{}')").await;
-    assert_eq!((error.code().code(), error.message()), ("09000", "the event was not inserted"));
+    assert_eq!(
+        (error.code().code(), error.message()),
+        ("09000", "the event was not inserted")
+    );
     assert_eq!(text(&db, "SELECT max(topic) FROM outbox.events").await, None);
 }

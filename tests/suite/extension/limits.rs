@@ -10,9 +10,6 @@ on_both_installations!(
     what_just_fits_is_admitted,
     a_long_name_is_quoted_by_its_beginning,
     nul_cannot_get_in,
-    the_limit_of_the_payload_is_a_setting,
-    a_compressed_payload_counts_in_full,
-    a_limit_that_is_no_size_is_refused,
 );
 
 const LONG: &str = "repeat('ü', 128)"; // 256 bytes, 128 characters
@@ -21,39 +18,107 @@ const LONG: &str = "repeat('ü', 128)"; // 256 bytes, 128 characters
 fn bad_values() -> Vec<(&'static str, String, &'static str, String)> {
     let mut bad = vec![
         ("topic", "NULL".to_owned(), "22004", "topic must not be null".to_owned()),
-        ("payload", "NULL::jsonb".into(), "22004", "payload must not be null".into()),
-        ("payload", "to_jsonb(repeat('x', 1048576))".into(), "54000", "payload is 1048584 bytes, the limit is 1048576".into()),
-        ("headers", "'[]'".into(), "22023", "headers must be a JSON object".into()),
+        (
+            "payload",
+            "NULL::jsonb".into(),
+            "22004",
+            "payload must not be null".into(),
+        ),
+        (
+            "payload",
+            "to_jsonb(repeat('x', 1048576))".into(),
+            "54000",
+            "payload is 1048584 bytes, the limit is 1048576".into(),
+        ),
+        (
+            "headers",
+            "'[]'".into(),
+            "22023",
+            "headers must be a JSON object".into(),
+        ),
         ("headers", "'1'".into(), "22023", "headers must be a JSON object".into()),
-        ("headers", r#"'{"": 1}'"#.into(), "22023", "headers must not have an empty name".into()),
-        ("headers", r#"'{"a": [{"b": {"": null}}]}'"#.into(), "22023", "headers must not have an empty name".into()),
-        ("headers", format!("jsonb_build_object({LONG}, 1)"), "22001", "headers has a name of 256 bytes, the limit is 255".into()),
-        ("headers", format!("jsonb_build_object('a', jsonb_build_array(jsonb_build_object({LONG}, 1)))"), "22001",
-            "headers has a name of 256 bytes, the limit is 255".into()),
-        ("headers", "jsonb_build_object('a', repeat('x', 65536))".into(), "54000", "headers are 65547 bytes, the limit is 65536".into()),
+        (
+            "headers",
+            r#"'{"": 1}'"#.into(),
+            "22023",
+            "headers must not have an empty name".into(),
+        ),
+        (
+            "headers",
+            r#"'{"a": [{"b": {"": null}}]}'"#.into(),
+            "22023",
+            "headers must not have an empty name".into(),
+        ),
+        (
+            "headers",
+            format!("jsonb_build_object({LONG}, 1)"),
+            "22001",
+            "headers has a name of 256 bytes, the limit is 255".into(),
+        ),
+        (
+            "headers",
+            format!("jsonb_build_object('a', jsonb_build_array(jsonb_build_object({LONG}, 1)))"),
+            "22001",
+            "headers has a name of 256 bytes, the limit is 255".into(),
+        ),
+        (
+            "headers",
+            "jsonb_build_object('a', repeat('x', 65536))".into(),
+            "54000",
+            "headers are 65547 bytes, the limit is 65536".into(),
+        ),
         // Numbers take more room in AMQP than in JSON.
-        ("headers", "jsonb_build_object('a', (SELECT jsonb_agg(1) FROM generate_series(1, 8000)))".into(), "54000",
-            "headers are 72011 bytes, the limit is 65536".into()),
-        ("headers", "('{\"a\": ' || repeat('[', 64) || repeat(']', 64) || '}')::jsonb".into(), "54000",
-            "headers are nested deeper than 64 levels".into()),
-        ("available_at", "'infinity'".into(), "22023", "available_at must not be infinity".into()),
+        (
+            "headers",
+            "jsonb_build_object('a', (SELECT jsonb_agg(1) FROM generate_series(1, 8000)))".into(),
+            "54000",
+            "headers are 72011 bytes, the limit is 65536".into(),
+        ),
+        (
+            "headers",
+            "('{\"a\": ' || repeat('[', 64) || repeat(']', 64) || '}')::jsonb".into(),
+            "54000",
+            "headers are nested deeper than 64 levels".into(),
+        ),
+        (
+            "available_at",
+            "'infinity'".into(),
+            "22023",
+            "available_at must not be infinity".into(),
+        ),
     ];
-    for column in ["topic", "event_type", "aggregate_type", "aggregate_id", "correlation_id", "exchange"] {
+    for column in [
+        "topic",
+        "event_type",
+        "aggregate_type",
+        "aggregate_id",
+        "correlation_id",
+        "exchange",
+    ] {
         bad.push((column, "''".into(), "22023", format!("{column} must not be empty")));
-        bad.push((column, LONG.into(), "22001", format!("{column} is 256 bytes long, the limit is 255")));
+        bad.push((
+            column,
+            LONG.into(),
+            "22001",
+            format!("{column} is 256 bytes long, the limit is 255"),
+        ));
     }
     bad
 }
 
 /// `topic` and `payload` are given to every call; the bad value is added, or takes the place of one of them.
 fn arguments(column: &str, bad: &str) -> Vec<(String, String)> {
-    let mut all = vec![("topic".to_owned(), "'a'".to_owned()), ("payload".to_owned(), "'{}'::jsonb".to_owned())];
+    let mut all = vec![
+        ("topic".to_owned(), "'a'".to_owned()),
+        ("payload".to_owned(), "'{}'::jsonb".to_owned()),
+    ];
     all.retain(|(name, _)| name != column);
     all.push((column.to_owned(), bad.to_owned()));
     all
 }
 
-async fn refused(db: &Database, sql: &str, sqlstate: &str, message: &str) {
+/// Runs SQL that must be refused so, and leave no event behind.
+pub(super) async fn refused(db: &Database, sql: &str, sqlstate: &str, message: &str) {
     let error = refusal(db, sql).await;
     assert_eq!((error.code().code(), error.message()), (sqlstate, message), "{sql}");
     assert!(error.hint().is_some(), "no hint: {sql}");
@@ -62,24 +127,61 @@ async fn refused(db: &Database, sql: &str, sqlstate: &str, message: &str) {
 
 async fn bad_input_is_refused_by_name(db: Database) {
     for (column, bad, sqlstate, message) in bad_values() {
-        let given: Vec<_> = arguments(column, &bad).iter().map(|(name, value)| format!("{name} => {value}")).collect();
-        refused(&db, &format!("SELECT outbox.emit({})", given.join(", ")), sqlstate, &message).await;
+        let given: Vec<_> = arguments(column, &bad)
+            .iter()
+            .map(|(name, value)| format!("{name} => {value}"))
+            .collect();
+        refused(
+            &db,
+            &format!("SELECT outbox.emit({})", given.join(", ")),
+            sqlstate,
+            &message,
+        )
+        .await;
     }
-    refused(&db, "SELECT outbox.emit('a', NULL)", "22004", "payload must not be null").await;
-    refused(&db, "SELECT outbox.emit('a', NULL::bytea)", "22004", "payload must not be null").await;
+    refused(
+        &db,
+        "SELECT outbox.emit('a', NULL)",
+        "22004",
+        "payload must not be null",
+    )
+    .await;
+    refused(
+        &db,
+        "SELECT outbox.emit('a', NULL::bytea)",
+        "22004",
+        "payload must not be null",
+    )
+    .await;
     let bytes = "decode(repeat('00', 1048577), 'hex')";
     let too_large = "payload is 1048577 bytes, the limit is 1048576";
     refused(&db, &format!("SELECT outbox.emit('a', {bytes})"), "54000", too_large).await;
     let content_type = "SELECT outbox.emit('a', '\\x00'::bytea, content_type => ''";
-    refused(&db, &format!("{content_type})"), "22023", "content_type must not be empty").await;
+    refused(
+        &db,
+        &format!("{content_type})"),
+        "22023",
+        "content_type must not be empty",
+    )
+    .await;
     let content_type = format!("{content_type} || {LONG})");
-    refused(&db, &content_type, "22001", "content_type is 256 bytes long, the limit is 255").await;
+    refused(
+        &db,
+        &content_type,
+        "22001",
+        "content_type is 256 bytes long, the limit is 255",
+    )
+    .await;
 }
 
 async fn bad_input_is_refused_in_an_insert_too(db: Database) {
     for (column, bad, sqlstate, message) in bad_values() {
         let (names, values): (Vec<_>, Vec<_>) = arguments(column, &bad).into_iter().unzip();
-        let insert = format!("INSERT INTO outbox.events ({}) SELECT {}", names.join(", "), values.join(", "));
+        let insert = format!(
+            "INSERT INTO outbox.events ({}) SELECT {}",
+            names.join(", "),
+            values.join(", ")
+        );
         refused(&db, &insert, sqlstate, &message).await;
     }
     let both = "INSERT INTO outbox.events (topic, payload, payload_bytes) VALUES ('a', '{}', '\\x00')";
@@ -104,8 +206,15 @@ async fn what_just_fits_is_admitted(db: Database) {
 }
 
 async fn a_long_name_is_quoted_by_its_beginning(db: Database) {
-    let error = refusal(&db, "SELECT outbox.emit('a', '{}', headers => jsonb_build_object(repeat('ü', 200), 1))").await;
-    assert_eq!(error.detail(), Some(&*format!("The name begins with \"{}\".", "ü".repeat(40))));
+    let error = refusal(
+        &db,
+        "SELECT outbox.emit('a', '{}', headers => jsonb_build_object(repeat('ü', 200), 1))",
+    )
+    .await;
+    assert_eq!(
+        error.detail(),
+        Some(&*format!("The name begins with \"{}\".", "ü".repeat(40)))
+    );
 }
 
 async fn nul_cannot_get_in(db: Database) {
@@ -116,53 +225,13 @@ async fn nul_cannot_get_in(db: Database) {
         (r#"SELECT outbox.emit('a', '{"x": "\u0000"}')"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{"x": "\u0000"}'::jsonb)"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{}', headers => '{"\u0000": 1}')"#, "22P05"),
-        (r#"SELECT outbox.emit('a', '{}', headers => '{"h": "\u0000"}')"#, "22P05"),
+        (
+            r#"SELECT outbox.emit('a', '{}', headers => '{"h": "\u0000"}')"#,
+            "22P05",
+        ),
     ] {
         assert_eq!(refusal(&db, sql).await.code().code(), sqlstate, "{sql}");
     }
     let parameter = db.query("SELECT outbox.emit($1, '{}')", &[&"a\0b"]).await.unwrap_err();
     assert_eq!(parameter.code().unwrap().code(), "22021");
-}
-
-async fn the_limit_of_the_payload_is_a_setting(db: Database) {
-    run(&db, "SET outbox.max_payload_bytes = 20").await;
-    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 13)))", "54000", "payload is 21 bytes, the limit is 20").await;
-    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 12)))").await;
-    run(&db, "DELETE FROM outbox.events; SET outbox.max_payload_bytes = '2MB'").await;
-    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097144)))").await;
-    run(&db, "DELETE FROM outbox.events").await;
-    let too_large = "payload is 2097153 bytes, the limit is 2097152";
-    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097145)))", "54000", too_large).await;
-    run(&db, "RESET outbox.max_payload_bytes").await;
-    let default = "payload is 2097153 bytes, the limit is 1048576";
-    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097145)))", "54000", default).await;
-}
-
-async fn a_compressed_payload_counts_in_full(db: Database) {
-    run(
-        &db,
-        "CREATE TABLE documents (j jsonb, b bytea);
-         INSERT INTO documents SELECT to_jsonb(repeat('x', 2000000)), decode(repeat('00', 2000000), 'hex')",
-    )
-    .await;
-    assert_eq!(value(&db, "SELECT pg_column_size(j) < 100000 AND pg_column_size(b) < 100000 FROM documents").await, "true");
-    let json = "payload is 2000008 bytes, the limit is 1048576";
-    refused(&db, "SELECT outbox.emit('a', j) FROM documents", "54000", json).await;
-    refused(&db, "INSERT INTO outbox.events (topic, payload) SELECT 'a', j FROM documents", "54000", json).await;
-    let bytes = "payload is 2000000 bytes, the limit is 1048576";
-    refused(&db, "SELECT outbox.emit('a', b) FROM documents", "54000", bytes).await;
-}
-
-async fn a_limit_that_is_no_size_is_refused(db: Database) {
-    for bad in ["0", "-1", "129MB", "much"] {
-        // The extension refuses the SET; without it PostgreSQL does not know the setting, and the next call refuses it.
-        let error = refusal(
-            &db,
-            &format!("SELECT outbox.uuid_v7(); SET outbox.max_payload_bytes = '{bad}'; SELECT outbox.emit('a', '{{}}')"),
-        )
-        .await;
-        assert_eq!(error.code().code(), "22023", "{bad}");
-        assert!(error.message().contains("outbox.max_payload_bytes"), "{bad}: {}", error.message());
-        run(&db, "RESET outbox.max_payload_bytes").await;
-    }
 }

@@ -20,14 +20,22 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
         ("analysed while empty", "VACUUM ANALYZE outbox.events", ""),
         ("analysed", "", "VACUUM ANALYZE outbox.events"),
     ] {
-        run(db, "ALTER TABLE outbox.events SET (autovacuum_enabled = off); TRUNCATE outbox.events").await;
+        run(
+            db,
+            "ALTER TABLE outbox.events SET (autovacuum_enabled = off); TRUNCATE outbox.events",
+        )
+        .await;
         if !before.is_empty() {
             run(db, before).await;
         }
         for _ in 0..10 {
             // PostgreSQL settles on one plan for all calls after five.
             run(db, "SELECT outbox.settle(ARRAY[gen_random_uuid()], '{SENT}', '{NULL}')").await;
-            run(db, "SELECT outbox.pending(0, 10, 1000); SELECT outbox.due(10, 1000, NULL, NULL)").await;
+            run(
+                db,
+                "SELECT outbox.pending(0, 10, 1000); SELECT outbox.due(10, 1000, NULL, NULL)",
+            )
+            .await;
         }
         run(db, HISTORY).await;
         if !after.is_empty() {
@@ -40,7 +48,8 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
 /// Whole-table scans and rows read by index that `calls` cost.
 async fn reads(db: &Database, calls: &str) -> (i64, i64) {
     let so_far = async || {
-        let counted = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'outbox.events'::regclass";
+        let counted =
+            "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'outbox.events'::regclass";
         let row = db.query_one(counted, &[]).await.unwrap();
         (row.get::<_, i64>(0), row.get::<_, i64>(1))
     };

@@ -9,17 +9,30 @@ async fn a_broker_outage_costs_no_attempt_holds_no_wal_and_loses_nothing() {
     let rabbitmq = RabbitMq::private().start().await;
     let stack = Stack::on(Postgres::shared().await, &rabbitmq).await;
     let consumer = stack.consumer("#").await;
-    let relay = stack.relay().set("park-after", "300ms").set("status-interval", "200ms").start().await;
+    let relay = stack
+        .relay()
+        .set("park-after", "300ms")
+        .set("status-interval", "200ms")
+        .start()
+        .await;
     let queue = consumer.queue().to_owned();
     drop(consumer);
 
     rabbitmq.kill().await;
-    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 30000) i").await.unwrap();
+    stack
+        .db
+        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 30000) i")
+        .await
+        .unwrap();
     relay.wait_for_log("parked").await;
-    eventually("the slot moves on although nothing is published", SOON, async || match slot_lag(&stack).await {
-        0..1_000_000 => Ok(()),
-        lag => Err(lag),
-    })
+    eventually(
+        "the slot moves on although nothing is published",
+        SOON,
+        async || match slot_lag(&stack).await {
+            0..1_000_000 => Ok(()),
+            lag => Err(lag),
+        },
+    )
     .await;
     assert_eq!(counts(&stack.db).await, (30000, 0, 0));
 
@@ -44,7 +57,11 @@ async fn a_database_that_crashes_and_restarts_is_streamed_from_again() {
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
     let relay = stack.relay().start().await;
-    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i").await.unwrap();
+    stack
+        .db
+        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i")
+        .await
+        .unwrap();
     consumer.wait_for(1000).await;
 
     let mark = relay.mark();
@@ -52,7 +69,9 @@ async fn a_database_that_crashes_and_restarts_is_streamed_from_again() {
     postgres.start().await;
     relay.wait_for_log_after(mark, "streaming").await;
     let db = stack.db.connect().await;
-    db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i").await.unwrap();
+    db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i")
+        .await
+        .unwrap();
     wait_for_counts(&db, (0, 2000, 0), SOON).await;
     let mut ids = consumer.ids();
     ids.sort_unstable();
@@ -66,15 +85,54 @@ async fn a_dropped_slot_is_made_again_and_loses_nothing() {
     let consumer = stack.consumer("#").await;
     let relay = stack.relay().start().await;
     relay.kill().await;
-    let drop_slot = format!("SELECT pg_drop_replication_slot('{0}') FROM pg_replication_slots WHERE slot_name = '{0}' AND NOT active", stack.db.name());
-    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 100) i").await.unwrap();
+    let drop_slot = format!(
+        "SELECT pg_drop_replication_slot('{0}') FROM pg_replication_slots WHERE slot_name = '{0}' AND NOT active",
+        stack.db.name()
+    );
+    stack
+        .db
+        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 100) i")
+        .await
+        .unwrap();
     eventually("the slot is dropped", SOON, async || {
         stack.db.batch_execute(&drop_slot).await.unwrap();
-        let left: i64 = stack.db.query_one("SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1", &[&stack.db.name()]).await.unwrap().get(0);
+        let left: i64 = stack
+            .db
+            .query_one(
+                "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1",
+                &[&stack.db.name()],
+            )
+            .await
+            .unwrap()
+            .get(0);
         if left == 0 { Ok(()) } else { Err(left) }
     })
     .await;
     let _relay = stack.relay().start().await;
     wait_for_counts(&stack.db, (0, 100, 0), SOON).await;
     assert_eq!(consumer.wait_for(100).await.len(), 100);
+}
+
+#[tokio::test]
+async fn a_publication_that_was_dropped_and_made_again_loses_nothing() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = stack.relay().start().await;
+    let emit = |n: i32| format!("SELECT outbox.emit('t', to_jsonb({n}))");
+    stack.db.batch_execute(&emit(1)).await.unwrap();
+    wait_for_counts(&stack.db, (0, 1, 0), SOON).await;
+
+    let mark = relay.mark();
+    stack.db.batch_execute("DROP PUBLICATION outbox").await.unwrap();
+    stack.db.batch_execute(&emit(2)).await.unwrap();
+    relay.wait_for_log_after(mark, "streaming").await;
+    stack.db.batch_execute(&emit(3)).await.unwrap();
+    wait_for_counts(&stack.db, (0, 3, 0), SOON).await;
+    let arrived: Vec<_> = consumer
+        .wait_for(3)
+        .await
+        .iter()
+        .map(|delivery| delivery.json())
+        .collect();
+    assert_eq!(arrived, [1, 2, 3]);
 }

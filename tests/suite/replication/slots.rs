@@ -98,8 +98,7 @@ async fn whom_a_new_slot_waits_for_can_be_asked() {
     let name = format!("{}_waiting", source.name());
     let observer = source.db.connect().await;
     let older = source.db.transaction().await.unwrap();
-    let holder: i32 =
-        older.query_one("SELECT pg_backend_pid() FROM (SELECT txid_current()) x", &[]).await.unwrap().get(0);
+    let holder: i32 = older.query_one("SELECT pg_backend_pid(), txid_current()", &[]).await.unwrap().get(0);
     let mut session = connect(&url).await;
     let pid = session.pid();
     let waiting = session.create_slot(&name);

@@ -13,7 +13,10 @@ use serde_json::json;
 #[tokio::main]
 async fn main() {
     let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
-    println!("{} cores; one private PostgreSQL (fsync on) and RabbitMQ (durable classic queue)\n", cores());
+    println!(
+        "{} cores; one private PostgreSQL (fsync on) and RabbitMQ (durable classic queue)\n",
+        cores()
+    );
 
     let mut figures = Vec::new();
     for events in [200_000, 1_000_000] {
@@ -29,7 +32,8 @@ async fn main() {
         figures.push(latency::at(&stack, rate).await);
     }
 
-    let folder = std::path::Path::new(&std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("bench");
+    let folder =
+        std::path::Path::new(&std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("bench");
     std::fs::create_dir_all(&folder).expect("target/ is writable");
     let file = folder.join("latest.json");
     let report = json!({ "cores": cores(), "figures": figures });

@@ -11,26 +11,22 @@ use uuid::Uuid;
 use crate::{
     burst::out_of_order,
     demo::Demo,
-    load::{self, EVENTS, Load},
+    load::{self, Load},
     rows,
     screen::count,
 };
 
-const LOAD: Load = Load {
-    clients: 4,
-    transactions: 400,
-    first_order: 20_000,
-};
+const LOAD: Load = Load { clients: 4, transactions: 400, first_order: 20_000 };
 
 /// Kills the relay in the middle of a burst and starts another.
 pub(crate) async fn show(demo: &mut Demo) {
     demo.screen.step("The relay is killed in the middle of a burst");
     let before = demo.consumer.count();
-    let all = usize::try_from(LOAD.clients * LOAD.transactions * EVENTS).unwrap_or_default();
+    let quarter = LOAD.events() / 4;
     let clients = load::start(&demo.stack, &LOAD).await;
     eventually("a quarter of the burst has arrived", SOON, async || {
         let arrived = demo.consumer.count() - before;
-        if arrived >= all / 4 { Ok(()) } else { Err(arrived) }
+        if arrived >= quarter { Ok(()) } else { Err(arrived) }
     })
     .await;
     demo.record_memory();
@@ -49,11 +45,7 @@ pub(crate) async fn show(demo: &mut Demo) {
 
     let begin = Instant::now();
     demo.relay = Demo::relay(&demo.stack).start().await;
-    demo.screen.timed(
-        "the next relay",
-        &format!("streaming; process {}", demo.relay.pid()),
-        begin.elapsed(),
-    );
+    demo.screen.timed("the next relay", &format!("streaming; process {}", demo.relay.pid()), begin.elapsed());
     let deliveries = demo.consumer.wait_for_ids(&ids, Duration::from_secs(60)).await;
     demo.screen.timed("delivered", "all of them", begin.elapsed());
     rows::wait_for_sent(&demo.stack.db, demo.committed.len(), SOON).await;
@@ -61,44 +53,22 @@ pub(crate) async fn show(demo: &mut Demo) {
 
     let deliveries = deliveries.get(before..).unwrap_or_default();
     let mut seen = HashSet::new();
-    let repeated: Vec<Uuid> = deliveries
-        .iter()
-        .map(|delivery| delivery.id)
-        .filter(|id| !seen.insert(*id))
-        .collect();
+    let repeated: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.id).filter(|id| !seen.insert(*id)).collect();
     let wanted: HashSet<Uuid> = ids.into_iter().collect();
-    demo.screen.promise(
-        "it was the middle: events were owed when the relay was gone",
-        owed > 0,
-        true,
-    );
-    demo.screen.promise(
-        "nothing is lost, nothing is invented: the same ids",
-        seen == wanted,
-        true,
-    );
+    demo.screen.promise("it was the middle: events were owed when the relay was gone", owed > 0, true);
+    demo.screen.promise("nothing is lost, nothing is invented: the same ids", seen == wanted, true);
     let twice = match repeated.len() {
         0 => "none".to_owned(),
         more => format!("{} events: on their way when the relay was killed", count(more)),
     };
     demo.screen.fact("delivered twice", &twice);
     let needlessly = repeated.iter().filter(|id| settled.contains(id)).count();
-    demo.screen.promise(
-        "no event that was SENT when the relay was killed came again",
-        needlessly,
-        0,
-    );
-    demo.screen
-        .promise("each order's events arrived in order", out_of_order(deliveries), 0);
+    demo.screen.promise("no event that was SENT when the relay was killed came again", needlessly, 0);
+    demo.screen.promise("each order's events arrived in order", out_of_order(deliveries), 0);
 }
 
 async fn sent_ids(demo: &Demo) -> HashSet<Uuid> {
     let query = "SELECT id FROM outbox.events WHERE status = 'SENT'";
-    let rows = demo
-        .stack
-        .db
-        .query(query, &[])
-        .await
-        .unwrap_or_else(|e| panic!("{e:?}"));
+    let rows = demo.stack.db.query(query, &[]).await.unwrap_or_else(|e| panic!("{e:?}"));
     rows.iter().map(|row| row.get(0)).collect()
 }

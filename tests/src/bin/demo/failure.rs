@@ -14,10 +14,7 @@ pub(crate) fn watched(demo: impl FnOnce() + Send + 'static) -> ExitCode {
             None => reason.to_owned(),
         });
     }));
-    let thread = thread::Builder::new()
-        .name("demo".to_owned())
-        .spawn(demo)
-        .expect("a thread");
+    let thread = thread::Builder::new().name("demo".to_owned()).spawn(demo).expect("a thread");
     if thread.join().is_ok() {
         return ExitCode::SUCCESS;
     }

@@ -17,6 +17,13 @@ pub(crate) struct Load {
     pub(crate) first_order: i64,
 }
 
+impl Load {
+    /// Calls of `emit()`; those that are rolled back included.
+    pub(crate) fn events(&self) -> usize {
+        usize::try_from(self.clients * self.transactions * EVENTS).expect("a load is not negative")
+    }
+}
+
 /// Events of one order.
 pub(crate) const EVENTS: i64 = 3;
 
@@ -41,11 +48,7 @@ pub(crate) async fn order(transaction: &Transaction<'_>, number: i64) -> Uuid {
         .unwrap_or_else(|e| panic!("INSERT: {e:?}"));
     let emit = "SELECT outbox.emit('orders.created', jsonb_build_object('order', $1::bigint, 'cents', $2::bigint),
                                    aggregate_type => 'order', aggregate_id => $1::text)";
-    transaction
-        .query_one(emit, &[&number, &cents])
-        .await
-        .unwrap_or_else(|e| panic!("emit: {e:?}"))
-        .get(0)
+    transaction.query_one(emit, &[&number, &cents]).await.unwrap_or_else(|e| panic!("emit: {e:?}")).get(0)
 }
 
 /// The clients, each in a task of its own; joining all of them is [`finish`].
@@ -62,22 +65,15 @@ pub(crate) async fn start(stack: &Stack, load: &Load) -> JoinSet<Emitted> {
 
 /// Waits for the clients' ends.
 pub(crate) async fn finish(clients: JoinSet<Emitted>) -> Emitted {
-    clients
-        .join_all()
-        .await
-        .into_iter()
-        .fold(Emitted::default(), |mut all, one| {
-            all.committed.extend(one.committed);
-            all.rolled_back.extend(one.rolled_back);
-            all
-        })
+    clients.join_all().await.into_iter().fold(Emitted::default(), |mut all, one| {
+        all.committed.extend(one.committed);
+        all.rolled_back.extend(one.rolled_back);
+        all
+    })
 }
 
 async fn take_orders(session: &mut Client, orders: impl Iterator<Item = i64>) -> Emitted {
-    let insert = session
-        .prepare("INSERT INTO orders (id, cents) VALUES ($1, $2)")
-        .await
-        .expect("INSERT");
+    let insert = session.prepare("INSERT INTO orders (id, cents) VALUES ($1, $2)").await.expect("INSERT");
     let emit = "SELECT outbox.emit('orders.' || topic, jsonb_build_object('order', $1::bigint),
                                    aggregate_type => 'order', aggregate_id => $1::text)
                 FROM unnest(ARRAY['created', 'paid', 'shipped']) AS topic";
@@ -85,14 +81,8 @@ async fn take_orders(session: &mut Client, orders: impl Iterator<Item = i64>) ->
     let mut emitted = Emitted::default();
     for number in orders {
         let transaction = session.transaction().await.expect("BEGIN");
-        transaction
-            .execute(&insert, &[&number, &(number * 100)])
-            .await
-            .unwrap_or_else(|e| panic!("INSERT: {e:?}"));
-        let rows = transaction
-            .query(&emit, &[&number])
-            .await
-            .unwrap_or_else(|e| panic!("emit: {e:?}"));
+        transaction.execute(&insert, &[&number, &(number * 100)]).await.unwrap_or_else(|e| panic!("INSERT: {e:?}"));
+        let rows = transaction.query(&emit, &[&number]).await.unwrap_or_else(|e| panic!("emit: {e:?}"));
         let ids = rows.iter().map(|row| row.get(0));
         if number % ROLLBACK_EVERY == 0 {
             emitted.rolled_back.extend(ids);

@@ -7,19 +7,21 @@ use uuid::Uuid;
 
 use crate::screen::Screen;
 
-/// Waits until the event's status is `wanted`. Asks without a pause, because the time until then is shown.
+/// Short, because the time until then is shown; not zero, or watching would take the CPU from what is watched.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Waits until the event's status is `wanted`.
 ///
 /// # Panics
 /// When it is not within [`SOON`].
 pub(crate) async fn wait_for_status(db: &Database, id: Uuid, wanted: &str) {
     let asking = async {
         loop {
-            let row = db
-                .query_one("SELECT status::text FROM outbox.events WHERE id = $1", &[&id])
-                .await;
+            let row = db.query_one("SELECT status::text FROM outbox.events WHERE id = $1", &[&id]).await;
             if row.expect("the event's row is there").get::<_, &str>(0) == wanted {
                 return;
             }
+            tokio::time::sleep(PAUSE).await;
         }
     };
     let in_time = tokio::time::timeout(SOON, asking).await.is_ok();

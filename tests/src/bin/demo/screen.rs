@@ -28,11 +28,7 @@ impl Screen {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colour = std::io::stdout().is_terminal() && !dumb && !unwanted;
-        Self {
-            colour,
-            step: Cell::new(0),
-            begin: Instant::now(),
-        }
+        Self { colour, step: Cell::new(0), begin: Instant::now() }
     }
 
     /// The next step's heading.
@@ -43,13 +39,7 @@ impl Screen {
 
     /// The last line.
     pub(crate) fn end(&self) {
-        println!(
-            "\n{}",
-            self.bold(&format!(
-                "Every promise held. {} in all.",
-                duration(self.begin.elapsed())
-            ))
-        );
+        println!("\n{}", self.bold(&format!("Every promise held. {} in all.", duration(self.begin.elapsed()))));
     }
 
     /// A heading that is not a step.
@@ -85,10 +75,7 @@ impl Screen {
     /// When it does not, with what was found instead.
     #[track_caller]
     pub(crate) fn promise<T: Debug + PartialEq>(&self, promise: &str, found: T, wanted: T) {
-        assert!(
-            found == wanted,
-            "this does not hold: {promise}; found {found:?} instead of {wanted:?}"
-        );
+        assert!(found == wanted, "this does not hold: {promise}; found {found:?} instead of {wanted:?}");
         println!("{INDENT}{} {promise}", self.green("✓"));
     }
 
@@ -99,11 +86,7 @@ impl Screen {
             .enumerate()
             .map(|(column, name)| {
                 let cells = rows.iter().filter_map(|row| row.get(column));
-                cells
-                    .chain([name])
-                    .map(|cell| cell.chars().count())
-                    .max()
-                    .unwrap_or_default()
+                cells.chain([name]).map(|cell| cell.chars().count()).max().unwrap_or_default()
             })
             .collect();
         let print = |cells: &[String]| {
@@ -130,11 +113,7 @@ impl Screen {
 
     /// ECMA-48's "select graphic rendition".
     fn painted(&self, rendition: &str, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{rendition}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.colour { format!("\x1b[{rendition}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
@@ -161,8 +140,8 @@ pub(crate) fn count(number: usize) -> String {
     text
 }
 
-/// Bytes as the unit that people read memory in.
+/// Bytes in MiB, with one decimal place.
 pub(crate) fn mib(bytes: u64) -> String {
     let tenths = (bytes * 10) >> 20;
-    format!("{}.{} MiB", tenths / 10, tenths % 10)
+    format!("{}.{}", tenths / 10, tenths % 10)
 }

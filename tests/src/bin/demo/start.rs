@@ -25,17 +25,9 @@ pub(crate) async fn start() -> Demo {
 
     let begin = Instant::now();
     let stack = Stack::on(&postgres, &rabbitmq).await;
-    stack
-        .db
-        .batch_execute(SCHEMA)
-        .await
-        .unwrap_or_else(|e| panic!("cannot create the demo's schema: {e:?}"));
+    stack.db.batch_execute(SCHEMA).await.unwrap_or_else(|e| panic!("cannot create the demo's schema: {e:?}"));
     let shop = stack.db.connect_as("shop").await;
-    let row = stack
-        .db
-        .query_one("SELECT outbox.version()", &[])
-        .await
-        .expect("the extension has a version");
+    let row = stack.db.query_one("SELECT outbox.version()", &[]).await.expect("the extension has a version");
     let version: &str = row.get(0);
     screen.timed(
         &format!("extension {version}"),
@@ -46,22 +38,14 @@ pub(crate) async fn start() -> Demo {
     // The queue is there before the first event, or that event would be unroutable.
     let begin = Instant::now();
     let consumer = stack.consumer("orders.*").await;
-    screen.timed(
-        "lapin consumer",
-        "its queue is bound to exchange outbox by orders.*",
-        begin.elapsed(),
-    );
+    screen.timed("lapin consumer", "its queue is bound to exchange outbox by orders.*", begin.elapsed());
 
     let builder = Demo::relay(&stack);
     let (_, version) = builder.clone().arguments(&["--version"]).finish().await;
     let begin = Instant::now();
     let relay = builder.start().await;
     let version = version.split_whitespace().last().unwrap_or("?");
-    screen.timed(
-        &format!("relay {version}"),
-        &format!("streaming; process {}", relay.pid()),
-        begin.elapsed(),
-    );
+    screen.timed(&format!("relay {version}"), &format!("streaming; process {}", relay.pid()), begin.elapsed());
 
     Demo {
         screen,
@@ -82,16 +66,9 @@ async fn start_postgres(screen: &Screen) -> Postgres {
     let postgres = Postgres::private().start().await;
     let time = begin.elapsed();
     let session = harness::Connection::open(&postgres.url("postgres")).await;
-    let row = session
-        .query_one("SHOW server_version", &[])
-        .await
-        .expect("it has a version");
+    let row = session.query_one("SHOW server_version", &[]).await.expect("it has a version");
     let version = row.get::<_, &str>(0).split(' ').next().unwrap_or("?");
-    screen.timed(
-        &format!("PostgreSQL {version}"),
-        &format!("127.0.0.1:{}", postgres.port()),
-        time,
-    );
+    screen.timed(&format!("PostgreSQL {version}"), &format!("127.0.0.1:{}", postgres.port()), time);
     postgres
 }
 
@@ -101,10 +78,6 @@ async fn start_rabbitmq(screen: &Screen) -> RabbitMq {
     let time = begin.elapsed();
     let overview = rabbitmq.api("GET", "/api/overview", None).await;
     let version = overview.get("rabbitmq_version").and_then(Value::as_str).unwrap_or("?");
-    screen.timed(
-        &format!("RabbitMQ {version}"),
-        &format!("127.0.0.1:{}", rabbitmq.amqp_port()),
-        time,
-    );
+    screen.timed(&format!("RabbitMQ {version}"), &format!("127.0.0.1:{}", rabbitmq.amqp_port()), time);
     rabbitmq
 }

@@ -1,44 +1,50 @@
 //! The broker's address, as RabbitMQ writes it: <https://www.rabbitmq.com/docs/uri-spec> and
 //! <https://www.rabbitmq.com/docs/uri-query-parameters>.
 
+mod parameters;
+mod percent;
+
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use self::percent::{Encoded, decode};
+use super::wire::SHORT_STRING_MAX;
 
 /// Where the broker is and who logs in. `Display` and `Debug` show no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AmqpUrl {
     /// Name or address; an IPv6 address without its brackets.
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) vhost: String,
-    pub(super) user: String,
-    pub(super) password: String,
+    pub(in crate::publish) host: String,
+    pub(in crate::publish) port: u16,
+    pub(in crate::publish) vhost: String,
+    pub(in crate::publish) user: String,
+    pub(in crate::publish) password: String,
     /// `None` for `amqp`, settings for `amqps`.
-    pub(super) tls: Option<TlsFiles>,
-    pub(super) mechanism: Mechanism,
+    pub(in crate::publish) tls: Option<TlsFiles>,
+    pub(in crate::publish) mechanism: Mechanism,
     /// Seconds; 0 turns heartbeats off.
-    pub(super) heartbeat: Option<u16>,
+    pub(in crate::publish) heartbeat: Option<u16>,
     /// Overrides the configured limit.
-    pub(super) connection_timeout: Option<Duration>,
+    pub(in crate::publish) connection_timeout: Option<Duration>,
     /// Longest frame in bytes; 0 leaves it to the broker.
-    pub(super) frame_max: Option<u32>,
+    pub(in crate::publish) frame_max: Option<u32>,
 }
 
 /// What TLS needs from the file system. All PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TlsFiles {
+pub(in crate::publish) struct TlsFiles {
     /// Authorities to trust; `None`: the machine's.
-    pub(super) ca: Option<PathBuf>,
+    pub(in crate::publish) ca: Option<PathBuf>,
     /// The client's own certificate chain.
-    pub(super) certificate: Option<PathBuf>,
+    pub(in crate::publish) certificate: Option<PathBuf>,
     /// Its key.
-    pub(super) key: Option<PathBuf>,
+    pub(in crate::publish) key: Option<PathBuf>,
     /// Name that the server's certificate must be for; `None`: the host.
-    pub(super) server_name: Option<String>,
+    pub(in crate::publish) server_name: Option<String>,
 }
 
 /// How to log in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mechanism {
+pub(in crate::publish) enum Mechanism {
     /// User and password.
     #[default]
     Plain,
@@ -70,18 +76,10 @@ impl FromStr for AmqpUrl {
         let (user, password) = login.map_or(("guest", "guest"), |login| login.split_once(':').unwrap_or((login, "")));
         let (host, port) = host_and_port(address)?;
         let mut url = Self {
-            host: if host.is_empty() {
-                "localhost".to_owned()
-            } else {
-                decode(host)?
-            },
+            host: if host.is_empty() { "localhost".to_owned() } else { decode(host)? },
             port: port.unwrap_or(if tls.is_some() { 5671 } else { 5672 }),
             // To the letter, `amqp://host/` means the virtual host with the empty name. Nobody has one.
-            vhost: if vhost.is_empty() {
-                "/".to_owned()
-            } else {
-                decode(vhost)?
-            },
+            vhost: if vhost.is_empty() { "/".to_owned() } else { decode(vhost)? },
             user: decode(user)?,
             password: decode(password)?,
             tls,
@@ -91,9 +89,7 @@ impl FromStr for AmqpUrl {
             frame_max: None,
         };
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            let (name, value) = parameter
-                .split_once('=')
-                .ok_or(InvalidAmqpUrl("a parameter has no value"))?;
+            let (name, value) = parameter.split_once('=').ok_or(InvalidAmqpUrl("a parameter has no value"))?;
             url.set(name, decode(value)?)?;
         }
         url.check()
@@ -101,93 +97,31 @@ impl FromStr for AmqpUrl {
 }
 
 impl AmqpUrl {
-    fn set(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
-        let number = |reason| value.parse::<u32>().map_err(|_| InvalidAmqpUrl(reason));
-        match name {
-            "heartbeat" => {
-                let reason = "heartbeat is a number of seconds from 0 to 65535";
-                self.heartbeat = Some(u16::try_from(number(reason)?).map_err(|_| InvalidAmqpUrl(reason))?);
-            }
-            "connection_timeout" => {
-                let millis = number("connection_timeout is a number of milliseconds")?;
-                self.connection_timeout = Some(Duration::from_millis(millis.into()));
-            }
-            "frame_max" => self.frame_max = Some(number("frame_max is a number of bytes")?),
-            "channel_max" => drop(number("channel_max is a number")?), // the relay opens one
-            "auth_mechanism" => {
-                self.mechanism = match value.to_ascii_lowercase().as_str() {
-                    "plain" => Mechanism::Plain,
-                    "external" => Mechanism::External,
-                    _ => return Err(InvalidAmqpUrl("auth_mechanism is plain or external")),
-                }
-            }
-            _ => self.set_tls(name, value)?,
-        }
-        Ok(())
-    }
-
-    fn set_tls(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
-        let unknown = InvalidAmqpUrl(
-            "unknown parameter; known are heartbeat, connection_timeout, frame_max, channel_max, auth_mechanism, and \
-             with amqps cacertfile, certfile, keyfile, verify, server_name_indication \
-             (in a user, password or vhost, write special characters as %XX)",
-        );
-        let Some(tls) = &mut self.tls else { return Err(unknown) };
-        match name {
-            "cacertfile" => tls.ca = Some(value.into()),
-            "certfile" => tls.certificate = Some(value.into()),
-            "keyfile" => tls.key = Some(value.into()),
-            "server_name_indication" => tls.server_name = Some(value),
-            "verify" if value == "verify_peer" => {}
-            "verify" => {
-                return Err(InvalidAmqpUrl(
-                    "verify must be verify_peer: without it TLS proves nothing; trust a private authority with cacertfile",
-                ));
-            }
-            _ => return Err(unknown),
-        }
-        Ok(())
-    }
-
     fn check(self) -> Result<Self, InvalidAmqpUrl> {
-        if self.vhost.len() > super::wire::SHORT_STRING_MAX {
+        if self.vhost.len() > SHORT_STRING_MAX {
             return Err(InvalidAmqpUrl("a vhost's name has at most 255 bytes"));
         }
         // The smallest that the protocol allows.
         if self.frame_max.is_some_and(|bytes| bytes != 0 && bytes < 4096) {
             return Err(InvalidAmqpUrl("frame_max is 0 or at least 4096"));
         }
-        if self
-            .tls
-            .as_ref()
-            .is_some_and(|tls| tls.certificate.is_some() != tls.key.is_some())
-        {
+        if self.tls.as_ref().is_some_and(|tls| tls.certificate.is_some() != tls.key.is_some()) {
             return Err(InvalidAmqpUrl("certfile and keyfile belong together"));
         }
         Ok(self)
     }
 
     /// `host:port`, for errors and for connecting.
-    pub(super) fn address(&self) -> String {
+    pub(in crate::publish) fn address(&self) -> String {
         let Self { host, port, .. } = self;
-        if host.contains(':') {
-            format!("[{host}]:{port}")
-        } else {
-            format!("{host}:{port}")
-        }
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 
 impl fmt::Display for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
-        write!(
-            f,
-            "{scheme}://{}@{}/{}",
-            Encoded(&self.user),
-            self.address(),
-            Encoded(&self.vhost)
-        )
+        write!(f, "{scheme}://{}@{}/{}", Encoded(&self.user), self.address(), Encoded(&self.vhost))
     }
 }
 
@@ -197,63 +131,21 @@ impl fmt::Debug for AmqpUrl {
     }
 }
 
-/// Text with everything but RFC 3986's unreserved characters as `%XX`.
-struct Encoded<'a>(&'a str);
-
-impl fmt::Display for Encoded<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.bytes().try_for_each(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => write!(f, "{}", char::from(byte)),
-            _ => write!(f, "%{byte:02X}"),
-        })
-    }
-}
-
 fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
-            let (host, port) = rest
-                .split_once(']')
-                .ok_or(InvalidAmqpUrl("an IPv6 address ends with ]"))?;
-            (
-                host,
-                if port.is_empty() {
-                    None
-                } else {
-                    Some(port.strip_prefix(':').unwrap_or(""))
-                },
-            )
+            let (host, port) = rest.split_once(']').ok_or(InvalidAmqpUrl("an IPv6 address ends with ]"))?;
+            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').unwrap_or("")) })
         }
         None => match address.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (address, None),
         },
     };
-    let port = port
-        .map(|port| port.parse().ok().filter(|port| *port != 0))
-        .map(|port: Option<u16>| {
-            port.ok_or(InvalidAmqpUrl(
-                "the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)",
-            ))
-        });
+    let port = port.map(|port| port.parse().ok().filter(|port| *port != 0)).map(|port: Option<u16>| {
+        port.ok_or(InvalidAmqpUrl("the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)"))
+    });
     Ok((host, port.transpose()?))
-}
-
-fn decode(text: &str) -> Result<String, InvalidAmqpUrl> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' {
-            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-            digit()
-                .zip(digit())
-                .and_then(|(high, low)| u8::try_from(high << 4 | low).ok())
-                .ok_or(InvalidAmqpUrl("a % is not followed by two hexadecimal digits"))?
-        } else {
-            byte
-        });
-    }
-    String::from_utf8(bytes).map_err(|_| InvalidAmqpUrl("it is not UTF-8"))
 }
 
 #[cfg(test)]
@@ -267,10 +159,7 @@ mod tests {
     #[test]
     fn what_is_left_out_has_rabbitmqs_defaults() {
         let url = parse("amqp://");
-        assert_eq!(
-            (url.host.as_str(), url.port, url.vhost.as_str()),
-            ("localhost", 5672, "/")
-        );
+        assert_eq!((url.host.as_str(), url.port, url.vhost.as_str()), ("localhost", 5672, "/"));
         assert_eq!((url.user.as_str(), url.password.as_str()), ("guest", "guest"));
         assert_eq!(parse("amqps://broker").port, 5671);
         assert_eq!(parse("amqp://broker/").vhost, "/");
@@ -281,10 +170,7 @@ mod tests {
     fn every_part_is_read_and_decoded() {
         let url =
             parse("amqps://a%40b:p%3Aw%2F@[::1]:99/orders%20x?heartbeat=7&connection_timeout=1500&cacertfile=/a%26b");
-        assert_eq!(
-            (url.user.as_str(), url.password.as_str(), url.host.as_str(), url.port),
-            ("a@b", "p:w/", "::1", 99)
-        );
+        assert_eq!((url.user.as_str(), url.password.as_str(), url.host.as_str(), url.port), ("a@b", "p:w/", "::1", 99));
         assert_eq!((url.vhost.as_str(), url.heartbeat), ("orders x", Some(7)));
         assert_eq!(url.connection_timeout, Some(Duration::from_millis(1500)));
         assert_eq!(url.tls.as_ref().and_then(|tls| tls.ca.clone()), Some("/a&b".into()));
@@ -318,11 +204,7 @@ mod tests {
     fn a_password_is_never_shown() {
         let url = parse("amqp://app:hunter2@broker/v");
         assert!(!format!("{url} {url:?}").contains("hunter2"));
-        for text in [
-            "amqp://app:hun/ter2@broker/v",
-            "amqp://app:hun?ter2@broker/v",
-            "amqp://app:hun#ter2@broker:x/v",
-        ] {
+        for text in ["amqp://app:hun/ter2@broker/v", "amqp://app:hun?ter2@broker/v", "amqp://app:hun#ter2@broker:x/v"] {
             let error = text.parse::<AmqpUrl>().map(|_| ()).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("ter2"), "{error:?}");
         }

@@ -38,38 +38,14 @@ pub extern "C-unwind" fn _PG_init() {
 // The SQL files in the order they are loaded; sql/install.sql has the same.
 extension_sql_file!("../../sql/requirements.sql", bootstrap);
 extension_sql_file!("../../sql/status.sql", name = "status");
-extension_sql_file!(
-    "../../sql/events.sql",
-    name = "events",
-    requires = ["status", uuid_v7::uuid_v7]
-);
+extension_sql_file!("../../sql/events.sql", name = "events", requires = ["status", uuid_v7::uuid_v7]);
 extension_sql_file!("../../sql/indexes.sql", name = "indexes", requires = ["events"]);
-extension_sql_file!(
-    "../../sql/admit_trigger.sql",
-    name = "admit_trigger",
-    requires = ["indexes", admit::admit]
-);
-extension_sql_file!(
-    "../../sql/envelope_trigger.sql",
-    name = "envelope_trigger",
-    requires = ["admit_trigger"]
-);
+extension_sql_file!("../../sql/admit_trigger.sql", name = "admit_trigger", requires = ["indexes", admit::admit]);
+extension_sql_file!("../../sql/envelope_trigger.sql", name = "envelope_trigger", requires = ["admit_trigger"]);
 extension_sql_file!("../../sql/ring.sql", name = "ring", requires = ["envelope_trigger"]);
-extension_sql_file!(
-    "../../sql/status_trigger.sql",
-    name = "status_trigger",
-    requires = ["ring"]
-);
-extension_sql_file!(
-    "../../sql/notify_trigger.sql",
-    name = "notify_trigger",
-    requires = ["status_trigger"]
-);
-extension_sql_file!(
-    "../../sql/event_bytes.sql",
-    name = "event_bytes",
-    requires = ["notify_trigger"]
-);
+extension_sql_file!("../../sql/status_trigger.sql", name = "status_trigger", requires = ["ring"]);
+extension_sql_file!("../../sql/notify_trigger.sql", name = "notify_trigger", requires = ["status_trigger"]);
+extension_sql_file!("../../sql/event_bytes.sql", name = "event_bytes", requires = ["notify_trigger"]);
 extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["event_bytes"]);
 extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
 extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["due"]);
@@ -83,26 +59,10 @@ extension_sql_file!(
     name = "emit_text",
     requires = ["version", emit::emit_jsonb, emit::emit_bytea]
 );
-extension_sql_file!(
-    "../../sql/grant_emit.sql",
-    name = "grant_emit",
-    requires = ["emit_text"]
-);
-extension_sql_file!(
-    "../../sql/grant_relay.sql",
-    name = "grant_relay",
-    requires = ["grant_emit"]
-);
-extension_sql_file!(
-    "../../sql/grant_operate.sql",
-    name = "grant_operate",
-    requires = ["grant_relay"]
-);
-extension_sql_file!(
-    "../../sql/privileges.sql",
-    name = "privileges",
-    requires = ["grant_operate"]
-);
+extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["emit_text"]);
+extension_sql_file!("../../sql/grant_relay.sql", name = "grant_relay", requires = ["grant_emit"]);
+extension_sql_file!("../../sql/grant_operate.sql", name = "grant_operate", requires = ["grant_relay"]);
+extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["grant_operate"]);
 
 // pg_dump leaves out the rows of a table that belongs to an extension, unless the extension asks for them.
 extension_sql!(

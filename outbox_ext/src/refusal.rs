@@ -98,10 +98,7 @@ impl Refusal {
             ),
             Refusal::TooLong(column, bytes) => (
                 ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
-                format!(
-                    "{} is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}",
-                    column.name()
-                ),
+                format!("{} is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}", column.name()),
                 Some("AMQP carries it as a short string, which holds 255 bytes of UTF-8.".into()),
                 Some("Shorten it, or put it into the payload."),
             ),

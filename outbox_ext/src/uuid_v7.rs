@@ -17,9 +17,7 @@ thread_local! {
 pub(crate) fn uuid_v7() -> pgrx::Uuid {
     let tick = LAST_TICK.with(|last| {
         // Before 1970 there is no time: zero, and the next one after the last.
-        let since_epoch = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let tick = next_tick(last.get(), since_epoch);
         last.set(tick);
         tick

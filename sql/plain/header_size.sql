@@ -3,14 +3,17 @@
 --
 -- A field is its name (a length byte and the text), a type byte and the value; numbers take 8 bytes, text and containers
 -- a length of 4 bytes before their content.
-CREATE FUNCTION outbox.header_size(headers jsonb, OUT bytes bigint, OUT longest_name text, OUT shortest_name text, OUT depth integer)
+CREATE FUNCTION outbox.header_size(
+    headers jsonb, OUT bytes bigint, OUT longest_name text, OUT shortest_name text, OUT depth integer
+)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH RECURSIVE value (depth, name, item) AS (
         SELECT 1, NULL::text, headers
         UNION ALL
-        SELECT parent.depth + CASE WHEN jsonb_typeof(child.item) IN ('object', 'array') THEN 1 ELSE 0 END, child.name, child.item
+        SELECT parent.depth + CASE WHEN jsonb_typeof(child.item) IN ('object', 'array') THEN 1 ELSE 0 END,
+               child.name, child.item
         FROM value AS parent
         CROSS JOIN LATERAL (
             SELECT field.key, field.value

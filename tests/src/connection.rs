@@ -15,9 +15,7 @@ impl Connection {
     /// # Panics
     /// When the server refuses; `url` is in the message.
     pub async fn open(url: &str) -> Self {
-        Self::try_open(url)
-            .await
-            .unwrap_or_else(|e| panic!("cannot connect to {url}: {e:?}"))
+        Self::try_open(url).await.unwrap_or_else(|e| panic!("cannot connect to {url}: {e:?}"))
     }
 
     /// Connects, if the server lets us.

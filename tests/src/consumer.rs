@@ -42,13 +42,7 @@ pub struct ConsumerBuilder {
 
 impl ConsumerBuilder {
     pub(crate) fn new(url: String, exchange: &str, binding: &str) -> Self {
-        Self {
-            url,
-            exchange: exchange.to_owned(),
-            binding: binding.to_owned(),
-            keep_bodies: true,
-            prefetch: None,
-        }
+        Self { url, exchange: exchange.to_owned(), binding: binding.to_owned(), keep_bodies: true, prefetch: None }
     }
 
     /// Forgets the payloads, for floods.
@@ -77,42 +71,21 @@ impl ConsumerBuilder {
     async fn try_start(self) -> lapin::Result<Consumer> {
         let connection = Connection::connect(&self.url, ConnectionProperties::default()).await?;
         let channel = connection.create_channel().await?;
-        let durable = ExchangeDeclareOptions {
-            durable: true,
-            ..Default::default()
-        };
+        let durable = ExchangeDeclareOptions { durable: true, ..Default::default() };
         let none = FieldTable::default;
-        channel
-            .exchange_declare(self.exchange.as_str().into(), ExchangeKind::Topic, durable, none())
-            .await?;
+        channel.exchange_declare(self.exchange.as_str().into(), ExchangeKind::Topic, durable, none()).await?;
         let name = format!("consumer-{}", Uuid::new_v4());
-        let durable = QueueDeclareOptions {
-            durable: true,
-            ..Default::default()
-        };
-        let queue: ShortString = channel
-            .queue_declare(name.as_str().into(), durable, none())
-            .await?
-            .name()
-            .clone();
+        let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+        let queue: ShortString = channel.queue_declare(name.as_str().into(), durable, none()).await?.name().clone();
         let bind = QueueBindOptions::default();
         channel
-            .queue_bind(
-                queue.clone(),
-                self.exchange.as_str().into(),
-                self.binding.as_str().into(),
-                bind,
-                none(),
-            )
+            .queue_bind(queue.clone(), self.exchange.as_str().into(), self.binding.as_str().into(), bind, none())
             .await?;
         if let Some(count) = self.prefetch {
             channel.basic_qos(count, BasicQosOptions::default()).await?;
         }
         let no_ack = self.prefetch.is_none();
-        let options = BasicConsumeOptions {
-            no_ack,
-            ..Default::default()
-        };
+        let options = BasicConsumeOptions { no_ack, ..Default::default() };
         let mut stream = channel.basic_consume(queue.clone(), "".into(), options, none()).await?;
 
         let deliveries = Arc::new(Mutex::new(Vec::new()));
@@ -120,10 +93,7 @@ impl ConsumerBuilder {
         let task = tokio::spawn(async move {
             while let Some(Ok(delivery)) = stream.next().await {
                 let acker = delivery.acker.clone();
-                collected
-                    .lock()
-                    .expect("no panic while locked")
-                    .push(Delivery::new(delivery, self.keep_bodies));
+                collected.lock().expect("no panic while locked").push(Delivery::new(delivery, self.keep_bodies));
                 if !no_ack && acker.ack(BasicAckOptions::default()).await.is_err() {
                     return; // the connection is gone; so is the stream
                 }
@@ -185,11 +155,7 @@ impl Consumer {
     /// When `deadline` has passed.
     pub async fn wait_for_within(&self, count: usize, deadline: Duration) -> Vec<Delivery> {
         let enough = || {
-            if self.count() >= count {
-                Ok(self.deliveries())
-            } else {
-                Err(self.count())
-            }
+            if self.count() >= count { Ok(self.deliveries()) } else { Err(self.count()) }
         };
         eventually(&format!("{count} deliveries"), deadline, async || enough()).await
     }

@@ -21,18 +21,10 @@ impl Database {
         let name = unique_name();
         let maintenance = Connection::open(maintenance_url).await;
         let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
-        maintenance
-            .batch_execute(&create)
-            .await
-            .unwrap_or_else(|e| panic!("{create}: {e:?}"));
+        maintenance.batch_execute(&create).await.unwrap_or_else(|e| panic!("{create}: {e:?}"));
         let url = url(&name);
         let connection = Connection::open(&url).await;
-        Self {
-            name,
-            url,
-            maintenance_url: maintenance_url.to_owned(),
-            connection,
-        }
+        Self { name, url, maintenance_url: maintenance_url.to_owned(), connection }
     }
 
     /// Its name: made of the test's name, and fit for a slot or a vhost too.
@@ -88,9 +80,7 @@ impl Drop for Database {
                  SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}'"
             );
             let _ = maintenance.batch_execute(&slots).await;
-            let _ = maintenance
-                .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
-                .await;
+            let _ = maintenance.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
         });
     }
 }
@@ -99,15 +89,7 @@ impl Drop for Database {
 pub(crate) fn unique_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let thread = std::thread::current();
-    let test = thread
-        .name()
-        .and_then(|name| name.rsplit("::").next())
-        .unwrap_or("main")
-        .to_lowercase();
-    let plain: String = test
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .take(40)
-        .collect();
+    let test = thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or("main").to_lowercase();
+    let plain: String = test.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(40).collect();
     format!("t{}_{plain}", COUNT.fetch_add(1, Ordering::Relaxed))
 }

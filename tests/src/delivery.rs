@@ -27,11 +27,7 @@ pub struct Delivery {
 impl Delivery {
     pub(crate) fn new(delivery: lapin::message::Delivery, keep_body: bool) -> Self {
         let received = SystemTime::now();
-        let id = delivery
-            .properties
-            .message_id()
-            .as_ref()
-            .and_then(|id| Uuid::parse_str(id.as_str()).ok());
+        let id = delivery.properties.message_id().as_ref().and_then(|id| Uuid::parse_str(id.as_str()).ok());
         Self {
             id: id.unwrap_or_default(),
             exchange: delivery.exchange.to_string(),

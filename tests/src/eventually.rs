@@ -28,10 +28,7 @@ pub async fn eventually<T, S: Debug>(
             Ok(Err(state)) => format!("{state:?}"),
             Err(_) => "the probe itself did not answer".to_owned(),
         };
-        assert!(
-            start.elapsed() < deadline,
-            "not within {deadline:?}: {what}; last seen: {state}"
-        );
+        assert!(start.elapsed() < deadline, "not within {deadline:?}: {what}; last seen: {state}");
         tokio::time::sleep(INTERVAL).await;
     }
 }
@@ -54,9 +51,6 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "not within 1ms: the impossible; last seen: \"still not\"")]
     async fn a_missed_deadline_says_what_was_seen_last() {
-        eventually("the impossible", Duration::from_millis(1), async || {
-            Err::<(), _>("still not")
-        })
-        .await;
+        eventually("the impossible", Duration::from_millis(1), async || Err::<(), _>("still not")).await;
     }
 }

@@ -73,21 +73,12 @@ impl Guarded {
     }
 
     fn spawn(name: &str, mut command: Command) -> (Self, Output) {
-        let mut guardian = command
-            .spawn()
-            .unwrap_or_else(|e| panic!("cannot start a guardian for {name}: {e}"));
+        let mut guardian = command.spawn().unwrap_or_else(|e| panic!("cannot start a guardian for {name}: {e}"));
         let mut stdout = guardian.stdout.take().expect("piped");
         let stderr = guardian.stderr.take();
         let pid = read_line(&mut stdout).parse().ok().and_then(Pid::from_raw);
         let pid = pid.unwrap_or_else(|| panic!("{name} did not start: {:?}", guardian.wait()));
-        (
-            Self {
-                name: name.to_owned(),
-                guardian: Mutex::new(guardian),
-                pid,
-            },
-            Output { stdout, stderr },
-        )
+        (Self { name: name.to_owned(), guardian: Mutex::new(guardian), pid }, Output { stdout, stderr })
     }
 
     /// The process's own id (not its guardian's).
@@ -121,9 +112,7 @@ impl Guarded {
     /// How it ended, if it did: the exit code is its own, or 128 + the signal that ended it.
     pub fn try_exit(&self) -> Option<ExitStatus> {
         let mut guardian = self.guardian.lock().expect("no panic while locked");
-        guardian
-            .try_wait()
-            .unwrap_or_else(|e| panic!("cannot wait for {}: {e}", self.name))
+        guardian.try_wait().unwrap_or_else(|e| panic!("cannot wait for {}: {e}", self.name))
     }
 
     /// Waits until it has ended.
@@ -131,10 +120,7 @@ impl Guarded {
     /// # Panics
     /// When `deadline` has passed.
     pub async fn exited(&self, deadline: Duration) -> ExitStatus {
-        eventually(&format!("{} has ended", self.name), deadline, async || {
-            self.try_exit().ok_or("it is running")
-        })
-        .await
+        eventually(&format!("{} has ended", self.name), deadline, async || self.try_exit().ok_or("it is running")).await
     }
 }
 
@@ -157,12 +143,7 @@ pub(crate) struct Output {
 fn guardian(run: &Path) -> Command {
     let mut command = Command::new(places::program("outbox-guardian", "OUTBOX_GUARDIAN"));
     // Its own process group, so that Ctrl-C in a terminal reaches us and not it.
-    command
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .arg("--run")
-        .arg(run);
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).arg("--run").arg(run);
     command
 }
 

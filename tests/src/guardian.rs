@@ -42,8 +42,7 @@ pub fn run(arguments: impl Iterator<Item = String>) -> Result<ExitCode, String> 
     set_child_subreaper(Some(getpid())).map_err(|e| format!("prctl(PR_SET_CHILD_SUBREAPER): {e}"))?;
     // The keeper cannot take the folder away before this lock is gone; if it already has, nothing must start.
     let lock = File::open(options.run.join("lock")).map_err(|e| format!("the run is over: {e}"))?;
-    lock.lock_shared()
-        .map_err(|e| format!("cannot lock {}: {e}", options.run.display()))?;
+    lock.lock_shared().map_err(|e| format!("cannot lock {}: {e}", options.run.display()))?;
 
     let child = spawn(&options)?;
     let pid = Pid::from_child(&child);
@@ -92,18 +91,13 @@ fn spawn(options: &Options) -> Result<Child, String> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", &options.stop]);
     if let Some(user) = &options.user {
-        command.args([
-            format!("--reuid={user}"),
-            format!("--regid={user}"),
-            "--init-groups".to_owned(),
-        ]);
+        command.args([format!("--reuid={user}"), format!("--regid={user}"), "--init-groups".to_owned()]);
     }
     command.args(&options.command).stdin(Stdio::null());
     if let Some(log) = &options.log {
         let open = || File::options().create(true).append(true).open(log);
-        let (out, err) = open()
-            .and_then(|out| Ok((out.try_clone()?, out)))
-            .map_err(|e| format!("{}: {e}", log.display()))?;
+        let (out, err) =
+            open().and_then(|out| Ok((out.try_clone()?, out))).map_err(|e| format!("{}: {e}", log.display()))?;
         command.stdout(out).stderr(err);
     }
     command.spawn().map_err(|e| format!("setpriv: {e}"))

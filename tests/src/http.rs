@@ -34,9 +34,6 @@ pub(crate) async fn request(port: u16, method: &str, path: &str, body: Option<&V
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     match head.split(' ').nth(1) {
         Some(status) if status.starts_with('2') => Ok(serde_json::from_str(body).unwrap_or(Value::Null)),
-        _ => Err(format!(
-            "{method} {path}: {} {body}",
-            head.lines().next().unwrap_or("no answer")
-        )),
+        _ => Err(format!("{method} {path}: {} {body}", head.lines().next().unwrap_or("no answer"))),
     }
 }

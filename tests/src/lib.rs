@@ -50,10 +50,7 @@ pub use vhost::Vhost;
 /// Runs a future to its end from `Drop`, which cannot await and may already be inside a runtime.
 fn on_own_runtime(task: impl Future<Output = ()> + Send) {
     std::thread::scope(|scope| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         scope.spawn(move || runtime.block_on(task));
     });
 }

@@ -15,9 +15,7 @@ use crate::guarded::Guarded;
 
 /// The repository's root.
 pub fn checkout() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the tests crate lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate lies in the repository")
 }
 
 /// A program that cargo built beside the one that runs now, e.g. `outbox-relay`; `variable` in the environment names
@@ -30,20 +28,12 @@ pub fn program(name: &str, variable: &str) -> PathBuf {
         || {
             let exe = std::env::current_exe().expect("the path of the running program");
             let folder = exe.parent().expect("a program lies in a folder");
-            let folder = if folder.ends_with("deps") {
-                folder.parent().expect("deps has a parent")
-            } else {
-                folder
-            };
+            let folder = if folder.ends_with("deps") { folder.parent().expect("deps has a parent") } else { folder };
             folder.join(name)
         },
         PathBuf::from,
     );
-    assert!(
-        path.is_file(),
-        "{} is missing: run `make build`, or set {variable}",
-        path.display()
-    );
+    assert!(path.is_file(), "{} is missing: run `make build`, or set {variable}", path.display());
     path
 }
 
@@ -91,9 +81,7 @@ pub(crate) fn server_folder(name: &str) -> PathBuf {
 
 /// Where [`Guarded`] processes meet their keeper: every one of them holds this file's lock while it lives.
 pub(crate) fn run_folder(server_folder: &Path) -> &Path {
-    server_folder
-        .parent()
-        .expect("a server's folder lies in the run's folder")
+    server_folder.parent().expect("a server's folder lies in the run's folder")
 }
 
 /// Gives `path` to the user that PostgreSQL runs as.
@@ -107,21 +95,13 @@ pub(crate) fn give_to_postgres(path: &Path) {
 /// The numbers in a file name, so that `rabbitmq_server-3.10.8` sorts after `rabbitmq_server-3.9.1`.
 pub(crate) fn version_in(path: &Path) -> Vec<u32> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    name.split(|c: char| !c.is_ascii_digit())
-        .filter_map(|part| part.parse().ok())
-        .collect()
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
 /// The one line that a small program prints.
 fn line(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = command.output().unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 

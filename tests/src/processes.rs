@@ -17,9 +17,7 @@ impl Usage {
     /// Reads it; `None` if there is no such process any more.
     pub fn of(pid: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let peak_kib = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
+        let peak_kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // Fields 14 and 15, utime and stime; field 3 is the first after the name, which may hold anything.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);

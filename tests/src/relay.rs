@@ -34,10 +34,7 @@ pub struct RelayBuilder {
 impl RelayBuilder {
     /// `outbox-relay run` with no settings.
     pub fn new() -> Self {
-        Self {
-            arguments: vec!["run".to_owned()],
-            env: Vec::new(),
-        }
+        Self { arguments: vec!["run".to_owned()], env: Vec::new() }
     }
 
     /// Another command line, e.g. `["init"]`.
@@ -71,28 +68,16 @@ impl RelayBuilder {
         let mut command = Command::new(program("outbox-relay", "OUTBOX_RELAY_PROGRAM"));
         command.args(&self.arguments).current_dir(&folder);
         for (name, _) in std::env::vars_os() {
-            if name
-                .to_str()
-                .is_none_or(|name| !["PATH", "RUST_BACKTRACE"].contains(&name))
-            {
+            if name.to_str().is_none_or(|name| !["PATH", "RUST_BACKTRACE"].contains(&name)) {
                 command.env_remove(name);
             }
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        let start = Start {
-            name: "outbox-relay",
-            run: run_folder(&folder),
-            log: None,
-            user: None,
-            stop: "KILL",
-        };
+        let start = Start { name: "outbox-relay", run: run_folder(&folder), log: None, user: None, stop: "KILL" };
         let (process, output) = Guarded::start(&start, &command);
         let stderr = output.stderr.map(OwnedFd::from);
         let log = RelayLog::read([OwnedFd::from(output.stdout)].into_iter().chain(stderr));
-        Relay {
-            process,
-            log: Mutex::new(log),
-        }
+        Relay { process, log: Mutex::new(log) }
     }
 
     /// Starts it and waits until it streams.

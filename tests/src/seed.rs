@@ -7,9 +7,7 @@
 /// When `SEED` is not a whole number.
 pub fn rng(test: &str) -> fastrand::Rng {
     let seed = match std::env::var("SEED") {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("SEED={text} is not a whole number from 0 to 2^64-1")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("SEED={text} is not a whole number from 0 to 2^64-1")),
         Err(_) => fastrand::u64(..),
     };
     println!("{test}: SEED={seed}");

@@ -14,11 +14,7 @@ pub struct Vhost {
 
 impl Vhost {
     pub(crate) async fn create(amqp_port: u16, http_port: u16) -> Self {
-        let vhost = Self {
-            name: unique_name(),
-            amqp_port,
-            http_port,
-        };
+        let vhost = Self { name: unique_name(), amqp_port, http_port };
         vhost.api("PUT", &format!("/api/vhosts/{}", vhost.name), None).await;
         vhost.permit("guest", ".*", ".*", ".*").await;
         vhost
@@ -50,8 +46,7 @@ impl Vhost {
     /// Declares a durable topic exchange, as the relay does with its own.
     pub async fn exchange(&self, name: &str) {
         let exchange = json!({ "type": "topic", "durable": true });
-        self.api("PUT", &format!("/api/exchanges/{}/{name}", self.name), Some(&exchange))
-            .await;
+        self.api("PUT", &format!("/api/exchanges/{}/{name}", self.name), Some(&exchange)).await;
     }
 
     /// A consumer with a queue of its own, bound to `exchange` by the pattern `binding` (`#` for everything).
@@ -61,9 +56,7 @@ impl Vhost {
 
     /// Names of the clients connected here, as the management API knows them (up to 5 s late).
     pub async fn connections(&self) -> Vec<String> {
-        let list = self
-            .api("GET", &format!("/api/vhosts/{}/connections", self.name), None)
-            .await;
+        let list = self.api("GET", &format!("/api/vhosts/{}/connections", self.name), None).await;
         let name = |connection: &Value| connection["name"].as_str().map(str::to_owned);
         list.as_array().into_iter().flatten().filter_map(name).collect()
     }
@@ -73,19 +66,12 @@ impl Vhost {
     /// # Panics
     /// When the answer is not a success.
     pub async fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        http::request(self.http_port, method, path, body)
-            .await
-            .unwrap_or_else(|e| panic!("{e}"))
+        http::request(self.http_port, method, path, body).await.unwrap_or_else(|e| panic!("{e}"))
     }
 
     async fn permit(&self, user: &str, configure: &str, write: &str, read: &str) {
         let permissions = json!({ "configure": configure, "write": write, "read": read });
-        self.api(
-            "PUT",
-            &format!("/api/permissions/{}/{user}", self.name),
-            Some(&permissions),
-        )
-        .await;
+        self.api("PUT", &format!("/api/permissions/{}/{user}", self.name), Some(&permissions)).await;
     }
 }
 

@@ -69,10 +69,7 @@ async fn value(client: &Client, sql: &str) -> String {
 
 /// Runs SQL that must succeed.
 async fn run(client: &Client, sql: &str) {
-    client
-        .batch_execute(sql)
-        .await
-        .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    client.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
 }
 
 /// Runs SQL that must be refused, and returns the error.

@@ -4,5 +4,7 @@
 mod clients;
 mod documents;
 mod extension;
+mod publish;
 mod relay;
+mod replication;
 mod servers;

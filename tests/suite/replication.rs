@@ -1,5 +1,6 @@
 //! The relay's own replication client against real servers.
 
+mod liveness;
 mod login;
 mod slots;
 mod stream;

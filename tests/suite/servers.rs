@@ -46,10 +46,7 @@ async fn every_test_has_a_vhost_of_its_own() {
     let exchanges = |name: &str| format!("/api/exchanges/{name}");
     let here = async |vhost: &harness::Vhost| {
         let list = vhost.api("GET", &exchanges(vhost.name()), None).await;
-        list.as_array()
-            .unwrap()
-            .iter()
-            .any(|exchange| exchange["name"] == "here")
+        list.as_array().unwrap().iter().any(|exchange| exchange["name"] == "here")
     };
     assert!(here(&one).await);
     assert!(!here(&other).await);
@@ -63,20 +60,9 @@ async fn a_consumer_sees_what_is_published_in_order() {
         let message = serde_json::json!({
             "routing_key": "a.b", "payload": number.to_string(), "payload_encoding": "string", "properties": {}
         });
-        vhost
-            .api(
-                "POST",
-                &format!("/api/exchanges/{}/outbox/publish", vhost.name()),
-                Some(&message),
-            )
-            .await;
+        vhost.api("POST", &format!("/api/exchanges/{}/outbox/publish", vhost.name()), Some(&message)).await;
     }
-    let bodies: Vec<_> = consumer
-        .wait_for(3)
-        .await
-        .into_iter()
-        .map(|delivery| delivery.body)
-        .collect();
+    let bodies: Vec<_> = consumer.wait_for(3).await.into_iter().map(|delivery| delivery.body).collect();
     assert_eq!(bodies, [b"0", b"1", b"2"]);
 }
 
@@ -84,17 +70,8 @@ async fn a_consumer_sees_what_is_published_in_order() {
 async fn a_private_postgres_keeps_its_data_and_port_through_stop_kill_and_freeze() {
     let postgres = Postgres::private().set("work_mem", "5MB").start().await;
     let db = postgres.empty_database().await;
-    db.batch_execute("CREATE TABLE kept (id int); INSERT INTO kept VALUES (1)")
-        .await
-        .unwrap();
-    let reads = async || {
-        db.connect()
-            .await
-            .query_one("SELECT count(*) FROM kept", &[])
-            .await
-            .unwrap()
-            .get::<_, i64>(0)
-    };
+    db.batch_execute("CREATE TABLE kept (id int); INSERT INTO kept VALUES (1)").await.unwrap();
+    let reads = async || db.connect().await.query_one("SELECT count(*) FROM kept", &[]).await.unwrap().get::<_, i64>(0);
 
     postgres.stop(Shutdown::Fast).await;
     assert!(harness::Connection::try_open(db.url()).await.is_err());
@@ -134,16 +111,10 @@ async fn a_private_rabbitmq_keeps_its_topology_and_ports_through_stop_and_kill()
 
 #[tokio::test]
 async fn nothing_is_left_when_the_process_that_owns_the_servers_is_killed() {
-    let mut owner = Command::new(program("outbox-servers", "OUTBOX_SERVERS_PROGRAM"))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(owner.stdout.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let folder = lines
-        .find_map(|line| line.strip_prefix("Files: ").map(str::to_owned))
-        .unwrap();
+    let mut owner =
+        Command::new(program("outbox-servers", "OUTBOX_SERVERS_PROGRAM")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let folder = lines.find_map(|line| line.strip_prefix("Files: ").map(str::to_owned)).unwrap();
     assert!(!processes_of(&folder).is_empty());
 
     owner.kill().unwrap(); // SIGKILL: it has no say in what follows

@@ -26,9 +26,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut entities = section::decode_entities(section.data()?)?;
     entities.push(SqlGraphEntity::ExtensionRoot(control));
-    print!(
-        "{}",
-        PgrxSql::build(entities.into_iter(), env!("CARGO_PKG_NAME").into(), false)?.to_sql()?
-    );
+    print!("{}", PgrxSql::build(entities.into_iter(), env!("CARGO_PKG_NAME").into(), false)?.to_sql()?);
     Ok(())
 }

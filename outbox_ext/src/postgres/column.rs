@@ -39,9 +39,6 @@ pub(super) const NAMES: [&CStr; 12] = [
 impl Column {
     /// Its name in SQL.
     pub(crate) fn name(self) -> &'static str {
-        NAMES
-            .get(self as usize)
-            .and_then(|name| name.to_str().ok())
-            .unwrap_or_default()
+        NAMES.get(self as usize).and_then(|name| name.to_str().ok()).unwrap_or_default()
     }
 }

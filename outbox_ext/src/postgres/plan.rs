@@ -71,9 +71,8 @@ fn kept_plan() -> pg_sys::SPIPlanPtr {
     }
     if PLAN.get().is_null() {
         use pg_sys::{BYTEAOID as BYTEA, JSONBOID as JSONB, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as UUID};
-        let mut types: [pg_sys::Oid; PARAMETERS] = [
-            UUID, TEXT, JSONB, BYTEA, TEXT, TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TIME,
-        ];
+        let mut types: [pg_sys::Oid; PARAMETERS] =
+            [UUID, TEXT, JSONB, BYTEA, TEXT, TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TIME];
         // SAFETY: the arrays have the lengths given; SPI is connected, as `insert_event` has seen to. The plan is kept only
         // when it was made. A generic plan from the first call: there is but one way to insert a row of parameters.
         unsafe {

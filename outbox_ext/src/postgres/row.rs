@@ -56,14 +56,7 @@ impl NewRow {
             let mut nulls = vec![true; columns];
             pg_sys::heap_deform_tuple(tuple, shape, values.as_mut_ptr(), nulls.as_mut_ptr());
             let positions = positions((*trigger.tg_relation).rd_id, shape);
-            NewRow {
-                tuple,
-                shape,
-                positions,
-                values,
-                nulls,
-                changes: Changes::default(),
-            }
+            NewRow { tuple, shape, positions, values, nulls, changes: Changes::default() }
         }
     }
 
@@ -198,10 +191,7 @@ unsafe fn positions(relation: pg_sys::Oid, shape: pg_sys::TupleDesc) -> Position
     }
     // SAFETY: by this function's contract.
     let columns = unsafe { (*shape).natts };
-    if let Some(last) = LAST
-        .get()
-        .filter(|last| last.relation == relation && last.columns == columns)
-    {
+    if let Some(last) = LAST.get().filter(|last| last.relation == relation && last.columns == columns) {
         return last;
     }
     let indexes = NAMES.map(|name| {
@@ -212,11 +202,7 @@ unsafe fn positions(relation: pg_sys::Oid, shape: pg_sys::TupleDesc) -> Position
         }
         number as usize - 1
     });
-    let found = Positions {
-        relation,
-        columns,
-        indexes,
-    };
+    let found = Positions { relation, columns, indexes };
     LAST.set(Some(found));
     found
 }

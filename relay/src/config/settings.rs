@@ -66,6 +66,7 @@ settings! {
         unroutable: Unroutable = UNROUTABLE, Some("fail");
 
         /// Events handed to RabbitMQ and not yet confirmed, at most.
+        /// A crash repeats these, and up to twice settle_batch whose verdicts were not written yet.
         in_flight: usize = Count(1..=10_000), Some("500");
 
         /// How long RabbitMQ may confirm nothing before the connection is given up.

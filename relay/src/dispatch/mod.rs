@@ -118,6 +118,7 @@ pub struct Dispatch {
     timers: BinaryHeap<Reverse<(Instant, u64, Uuid)>>,
     admitted: u64,
     in_flight: usize,
+    settling: usize,
 }
 
 impl Dispatch {
@@ -132,6 +133,7 @@ impl Dispatch {
             timers: BinaryHeap::new(),
             admitted: 0,
             in_flight: 0,
+            settling: 0,
         }
     }
 
@@ -163,6 +165,11 @@ impl Dispatch {
     /// Events handed to the broker and not answered.
     pub fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Events handed to the broker without a verdict in the table yet: what a crash now would repeat, at most.
+    pub fn unsettled(&self) -> usize {
+        self.in_flight + self.settling
     }
 
     /// Whether the event is in memory.
@@ -240,6 +247,7 @@ impl Dispatch {
             }
         } else {
             slot.state = State::Settling;
+            self.settling += 1;
             for next in self.keys.leave(&slot.event, slot.blocks) {
                 if let Some(next_slot) = self.slots.get_mut(&next) {
                     next_slot.state = State::Ready;
@@ -256,6 +264,7 @@ impl Dispatch {
             return None;
         }
         let slot = self.slots.remove(id)?;
+        self.settling -= 1;
         self.budget.give_back(slot.event.memory());
         slot.ticket
     }

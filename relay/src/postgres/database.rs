@@ -17,6 +17,7 @@ use super::{
     conninfo,
     dial::{connect_timeout, dial, in_time, targets, targets_to_try},
     framed::Framed,
+    invalid_url::InvalidUrl,
     login::login,
     replication::Replication,
     socket::Socket,
@@ -30,47 +31,6 @@ pub struct Database {
     tls: TlsPolicy,
 }
 
-/// A connection string that cannot be used. Never repeats what may be part of a password.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidUrl {
-    /// Neither a URL nor `key=value` pairs, or an option that does not exist.
-    #[error("not a connection string like postgres://user:password@host:5432/database")]
-    Syntax,
-    /// An option has an impossible value.
-    #[error("{0}")]
-    Value(String),
-    /// An option of libpq that is not supported here.
-    #[error("the option {0} is not supported")]
-    Unsupported(&'static str),
-    /// No host and no socket folder.
-    #[error("it names no host")]
-    NoHost,
-    /// No user.
-    #[error("it names no user")]
-    NoUser,
-    /// Hosts, addresses and ports do not go together.
-    #[error("it must name one port, or one for each host, and an address for each host or for none")]
-    Hosts,
-    /// `sslmode` is none of the known ones.
-    #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
-    SslMode,
-    /// A verification that anyone could pass.
-    #[error("sslmode=verify-ca needs an sslrootcert file, and sslrootcert=system needs sslmode=verify-full")]
-    WeakVerification,
-    /// `sslcert` without `sslkey`, or the other way round.
-    #[error("sslcert and sslkey go together")]
-    HalfIdentity,
-}
-
-/// Options of libpq that people may bring along.
-const UNSUPPORTED: [&str; 24] = [
-    "client_encoding", "fallback_application_name", "gssdelegation", "gssencmode", "gsslib", "keepalives_count",
-    "krbsrvname", "max_protocol_version", "min_protocol_version", "passfile", "replication", "require_auth",
-    "requirepeer", "service", "servicefile", "ssl_max_protocol_version", "ssl_min_protocol_version", "sslcertmode",
-    "sslcompression", "sslcrl", "sslcrldir", "sslkeylogfile", "sslpassword", "sslsni",
-];
-
 impl Database {
     /// Reads a URL or `key=value` pairs, with libpq's meanings
     /// (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING>).
@@ -80,7 +40,7 @@ impl Database {
     /// See [`InvalidUrl`].
     pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let parts = conninfo::split(url.trim());
-        let mut config: Config = parts.rest.parse().map_err(|error| explain(&error))?;
+        let mut config: Config = parts.rest.parse().map_err(|error| InvalidUrl::explain(&error))?;
         let tls = TlsPolicy::from_options(parts.tls)?;
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
         let count = hosts.len().max(addresses.len());
@@ -189,16 +149,6 @@ impl fmt::Debug for Database {
     }
 }
 
-/// Tells what is wrong as far as it cannot be part of a secret: a password that was not quoted ends up anywhere.
-fn explain(error: &tokio_postgres::Error) -> InvalidUrl {
-    let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    match UNSUPPORTED.iter().find(|name| why == format!("unknown option `{name}`")) {
-        Some(name) => InvalidUrl::Unsupported(name),
-        None if why.starts_with("invalid value for option") => InvalidUrl::Value(why), // names the option only
-        None => InvalidUrl::Syntax,
-    }
-}
-
 /// "Makes" the TLS session that a [`Socket`] has already.
 struct Established;
 
@@ -232,9 +182,15 @@ mod tests {
     #[test]
     fn a_bad_connection_string_is_refused_without_repeating_the_password() {
         for text in [
-            "postgres://u:s3cret@h:port/d", "postgres://u:s3@cret@h:1/d", "user=u password=my s3cret host=h",
-            "user=u password=my s3cret=x host=h", "user=u password='s3cret host=h", "postgres://u:p?s3cret=x/d",
-            "postgres://u:s3cret@h/d?sslmode=s3cret", "postgres://u:s3cret@h/d?s3cret=1", "s3cret",
+            "postgres://u:s3cret@h:port/d",
+            "postgres://u:s3@cret@h:1/d",
+            "user=u password=my s3cret host=h",
+            "user=u password=my s3cret=x host=h",
+            "user=u password='s3cret host=h",
+            "postgres://u:p?s3cret=x/d",
+            "postgres://u:s3cret@h/d?sslmode=s3cret",
+            "postgres://u:s3cret@h/d?s3cret=1",
+            "s3cret",
         ] {
             let Err(error) = Database::parse(text) else { continue };
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{text}: {error:?}");

@@ -128,12 +128,7 @@ async fn open(address: SocketAddr, config: &Config) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn encrypt(
-    mut stream: TcpStream,
-    name: &str,
-    config: &Config,
-    tls: &TlsPolicy,
-) -> Result<Socket, ConnectCause> {
+async fn encrypt(mut stream: TcpStream, name: &str, config: &Config, tls: &TlsPolicy) -> Result<Socket, ConnectCause> {
     if tls.mode == SslMode::Disable {
         return Ok(Socket::Tcp(stream));
     }

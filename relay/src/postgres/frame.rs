@@ -46,11 +46,9 @@ impl fmt::Debug for Frame {
                 .field("wal_end", wal_end)
                 .field("data_bytes", &data.len())
                 .finish(),
-            Self::Keepalive { wal_end, reply_requested } => f
-                .debug_struct("Keepalive")
-                .field("wal_end", wal_end)
-                .field("reply_requested", reply_requested)
-                .finish(),
+            Self::Keepalive { wal_end, reply_requested } => {
+                f.debug_struct("Keepalive").field("wal_end", wal_end).field("reply_requested", reply_requested).finish()
+            }
         }
     }
 }

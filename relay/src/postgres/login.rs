@@ -117,7 +117,9 @@ async fn scram(
 /// The login is not bound to the TLS session: is that good enough?
 fn unbound(config: &Config) -> Result<(), ConnectCause> {
     match config.get_channel_binding() {
-        ChannelBinding::Require => Err(failed("the server does not bind the login to TLS, and channel_binding asks for it")),
+        ChannelBinding::Require => {
+            Err(failed("the server does not bind the login to TLS, and channel_binding asks for it"))
+        }
         _ => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ mod database;
 mod dial;
 mod frame;
 mod framed;
+mod invalid_url;
 mod login;
 pub mod pgoutput;
 mod quote;
@@ -29,8 +30,9 @@ mod verifier;
 
 pub use self::{
     connect_error::{ConnectCause, ConnectError},
-    database::{Database, InvalidUrl},
+    database::Database,
     frame::Frame,
+    invalid_url::InvalidUrl,
     repl_error::ReplError,
     replication::{Identity, Replication},
     server_error::ServerError,

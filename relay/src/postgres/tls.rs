@@ -10,7 +10,7 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use super::{database::InvalidUrl, verifier::LenientVerifier};
+use super::{invalid_url::InvalidUrl, verifier::LenientVerifier};
 
 /// How much protection is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -72,7 +72,11 @@ impl Link {
         loop {
             match &mut self.state {
                 State::Open(publisher) => match publisher.next().await {
-                    Notice::Answers(answers) => return News::Answers(answers),
+                    Notice::Answers(answers) => {
+                        // Not when it opens: a broker that accepts a connection may still refuse every message.
+                        self.failures = 0;
+                        return News::Answers(answers);
+                    }
                     Notice::Blocked { reason } => {
                         self.blocked = true;
                         self.away_since.get_or_insert_with(Instant::now);
@@ -88,7 +92,6 @@ impl Link {
                 State::Connecting(attempt) => match attempt.await {
                     Ok(publisher) => {
                         self.state = State::Open(Box::new(publisher));
-                        self.failures = 0;
                         self.away_since = None;
                         return News::Opened;
                     }

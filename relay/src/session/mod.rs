@@ -160,18 +160,23 @@ impl<'a> Session<'a> {
     async fn pump(&mut self, now: Instant) -> Result<(), SessionError> {
         self.park_if_stuck(now);
         if self.link.is_open() && self.drain_until.is_none() {
-            let free = self.config.in_flight.saturating_sub(self.dispatch.in_flight());
-            if free > 0 && self.dispatch.has_ready(now) {
-                let batch = self.dispatch.next_batch(now, free);
-                if !batch.is_empty() {
-                    self.link.publish(batch);
-                }
+            let batch = self.dispatch.next_batch(now, self.may_publish());
+            if !batch.is_empty() {
+                self.link.publish(batch);
             }
         }
         if self.desk.is_idle() {
             self.start_store_operation(now);
         }
         self.report_status(now).await
+    }
+
+    /// How many events may be handed to the broker now. Those whose verdicts wait to be written count as well, beyond
+    /// one batch on its way and one filling: a crash repeats no more than these bounds.
+    fn may_publish(&self) -> usize {
+        let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.in_flight());
+        let bound = self.config.in_flight + 2 * self.config.settle_batch;
+        unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
     }
 
     /// Tells the server how far everything is settled: regularly, when it asks, and soon after an advance.

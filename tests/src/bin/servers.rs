@@ -8,26 +8,13 @@ use harness::{Postgres, RabbitMq, places};
 async fn main() {
     let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
     let vhost = rabbitmq.vhost().await;
-    let database = if places::extension_installed() {
-        postgres.database().await
-    } else {
-        postgres.empty_database().await
-    };
+    let database =
+        if places::extension_installed() { postgres.database().await } else { postgres.empty_database().await };
 
     println!("DATABASE_URL={}", database.url());
     println!("AMQP_URL={}", vhost.url());
-    println!(
-        "RabbitMQ's web pages: http://127.0.0.1:{} (guest, guest)",
-        rabbitmq.http_port()
-    );
-    println!(
-        "Files: {}",
-        postgres
-            .socket_folder()
-            .parent()
-            .unwrap_or(places::checkout())
-            .display()
-    );
+    println!("RabbitMQ's web pages: http://127.0.0.1:{} (guest, guest)", rabbitmq.http_port());
+    println!("Files: {}", postgres.socket_folder().parent().unwrap_or(places::checkout()).display());
     println!("Ctrl-C ends them.");
     pending::<()>().await;
 }

@@ -47,11 +47,7 @@ impl PostgresBuilder {
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\nwal_level = logical\n\
              max_connections = 300\nmax_wal_senders = 200\nmax_replication_slots = 200\nmax_wal_size = 4GB\n\
              log_line_prefix = '%m [%p] %q%u@%d/%a '\n",
-            if socket_fits {
-                folder.to_str().expect("UTF-8")
-            } else {
-                ""
-            }
+            if socket_fits { folder.to_str().expect("UTF-8") } else { "" }
         );
         for (name, value) in &self.settings {
             conf += &format!("{name} = '{}'\n", value.replace('\'', "''"));
@@ -61,12 +57,7 @@ impl PostgresBuilder {
             let trust = "local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\n";
             write(&data.join("pg_hba.conf"), &format!("{trust}{lines}\n"));
         }
-        let server = Postgres {
-            folder,
-            port,
-            process: Mutex::default(),
-            template: OnceCell::new(),
-        };
+        let server = Postgres { folder, port, process: Mutex::default(), template: OnceCell::new() };
         server.start().await;
         server
     }
@@ -77,32 +68,12 @@ const SOCKET_PATH_BYTES: usize = 107;
 
 async fn initdb(folder: &Path, data: &Path) {
     let mut command = Command::new(pg_folder("--bindir").join("initdb"));
-    command.args([
-        "--no-sync",
-        "--username=postgres",
-        "--auth=trust",
-        "--encoding=UTF8",
-        "--locale=C",
-        "--pgdata",
-    ]);
+    command.args(["--no-sync", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--pgdata"]);
     command.arg(data).current_dir(folder);
     let log = folder.join("initdb.log");
-    let start = Start {
-        name: "initdb",
-        run: run_folder(folder),
-        log: Some(&log),
-        user: postgres_user(),
-        stop: "KILL",
-    };
-    let status = Guarded::start(&start, &command)
-        .0
-        .exited(Duration::from_secs(120))
-        .await;
-    assert!(
-        status.success(),
-        "initdb: {}",
-        std::fs::read_to_string(log).unwrap_or_default()
-    );
+    let start = Start { name: "initdb", run: run_folder(folder), log: Some(&log), user: postgres_user(), stop: "KILL" };
+    let status = Guarded::start(&start, &command).0.exited(Duration::from_secs(120)).await;
+    assert!(status.success(), "initdb: {}", std::fs::read_to_string(log).unwrap_or_default());
 }
 
 fn write(path: &Path, text: &str) {

@@ -46,13 +46,7 @@ impl Postgres {
         static SHARED: OnceCell<Postgres> = OnceCell::const_new();
         // Nothing here has to survive a crash, so it need not wait for disks.
         SHARED
-            .get_or_init(async || {
-                Self::private()
-                    .set("fsync", "off")
-                    .set("full_page_writes", "off")
-                    .start()
-                    .await
-            })
+            .get_or_init(async || Self::private().set("fsync", "off").set("full_page_writes", "off").start().await)
             .await
     }
 
@@ -90,10 +84,7 @@ impl Postgres {
     /// A program of the same installation, e.g. `pg_dump`, told by its environment to connect to this server as superuser.
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(pg_folder("--bindir").join(name));
-        command
-            .env("PGHOST", "127.0.0.1")
-            .env("PGPORT", self.port.to_string())
-            .env("PGUSER", "postgres");
+        command.env("PGHOST", "127.0.0.1").env("PGPORT", self.port.to_string()).env("PGUSER", "postgres");
         command
     }
 
@@ -135,32 +126,19 @@ impl Postgres {
         command.env_remove("RUST_BACKTRACE"); // pgrx would put a backtrace into the DETAIL of every error
         let name = format!("postgres on port {}", self.port);
         let log = self.log_file();
-        let start = Start {
-            name: &name,
-            run: run_folder(&self.folder),
-            log: Some(&log),
-            user: postgres_user(),
-            stop: "QUIT",
-        };
+        let start =
+            Start { name: &name, run: run_folder(&self.folder), log: Some(&log), user: postgres_user(), stop: "QUIT" };
         let (process, _) = Guarded::start(&start, &command);
-        eventually(&format!("{name} accepts connections"), SOON, async || {
-            match process.try_exit() {
-                Some(status) => panic!("{name} ended with {status}:\n{}", self.log()),
-                None => Connection::try_open(&self.url("postgres"))
-                    .await
-                    .map_err(|e| e.to_string()),
-            }
+        eventually(&format!("{name} accepts connections"), SOON, async || match process.try_exit() {
+            Some(status) => panic!("{name} ended with {status}:\n{}", self.log()),
+            None => Connection::try_open(&self.url("postgres")).await.map_err(|e| e.to_string()),
         })
         .await;
         *self.process.lock().expect("no panic while locked") = Some(process);
     }
 
     fn take(&self) -> Guarded {
-        self.process
-            .lock()
-            .expect("no panic while locked")
-            .take()
-            .expect("the server is running")
+        self.process.lock().expect("no panic while locked").take().expect("the server is running")
     }
 
     fn signal_all(&self, signal: Signal) {
@@ -179,19 +157,10 @@ impl Postgres {
 
     async fn make_template(&self) {
         let maintenance = Connection::open(&self.url("postgres")).await;
-        maintenance
-            .batch_execute(&format!("CREATE DATABASE {TEMPLATE}"))
-            .await
-            .expect("CREATE DATABASE");
+        maintenance.batch_execute(&format!("CREATE DATABASE {TEMPLATE}")).await.expect("CREATE DATABASE");
         let template = Connection::open(&self.url(TEMPLATE)).await;
-        assert!(
-            extension_installed(),
-            "the private PostgreSQL does not have the extension: run `make extension`"
-        );
-        template
-            .batch_execute("CREATE EXTENSION outbox")
-            .await
-            .unwrap_or_else(|e| panic!("CREATE EXTENSION: {e:?}"));
+        assert!(extension_installed(), "the private PostgreSQL does not have the extension: run `make extension`");
+        template.batch_execute("CREATE EXTENSION outbox").await.unwrap_or_else(|e| panic!("CREATE EXTENSION: {e:?}"));
     }
 }
 

@@ -67,9 +67,7 @@ impl RabbitMq {
     /// # Panics
     /// When the answer is not a success.
     pub async fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        http::request(self.http_port, method, path, body)
-            .await
-            .unwrap_or_else(|e| panic!("{e}"))
+        http::request(self.http_port, method, path, body).await.unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Runs `rabbitmqctl` (1 to 3 s) for what the HTTP API cannot do, e.g. `["set_vm_memory_high_watermark", "0"]`.
@@ -78,17 +76,8 @@ impl RabbitMq {
     /// When it fails.
     pub async fn ctl(&self, arguments: &[&str]) -> String {
         let mut command = tokio::process::Command::from(self.command("rabbitmqctl"));
-        let output = command
-            .args(arguments)
-            .kill_on_drop(true)
-            .output()
-            .await
-            .expect("rabbitmqctl starts");
-        let text = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = command.args(arguments).kill_on_drop(true).output().await.expect("rabbitmqctl starts");
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "rabbitmqctl {arguments:?}: {text}");
         text
     }
@@ -125,22 +114,14 @@ impl RabbitMq {
     pub async fn start(&self) {
         let name = format!("rabbitmq on port {}", self.amqp_port);
         let log = self.log_file();
-        let start = Start {
-            name: &name,
-            run: run_folder(&self.folder),
-            log: Some(&log),
-            user: None,
-            stop: "KILL",
-        };
+        let start = Start { name: &name, run: run_folder(&self.folder), log: Some(&log), user: None, stop: "KILL" };
         let (process, _) = Guarded::start(&start, &self.command("rabbitmq-server"));
         eventually(&format!("{name} accepts clients"), START, async || {
             if let Some(status) = process.try_exit() {
                 panic!("{name} ended with {status}:\n{}", self.log());
             }
             http::request(self.http_port, "GET", "/api/overview", None).await?;
-            TcpStream::connect(("127.0.0.1", self.amqp_port))
-                .await
-                .map_err(|e| e.to_string())
+            TcpStream::connect(("127.0.0.1", self.amqp_port)).await.map_err(|e| e.to_string())
         })
         .await;
         *self.process.lock().expect("no panic while locked") = Some(process);
@@ -164,28 +145,16 @@ impl RabbitMq {
             .env("RABBITMQ_NODENAME", "rabbit@localhost")
             // Together: the start script becomes the node instead of its parent, so that its process id is the node's.
             .env("RABBITMQ_ALLOW_INPUT", "true")
-            .env(
-                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-                "-noinput -kernel inet_dist_use_interface {127,0,0,1}",
-            );
+            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-noinput -kernel inet_dist_use_interface {127,0,0,1}");
         command
     }
 
     fn take(&self) -> Guarded {
-        self.process
-            .lock()
-            .expect("no panic while locked")
-            .take()
-            .expect("the node is running")
+        self.process.lock().expect("no panic while locked").take().expect("the node is running")
     }
 
     fn running(&self, act: impl Fn(&Guarded)) {
-        act(self
-            .process
-            .lock()
-            .expect("no panic while locked")
-            .as_ref()
-            .expect("the node is running"));
+        act(self.process.lock().expect("no panic while locked").as_ref().expect("the node is running"));
     }
 
     fn log_file(&self) -> PathBuf {
@@ -198,19 +167,10 @@ fn sbin() -> PathBuf {
     if let Some(home) = std::env::var_os("RABBITMQ_HOME") {
         return Path::new(&home).join("sbin");
     }
-    let installed = std::fs::read_dir("/usr/lib/rabbitmq/lib")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut versions: Vec<_> = installed
-        .map(|entry| entry.path())
-        .filter(|path| path.join("sbin").is_dir())
-        .collect();
+    let installed = std::fs::read_dir("/usr/lib/rabbitmq/lib").into_iter().flatten().flatten();
+    let mut versions: Vec<_> = installed.map(|entry| entry.path()).filter(|path| path.join("sbin").is_dir()).collect();
     versions.sort_by_key(|path| places::version_in(path));
-    versions
-        .pop()
-        .expect("RabbitMQ is not installed: run scripts/setup, or set RABBITMQ_HOME")
-        .join("sbin")
+    versions.pop().expect("RabbitMQ is not installed: run scripts/setup, or set RABBITMQ_HOME").join("sbin")
 }
 
 impl Drop for RabbitMq {

@@ -17,10 +17,7 @@ async fn a_time_that_has_come_is_stored_as_null(db: Database) {
          COMMIT",
     )
     .await;
-    assert_eq!(
-        value(&db, "SELECT count(*) FROM outbox.events WHERE available_at IS NULL").await,
-        "4"
-    );
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events WHERE available_at IS NULL").await, "4");
 }
 
 async fn a_time_to_come_is_kept(db: Database) {

@@ -14,38 +14,18 @@ on_both_installations!(
 async fn copy(db: &Database) -> Database {
     let postgres = Postgres::shared().await;
     let copy = postgres.empty_database().await;
-    let dump = postgres
-        .program("pg_dump")
-        .args(["--dbname", db.name()])
-        .output()
-        .unwrap();
-    assert!(
-        dump.status.success(),
-        "pg_dump: {}",
-        String::from_utf8_lossy(&dump.stderr)
-    );
+    let dump = postgres.program("pg_dump").args(["--dbname", db.name()]).output().unwrap();
+    assert!(dump.status.success(), "pg_dump: {}", String::from_utf8_lossy(&dump.stderr));
     let file = std::env::temp_dir().join(format!("{}-{}.sql", copy.name(), std::process::id()));
     std::fs::write(&file, &dump.stdout).unwrap();
     let restore = postgres
         .program("psql")
-        .args([
-            "--no-psqlrc",
-            "--quiet",
-            "--set",
-            "ON_ERROR_STOP=1",
-            "--dbname",
-            copy.name(),
-            "--file",
-        ])
+        .args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", copy.name(), "--file"])
         .arg(&file)
         .output()
         .unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert!(
-        restore.status.success(),
-        "psql: {}",
-        String::from_utf8_lossy(&restore.stderr)
-    );
+    assert!(restore.status.success(), "psql: {}", String::from_utf8_lossy(&restore.stderr));
     copy
 }
 
@@ -70,50 +50,25 @@ async fn a_restored_database_has_every_event_as_it_was(db: Database) {
 }
 
 async fn a_restored_database_goes_on_where_the_old_one_stood(db: Database) {
-    run(
-        &db,
-        "SELECT outbox.emit('a', '{}') FROM generate_series(1, 100); SELECT outbox.ensure_publication('outbox')",
-    )
-    .await;
+    run(&db, "SELECT outbox.emit('a', '{}') FROM generate_series(1, 100); SELECT outbox.ensure_publication('outbox')")
+        .await;
     let copy = copy(&db).await;
     run(&copy, "SELECT outbox.emit('b', '{}')").await;
-    assert_eq!(
-        value(&copy, "SELECT seq FROM outbox.events WHERE topic = 'b'").await,
-        "101"
-    );
+    assert_eq!(value(&copy, "SELECT seq FROM outbox.events WHERE topic = 'b'").await, "101");
     run(&copy, "UPDATE outbox.events SET status = 'SENT'").await;
     super::refusal(&copy, "UPDATE outbox.events SET status = 'FAILED'").await;
     // The publication comes along; the relay's start puts right what it lacks.
     run(&copy, "SELECT outbox.ensure_publication('outbox')").await;
-    assert_eq!(
-        value(
-            &copy,
-            "SELECT tablename FROM pg_publication_tables WHERE pubname = 'outbox'"
-        )
-        .await,
-        "events"
-    );
+    assert_eq!(value(&copy, "SELECT tablename FROM pg_publication_tables WHERE pubname = 'outbox'").await, "events");
 }
 
 async fn a_restored_database_has_the_same_grants(db: Database) {
     let (app, relay) = (role(&db, "app").await, role(&db, "relay").await);
-    run(
-        &db,
-        &format!("SELECT outbox.grant_emit('{app}'), outbox.grant_relay('{relay}')"),
-    )
-    .await;
+    run(&db, &format!("SELECT outbox.grant_emit('{app}'), outbox.grant_relay('{relay}')")).await;
     let copy = copy(&db).await;
     let session = copy.connect_as(&app).await;
-    run(
-        &session,
-        "SELECT outbox.emit('a', '{}'); INSERT INTO outbox.events (topic, payload) VALUES ('a', '{}')",
-    )
-    .await;
+    run(&session, "SELECT outbox.emit('a', '{}'); INSERT INTO outbox.events (topic, payload) VALUES ('a', '{}')").await;
     super::refusal(&session, "SELECT id FROM outbox.events").await;
     super::refusal(&session, "SELECT outbox.settle('{}', '{}', '{}')").await;
-    run(
-        &*copy.connect_as(&relay).await,
-        "SELECT outbox.settle('{}', '{}', '{}')",
-    )
-    .await;
+    run(&*copy.connect_as(&relay).await, "SELECT outbox.settle('{}', '{}', '{}')").await;
 }

@@ -23,10 +23,7 @@ on_both_installations!(
 async fn an_event_waits_under_the_id_that_emit_returned(db: Database) {
     let id = value(&db, r#"SELECT outbox.emit('orders.created', '{"id": 1}')"#).await;
     let row = "SELECT (id, status, attempts, topic, payload, created_at <= now()) FROM outbox.events";
-    assert_eq!(
-        value(&db, row).await,
-        format!(r#"({id},PENDING,0,orders.created,"{{""id"": 1}}",t)"#)
-    );
+    assert_eq!(value(&db, row).await, format!(r#"({id},PENDING,0,orders.created,"{{""id"": 1}}",t)"#));
     let rest = "SELECT num_nonnulls(exchange, event_type, aggregate_type, aggregate_id, payload_bytes, content_type,
         headers, correlation_id, available_at, last_error, last_attempted_at, processed_at) FROM outbox.events";
     assert_eq!(value(&db, rest).await, "0");
@@ -42,10 +39,7 @@ async fn every_argument_reaches_its_column(db: Database) {
     .await;
     let row = "SELECT (topic, payload, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange,
         available_at = '2999-01-01Z') FROM outbox.events";
-    assert_eq!(
-        value(&db, row).await,
-        r#"(a.b,"{""p"": 1}",T,order,42,"{""h"": [1, {""deep"": true}]}",c,x,t)"#
-    );
+    assert_eq!(value(&db, row).await, r#"(a.b,"{""p"": 1}",T,order,42,"{""h"": [1, {""deep"": true}]}",c,x,t)"#);
     // And in the order of the documentation, without names.
     run(
         &db,
@@ -53,23 +47,14 @@ async fn every_argument_reaches_its_column(db: Database) {
          SELECT outbox.emit('a.b', '{\"p\": 1}', 'T', 'order', '42', '{\"h\": [1, {\"deep\": true}]}', 'c', 'x', '2999-01-01Z')",
     )
     .await;
-    assert_eq!(
-        value(&db, row).await,
-        r#"(a.b,"{""p"": 1}",T,order,42,"{""h"": [1, {""deep"": true}]}",c,x,t)"#
-    );
+    assert_eq!(value(&db, row).await, r#"(a.b,"{""p"": 1}",T,order,42,"{""h"": [1, {""deep"": true}]}",c,x,t)"#);
 }
 
 async fn a_string_is_taken_as_json_without_a_cast(db: Database) {
     // A parameter of unknown type, as psycopg and node-postgres send it, a text one (JDBC), and a jsonb one.
-    db.query_one("SELECT outbox.emit($1, $2)", &[&"a", &"[1]"])
-        .await
-        .unwrap();
-    db.query_one("SELECT outbox.emit($1, $2::varchar)", &[&"a", &"[2]"])
-        .await
-        .unwrap();
-    db.query_one("SELECT outbox.emit($1, $2::jsonb)", &[&"a", &json!([3])])
-        .await
-        .unwrap();
+    db.query_one("SELECT outbox.emit($1, $2)", &[&"a", &"[1]"]).await.unwrap();
+    db.query_one("SELECT outbox.emit($1, $2::varchar)", &[&"a", &"[2]"]).await.unwrap();
+    db.query_one("SELECT outbox.emit($1, $2::jsonb)", &[&"a", &json!([3])]).await.unwrap();
     let payloads = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.events";
     assert_eq!(value(&db, payloads).await, "[1] [2] [3]");
 
@@ -78,18 +63,12 @@ async fn a_string_is_taken_as_json_without_a_cast(db: Database) {
 }
 
 async fn bytes_are_kept_as_they_are(db: Database) {
-    run(
-        &db,
-        r"SELECT outbox.emit('a', '\x00ff'::bytea, content_type => 'application/protobuf', event_type => 'T')",
-    )
-    .await;
+    run(&db, r"SELECT outbox.emit('a', '\x00ff'::bytea, content_type => 'application/protobuf', event_type => 'T')")
+        .await;
     let row = "SELECT (payload_bytes, content_type, event_type, payload) FROM outbox.events";
     assert_eq!(value(&db, row).await, r#"("\\x00ff",application/protobuf,T,)"#);
 
-    for call in [
-        r"outbox.emit('a', '\x00'::bytea)",
-        r"outbox.emit('a', '\x00'::bytea, content_type => NULL)",
-    ] {
+    for call in [r"outbox.emit('a', '\x00'::bytea)", r"outbox.emit('a', '\x00'::bytea, content_type => NULL)"] {
         run(&db, &format!("DELETE FROM outbox.events; SELECT {call}")).await;
         let content_type = "SELECT content_type FROM outbox.events";
         assert_eq!(value(&db, content_type).await, "application/octet-stream", "{call}");
@@ -100,11 +79,7 @@ async fn bytes_are_kept_as_they_are(db: Database) {
 
 async fn numbers_in_json_keep_all_their_digits(db: Database) {
     let precise = r#"{"n": 12345678901234567890.12345678901234567890, "z": 1.500}"#;
-    run(
-        &db,
-        &format!("SELECT outbox.emit('a', '{precise}'::jsonb, headers => '{precise}')"),
-    )
-    .await;
+    run(&db, &format!("SELECT outbox.emit('a', '{precise}'::jsonb, headers => '{precise}')")).await;
     let row = "SELECT payload::text || headers::text FROM outbox.events";
     assert_eq!(value(&db, row).await, format!("{precise}{precise}"));
 }
@@ -115,10 +90,7 @@ async fn an_event_shares_the_fate_of_its_transaction(db: Database) {
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "1");
     assert_eq!(value(&other, "SELECT count(*) FROM outbox.events").await, "0");
     run(&db, "ROLLBACK; BEGIN; SELECT outbox.emit('committed', '{}'); COMMIT").await;
-    assert_eq!(
-        value(&other, "SELECT string_agg(topic, ' ') FROM outbox.events").await,
-        "committed"
-    );
+    assert_eq!(value(&other, "SELECT string_agg(topic, ' ') FROM outbox.events").await, "committed");
 }
 
 async fn an_event_shares_the_fate_of_its_savepoint(db: Database) {
@@ -169,10 +141,7 @@ async fn a_trigger_can_emit(db: Database) {
     )
     .await;
     let events = "SELECT string_agg(topic || payload::text, ' ' ORDER BY seq) FROM outbox.events";
-    assert_eq!(
-        value(&db, events).await,
-        r#"orders.insert{"id": 1} orders.insert{"id": 2} orders.update{"id": 3}"#
-    );
+    assert_eq!(value(&db, events).await, r#"orders.insert{"id": 1} orders.insert{"id": 2} orders.update{"id": 3}"#);
 }
 
 async fn ids_sort_in_the_order_they_were_made(db: Database) {
@@ -203,9 +172,6 @@ async fn an_event_that_a_foreign_trigger_swallows_is_not_reported_as_emitted(db:
     )
     .await;
     let error = super::refusal(&db, "SELECT outbox.emit('a', '{}')").await;
-    assert_eq!(
-        (error.code().code(), error.message()),
-        ("09000", "the event was not inserted")
-    );
+    assert_eq!((error.code().code(), error.message()), ("09000", "the event was not inserted"));
     assert_eq!(text(&db, "SELECT max(topic) FROM outbox.events").await, None);
 }

@@ -34,10 +34,7 @@ async fn an_application_may_choose_the_id(db: Database) {
     let insert =
         "INSERT INTO outbox.events (id, topic, payload) VALUES ('0190163d-8694-739b-aea5-966c26f8ad91', 'a', '{}')";
     run(&session, insert).await;
-    assert_eq!(
-        value(&db, "SELECT id FROM outbox.events").await,
-        "0190163d-8694-739b-aea5-966c26f8ad91"
-    );
+    assert_eq!(value(&db, "SELECT id FROM outbox.events").await, "0190163d-8694-739b-aea5-966c26f8ad91");
     assert_eq!(refusal(&session, insert).await.code().code(), "23505");
 }
 
@@ -61,22 +58,8 @@ async fn a_plain_insert_cannot_write_what_is_not_the_applications(db: Database) 
 }
 
 async fn bytes_without_a_content_type_get_one(db: Database) {
-    run(
-        &db,
-        "INSERT INTO outbox.events (topic, payload_bytes) VALUES ('a', '\\x00')",
-    )
-    .await;
-    assert_eq!(
-        value(&db, "SELECT content_type FROM outbox.events").await,
-        "application/octet-stream"
-    );
-    run(
-        &db,
-        "DELETE FROM outbox.events; INSERT INTO outbox.events (topic, payload) VALUES ('a', '{}')",
-    )
-    .await;
-    assert_eq!(
-        value(&db, "SELECT content_type IS NULL FROM outbox.events").await,
-        "true"
-    );
+    run(&db, "INSERT INTO outbox.events (topic, payload_bytes) VALUES ('a', '\\x00')").await;
+    assert_eq!(value(&db, "SELECT content_type FROM outbox.events").await, "application/octet-stream");
+    run(&db, "DELETE FROM outbox.events; INSERT INTO outbox.events (topic, payload) VALUES ('a', '{}')").await;
+    assert_eq!(value(&db, "SELECT content_type IS NULL FROM outbox.events").await, "true");
 }

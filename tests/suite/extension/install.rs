@@ -57,14 +57,8 @@ async fn the_extension_can_be_dropped_and_created_again() {
     .await;
     // In the same session, whose plan of the INSERT was for the table that is gone.
     run(&db, "SELECT outbox.emit('after', '{}')").await;
-    assert_eq!(
-        value(&db, "SELECT string_agg(topic, ' ') FROM outbox.events").await,
-        "after"
-    );
-    assert_eq!(
-        value(&db, "SELECT outbox.ensure_publication('outbox')").await,
-        "repaired"
-    );
+    assert_eq!(value(&db, "SELECT string_agg(topic, ' ') FROM outbox.events").await, "after");
+    assert_eq!(value(&db, "SELECT outbox.ensure_publication('outbox')").await, "repaired");
 }
 
 #[tokio::test]
@@ -81,24 +75,15 @@ async fn drop_extension_takes_everything_but_the_empty_schema() {
 async fn settings_are_known_and_a_misspelt_one_is_refused() {
     let db = with_the_extension().await;
     run(&db, "SELECT outbox.uuid_v7()").await; // loads the library
-    assert_eq!(
-        value(&db, "SELECT current_setting('outbox.max_payload_bytes')").await,
-        "1MB"
-    );
+    assert_eq!(value(&db, "SELECT current_setting('outbox.max_payload_bytes')").await, "1MB");
     let settings = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE name LIKE 'outbox.%'";
     assert_eq!(
         value(&db, settings).await,
         "outbox.correlation_id outbox.max_payload_bytes outbox.notify_status outbox.traceparent"
     );
-    assert_eq!(
-        refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(),
-        "22023"
-    );
+    assert_eq!(refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(), "22023");
     if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true" {
-        assert_eq!(
-            refusal(&db, "SET LOCAL outbox.corelation_id = 'x'").await.code().code(),
-            "42602"
-        );
+        assert_eq!(refusal(&db, "SET LOCAL outbox.corelation_id = 'x'").await.code().code(), "42602");
     }
 }
 
@@ -114,11 +99,7 @@ async fn a_plain_installation_is_everything_or_nothing() {
 async fn a_database_in_another_encoding_is_refused() {
     let db = Postgres::shared().await.empty_database().await;
     let name = format!("{}_ascii", db.name());
-    run(
-        &db,
-        &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"),
-    )
-    .await;
+    run(&db, &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")).await;
     let ascii = harness::Connection::open(&Postgres::shared().await.url(&name)).await;
     let error = refusal(&ascii, "CREATE EXTENSION outbox").await;
     drop(ascii);
@@ -133,21 +114,12 @@ async fn a_server_without_logical_wal_is_warned_about() {
     let db = postgres.empty_database().await;
     let output = postgres
         .program("psql")
-        .args([
-            "--no-psqlrc",
-            "--dbname",
-            db.name(),
-            "--command",
-            "CREATE EXTENSION outbox",
-        ])
+        .args(["--no-psqlrc", "--dbname", db.name(), "--command", "CREATE EXTENSION outbox"])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("WARNING:  wal_level is replica, the relay needs logical"),
-        "{said}"
-    );
+    assert!(said.contains("WARNING:  wal_level is replica, the relay needs logical"), "{said}");
     assert!(said.contains("ALTER SYSTEM SET wal_level = logical"), "{said}");
     // Events can be emitted and replayed all the same.
     run(&db, "SELECT outbox.emit('a', '{}'); UPDATE outbox.events SET status = 'SENT'; UPDATE outbox.events SET status = 'PENDING'").await;

@@ -18,37 +18,17 @@ const LONG: &str = "repeat('ü', 128)"; // 256 bytes, 128 characters
 fn bad_values() -> Vec<(&'static str, String, &'static str, String)> {
     let mut bad = vec![
         ("topic", "NULL".to_owned(), "22004", "topic must not be null".to_owned()),
-        (
-            "payload",
-            "NULL::jsonb".into(),
-            "22004",
-            "payload must not be null".into(),
-        ),
+        ("payload", "NULL::jsonb".into(), "22004", "payload must not be null".into()),
         (
             "payload",
             "to_jsonb(repeat('x', 1048576))".into(),
             "54000",
             "payload is 1048584 bytes, the limit is 1048576".into(),
         ),
-        (
-            "headers",
-            "'[]'".into(),
-            "22023",
-            "headers must be a JSON object".into(),
-        ),
+        ("headers", "'[]'".into(), "22023", "headers must be a JSON object".into()),
         ("headers", "'1'".into(), "22023", "headers must be a JSON object".into()),
-        (
-            "headers",
-            r#"'{"": 1}'"#.into(),
-            "22023",
-            "headers must not have an empty name".into(),
-        ),
-        (
-            "headers",
-            r#"'{"a": [{"b": {"": null}}]}'"#.into(),
-            "22023",
-            "headers must not have an empty name".into(),
-        ),
+        ("headers", r#"'{"": 1}'"#.into(), "22023", "headers must not have an empty name".into()),
+        ("headers", r#"'{"a": [{"b": {"": null}}]}'"#.into(), "22023", "headers must not have an empty name".into()),
         (
             "headers",
             format!("jsonb_build_object({LONG}, 1)"),
@@ -80,38 +60,18 @@ fn bad_values() -> Vec<(&'static str, String, &'static str, String)> {
             "54000",
             "headers are nested deeper than 64 levels".into(),
         ),
-        (
-            "available_at",
-            "'infinity'".into(),
-            "22023",
-            "available_at must not be infinity".into(),
-        ),
+        ("available_at", "'infinity'".into(), "22023", "available_at must not be infinity".into()),
     ];
-    for column in [
-        "topic",
-        "event_type",
-        "aggregate_type",
-        "aggregate_id",
-        "correlation_id",
-        "exchange",
-    ] {
+    for column in ["topic", "event_type", "aggregate_type", "aggregate_id", "correlation_id", "exchange"] {
         bad.push((column, "''".into(), "22023", format!("{column} must not be empty")));
-        bad.push((
-            column,
-            LONG.into(),
-            "22001",
-            format!("{column} is 256 bytes long, the limit is 255"),
-        ));
+        bad.push((column, LONG.into(), "22001", format!("{column} is 256 bytes long, the limit is 255")));
     }
     bad
 }
 
 /// `topic` and `payload` are given to every call; the bad value is added, or takes the place of one of them.
 fn arguments(column: &str, bad: &str) -> Vec<(String, String)> {
-    let mut all = vec![
-        ("topic".to_owned(), "'a'".to_owned()),
-        ("payload".to_owned(), "'{}'::jsonb".to_owned()),
-    ];
+    let mut all = vec![("topic".to_owned(), "'a'".to_owned()), ("payload".to_owned(), "'{}'::jsonb".to_owned())];
     all.retain(|(name, _)| name != column);
     all.push((column.to_owned(), bad.to_owned()));
     all
@@ -127,61 +87,24 @@ pub(super) async fn refused(db: &Database, sql: &str, sqlstate: &str, message: &
 
 async fn bad_input_is_refused_by_name(db: Database) {
     for (column, bad, sqlstate, message) in bad_values() {
-        let given: Vec<_> = arguments(column, &bad)
-            .iter()
-            .map(|(name, value)| format!("{name} => {value}"))
-            .collect();
-        refused(
-            &db,
-            &format!("SELECT outbox.emit({})", given.join(", ")),
-            sqlstate,
-            &message,
-        )
-        .await;
+        let given: Vec<_> = arguments(column, &bad).iter().map(|(name, value)| format!("{name} => {value}")).collect();
+        refused(&db, &format!("SELECT outbox.emit({})", given.join(", ")), sqlstate, &message).await;
     }
-    refused(
-        &db,
-        "SELECT outbox.emit('a', NULL)",
-        "22004",
-        "payload must not be null",
-    )
-    .await;
-    refused(
-        &db,
-        "SELECT outbox.emit('a', NULL::bytea)",
-        "22004",
-        "payload must not be null",
-    )
-    .await;
+    refused(&db, "SELECT outbox.emit('a', NULL)", "22004", "payload must not be null").await;
+    refused(&db, "SELECT outbox.emit('a', NULL::bytea)", "22004", "payload must not be null").await;
     let bytes = "decode(repeat('00', 1048577), 'hex')";
     let too_large = "payload is 1048577 bytes, the limit is 1048576";
     refused(&db, &format!("SELECT outbox.emit('a', {bytes})"), "54000", too_large).await;
     let content_type = "SELECT outbox.emit('a', '\\x00'::bytea, content_type => ''";
-    refused(
-        &db,
-        &format!("{content_type})"),
-        "22023",
-        "content_type must not be empty",
-    )
-    .await;
+    refused(&db, &format!("{content_type})"), "22023", "content_type must not be empty").await;
     let content_type = format!("{content_type} || {LONG})");
-    refused(
-        &db,
-        &content_type,
-        "22001",
-        "content_type is 256 bytes long, the limit is 255",
-    )
-    .await;
+    refused(&db, &content_type, "22001", "content_type is 256 bytes long, the limit is 255").await;
 }
 
 async fn bad_input_is_refused_in_an_insert_too(db: Database) {
     for (column, bad, sqlstate, message) in bad_values() {
         let (names, values): (Vec<_>, Vec<_>) = arguments(column, &bad).into_iter().unzip();
-        let insert = format!(
-            "INSERT INTO outbox.events ({}) SELECT {}",
-            names.join(", "),
-            values.join(", ")
-        );
+        let insert = format!("INSERT INTO outbox.events ({}) SELECT {}", names.join(", "), values.join(", "));
         refused(&db, &insert, sqlstate, &message).await;
     }
     let both = "INSERT INTO outbox.events (topic, payload, payload_bytes) VALUES ('a', '{}', '\\x00')";
@@ -206,15 +129,8 @@ async fn what_just_fits_is_admitted(db: Database) {
 }
 
 async fn a_long_name_is_quoted_by_its_beginning(db: Database) {
-    let error = refusal(
-        &db,
-        "SELECT outbox.emit('a', '{}', headers => jsonb_build_object(repeat('ü', 200), 1))",
-    )
-    .await;
-    assert_eq!(
-        error.detail(),
-        Some(&*format!("The name begins with \"{}\".", "ü".repeat(40)))
-    );
+    let error = refusal(&db, "SELECT outbox.emit('a', '{}', headers => jsonb_build_object(repeat('ü', 200), 1))").await;
+    assert_eq!(error.detail(), Some(&*format!("The name begins with \"{}\".", "ü".repeat(40))));
 }
 
 async fn nul_cannot_get_in(db: Database) {
@@ -225,10 +141,7 @@ async fn nul_cannot_get_in(db: Database) {
         (r#"SELECT outbox.emit('a', '{"x": "\u0000"}')"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{"x": "\u0000"}'::jsonb)"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{}', headers => '{"\u0000": 1}')"#, "22P05"),
-        (
-            r#"SELECT outbox.emit('a', '{}', headers => '{"h": "\u0000"}')"#,
-            "22P05",
-        ),
+        (r#"SELECT outbox.emit('a', '{}', headers => '{"h": "\u0000"}')"#, "22P05"),
     ] {
         assert_eq!(refusal(&db, sql).await.code().code(), sqlstate, "{sql}");
     }

@@ -13,26 +13,15 @@ on_both_installations!(
 /// What a session that listens is told of what it does itself.
 async fn told(db: &Database, sql: &[&str]) -> Vec<String> {
     let mut psql = Postgres::shared().await.program("psql");
-    psql.args([
-        "--no-psqlrc",
-        "--quiet",
-        "--dbname",
-        db.name(),
-        "--command",
-        "LISTEN outbox_status",
-    ]);
+    psql.args(["--no-psqlrc", "--quiet", "--dbname", db.name(), "--command", "LISTEN outbox_status"]);
     for statement in sql {
         psql.args(["--command", statement]);
     }
     let output = psql.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
-    let payloads = lines
-        .lines()
-        .filter(|line| line.starts_with("Asynchronous notification"));
-    payloads
-        .map(|line| line.split('"').nth(3).unwrap().to_owned())
-        .collect()
+    let payloads = lines.lines().filter(|line| line.starts_with("Asynchronous notification"));
+    payloads.map(|line| line.split('"').nth(3).unwrap().to_owned()).collect()
 }
 
 fn settle(id: &str, status: &str) -> String {
@@ -54,10 +43,7 @@ async fn a_status_is_notified_on_demand(db: Database) {
         ],
     )
     .await;
-    assert_eq!(
-        told_of,
-        [format!("{id} FAILED"), format!("{id} PENDING"), format!("{id} SENT")]
-    );
+    assert_eq!(told_of, [format!("{id} FAILED"), format!("{id} PENDING"), format!("{id} SENT")]);
 }
 
 async fn nothing_is_notified_by_default(db: Database) {
@@ -69,8 +55,5 @@ async fn nothing_is_notified_by_default(db: Database) {
 async fn a_setting_that_is_no_boolean_is_off(db: Database) {
     // Before the library is loaded PostgreSQL takes any text for it. That must not stop the relay.
     let id = value(&db, "SELECT outbox.emit('a', '{}')").await;
-    assert_eq!(
-        told(&db, &["SET outbox.notify_status = 'perhaps'", &settle(&id, "SENT")]).await,
-        [""; 0]
-    );
+    assert_eq!(told(&db, &["SET outbox.notify_status = 'perhaps'", &settle(&id, "SENT")]).await, [""; 0]);
 }

@@ -20,22 +20,14 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
         ("analysed while empty", "VACUUM ANALYZE outbox.events", ""),
         ("analysed", "", "VACUUM ANALYZE outbox.events"),
     ] {
-        run(
-            db,
-            "ALTER TABLE outbox.events SET (autovacuum_enabled = off); TRUNCATE outbox.events",
-        )
-        .await;
+        run(db, "ALTER TABLE outbox.events SET (autovacuum_enabled = off); TRUNCATE outbox.events").await;
         if !before.is_empty() {
             run(db, before).await;
         }
         for _ in 0..10 {
             // PostgreSQL settles on one plan for all calls after five.
             run(db, "SELECT outbox.settle(ARRAY[gen_random_uuid()], '{SENT}', '{NULL}')").await;
-            run(
-                db,
-                "SELECT outbox.pending(0, 10, 1000); SELECT outbox.due(10, 1000, NULL, NULL)",
-            )
-            .await;
+            run(db, "SELECT outbox.pending(0, 10, 1000); SELECT outbox.due(10, 1000, NULL, NULL)").await;
         }
         run(db, HISTORY).await;
         if !after.is_empty() {

@@ -30,10 +30,8 @@ const RELAY: [&str; 5] = [
     "SELECT outbox.settle('{}', '{}', '{}')",
     "SELECT outbox.ensure_publication('outbox')",
 ];
-const OPERATOR: [&str; 2] = [
-    "SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')",
-    "SELECT outbox.replay_many(topic => 'a')",
-];
+const OPERATOR: [&str; 2] =
+    ["SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')", "SELECT outbox.replay_many(topic => 'a')"];
 
 async fn allowed(session: &tokio_postgres::Client, statements: &[&str]) {
     for sql in statements {
@@ -66,15 +64,7 @@ async fn a_role_with_execute_on_emit_alone_can_emit_and_nothing_else(db: Databas
 async fn a_role_without_any_grant_can_do_nothing(db: Database) {
     let nobody = role(&db, "nobody").await;
     let session = db.connect_as(&nobody).await;
-    forbidden(
-        &session,
-        &[
-            EMIT,
-            "SELECT outbox.emit('a', '{}')",
-            "SELECT outbox.emit('a', '\\x00'::bytea)",
-        ],
-    )
-    .await;
+    forbidden(&session, &[EMIT, "SELECT outbox.emit('a', '{}')", "SELECT outbox.emit('a', '\\x00'::bytea)"]).await;
     forbidden(&session, &FORBIDDEN).await;
     forbidden(&session, &RELAY).await;
     forbidden(&session, &OPERATOR).await;
@@ -87,15 +77,8 @@ async fn the_relays_role_can_do_the_relays_work_and_nothing_else(db: Database) {
     let id = value(&db, EMIT).await;
     let session = db.connect_as(&relay).await;
     allowed(&session, &RELAY).await;
-    assert_eq!(
-        value(&session, "SELECT count(*) FROM outbox.pending(0, 10, 1000)").await,
-        "1"
-    );
-    run(
-        &session,
-        &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')"),
-    )
-    .await;
+    assert_eq!(value(&session, "SELECT count(*) FROM outbox.pending(0, 10, 1000)").await, "1");
+    run(&session, &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')")).await;
     assert_eq!(value(&db, "SELECT status FROM outbox.events").await, "SENT");
     forbidden(&session, &[EMIT]).await;
     forbidden(&session, &FORBIDDEN).await;
@@ -107,15 +90,8 @@ async fn an_operators_role_can_look_and_replay(db: Database) {
     run(&db, &format!("SELECT outbox.grant_operate('{operator}')")).await;
     run(&db, &format!("{EMIT}; UPDATE outbox.events SET status = 'FAILED'")).await;
     let session = db.connect_as(&operator).await;
-    allowed(
-        &session,
-        &[
-            "SELECT * FROM outbox.events",
-            "SELECT * FROM outbox.failed",
-            "SELECT * FROM outbox.backlog",
-        ],
-    )
-    .await;
+    allowed(&session, &["SELECT * FROM outbox.events", "SELECT * FROM outbox.failed", "SELECT * FROM outbox.backlog"])
+        .await;
     allowed(&session, &OPERATOR).await;
     assert_eq!(value(&db, "SELECT status FROM outbox.events").await, "PENDING");
     forbidden(&session, &[EMIT]).await;
@@ -131,11 +107,7 @@ async fn only_harmless_functions_are_open_to_everybody(db: Database) {
 
 async fn objects_that_hide_ours_are_not_used(db: Database) {
     let app = role(&db, "app").await;
-    run(
-        &db,
-        &format!("SELECT outbox.grant_emit('{app}'); CREATE SCHEMA trap AUTHORIZATION {app}"),
-    )
-    .await;
+    run(&db, &format!("SELECT outbox.grant_emit('{app}'); CREATE SCHEMA trap AUTHORIZATION {app}")).await;
     let session = db.connect_as(&app).await;
     run(
         &session,
@@ -152,10 +124,7 @@ async fn objects_that_hide_ours_are_not_used(db: Database) {
     .await;
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "3");
     assert_eq!(
-        refusal(&session, "INSERT INTO outbox.events (topic, payload) VALUES ('', '{}')")
-            .await
-            .code()
-            .code(),
+        refusal(&session, "INSERT INTO outbox.events (topic, payload) VALUES ('', '{}')").await.code().code(),
         "22023"
     );
 
@@ -176,9 +145,5 @@ async fn a_role_with_an_odd_name_can_be_granted_to(db: Database) {
         ),
     )
     .await;
-    run(
-        &db,
-        &format!("SET ROLE {odd}; SELECT outbox.emit('a', '{{}}'); RESET ROLE"),
-    )
-    .await;
+    run(&db, &format!("SET ROLE {odd}; SELECT outbox.emit('a', '{{}}'); RESET ROLE")).await;
 }

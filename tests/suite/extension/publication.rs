@@ -35,11 +35,7 @@ async fn it_is_repaired_when_it_has_lost_the_table(db: Database) {
 }
 
 async fn it_is_repaired_when_it_does_not_publish_inserts(db: Database) {
-    run(
-        &db,
-        "CREATE PUBLICATION outbox FOR TABLE outbox.events WITH (publish = 'delete')",
-    )
-    .await;
+    run(&db, "CREATE PUBLICATION outbox FOR TABLE outbox.events WITH (publish = 'delete')").await;
     assert_eq!(ensure(&db).await, "repaired");
     assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
 }
@@ -50,26 +46,16 @@ async fn one_of_all_tables_will_do(db: Database) {
 }
 
 async fn one_that_is_somebody_elses_is_left_alone(db: Database) {
-    run(
-        &db,
-        "CREATE TABLE theirs (id int); CREATE PUBLICATION outbox FOR TABLE theirs",
-    )
-    .await;
+    run(&db, "CREATE TABLE theirs (id int); CREATE PUBLICATION outbox FOR TABLE theirs").await;
     let error = refusal(&db, "SELECT outbox.ensure_publication('outbox')").await;
-    assert_eq!(
-        (error.code().code(), error.message()),
-        ("42710", "publication outbox belongs to something else")
-    );
+    assert_eq!((error.code().code(), error.message()), ("42710", "publication outbox belongs to something else"));
     run(&db, "ALTER PUBLICATION outbox ADD TABLE outbox.events").await;
     assert_eq!(ensure(&db).await, "exists");
 }
 
 async fn its_name_may_be_any(db: Database) {
     let name = r#"Aus"gang; DROP TABLE outbox.events"#;
-    let made = db
-        .query_one("SELECT outbox.ensure_publication($1)", &[&name])
-        .await
-        .unwrap();
+    let made = db.query_one("SELECT outbox.ensure_publication($1)", &[&name]).await.unwrap();
     assert_eq!(made.get::<_, &str>(0), "created");
     assert_eq!(value(&db, "SELECT pubname FROM pg_publication").await, name);
 }

@@ -45,10 +45,7 @@ async fn one_event_is_replayed_by_its_id(db: Database) {
         assert_eq!(value(&db, &replay).await, "false", "it is PENDING already");
     }
     assert_eq!(value(&db, PENDING).await, "2 3");
-    assert_eq!(
-        value(&db, "SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')").await,
-        "false"
-    );
+    assert_eq!(value(&db, "SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')").await, "false");
 }
 
 async fn many_are_replayed_by_filter_and_counted(db: Database) {
@@ -57,23 +54,16 @@ async fn many_are_replayed_by_filter_and_counted(db: Database) {
         ("aggregate_type => 'order'", "5", "2 4 6 8 10"),
         ("aggregate_id => '3'", "1", "8"),
         ("error_like => '%NO_ROUTE%'", "2", "4 8"),
-        (
-            "created_from => '2000-01-01', created_to => '2999-01-01'",
-            "5",
-            "2 4 6 8 10",
-        ),
+        ("created_from => '2000-01-01', created_to => '2999-01-01'", "5", "2 4 6 8 10"),
     ] {
         run(&db, "DELETE FROM outbox.events").await;
         history(&db).await;
         assert_eq!(replayed(&db, filter).await, count, "{filter}");
         assert_eq!(value(&db, PENDING).await, pending, "{filter}");
     }
-    for filter in [
-        "topic => 'topic.'",
-        "aggregate_id => '9'",
-        "created_to => '2000-01-01'",
-        "created_from => '2999-01-01'",
-    ] {
+    for filter in
+        ["topic => 'topic.'", "aggregate_id => '9'", "created_to => '2000-01-01'", "created_from => '2999-01-01'"]
+    {
         assert_eq!(replayed(&db, filter).await, "0", "{filter}");
     }
 }
@@ -98,10 +88,7 @@ async fn a_replay_of_many_needs_a_filter(db: Database) {
         assert!(error.hint().unwrap().contains("created_to => now()"));
     }
     let error = refusal(&db, "SELECT outbox.replay_many(topic => 'a', status => 'PENDING')").await;
-    assert_eq!(
-        (error.code().code(), error.message()),
-        ("22023", "status must be FAILED or SENT")
-    );
+    assert_eq!((error.code().code(), error.message()), ("22023", "status must be FAILED or SENT"));
 }
 
 async fn a_replay_of_many_is_oldest_first_and_can_be_limited(db: Database) {
@@ -115,11 +102,7 @@ async fn a_replay_of_many_is_oldest_first_and_can_be_limited(db: Database) {
 /// A slot that sees what the relay would; its name is the database's, so it goes with it.
 async fn listen(db: &Database) {
     run(db, "SELECT outbox.ensure_publication('outbox')").await;
-    run(
-        db,
-        &format!("SELECT pg_create_logical_replication_slot('{}', 'pgoutput')", db.name()),
-    )
-    .await;
+    run(db, &format!("SELECT pg_create_logical_replication_slot('{}', 'pgoutput')", db.name())).await;
 }
 
 /// Messages of the prefix outbox since the last call, with their content, as the relay gets them.
@@ -130,10 +113,7 @@ async fn bells(db: &Database) -> Vec<String> {
         db.name()
     );
     let rows = db.query(&changes, &[]).await.unwrap();
-    let messages = rows
-        .iter()
-        .map(|row| row.get::<_, Vec<u8>>(0))
-        .filter(|data| data[0] == b'M');
+    let messages = rows.iter().map(|row| row.get::<_, Vec<u8>>(0)).filter(|data| data[0] == b'M');
     messages
         .map(|data| {
             assert_eq!(data[1], 1, "transactional");
@@ -191,15 +171,7 @@ async fn a_savepoint_rolled_back_does_not_swallow_the_bell(db: Database) {
 async fn a_write_back_rings_no_bell(db: Database) {
     let id = value(&db, "SELECT outbox.emit('a', '{}')").await;
     listen(&db).await;
-    run(
-        &db,
-        &format!("SELECT outbox.settle('{{{id}}}', '{{PENDING}}', '{{nack}}')"),
-    )
-    .await;
-    run(
-        &db,
-        &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')"),
-    )
-    .await;
+    run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{PENDING}}', '{{nack}}')")).await;
+    run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')")).await;
     assert_eq!(bells(&db).await, [""; 0]);
 }

@@ -19,11 +19,7 @@ on_both_installations!(
 const PENDING: &str = "SELECT string_agg(payload::text, ' ') FROM outbox.pending";
 
 async fn pending_pages_through_what_is_owed_in_order(db: Database) {
-    run(
-        &db,
-        "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 5) AS n",
-    )
-    .await;
+    run(&db, "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 5) AS n").await;
     let all = i64::MAX;
     assert_eq!(value(&db, &format!("{PENDING}(0, 2, {all})")).await, "1 2");
     assert_eq!(value(&db, &format!("{PENDING}(2, 2, {all})")).await, "3 4");
@@ -63,39 +59,17 @@ async fn pending_leaves_out_the_keys_it_is_told_to_skip(db: Database) {
 }
 
 async fn a_page_is_cut_by_bytes_but_never_empty(db: Database) {
-    run(
-        &db,
-        "SELECT outbox.emit('a', decode(repeat('00', 1000), 'hex')) FROM generate_series(1, 5)",
-    )
-    .await;
-    for (bytes, rows) in [
-        (0, "1"),
-        (1, "1"),
-        (1000, "1"),
-        (1001, "2"),
-        (2000, "2"),
-        (2500, "3"),
-        (1_000_000, "5"),
-    ] {
+    run(&db, "SELECT outbox.emit('a', decode(repeat('00', 1000), 'hex')) FROM generate_series(1, 5)").await;
+    for (bytes, rows) in [(0, "1"), (1, "1"), (1000, "1"), (1001, "2"), (2000, "2"), (2500, "3"), (1_000_000, "5")] {
         let page = format!("SELECT count(*) FROM outbox.pending(0, 100, {bytes})");
         assert_eq!(value(&db, &page).await, rows, "{bytes} bytes");
     }
 }
 
 async fn a_compressed_payload_counts_uncompressed(db: Database) {
-    run(
-        &db,
-        "SELECT outbox.emit('a', to_jsonb(repeat('x', 500000))) FROM generate_series(1, 3)",
-    )
-    .await;
-    assert_eq!(
-        value(&db, "SELECT max(pg_column_size(payload)) < 50000 FROM outbox.events").await,
-        "true"
-    );
-    assert_eq!(
-        value(&db, "SELECT count(*) FROM outbox.pending(0, 100, 600000)").await,
-        "2"
-    );
+    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 500000))) FROM generate_series(1, 3)").await;
+    assert_eq!(value(&db, "SELECT max(pg_column_size(payload)) < 50000 FROM outbox.events").await, "true");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.pending(0, 100, 600000)").await, "2");
 }
 
 async fn due_pages_by_time_then_by_order(db: Database) {
@@ -138,10 +112,7 @@ async fn next_due_is_the_time_to_the_next_in_milliseconds(db: Database) {
     let about_an_hour = "SELECT outbox.next_due() BETWEEN 3500000 AND 3600000";
     assert_eq!(value(&db, about_an_hour).await, "true");
     run(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload = '3'").await;
-    assert_eq!(
-        value(&db, "SELECT outbox.next_due() BETWEEN 7100000 AND 7200000").await,
-        "true"
-    );
+    assert_eq!(value(&db, "SELECT outbox.next_due() BETWEEN 7100000 AND 7200000").await, "true");
 }
 
 async fn the_backlog_says_what_is_not_sent(db: Database) {

@@ -28,10 +28,7 @@ async fn each_event_gets_its_own_verdict(db: Database) {
     assert_eq!(value(&db, missing).await, "0");
     let rows = "SELECT string_agg(concat_ws(' ', topic, status, attempts, coalesce(last_error, '-'),
         last_attempted_at IS NOT NULL, processed_at IS NOT NULL), ', ' ORDER BY seq) FROM outbox.events";
-    assert_eq!(
-        value(&db, rows).await,
-        "sent SENT 2 - t t, failed FAILED 2 312 NO_ROUTE t t, again PENDING 2 nack t f"
-    );
+    assert_eq!(value(&db, rows).await, "sent SENT 2 - t t, failed FAILED 2 312 NO_ROUTE t t, again PENDING 2 nack t f");
 }
 
 async fn a_finished_event_is_left_alone_and_is_not_missing(db: Database) {
@@ -46,20 +43,13 @@ async fn a_finished_event_is_left_alone_and_is_not_missing(db: Database) {
     let missing = "SELECT count(*) FROM outbox.settle(
         (SELECT array_agg(id) FROM outbox.events), '{FAILED,SENT}', '{other,NULL}')";
     assert_eq!(value(&db, missing).await, "0");
-    assert_eq!(
-        value(&db, "SELECT jsonb_agg(e ORDER BY seq) FROM outbox.events AS e").await,
-        before
-    );
+    assert_eq!(value(&db, "SELECT jsonb_agg(e ORDER BY seq) FROM outbox.events AS e").await, before);
 }
 
 async fn an_event_that_is_not_visible_yet_is_returned(db: Database) {
     let id = "0190163d-8694-739b-aea5-966c26f8ad91";
     let other = db.connect().await;
-    run(
-        &other,
-        &format!("BEGIN; INSERT INTO outbox.events (id, topic, payload) VALUES ('{id}', 'a', '{{}}')"),
-    )
-    .await;
+    run(&other, &format!("BEGIN; INSERT INTO outbox.events (id, topic, payload) VALUES ('{id}', 'a', '{{}}')")).await;
     run(&db, "SELECT outbox.emit('b', '{}')").await;
     let settle = format!(
         "SELECT string_agg(missing::text, ' ') FROM outbox.settle(
@@ -73,10 +63,7 @@ async fn an_event_that_is_not_visible_yet_is_returned(db: Database) {
     run(&other, "COMMIT").await;
     let settle = format!("SELECT count(*) FROM outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')");
     assert_eq!(value(&db, &settle).await, "0");
-    assert_eq!(
-        value(&db, "SELECT count(*) FROM outbox.events WHERE status = 'SENT'").await,
-        "2"
-    );
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events WHERE status = 'SENT'").await, "2");
 }
 
 async fn an_event_that_is_gone_is_returned(db: Database) {
@@ -94,20 +81,12 @@ async fn an_event_named_twice_is_settled_once(db: Database) {
 }
 
 async fn an_empty_batch_is_fine(db: Database) {
-    assert_eq!(
-        value(&db, "SELECT count(*) FROM outbox.settle('{}', '{}', '{}')").await,
-        "0"
-    );
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.settle('{}', '{}', '{}')").await, "0");
 }
 
 async fn arrays_of_unequal_length_are_refused(db: Database) {
     let id = value(&db, "SELECT outbox.emit('a', '{}')").await;
-    for arrays in [
-        "'{}', '{NULL}'",
-        "'{SENT}', '{}'",
-        "'{SENT,SENT}', '{NULL}'",
-        "NULL, NULL",
-    ] {
+    for arrays in ["'{}', '{NULL}'", "'{SENT}', '{}'", "'{SENT,SENT}', '{NULL}'", "NULL, NULL"] {
         let error = refusal(&db, &format!("SELECT outbox.settle('{{{id}}}', {arrays})")).await;
         assert_eq!(error.code().code(), "2202E", "{arrays}");
     }
@@ -122,16 +101,8 @@ async fn stamps_are_those_of_the_transaction(db: Database) {
          'BEGIN RAISE EXCEPTION ''called''; END'",
     )
     .await;
-    run(
-        &db,
-        &format!("SELECT outbox.settle('{{{id}}}', '{{PENDING}}', '{{nack}}')"),
-    )
-    .await;
-    run(
-        &db,
-        &format!("SELECT outbox.settle('{{{id}}}', '{{FAILED}}', '{{nack}}')"),
-    )
-    .await;
+    run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{PENDING}}', '{{nack}}')")).await;
+    run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{FAILED}}', '{{nack}}')")).await;
     let error = refusal(&db, "UPDATE outbox.events SET status = 'PENDING'").await;
     assert_eq!(error.message(), "called");
 }

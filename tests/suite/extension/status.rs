@@ -20,11 +20,7 @@ const ROW: &str = "SELECT concat_ws(' ', status, attempts, coalesce(last_error, 
     last_attempted_at IS NOT NULL, processed_at IS NOT NULL) FROM outbox.events";
 
 async fn event(db: &Database) {
-    run(
-        db,
-        "DELETE FROM outbox.events; SELECT outbox.emit('a', '{\"x\": 1}', headers => '{\"h\": 1}')",
-    )
-    .await;
+    run(db, "DELETE FROM outbox.events; SELECT outbox.emit('a', '{\"x\": 1}', headers => '{\"h\": 1}')").await;
 }
 
 async fn update(db: &Database, set: &str) {
@@ -96,10 +92,7 @@ async fn a_finished_event_cannot_get_another_verdict(db: Database) {
         update(&db, &format!("status = '{from}'")).await;
         let error = refusal(&db, &format!("UPDATE outbox.events SET status = '{to}'")).await;
         let id = value(&db, "SELECT id FROM outbox.events").await;
-        assert_eq!(
-            error.message(),
-            format!("status of event {id} cannot go from {from} to {to}")
-        );
+        assert_eq!(error.message(), format!("status of event {id} cannot go from {from} to {to}"));
         assert_eq!((error.code().code(), error.column()), ("23514", Some("status")));
         assert!(error.hint().unwrap().contains("outbox.replay"));
     }
@@ -108,10 +101,7 @@ async fn a_finished_event_cannot_get_another_verdict(db: Database) {
 }
 
 async fn counters_and_times_are_not_written_alone(db: Database) {
-    for before in [
-        "attempts = attempts + 1, last_error = 'x'",
-        "status = 'FAILED', last_error = 'x'",
-    ] {
+    for before in ["attempts = attempts + 1, last_error = 'x'", "status = 'FAILED', last_error = 'x'"] {
         for (column, set) in [
             ("attempts", "attempts = 7"),
             ("last_error", "last_error = 'y'"),
@@ -122,11 +112,7 @@ async fn counters_and_times_are_not_written_alone(db: Database) {
             update(&db, before).await;
             let error = refusal(&db, &format!("UPDATE outbox.events SET {set}")).await;
             assert_eq!((error.code().code(), error.column()), ("23514", Some(column)));
-            assert!(
-                error.message().starts_with(&format!("{column} of event ")),
-                "{}",
-                error.message()
-            );
+            assert!(error.message().starts_with(&format!("{column} of event ")), "{}", error.message());
         }
     }
 }
@@ -167,43 +153,21 @@ async fn the_envelope_is_final(db: Database) {
         ("correlation_id", "'x'"),
         ("available_at", "'2999-01-01'"),
     ] {
-        let error = refusal(
-            &db,
-            &format!("UPDATE outbox.events SET {column} = {new}, status = 'SENT'"),
-        )
-        .await;
+        let error = refusal(&db, &format!("UPDATE outbox.events SET {column} = {new}, status = 'SENT'")).await;
         assert_eq!((error.code().code(), error.column()), ("23514", Some(column)));
-        assert!(
-            error.message().starts_with(&format!("{column} of event ")),
-            "{}",
-            error.message()
-        );
+        assert!(error.message().starts_with(&format!("{column} of event ")), "{}", error.message());
         assert!(error.hint().is_some());
     }
-    assert_eq!(
-        refusal(&db, "UPDATE outbox.events SET seq = DEFAULT").await.column(),
-        Some("seq")
-    );
-    assert_eq!(
-        refusal(&db, "UPDATE outbox.events SET seq = 1").await.code().code(),
-        "428C9"
-    );
+    assert_eq!(refusal(&db, "UPDATE outbox.events SET seq = DEFAULT").await.column(), Some("seq"));
+    assert_eq!(refusal(&db, "UPDATE outbox.events SET seq = 1").await.code().code(), "428C9");
 }
 
 async fn an_operator_with_update_on_status_alone_can_replay(db: Database) {
     let operator = role(&db, "operator").await;
     event(&db).await;
     update(&db, "status = 'FAILED', last_error = 'x'").await;
-    run(
-        &db,
-        &format!("GRANT SELECT, UPDATE (status) ON outbox.events TO {operator}"),
-    )
-    .await;
+    run(&db, &format!("GRANT SELECT, UPDATE (status) ON outbox.events TO {operator}")).await;
     let session = db.connect_as(&operator).await;
-    run(
-        &session,
-        "UPDATE outbox.events SET status = 'PENDING' WHERE status = 'FAILED'",
-    )
-    .await;
+    run(&session, "UPDATE outbox.events SET status = 'PENDING' WHERE status = 'FAILED'").await;
     assert_eq!(value(&db, ROW).await, "PENDING 0 x t f");
 }

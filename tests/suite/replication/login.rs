@@ -86,7 +86,9 @@ async fn refusals_keep_their_sqlstate() {
 async fn a_unix_socket_will_do() {
     let postgres = Postgres::private().start().await;
     let folder = postgres.socket_folder().display();
-    try_both(&format!("host='{folder}' port={} user=postgres dbname=postgres sslmode=require", postgres.port())).await.unwrap();
+    try_both(&format!("host='{folder}' port={} user=postgres dbname=postgres sslmode=require", postgres.port()))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -79,8 +79,14 @@ async fn encrypted(url: &str) -> Result<bool, ConnectCause> {
 async fn sslmode_means_what_it_means_to_libpq() {
     let server = Server::start().await;
     for options in [
-        "", "sslmode=prefer", "sslmode=require", "sslmode=require&sslrootcert=CA", "sslmode=verify-ca&sslrootcert=CA",
-        "sslmode=verify-full&sslrootcert=CA", "sslmode=require&channel_binding=require", "channel_binding=disable",
+        "",
+        "sslmode=prefer",
+        "sslmode=require",
+        "sslmode=require&sslrootcert=CA",
+        "sslmode=verify-ca&sslrootcert=CA",
+        "sslmode=verify-full&sslrootcert=CA",
+        "sslmode=require&channel_binding=require",
+        "channel_binding=disable",
     ] {
         assert!(encrypted(&server.url(options)).await.unwrap_or_else(|e| panic!("{options}: {e}")), "{options}");
     }

@@ -1,0 +1,136 @@
+//! The broker is away, and that is no event's fault.
+
+use std::{sync::Arc, time::Duration};
+
+use harness::{RabbitMq, SOON, Vhost, eventually};
+use relay::publish::{Notice, PublishConfig, PublishError, Publisher, Verdict};
+use tokio::time::timeout;
+
+use super::{WINDOW, config, connect, events, ids, lost, publish, small_node};
+
+#[tokio::test]
+async fn while_the_broker_is_out_of_memory_events_wait_and_then_leave() {
+    let node = small_node().await;
+    let vhost = node.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").start().await;
+    let config = PublishConfig { confirm_timeout: Duration::from_secs(2), ..config(&vhost.url()) };
+    let mut publisher = Publisher::connect(config).await.unwrap();
+    let events = events("a", 100);
+
+    node.ctl(&["set_vm_memory_high_watermark", "0"]).await;
+    publisher.publish(events.iter().cloned().map(Arc::new).collect());
+    match timeout(SOON, publisher.next()).await.unwrap() {
+        Notice::Blocked { reason } => assert!(reason.contains("memory"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    // Longer than the confirm timeout, which must not count now.
+    assert!(timeout(Duration::from_secs(3), publisher.next()).await.is_err());
+
+    node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
+    let (mut unblocked, mut answered) = (false, 0);
+    while !unblocked || answered < events.len() {
+        match timeout(SOON, publisher.next()).await.unwrap() {
+            Notice::Unblocked => unblocked = true,
+            Notice::Answers(answers) => {
+                assert!(answers.iter().all(|answer| answer.verdict == Verdict::Confirmed), "{answers:?}");
+                answered += answers.len();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    consumer.wait_for(100).await;
+    assert_eq!(consumer.ids(), ids(&events), "each once");
+}
+
+#[tokio::test]
+async fn a_broker_that_freezes_or_dies_is_lost_and_nobody_is_blamed() {
+    let node = RabbitMq::private().start().await;
+    let vhost = node.vhost().await;
+    let _consumer = vhost.consumer("outbox", "#").without_bodies().start().await;
+    let connect_with = async |parameters: &str, confirm_timeout| {
+        let url = format!("{}?{parameters}", vhost.url());
+        let config = PublishConfig { confirm_timeout, ..config(&url) };
+        Publisher::connect(config).await.unwrap()
+    };
+    let mut with_heartbeat = connect_with("heartbeat=1", SOON).await;
+    let mut without = connect_with("heartbeat=0", Duration::from_millis(300)).await;
+    let mut big = events("a", WINDOW);
+    for event in &mut big {
+        event.body = vec![b'x'; 100_000].into(); // more than the sockets' buffers hold
+    }
+    let batch = || big.iter().cloned().map(Arc::new).collect::<Vec<_>>();
+
+    node.pause();
+    with_heartbeat.publish(batch());
+    without.publish(batch());
+    let (silent, unconfirmed) = tokio::join!(lost(&mut with_heartbeat), lost(&mut without));
+    assert!(matches!(silent, PublishError::HeartbeatMissed(_)), "{silent:?}");
+    assert!(matches!(unconfirmed, PublishError::ConfirmTimeout { .. }), "{unconfirmed:?}");
+    node.resume();
+
+    let mut publisher = connect_with("heartbeat=10", SOON).await;
+    publisher.publish(batch());
+    node.kill().await;
+    let error = lost(&mut publisher).await;
+    assert!(matches!(error, PublishError::Disconnected(_)), "{error:?}");
+    assert!(!error.is_refusal());
+    let error = Publisher::connect(config(&vhost.url())).await.unwrap_err();
+    assert!(matches!(error, PublishError::Connect { .. }), "{error:?}");
+
+    node.start().await;
+    let mut publisher = connect_with("heartbeat=10", SOON).await;
+    node.stop().await;
+    let error = lost(&mut publisher).await;
+    assert!(matches!(error, PublishError::ConnectionClosed { code: 320, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_idle_connection_lives_on_by_heartbeats() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let _consumer = vhost.consumer("outbox", "#").start().await;
+    let mut publisher = connect(&format!("{}?heartbeat=1", vhost.url())).await;
+    // RabbitMQ gives up after two intervals, and so does the publisher.
+    assert!(timeout(Duration::from_secs(4), publisher.next()).await.is_err());
+    let verdicts = publish(&mut publisher, &events("a", 1), 1).await;
+    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+}
+
+#[tokio::test]
+async fn when_the_relays_own_exchange_is_deleted_no_event_is_to_blame() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let mut publisher = connect(&vhost.url()).await;
+    vhost.api("DELETE", &format!("/api/exchanges/{}/outbox", vhost.name()), None).await;
+    publisher.publish(events("a", 10).into_iter().map(Arc::new).collect());
+    let error = lost(&mut publisher).await;
+    assert!(matches!(error, PublishError::ExchangeMissing { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_publisher_that_is_closed_or_dropped_leaves_no_connection_behind() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let (closed, dropped) = (connect(&vhost.url()).await, connect(&vhost.url()).await);
+    there_are(2, &vhost).await;
+    closed.close().await;
+    drop(dropped);
+    there_are(0, &vhost).await;
+}
+
+async fn there_are(expected: usize, vhost: &Vhost) {
+    let listed = async || match vhost.connections().await.len() {
+        count if count == expected => Ok(()),
+        count => Err(count),
+    };
+    eventually(&format!("the broker lists {expected} connections"), SOON, listed).await;
+}
+
+#[tokio::test]
+async fn handing_over_more_than_the_window_allows_ends_the_connection_instead_of_losing_an_event() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let config = PublishConfig { window: 1, ..config(&vhost.url()) };
+    let mut publisher = Publisher::connect(config).await.unwrap();
+    for event in events("a", 2) {
+        publisher.publish(vec![Arc::new(event)]);
+    }
+    let error = lost(&mut publisher).await;
+    assert!(matches!(error, PublishError::Protocol(_)), "{error:?}");
+}

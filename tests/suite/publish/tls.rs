@@ -1,0 +1,87 @@
+//! Encryption and what is verified.
+
+use std::{net::TcpListener, path::PathBuf, process::Command};
+
+use harness::{RabbitMq, Vhost};
+use relay::publish::{PublishError, Publisher, Verdict};
+use uuid::Uuid;
+
+use super::{config, events, publish};
+
+/// Certificates of an authority `ca` for the server and a client, and another authority `other`.
+struct Certificates(PathBuf);
+
+impl Certificates {
+    fn new() -> Self {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        let openssl = |arguments: &str| {
+            let output = Command::new("openssl").args(arguments.split(' ')).current_dir(&folder).output().unwrap();
+            assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+        for ca in ["ca", "other"] {
+            openssl(&format!("req -x509 {key} -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
+        }
+        for (name, alternative) in [("server", "IP:127.0.0.1"), ("client", "DNS:client")] {
+            openssl(&format!(
+                "req -x509 {key} -CA ca.pem -CAkey ca.key -keyout {name}.key -out {name}.pem -subj /CN={name} \
+                 -addext subjectAltName={alternative} -addext basicConstraints=CA:FALSE"
+            ));
+        }
+        Self(folder)
+    }
+
+    fn path(&self, file: &str) -> String {
+        self.0.join(file).display().to_string()
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
+    let files = Certificates::new();
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let node = RabbitMq::private()
+        .set("listeners.ssl.1", &format!("127.0.0.1:{port}"))
+        .set("ssl_options.cacertfile", &files.path("ca.pem"))
+        .set("ssl_options.certfile", &files.path("server.pem"))
+        .set("ssl_options.keyfile", &files.path("server.key"))
+        .set("ssl_options.verify", "verify_peer")
+        .set("ssl_options.fail_if_no_peer_cert", "true")
+        .start()
+        .await;
+    let vhost: Vhost = node.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").start().await;
+    let attempt = async |parameters: &str| {
+        let url = format!("amqps://guest:guest@127.0.0.1:{port}/{}?{parameters}", vhost.name());
+        Publisher::connect(config(&url)).await
+    };
+    let client = format!("certfile={}&keyfile={}", files.path("client.pem"), files.path("client.key"));
+    let (ca, other) = (files.path("ca.pem"), files.path("other.pem"));
+
+    let mut publisher = attempt(&format!("{client}&cacertfile={ca}")).await.unwrap();
+    let mut events = events("a", 100);
+    events[50].body = vec![b'x'; 3_000_000].into();
+    let verdicts = publish(&mut publisher, &events, 100).await;
+    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+    assert_eq!(consumer.wait_for(100).await[50].body, events[50].body);
+    publisher.close().await;
+
+    for (what, parameters) in [
+        ("the machine's authorities do not know it", client.clone()),
+        ("another authority", format!("{client}&cacertfile={other}")),
+        ("another name", format!("{client}&cacertfile={ca}&server_name_indication=elsewhere")),
+        ("no such file", format!("{client}&cacertfile={ca}.missing")),
+    ] {
+        let error = attempt(&parameters).await.map(drop).unwrap_err();
+        assert!(matches!(error, PublishError::Tls { .. }), "{what}: {error:?}");
+    }
+    // The server looks at the client's certificate after its own part of the handshake is over.
+    assert!(attempt(&format!("cacertfile={ca}")).await.is_err(), "no client certificate");
+}

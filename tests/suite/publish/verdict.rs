@@ -1,0 +1,125 @@
+//! Every event gets its own verdict, whatever becomes of the others.
+
+use std::{collections::HashSet, sync::Arc};
+
+use harness::{RabbitMq, SOON};
+use relay::{
+    event::{Event, Text},
+    publish::{PublishError, Verdict},
+};
+
+use super::{MAX_MESSAGE_BYTES, WINDOW, connect, event, events, ids, lost, publish, returned, small_node};
+
+#[tokio::test]
+async fn with_every_second_message_unroutable_no_verdict_is_wrong() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let consumer = vhost.consumer("outbox", "bound").without_bodies().start().await;
+    let mut publisher = connect(&vhost.url()).await;
+    let events: Vec<_> = ["bound", "nobody"].into_iter().cycle().take(10_000).map(event).collect();
+
+    let verdicts = publish(&mut publisher, &events, WINDOW).await;
+
+    let wrong = |event: &&Event| {
+        let expected = if event.topic.as_str() == "bound" { Verdict::Confirmed } else { returned() };
+        verdicts[&event.id] != expected
+    };
+    assert_eq!(events.iter().filter(wrong).count(), 0);
+    consumer.wait_for(5_000).await;
+    assert_eq!(consumer.ids(), ids(events.iter().step_by(2)), "each once, in the order of publishing");
+}
+
+#[tokio::test]
+async fn only_the_events_for_a_missing_exchange_are_refused() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").without_bodies().start().await;
+    let mut publisher = connect(&vhost.url()).await;
+    let mut events = events("a", 1_000);
+    let bad = [0, 17, 18, 400, 999];
+    for place in bad {
+        events[place].exchange = Some(Text::from_static("missing"));
+    }
+
+    let verdicts = publish(&mut publisher, &events, WINDOW).await;
+
+    for (place, event) in events.iter().enumerate() {
+        match &verdicts[&event.id] {
+            Verdict::Refused { code: 404, text } if bad.contains(&place) => {
+                assert!(text.contains("'missing'"), "{text}")
+            }
+            Verdict::Confirmed if !bad.contains(&place) => {}
+            other => panic!("event {place}: {other:?}"),
+        }
+    }
+    let good: Vec<_> = ids(&events).into_iter().filter(|id| verdicts[id] == Verdict::Confirmed).collect();
+    consumer.wait_for_ids(&good, SOON).await;
+    let mut first_arrivals = consumer.ids();
+    let mut seen = HashSet::new();
+    first_arrivals.retain(|id| seen.insert(*id));
+    assert_eq!(first_arrivals, good, "in the order of publishing");
+}
+
+#[tokio::test]
+async fn only_the_message_that_is_too_large_is_refused() {
+    let vhost = small_node().await.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").start().await;
+    let mut publisher = connect(&vhost.url()).await;
+    let mut events = events("a", 100);
+    events[30].body = vec![b'x'; MAX_MESSAGE_BYTES + 1].into();
+    events[31].body = vec![b'x'; MAX_MESSAGE_BYTES].into();
+
+    let verdicts = publish(&mut publisher, &events, WINDOW).await;
+
+    let refused: Vec<_> = ids(&events).into_iter().filter(|id| verdicts[id] != Verdict::Confirmed).collect();
+    assert_eq!(refused, [events[30].id]);
+    assert!(
+        matches!(&verdicts[&refused[0]], Verdict::Refused { code: 406, text } if text.contains("larger than")),
+        "{verdicts:?}"
+    );
+    let good: Vec<_> = ids(&events).into_iter().filter(|id| !refused.contains(id)).collect();
+    let deliveries = consumer.wait_for_ids(&good, SOON).await;
+    let largest = deliveries.iter().find(|delivery| delivery.id == events[31].id).unwrap();
+    assert_eq!(largest.body, events[31].body);
+}
+
+#[tokio::test]
+async fn a_full_queue_that_rejects_gives_a_nack_to_each_message_it_refuses() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    vhost.exchange("outbox").await;
+    let path = |kind: &str, rest: &str| format!("/api/{kind}/{}{rest}", vhost.name());
+    let arguments =
+        serde_json::json!({"durable": true, "arguments": {"x-max-length": 2, "x-overflow": "reject-publish"}});
+    vhost.api("PUT", &path("queues", "/full"), Some(&arguments)).await;
+    let binding = serde_json::json!({"routing_key": "#"});
+    vhost.api("POST", &path("bindings", "/e/outbox/q/full"), Some(&binding)).await;
+    let mut publisher = connect(&vhost.url()).await;
+    let events = events("a", 5);
+
+    let verdicts: Vec<_> = {
+        let verdicts = publish(&mut publisher, &events, 1).await;
+        events.iter().map(|event| verdicts[&event.id].clone()).collect()
+    };
+
+    use Verdict::{Confirmed, Nacked};
+    assert_eq!(verdicts, [Confirmed, Confirmed, Nacked, Nacked, Nacked]);
+}
+
+#[tokio::test]
+async fn a_forbidden_exchange_is_an_events_fault_only_if_the_event_chose_it() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    vhost.exchange("forbidden").await;
+    vhost.user("one-exchange", "secret", "^outbox$", "^outbox$", "^$").await;
+    vhost.user("no-exchange", "secret", "^outbox$", "^$", "^$").await;
+    let _consumer = vhost.consumer("outbox", "#").start().await;
+    let chosen = Event { exchange: Some(Text::from_static("forbidden")), ..event("a") };
+    let events = [event("a"), chosen, event("a")];
+
+    let mut publisher = connect(&vhost.url_as("one-exchange", "secret")).await;
+    let verdicts = publish(&mut publisher, &events, WINDOW).await;
+    assert!(matches!(verdicts[&events[1].id], Verdict::Refused { code: 403, .. }), "{verdicts:?}");
+    assert_eq!(verdicts[&events[2].id], Verdict::Confirmed);
+
+    let mut publisher = connect(&vhost.url_as("no-exchange", "secret")).await;
+    publisher.publish(vec![Arc::new(event("a"))]);
+    let error = lost(&mut publisher).await;
+    assert!(matches!(error, PublishError::AccessRefused { .. }), "{error:?}");
+}

@@ -6,14 +6,13 @@ use tokio_postgres::error::SqlState;
 
 use super::server_error::ServerError;
 
-/// No session: which server, and why.
+/// No session: which server, and why. `Display` tells it all, so `source()` is empty.
 #[derive(Debug, thiserror::Error)]
 #[error("{server}: {cause}")]
 pub struct ConnectError {
     /// `host:port`, or a Unix socket's folder and port.
     pub server: String,
     /// What went wrong.
-    #[source]
     pub cause: ConnectCause,
 }
 
@@ -22,16 +21,16 @@ pub struct ConnectError {
 pub enum ConnectCause {
     /// The name does not resolve, nobody listens, the network is down, or the connection broke.
     #[error("cannot connect: {0}")]
-    Unreachable(#[source] io::Error),
+    Unreachable(io::Error),
     /// No answer in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
     /// The connection could not be encrypted as asked for, or the server's certificate is not to be trusted.
     #[error("TLS failed: {0}")]
-    Tls(#[source] io::Error),
+    Tls(io::Error),
     /// The server refused: see its SQLSTATE.
     #[error("{0}")]
-    Refused(#[source] Box<ServerError>),
+    Refused(Box<ServerError>),
     /// Client and server found no way to log in, or the server could not prove that it knows the password.
     #[error("cannot log in: {0}")]
     Login(String),

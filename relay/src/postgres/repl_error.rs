@@ -6,7 +6,9 @@ use tokio_postgres::error::SqlState;
 
 use super::server_error::ServerError;
 
-/// A replication command or stream that failed. The connection is of no more use.
+/// A replication command or stream that failed. `Display` tells it all, so `source()` is empty.
+///
+/// Unless a command says otherwise, the connection is of no more use.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplError {
     /// The server refused a command.
@@ -20,7 +22,7 @@ pub enum ReplError {
     Ended,
     /// The connection broke.
     #[error("lost the connection to the database: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The server sent what the protocol does not allow here.
     #[error("the server does not follow the replication protocol: {0}")]
     Protocol(&'static str),
@@ -75,5 +77,11 @@ impl ReplError {
 
     fn command_failed_with(&self, sqlstate: &SqlState) -> bool {
         matches!(self, Self::Command(error) if error.sqlstate == *sqlstate)
+    }
+}
+
+impl From<io::Error> for ReplError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }

@@ -1,6 +1,6 @@
 //! Ways to get in, and reasons not to be let in.
 
-use std::{error::Error as _, net::TcpListener, time::Duration};
+use std::{net::TcpListener, time::Duration};
 
 use harness::Postgres;
 use relay::postgres::{ConnectCause, ConnectError, Database};
@@ -99,7 +99,7 @@ async fn the_next_host_is_tried_when_one_cannot_be_reached() {
     let port = closed.local_addr().unwrap().port();
     try_both(&format!("postgres://postgres@127.0.0.1:{port},127.0.0.1:{}/postgres", postgres.port())).await.unwrap();
     let error = try_both(&format!("postgres://postgres@127.0.0.1:{port}/postgres")).await.unwrap_err();
-    assert!(matches!(error.cause, ConnectCause::Unreachable(_)) && error.source().is_some(), "{error:?}");
+    assert!(matches!(error.cause, ConnectCause::Unreachable(_)), "{error:?}");
     assert_eq!(error.server, format!("127.0.0.1:{port}"));
 }
 

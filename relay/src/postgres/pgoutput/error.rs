@@ -9,7 +9,6 @@ pub struct DecodeError {
     /// The message's first byte, which names its kind; 0 if there is none.
     pub tag: u8,
     /// What is wrong with it.
-    #[source]
     pub problem: Problem,
 }
 

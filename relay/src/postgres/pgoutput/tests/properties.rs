@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    Column, Decoder, Lsn, Message, Problem, decoder, problem,
+    Decoder, Lsn, Message, Problem, decoder, problem,
     write::{Value, begin_message, commit_message, insert_message, logical_message, relation_message},
 };
 

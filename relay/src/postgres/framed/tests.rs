@@ -158,7 +158,7 @@ fn a_large_message_is_alone_in_its_buffer() {
 #[test]
 fn an_impossible_length_is_refused() {
     for (limit, length) in [(LOGIN_LIMIT, 100_000_u32), (SESSION_LIMIT, 0x7fff_ffff), (SESSION_LIMIT, 3)] {
-        let mut framed = over([[&[b'R'], &length.to_be_bytes()[..]].concat()]);
+        let mut framed = over([[&b"R"[..], &length.to_be_bytes()[..]].concat()]);
         framed.set_limit(limit);
         let error = run(framed.read()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

@@ -31,8 +31,8 @@ impl Deferred {
     }
 
     /// The streamed transaction `xid` brought a deferred event.
-    pub fn inserted(&mut self, xid: u32, now: Instant) {
-        if self.awaited.insert(xid) {
+    pub fn inserted(&mut self, xid: Option<u32>, now: Instant) {
+        if xid.is_some_and(|xid| self.awaited.insert(xid)) {
             self.look(now);
         }
     }
@@ -47,11 +47,11 @@ impl Deferred {
         self.look_at
     }
 
-    /// The table was read. `found`: events were due, so that there may be more.
-    pub fn looked(&mut self, snapshot: &Snapshot, found: bool, next_in: Option<Duration>, now: Instant) {
+    /// The table was read. `cut`: more events are due than memory had room for.
+    pub fn looked(&mut self, snapshot: &Snapshot, cut: bool, next_in: Option<Duration>, now: Instant) {
         self.awaited.retain(|&xid| !snapshot.sees(xid));
         let again = (!self.awaited.is_empty()).then_some(WAIT_FOR_VISIBLE);
-        let wait = if found { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min() };
+        let wait = if cut { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min() };
         self.look_at = wait.map(|wait| now + wait);
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         let now = Instant::now();
         let mut deferred = Deferred::new(now);
         deferred.looked(&"10:10:".parse().unwrap(), false, None, now);
-        deferred.inserted(12, now);
+        deferred.inserted(Some(12), now);
         assert!(deferred.is_due(now));
         deferred.looked(&"12:12:".parse().unwrap(), false, Some(Duration::from_secs(60)), now);
         assert_eq!(deferred.next_timer(), Some(now + WAIT_FOR_VISIBLE));

@@ -47,12 +47,7 @@ pub struct RunError {
 impl RunError {
     /// An error of this kind: `what` names what failed, and where.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self {
-            kind,
-            what: what.into(),
-            hint: None,
-            cause: None,
-        }
+        Self { kind, what: what.into(), hint: None, cause: None }
     }
 
     /// Adds what the operator can do.
@@ -131,10 +126,7 @@ mod tests {
         let error = RunError::new(Kind::Database, "startup")
             .source(Outer(std::io::Error::other("refused")))
             .hint("is PostgreSQL running?");
-        assert_eq!(
-            error.to_string(),
-            "startup: cannot connect to db:5432: refused (hint: is PostgreSQL running?)"
-        );
+        assert_eq!(error.to_string(), "startup: cannot connect to db:5432: refused (hint: is PostgreSQL running?)");
         assert_eq!(error.kind(), Kind::Database);
     }
 

@@ -61,14 +61,9 @@ fn meaning(kind: Kind) -> &'static str {
 /// Code and meaning of every way to end, success and signals included.
 fn rows() -> impl Iterator<Item = (u8, &'static str)> {
     let failures = KINDS.map(|kind| (code(kind), meaning(kind)));
-    let signals = [
-        (130, "a second signal, SIGINT, ended it at once"),
-        (143, "a second signal, SIGTERM, ended it at once"),
-    ];
-    [(0, "done; or told to stop, and drained")]
-        .into_iter()
-        .chain(failures)
-        .chain(signals)
+    let signals =
+        [(130, "a second signal, SIGINT, ended it at once"), (143, "a second signal, SIGTERM, ended it at once")];
+    [(0, "done; or told to stop, and drained")].into_iter().chain(failures).chain(signals)
 }
 
 /// The codes, for the end of the help text.
@@ -92,12 +87,7 @@ mod tests {
     #[test]
     fn the_reference_lists_every_code() {
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md")).unwrap();
-        let table: String = rows()
-            .map(|(code, meaning)| format!("| {code} | {meaning} |\n"))
-            .collect();
-        assert!(
-            page.contains(&table),
-            "docs/configuration.md, section Exit codes, should hold:\n{table}"
-        );
+        let table: String = rows().map(|(code, meaning)| format!("| {code} | {meaning} |\n")).collect();
+        assert!(page.contains(&table), "docs/configuration.md, section Exit codes, should hold:\n{table}");
     }
 }

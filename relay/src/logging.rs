@@ -17,17 +17,11 @@ pub(crate) fn start(config: &Config) -> Result<(), RunError> {
     let filter = EnvFilter::builder()
         .parse(&config.log)
         .map_err(|error| RunError::new(Kind::Usage, format!("log = {}", config.log)).source(error))?;
-    let lines = fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .log_internal_errors(false);
+    let lines = fmt().with_env_filter(filter).with_writer(stderr).log_internal_errors(false);
     let started = match config.log_format {
-        LogFormat::Text => lines
-            .with_ansi(in_colour())
-            .compact()
-            .finish()
-            .with(filter_fn(shows_no_parameters))
-            .try_init(),
+        LogFormat::Text => {
+            lines.with_ansi(in_colour()).compact().finish().with(filter_fn(shows_no_parameters)).try_init()
+        }
         LogFormat::Json => lines
             .json()
             .flatten_event(true)
@@ -76,10 +70,7 @@ mod tests {
     fn statement_parameters_stay_out_of_the_log_at_every_level() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
-        let lines = fmt()
-            .with_max_level(Level::TRACE)
-            .with_ansi(false)
-            .with_writer(move || Sink(Arc::clone(&sink)));
+        let lines = fmt().with_max_level(Level::TRACE).with_ansi(false).with_writer(move || Sink(Arc::clone(&sink)));
         with_default(lines.finish().with(filter_fn(shows_no_parameters)), || {
             debug!(target: "tokio_postgres::query", "executing statement s0 with parameters");
             info!(target: "tokio_postgres::connection", "NOTICE");

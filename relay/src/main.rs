@@ -60,10 +60,7 @@ fn init(config: &Config) -> Result<(), RunError> {
     let runtime = runtime()?;
     let made = runtime.block_on(relay::init(config));
     runtime.shutdown_background();
-    let InitReport {
-        publication: (publication, found),
-        slot: (slot, state),
-    } = made?;
+    let InitReport { publication: (publication, found), slot: (slot, state) } = made?;
     print(&format!("publication {publication}: {found}\nslot {slot}: {state}\n"))
 }
 

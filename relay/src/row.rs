@@ -13,8 +13,21 @@ pub const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
 /// The columns that the relay reads, in the order of [`Layout`]'s places.
 const COLUMNS: [&str; 15] = [
-    "id", "seq", "exchange", "topic", "event_type", "aggregate_type", "aggregate_id", "payload", "payload_bytes",
-    "content_type", "headers", "correlation_id", "created_at", "attempts", "available_at",
+    "id",
+    "seq",
+    "exchange",
+    "topic",
+    "event_type",
+    "aggregate_type",
+    "aggregate_id",
+    "payload",
+    "payload_bytes",
+    "content_type",
+    "headers",
+    "correlation_id",
+    "created_at",
+    "attempts",
+    "available_at",
 ];
 const STATUS: &str = "status";
 
@@ -167,8 +180,22 @@ mod tests {
     use super::*;
 
     const NAMES: [&str; 16] = [
-        "id", "seq", "topic", "exchange", "event_type", "aggregate_type", "aggregate_id", "payload", "payload_bytes",
-        "content_type", "headers", "correlation_id", "status", "attempts", "available_at", "created_at",
+        "id",
+        "seq",
+        "topic",
+        "exchange",
+        "event_type",
+        "aggregate_type",
+        "aggregate_id",
+        "payload",
+        "payload_bytes",
+        "content_type",
+        "headers",
+        "correlation_id",
+        "status",
+        "attempts",
+        "available_at",
+        "created_at",
     ];
 
     fn fields<'a>() -> [Option<&'a [u8]>; 16] {

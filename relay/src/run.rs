@@ -1,6 +1,10 @@
 //! The service: one session after the other until it is told to stop.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    time::{Duration, Instant},
+};
 
 use tracing::warn;
 
@@ -32,17 +36,25 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
     };
     let mut failures = 0;
     loop {
+        let since = Instant::now();
         let slot_is_useless = match Session::new(&config, parts).run(shutdown.requested()).await {
             Ok(Drained::Clean) => return Ok(()),
             Ok(Drained::DeadlinePassed { unsettled }) => {
-                return Err(RunError::new(Kind::DrainTimeout, format!("{unsettled} events had no verdict at the deadline"))
-                    .hint("their rows are still PENDING and are published again at the next start, with the same ids"));
+                return Err(RunError::new(
+                    Kind::DrainTimeout,
+                    format!("{unsettled} events had no verdict at the deadline"),
+                )
+                .hint("their rows are still PENDING and are published again at the next start, with the same ids"));
             }
             Err(error) => {
                 warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again");
                 matches!(error, SessionError::Stream(error) if error.publication_missing())
             }
         };
+        // One that fails again at once must not publish the same events over and over.
+        if since.elapsed() >= RECONNECT.max {
+            failures = 0;
+        }
         parts = loop {
             failures += 1;
             tokio::select! {
@@ -57,7 +69,6 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
                 },
             }
         };
-        failures = 0;
     }
 }
 

@@ -75,9 +75,9 @@ impl Settling {
         self.queue.push_back(Verdict { settlement, since: now, last_chance: false });
     }
 
-    /// Whether no verdict waits to be written for the first time.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Whether no verdict waits to be written.
+    pub fn is_done(&self) -> bool {
+        self.queue.is_empty() && self.unseen.is_empty()
     }
 
     /// When the next batch is due, if more verdicts do not fill it before.
@@ -111,12 +111,7 @@ impl Settling {
     }
 
     /// The batch was written, except where no row was to be seen. Returns the settlements that are done.
-    pub fn written(
-        &mut self,
-        batch: Batch,
-        missing: &HashSet<Uuid>,
-        xid: impl Fn(&Uuid) -> Option<u32>,
-    ) -> Vec<Done> {
+    pub fn written(&mut self, batch: Batch, missing: &HashSet<Uuid>, xid: impl Fn(&Uuid) -> Option<u32>) -> Vec<Done> {
         self.paused_until = None;
         let mut done = Vec::with_capacity(batch.settlements.len());
         for settlement in batch.settlements {
@@ -142,6 +137,9 @@ impl Settling {
 
     /// Queues again what has become visible.
     pub fn seen(&mut self, snapshot: &Snapshot, now: Instant) {
+        if self.unseen.is_empty() {
+            return;
+        }
         let (visible, unseen): (Vec<_>, Vec<_>) =
             self.unseen.drain(..).partition(|unseen| unseen.xid.is_none_or(|xid| snapshot.sees(xid)));
         self.unseen = unseen;
@@ -224,7 +222,7 @@ mod tests {
         assert!(settling.written(batch, &missing, |_| Some(20)).is_empty());
         assert!(settling.wants_snapshot(now));
         settling.seen(&"20:20:".parse().unwrap(), now);
-        assert!(settling.is_empty() && !settling.wants_snapshot(now), "its transaction is in progress: wait");
+        assert!(settling.due().is_none() && !settling.wants_snapshot(now), "its transaction is in progress: wait");
         let later = settling.next_look().unwrap();
         assert!(settling.wants_snapshot(later));
         settling.seen(&"21:21:".parse().unwrap(), later);

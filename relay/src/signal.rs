@@ -65,13 +65,7 @@ mod tests {
     use super::*;
 
     fn send(name: &str) {
-        assert!(
-            Command::new("kill")
-                .args(["-s", name, &id().to_string()])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-s", name, &id().to_string()]).status().unwrap().success());
     }
 
     #[tokio::test]

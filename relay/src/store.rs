@@ -3,11 +3,17 @@
 //! One operation runs at a time. That is what makes a scan exact: a row that it finds `PENDING` and that is in memory
 //! is in memory for that very reason, since no verdict can be on its way past the scan.
 
-use std::{collections::HashSet, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio_postgres::{
     Client, Statement,
-    types::{FromSql, ToSql, Type},
+    error::SqlState,
+    types::{FromSql, Type},
 };
 use uuid::Uuid;
 
@@ -37,7 +43,7 @@ pub struct Scan {
     /// What is in memory, and is left out.
     pub known: HashSet<Uuid>,
     /// Keys that are left out.
-    pub full_keys: Vec<SpilledKey>,
+    pub left_out: Vec<SpilledKey>,
 }
 
 /// What a scan of the backlog found.
@@ -52,7 +58,7 @@ pub struct Page {
     /// `None`: that is all there is. Otherwise the last `seq` that was dealt with.
     pub stopped_at: Option<i64>,
     /// Keys that were left out.
-    pub full_keys: Vec<SpilledKey>,
+    pub left_out: Vec<SpilledKey>,
 }
 
 /// What a scan of the deferred events found.
@@ -62,6 +68,8 @@ pub struct Due {
     pub snapshot: Snapshot,
     /// Events whose time has come, not in memory.
     pub events: Vec<Event>,
+    /// Whether memory ended before they did.
+    pub cut: bool,
     /// Time until the next one.
     pub next_in: Option<Duration>,
 }
@@ -81,12 +89,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same statement may succeed when it is tried again on the same connection: serialization failure,
-    /// deadlock, lock not available, statement cancelled
-    /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-    pub fn is_transient(&self) -> bool {
+    /// Whether the same statement may succeed when it is tried again on the same connection: the server refused it (a
+    /// deadlock, a lock timeout, a full disk, a trigger of someone's), and the connection goes on. Not on a server that
+    /// takes no writes, SQLSTATE 25006: after a failover the primary is elsewhere.
+    pub fn is_passing(&self) -> bool {
         let Self::Sql(error) = self else { return false };
-        error.code().is_some_and(|state| matches!(state.code(), "40001" | "40P01" | "55P03" | "57014"))
+        !error.is_closed() && error.code().is_some_and(|state| *state != SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 }
 
@@ -106,18 +114,14 @@ pub struct Store {
 impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client) -> Result<Self, StoreError> {
-        let pending = client
-            .prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5)")
-            .await?;
+        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5)").await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
         Ok(Self {
             snapshot: client.prepare("SELECT pg_current_snapshot()::text").await?,
             horizon: client.prepare("SELECT pg_current_wal_insert_lsn()::text").await?,
-            due: client.prepare("SELECT * FROM outbox.due($1, $2, '-infinity', 0)").await?,
+            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4)").await?,
             next_due: client.prepare("SELECT outbox.next_due()").await?,
-            settle: client
-                .prepare("SELECT outbox.settle($1, $2::text[]::outbox.status[], $3)")
-                .await?,
+            settle: client.prepare("SELECT outbox.settle($1, $2::text[]::outbox.status[], $3)").await?,
             pending,
             layout,
             client,
@@ -127,8 +131,8 @@ impl Store {
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one
     /// snapshot, until memory or the table ends.
     pub async fn pending(self: Arc<Self>, scan: Scan) -> Result<Page, StoreError> {
-        let types: Vec<_> = scan.full_keys.iter().map(|key| key.aggregate_type.as_deref()).collect();
-        let ids: Vec<_> = scan.full_keys.iter().map(|key| key.aggregate_id.as_str()).collect();
+        let types: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_type.as_deref()).collect();
+        let ids: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_id.as_str()).collect();
         let mut found = Found::default();
         let mut after_seq = scan.after_seq;
         let chunk = async |after_seq: i64| {
@@ -136,6 +140,7 @@ impl Store {
         };
         // Pipelined: one round trip for the transaction's start and its first chunk.
         let ((), snapshot, mut rows) = tokio::try_join!(
+            biased;
             self.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
             self.client.query_one(&self.snapshot, &[]),
             chunk(after_seq),
@@ -145,28 +150,33 @@ impl Store {
             rows = chunk(after_seq).await?;
         }
         let ((), horizon) =
-            tokio::try_join!(self.client.batch_execute("COMMIT"), self.client.query_one(&self.horizon, &[]))?;
+            tokio::try_join!(biased; self.client.batch_execute("COMMIT"), self.client.query_one(&self.horizon, &[]))?;
         let stopped_at = found.cut.then_some(after_seq);
-        Ok(Page { snapshot: parse(&snapshot)?, horizon: parse(&horizon)?, events: found.events, stopped_at, full_keys: scan.full_keys })
+        Ok(Page {
+            snapshot: parse(&snapshot)?,
+            horizon: parse(&horizon)?,
+            events: found.events,
+            stopped_at,
+            left_out: scan.left_out,
+        })
     }
 
-    /// Reads the deferred events whose time has come, in the order in which it came.
+    /// Reads the deferred events whose time has come, in the order in which it came: chunk by chunk, until memory or the
+    /// due events end.
     pub async fn due(self: Arc<Self>, scan: Scan) -> Result<Due, StoreError> {
-        // Known ones come first, since they are due longest: look past them.
-        let rows = i32::try_from(scan.known.len()).unwrap_or(i32::MAX).saturating_add(CHUNK_ROWS);
-        let bytes = i64::try_from(scan.max_bytes).unwrap_or(i64::MAX).saturating_add(CHUNK_BYTES);
-        let parameters: [&(dyn ToSql + Sync); 2] = [&rows, &bytes];
-        // In this order: an event that comes due in between is then found by the last, and missed by none.
-        let (snapshot, next, rows) = tokio::try_join!(
-            self.client.query_one(&self.snapshot, &[]),
-            self.client.query_one(&self.next_due, &[]),
-            self.client.query(&self.due, &parameters),
-        )?;
+        // In this order: an event that comes due in between is then found by the chunks, and missed by none.
+        let snapshot = parse(&self.client.query_one(&self.snapshot, &[]).await?)?;
+        let next: Option<i64> = self.client.query_one(&self.next_due, &[]).await?.try_get(0)?;
         let mut found = Found::default();
-        self.collect(&rows, &scan, &mut found)?;
-        let next: Option<i64> = next.try_get(0)?;
+        let mut after: (Option<SystemTime>, i64) = (None, 0);
+        while !found.cut {
+            let rows = self.client.query(&self.due, &[&CHUNK_ROWS, &CHUNK_BYTES, &after.0, &after.1]).await?;
+            let Some(last) = rows.last() else { break };
+            after = (last.try_get("available_at")?, last.try_get("seq")?);
+            self.collect(&rows, &scan, &mut found)?;
+        }
         let next_in = next.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
-        Ok(Due { snapshot: parse(&snapshot)?, events: found.events, next_in })
+        Ok(Due { snapshot, events: found.events, cut: found.cut, next_in })
     }
 
     /// Which transactions are visible now.
@@ -197,6 +207,9 @@ impl Store {
                     break;
                 }
                 let event = row.to_event()?;
+                if scan.left_out.iter().any(|key| key.is_of(&event)) {
+                    continue;
+                }
                 found.bytes += event.memory();
                 found.events.push(event);
             }

@@ -17,13 +17,7 @@ use uuid::Uuid;
 #[tokio::test]
 async fn a_script_emits_with_psql() {
     let mut psql = Postgres::shared().await.program("psql");
-    psql.args([
-        "--no-psqlrc",
-        "--quiet",
-        "--tuples-only",
-        "--no-align",
-        "--set=ON_ERROR_STOP=1",
-    ]);
+    psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"]);
     psql.arg("--file").arg(clients().join("psql/emit.sql"));
     delivers(psql, |psql, url| psql.arg(url)).await;
 }
@@ -99,15 +93,10 @@ async fn delivers(mut example: Command, tell_url: impl FnOnce(&mut Command, Stri
     stack.db.batch_execute(&setup).await.unwrap();
 
     tell_url(&mut example, stack.db.url_as(&role));
-    let output = tokio::task::spawn_blocking(move || example.output().unwrap())
-        .await
-        .unwrap();
+    let output = tokio::task::spawn_blocking(move || example.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let printed = String::from_utf8(output.stdout).unwrap();
-    let id: Uuid = printed
-        .trim()
-        .parse()
-        .unwrap_or_else(|_| panic!("not an id: {printed:?}"));
+    let id: Uuid = printed.trim().parse().unwrap_or_else(|_| panic!("not an id: {printed:?}"));
 
     let order = "SELECT id, to_jsonb(orders) FROM orders";
     let (order_id, order): (i64, serde_json::Value) = {
@@ -149,9 +138,7 @@ impl Workshop {
     /// standard error, when that cannot be done here.
     async fn open(name: &str, install: fn(&Self) -> Result<(), String>) -> Option<Self> {
         let source = clients().join(name);
-        let workshop = Self {
-            folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients").join(name),
-        };
+        let workshop = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients").join(name) };
         let prepare = move || workshop.prepare(&source, install).map(|()| workshop);
         match tokio::task::spawn_blocking(prepare).await.unwrap() {
             Ok(workshop) => Some(workshop),
@@ -169,16 +156,9 @@ impl Workshop {
         // Two test runs at a time share the folder.
         let alone = File::create(self.folder.join(".lock")).unwrap();
         alone.lock().unwrap();
-        let mut files: Vec<PathBuf> = std::fs::read_dir(source)
-            .unwrap()
-            .map(|file| file.unwrap().path())
-            .collect();
+        let mut files: Vec<PathBuf> = std::fs::read_dir(source).unwrap().map(|file| file.unwrap().path()).collect();
         files.sort();
-        let wanted = files
-            .iter()
-            .map(|file| std::fs::read(file).unwrap())
-            .collect::<Vec<_>>()
-            .concat();
+        let wanted = files.iter().map(|file| std::fs::read(file).unwrap()).collect::<Vec<_>>().concat();
         let installed = self.folder.join(".installed");
         if std::fs::read(&installed).is_ok_and(|installed| installed == wanted) {
             return Ok(());
@@ -200,39 +180,25 @@ impl Workshop {
     fn run(&self, line: &str) -> Result<(), String> {
         let mut words = line.split_whitespace();
         let mut command = self.command(words.next().unwrap());
-        let output = command
-            .args(words)
-            .output()
-            .map_err(|error| format!("{line}: {error}"))?;
+        let output = command.args(words).output().map_err(|error| format!("{line}: {error}"))?;
         if output.status.success() {
             return Ok(());
         }
         let said = text(&output);
         let last = said.trim_end().rsplit('\n').take(5).collect::<Vec<_>>();
-        Err(format!(
-            "{line}: {}",
-            last.into_iter().rev().collect::<Vec<_>>().join("\n")
-        ))
+        Err(format!("{line}: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n")))
     }
 
     /// A program in the folder, or on PATH when its name has no slash.
     fn command(&self, program: &str) -> Command {
-        let path = if program.contains('/') {
-            self.folder.join(program)
-        } else {
-            program.into()
-        };
+        let path = if program.contains('/') { self.folder.join(program) } else { program.into() };
         let mut command = Command::new(path);
         command.current_dir(&self.folder);
         // Go: everything stays below target/, is writable (so that `make clean` can remove it), and no other version of
         // Go is fetched.
         let go = [("GOMODCACHE", "modules"), ("GOCACHE", "build")];
         command.envs(go.map(|(name, folder)| (name, self.folder.join(folder))));
-        command.envs([
-            ("GOFLAGS", "-mod=readonly -modcacherw"),
-            ("GOTOOLCHAIN", "local"),
-            ("CGO_ENABLED", "0"),
-        ]);
+        command.envs([("GOFLAGS", "-mod=readonly -modcacherw"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")]);
         command
     }
 }
@@ -242,7 +208,5 @@ fn clients() -> PathBuf {
 }
 
 fn text(output: &Output) -> String {
-    [&output.stdout, &output.stderr]
-        .map(|bytes| String::from_utf8_lossy(bytes))
-        .concat()
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
 }

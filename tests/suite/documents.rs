@@ -13,13 +13,7 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let postgres = Postgres::private().start().await; // they change the server's settings and make roles
     let db = postgres.empty_database().await;
     let mut psql = postgres.program("psql");
-    psql.args([
-        "--no-psqlrc",
-        "--quiet",
-        "--set=ON_ERROR_STOP=1",
-        "--echo-errors",
-        db.url(),
-    ]);
+    psql.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--echo-errors", db.url()]);
     psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut psql = psql.spawn().unwrap();
     let mut input = psql.stdin.take().unwrap();
@@ -45,22 +39,10 @@ async fn every_example_of_a_refused_event_is_refused_with_its_sqlstate() {
     let rows = readme.lines().skip_while(|line| !line.starts_with("| refused")).skip(2);
     let mut count = 0;
     for row in rows.take_while(|line| line.starts_with('|')) {
-        let cells: Vec<&str> = row
-            .split(" | ")
-            .map(|cell| cell.trim_matches(['|', ' ', '`']))
-            .collect();
-        let [_, sqlstate, example] = cells[..] else {
-            panic!("not three cells: {row}")
-        };
-        let error = db
-            .query_one(&format!("SELECT outbox.{example}"), &[])
-            .await
-            .expect_err(example);
-        assert_eq!(
-            error.code().map(|code| code.code()),
-            Some(sqlstate),
-            "{example}: {error:?}"
-        );
+        let cells: Vec<&str> = row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect();
+        let [_, sqlstate, example] = cells[..] else { panic!("not three cells: {row}") };
+        let error = db.query_one(&format!("SELECT outbox.{example}"), &[]).await.expect_err(example);
+        assert_eq!(error.code().map(|code| code.code()), Some(sqlstate), "{example}: {error:?}");
         count += 1;
     }
     assert!(count >= 10, "{count} rows");
@@ -68,31 +50,20 @@ async fn every_example_of_a_refused_event_is_refused_with_its_sqlstate() {
 
 #[test]
 fn every_excerpt_stands_in_the_file_it_names() {
-    let excerpts: Vec<Block> = documents()
-        .iter()
-        .flat_map(blocks)
-        .filter(|block| block.of.is_some())
-        .collect();
+    let excerpts: Vec<Block> = documents().iter().flat_map(blocks).filter(|block| block.of.is_some()).collect();
     assert!(excerpts.len() >= 4);
     for excerpt in excerpts {
         let file = excerpt.of.unwrap();
         let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-        assert!(
-            trimmed(&read(&file)).contains(&trimmed(&excerpt.text)),
-            "not in {file}:\n{}",
-            excerpt.text
-        );
+        assert!(trimmed(&read(&file)).contains(&trimmed(&excerpt.text)), "not in {file}:\n{}", excerpt.text);
     }
 }
 
 #[test]
 fn every_link_to_a_file_leads_to_one() {
     for document in documents() {
-        for target in read(&document)
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split_once(')'))
-            .map(|(target, _)| target)
+        for target in
+            read(&document).split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
         {
             let path = target.split('#').next().unwrap();
             if !path.is_empty() && !target.contains("://") {
@@ -126,19 +97,11 @@ fn blocks(document: impl AsRef<Path>) -> Vec<Block> {
             }
             (false, Some(language)) => {
                 let (language, text) = (language.to_owned(), String::new());
-                blocks.push(Block {
-                    line: number + 1,
-                    language,
-                    text,
-                    of: before.take(),
-                });
+                blocks.push(Block { line: number + 1, language, text, of: before.take() });
                 inside = true;
             }
             (false, None) => {
-                before = line
-                    .strip_prefix("<!-- ")
-                    .and_then(|rest| rest.strip_suffix(" -->"))
-                    .map(str::to_owned);
+                before = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")).map(str::to_owned);
             }
         }
     }

@@ -17,10 +17,7 @@ const CONFIG: &str = "OUTBOX_RELAY_CONFIG";
 
 /// The file that the environment names.
 pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
-    variables
-        .get(OsStr::new(CONFIG))
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
+    variables.get(OsStr::new(CONFIG)).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Takes every variable of ours. An empty one counts as not set: that is what compose files and charts make of a value
@@ -28,11 +25,7 @@ pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<Pa
 pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) {
     for setting in SETTINGS {
         // The prefixed name is meant for us alone, so it comes last and wins.
-        for name in setting
-            .plain_variable()
-            .into_iter()
-            .chain([setting.prefixed_variable()])
-        {
+        for name in setting.plain_variable().into_iter().chain([setting.prefixed_variable()]) {
             let Some(value) = variables.get(OsStr::new(&name)).filter(|value| !value.is_empty()) else {
                 continue;
             };
@@ -58,29 +51,21 @@ fn unknown(name: &str, rest: &str) -> String {
     let Some(key) = nearest(rest, keys) else {
         return format!("{name}: unknown variable: outbox-relay --help lists the known ones");
     };
-    let meant = SETTINGS
-        .iter()
-        .find(|setting| setting.key == key)
-        .map_or_else(|| CONFIG.to_owned(), Setting::variable);
+    let meant = SETTINGS.iter().find(|setting| setting.key == key).map_or_else(|| CONFIG.to_owned(), Setting::variable);
     format!("{name}: unknown variable: did you mean {meant}?")
 }
 
 /// Whether Kubernetes set the variable for a Service whose name begins with `outbox-relay`: every pod of the namespace
 /// gets `OUTBOX_RELAY_SERVICE_HOST`, `OUTBOX_RELAY_PORT=tcp://…` and the like unless it turns `enableServiceLinks` off.
 fn is_service_link(rest: &str, value: &OsStr) -> bool {
-    let is_url = || {
-        value
-            .to_str()
-            .is_some_and(|value| ["tcp://", "udp://", "sctp://"].iter().any(|s| value.starts_with(s)))
-    };
+    let is_url =
+        || value.to_str().is_some_and(|value| ["tcp://", "udp://", "sctp://"].iter().any(|s| value.starts_with(s)));
     let rest = format!("_{rest}");
     rest.ends_with("_SERVICE_HOST")
         || rest.ends_with("_SERVICE_PORT")
         || rest.contains("_SERVICE_PORT_")
         || (rest.ends_with("_PORT") && is_url())
-        || ["_TCP", "_UDP", "_SCTP"]
-            .iter()
-            .any(|protocol| rest.contains("_PORT_") && rest.contains(protocol))
+        || ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| rest.contains("_PORT_") && rest.contains(protocol))
 }
 
 #[cfg(test)]
@@ -107,11 +92,7 @@ mod tests {
     #[test]
     fn no_setting_has_a_name_that_kubernetes_uses() {
         for setting in SETTINGS {
-            assert!(
-                !is_service_link(&setting.key.to_uppercase(), OsStr::new("tcp://10.0.0.1:1")),
-                "{}",
-                setting.key
-            );
+            assert!(!is_service_link(&setting.key.to_uppercase(), OsStr::new("tcp://10.0.0.1:1")), "{}", setting.key);
         }
     }
 }

@@ -31,27 +31,15 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
         let line = line_of(text, key.span().start);
         let place = format!("{}:{line}: {}", path.display(), key.get_ref().escape_debug());
         let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key.get_ref()) else {
-            given.refuse(
-                match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
-                    Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
-                    None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),
-                },
-            );
+            given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
+                Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
+                None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),
+            });
             continue;
         };
         match scalar(value.get_ref()) {
-            Some(text) => given.give(
-                setting,
-                text,
-                Origin::File {
-                    path: path.to_owned(),
-                    line,
-                },
-            ),
-            None => given.refuse(format!(
-                "{place}: not a single value: expected {}",
-                setting.rule.allowed()
-            )),
+            Some(text) => given.give(setting, text, Origin::File { path: path.to_owned(), line }),
+            None => given.refuse(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
         }
     }
 }

@@ -79,10 +79,7 @@ pub fn command() -> clap::Command {
 }
 
 fn flag(setting: &'static Setting) -> Arg {
-    let default = setting
-        .default
-        .map(|value| format!(" [default: {value}]"))
-        .unwrap_or_default();
+    let default = setting.default.map(|value| format!(" [default: {value}]")).unwrap_or_default();
     let allowed = match setting.rule {
         Rule::Switch | Rule::Choice(_) => String::new(), // the placeholder names them
         _ => format!("\n[allowed: {}]", setting.rule.allowed()),
@@ -106,16 +103,11 @@ pub fn parse(
 ) -> Result<(Command, Given), clap::Error> {
     let matches = command.clone().try_get_matches_from(arguments).map_err(without_urls)?;
     let chosen = matches.subcommand().and_then(|(name, flags)| {
-        Command::ALL
-            .into_iter()
-            .find(|command| command.name() == name)
-            .map(|command| (command, flags))
+        Command::ALL.into_iter().find(|command| command.name() == name).map(|command| (command, flags))
     });
     match chosen {
         Some((command, flags)) => Ok((command, Given::collect(flags, variables))),
-        None => Err(command
-            .clone()
-            .error(clap::error::ErrorKind::MissingSubcommand, "a command is required")),
+        None => Err(command.clone().error(clap::error::ErrorKind::MissingSubcommand, "a command is required")),
     }
 }
 
@@ -123,16 +115,11 @@ pub fn parse(
 fn without_urls(mut error: clap::Error) -> clap::Error {
     let quotes_url = |value: &ContextValue| match value {
         ContextValue::String(text) => text.contains("://") || text.contains("password"),
-        ContextValue::Strings(texts) => texts
-            .iter()
-            .any(|text| text.contains("://") || text.contains("password")),
+        ContextValue::Strings(texts) => texts.iter().any(|text| text.contains("://") || text.contains("password")),
         _ => false,
     };
-    let kinds: Vec<ContextKind> = error
-        .context()
-        .filter(|(_, value)| quotes_url(value))
-        .map(|(kind, _)| kind)
-        .collect();
+    let kinds: Vec<ContextKind> =
+        error.context().filter(|(_, value)| quotes_url(value)).map(|(kind, _)| kind).collect();
     for kind in kinds {
         error.insert(kind, ContextValue::String("(hidden)".to_owned()));
     }

@@ -98,8 +98,7 @@ impl Given {
             (None, None) if !command.needs(setting) => return T::unneeded(),
             (None, None) => Err(format!("expected {}", setting.rule.allowed())),
         };
-        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(key))))
-            .ok()
+        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(key)))).ok()
     }
 
     /// A setting with its value, written as it is written where it comes from.
@@ -113,11 +112,7 @@ impl Given {
                 None => format!("{} is not set", setting.variable()),
             };
         };
-        let text = if setting.rule.is_secret() {
-            "(hidden)".to_owned()
-        } else {
-            text.escape_debug().to_string()
-        };
+        let text = if setting.rule.is_secret() { "(hidden)".to_owned() } else { text.escape_debug().to_string() };
         match origin {
             Origin::Flag => format!("--{} {text}", setting.flag()),
             Origin::Variable(name) => format!("{name}={text}"),
@@ -128,16 +123,10 @@ impl Given {
     /// Every setting with its value and origin, a line each; secrets without their passwords. For settings that
     /// [`resolve`](Self::resolve) has accepted.
     pub fn describe(&self) -> String {
-        let rows: Vec<_> = SETTINGS
-            .iter()
-            .map(|setting| (setting.key, self.harmless(setting), self.origin(setting)))
-            .collect();
+        let rows: Vec<_> =
+            SETTINGS.iter().map(|setting| (setting.key, self.harmless(setting), self.origin(setting))).collect();
         let key_width = rows.iter().map(|(key, ..)| key.len()).max().unwrap_or_default();
-        let value_width = rows
-            .iter()
-            .map(|(_, value, _)| value.chars().count())
-            .max()
-            .unwrap_or_default();
+        let value_width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or_default();
         rows.iter().fold(String::new(), |mut lines, (key, value, origin)| {
             let _ = writeln!(lines, "{key:key_width$}  {value:value_width$}  {origin}"); // a String takes every write
             lines
@@ -146,12 +135,7 @@ impl Given {
 
     /// The value as it may be shown.
     fn harmless(&self, setting: &Setting) -> String {
-        let text = self
-            .values
-            .get(setting.key)
-            .map(|raw| raw.text.as_str())
-            .or(setting.default)
-            .unwrap_or_default();
+        let text = self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default).unwrap_or_default();
         match setting.rule {
             Rule::Url { check, .. } => check(text).unwrap_or_else(|_| "(hidden)".to_owned()),
             _ => text.escape_debug().to_string(),

@@ -67,18 +67,11 @@ impl Config {
 
     /// When and how often a refused event is tried again.
     pub fn retry(&self) -> Retry {
-        Retry {
-            base: self.retry_base,
-            max: self.retry_max,
-            max_attempts: self.max_attempts,
-        }
+        Retry { base: self.retry_base, max: self.retry_max, max_attempts: self.max_attempts }
     }
 
     /// Bounds on what is held in memory.
     pub fn limits(&self) -> Limits {
-        Limits {
-            max_events: self.max_events,
-            max_bytes: self.max_bytes,
-        }
+        Limits { max_events: self.max_events, max_bytes: self.max_bytes }
     }
 }

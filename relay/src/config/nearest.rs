@@ -30,13 +30,9 @@ mod tests {
 
     #[test]
     fn the_distance_counts_single_edits() {
-        for (left, right, edits) in [
-            ("", "", 0),
-            ("slot", "slot", 0),
-            ("slt", "slot", 1),
-            ("kitten", "sitting", 3),
-            ("", "ab", 2),
-        ] {
+        for (left, right, edits) in
+            [("", "", 0), ("slot", "slot", 0), ("slt", "slot", 1), ("kitten", "sitting", 3), ("", "ab", 2)]
+        {
             assert_eq!(distance(left, right), edits, "{left:?} {right:?}");
             assert_eq!(distance(right, left), edits, "{right:?} {left:?}");
         }
@@ -44,10 +40,7 @@ mod tests {
 
     #[test]
     fn case_and_dashes_are_no_mistakes() {
-        assert_eq!(
-            nearest("Max-Attempts", ["max_events", "max_attempts"]),
-            Some("max_attempts")
-        );
+        assert_eq!(nearest("Max-Attempts", ["max_events", "max_attempts"]), Some("max_attempts"));
     }
 
     #[test]

@@ -34,23 +34,11 @@ fn table() -> String {
     let mut text = String::new();
     for (group, setting) in grouped() {
         if let Some(group) = group {
-            write!(
-                text,
-                "\n### {group}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
-            )
-            .unwrap();
+            write!(text, "\n### {group}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n").unwrap();
         }
-        let default = setting
-            .default
-            .map_or("required".to_owned(), |value| format!("`{value}`"));
+        let default = setting.default.map_or("required".to_owned(), |value| format!("`{value}`"));
         let allowed = setting.rule.allowed();
-        writeln!(
-            text,
-            "| `{}` | {default} | {allowed} | {} |",
-            setting.key,
-            setting.text()
-        )
-        .unwrap();
+        writeln!(text, "| `{}` | {default} | {allowed} | {} |", setting.key, setting.text()).unwrap();
     }
     text.push('\n');
     text
@@ -93,11 +81,7 @@ fn the_reference_has_every_setting_as_it_is() {
     let (head, rest) = old.split_once(BEGIN).expect("the page has a place for the settings");
     let (_, tail) = rest.split_once(END).expect("that place has an end");
     let made = format!("{head}{BEGIN}{}{END}{tail}", table());
-    assert_eq!(
-        stored("configuration.md", &made),
-        made,
-        "run: UPDATE_DOCS=1 cargo test -p outbox-relay reference"
-    );
+    assert_eq!(stored("configuration.md", &made), made, "run: UPDATE_DOCS=1 cargo test -p outbox-relay reference");
 }
 
 #[test]
@@ -121,8 +105,6 @@ fn the_example_file_with_every_line_in_force_means_the_defaults() {
     let given = super::tests::given(&["run", "--config", file.path()], &[]);
     let config = given.resolve(super::Command::Run).unwrap();
     let urls = [("DATABASE_URL", "postgres://u@h/d"), ("AMQP_URL", "amqp://h")];
-    let defaults = super::tests::given(&["run"], &urls)
-        .resolve(super::Command::Run)
-        .unwrap();
+    let defaults = super::tests::given(&["run"], &urls).resolve(super::Command::Run).unwrap();
     assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
 }

@@ -50,18 +50,10 @@ impl Rule {
         match self {
             Self::Count(range) => format!("a whole number from {} to {}", range.start(), range.end()),
             Self::Size(range) => {
-                format!(
-                    "a size from {} to {} (B, KiB, MiB or GiB)",
-                    show_size(*range.start()),
-                    show_size(*range.end())
-                )
+                format!("a size from {} to {} (B, KiB, MiB or GiB)", show_size(*range.start()), show_size(*range.end()))
             }
             Self::Time(range) => {
-                format!(
-                    "a time from {} to {} (ms, s, m or h)",
-                    show_time(*range.start()),
-                    show_time(*range.end())
-                )
+                format!("a time from {} to {} (ms, s, m or h)", show_time(*range.start()), show_time(*range.end()))
             }
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => match words {
@@ -113,9 +105,7 @@ impl Rule {
         match self {
             Self::SlotName => {
                 (1..=63).contains(&text.len())
-                    && text
-                        .bytes()
-                        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+                    && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
             }
             Self::Identifier => is_printable(text, 63),
             Self::Text { max_bytes } => is_printable(text, *max_bytes),
@@ -127,10 +117,7 @@ impl Rule {
 
 /// Digits only: `from_str` alone would take a plus sign.
 fn parse_count(text: &str) -> Option<u64> {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())
-        .flatten()
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 fn is_printable(text: &str, max_bytes: usize) -> bool {
@@ -156,18 +143,7 @@ mod tests {
         let rule = Rule::Count(1..=1000);
         assert_eq!(rule.number("1"), Some(1));
         assert_eq!(rule.number("1000"), Some(1000));
-        for bad in [
-            "",
-            "0",
-            "1001",
-            "-1",
-            "+1",
-            "1.5",
-            "1_000",
-            " 1",
-            "ten",
-            "99999999999999999999999",
-        ] {
+        for bad in ["", "0", "1001", "-1", "+1", "1.5", "1_000", " 1", "ten", "99999999999999999999999"] {
             assert_eq!(rule.number(bad), None, "{bad:?}");
         }
     }
@@ -193,34 +169,16 @@ mod tests {
 
     #[test]
     fn a_misspelled_level_is_refused_instead_of_silencing_the_relay() {
-        for good in [
-            "info",
-            "WARN",
-            "off",
-            "info,relay=debug",
-            "relay=trace",
-            "info,relay[{id}]=debug",
-        ] {
+        for good in ["info", "WARN", "off", "info,relay=debug", "relay=trace", "info,relay[{id}]=debug"] {
             assert!(Rule::Filter.takes(good), "{good:?}");
         }
-        for bad in [
-            "",
-            "inof",
-            "info,",
-            "relay=loud",
-            "info relay=debug",
-            "info, relay=debug",
-            "relay",
-        ] {
+        for bad in ["", "inof", "info,", "relay=loud", "info relay=debug", "info, relay=debug", "relay"] {
             assert!(!Rule::Filter.takes(bad), "{bad:?}");
         }
     }
 
     #[test]
     fn a_list_of_words_reads_as_a_sentence() {
-        assert_eq!(
-            Rule::Choice(&["strict", "pipelined", "none"]).allowed(),
-            "strict, pipelined or none"
-        );
+        assert_eq!(Rule::Choice(&["strict", "pipelined", "none"]).allowed(), "strict, pipelined or none");
     }
 }

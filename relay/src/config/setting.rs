@@ -49,9 +49,7 @@ impl Setting {
     /// The help text's first sentence, without its full stop.
     pub fn summary(&self) -> String {
         let text = self.text();
-        text.split_once(". ")
-            .map_or(text.trim_end_matches('.'), |(first, _)| first)
-            .to_owned()
+        text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first).to_owned()
     }
 }
 
@@ -109,14 +107,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for setting in SETTINGS {
             assert!(seen.insert(setting.key), "{} is there twice", setting.key);
-            assert!(
-                setting
-                    .key
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
-                "{}",
-                setting.key
-            );
+            assert!(setting.key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", setting.key);
         }
     }
 
@@ -124,11 +115,7 @@ mod tests {
     fn every_help_text_is_one_or_more_whole_sentences() {
         for setting in SETTINGS {
             assert!(setting.text().ends_with('.'), "{}: {}", setting.key, setting.text());
-            assert!(
-                setting.summary().len() <= 80,
-                "{}: the first sentence is long",
-                setting.key
-            );
+            assert!(setting.summary().len() <= 80, "{}: the first sentence is long", setting.key);
         }
     }
 }

@@ -15,21 +15,15 @@ use std::{
 use super::{Command, Config, Given, command, parse};
 
 const PASSWORD: &str = "hunter2";
-const URLS: [(&str, &str); 2] = [
-    ("DATABASE_URL", "postgres://relay:hunter2@db/shop"),
-    ("AMQP_URL", "amqp://relay:hunter2@mq/shop"),
-];
+const URLS: [(&str, &str); 2] =
+    [("DATABASE_URL", "postgres://relay:hunter2@db/shop"), ("AMQP_URL", "amqp://relay:hunter2@mq/shop")];
 
 /// A file that goes when the test ends.
 pub(super) struct TempFile(PathBuf);
 
 pub(super) fn file(text: &str) -> TempFile {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!(
-        "outbox-relay-{}-{}.toml",
-        std::process::id(),
-        NEXT.fetch_add(1, Relaxed)
-    );
+    let name = format!("outbox-relay-{}-{}.toml", std::process::id(), NEXT.fetch_add(1, Relaxed));
     let path = std::env::temp_dir().join(name);
     fs::write(&path, text).unwrap();
     TempFile(path)
@@ -49,11 +43,7 @@ impl Drop for TempFile {
 
 fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Command, Given), clap::Error> {
     let arguments = ["outbox-relay"].iter().chain(arguments).map(Into::into);
-    parse(
-        command(),
-        arguments,
-        variables.iter().map(|(name, value)| (name.into(), value.into())),
-    )
+    parse(command(), arguments, variables.iter().map(|(name, value)| (name.into(), value.into())))
 }
 
 pub(super) fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
@@ -64,9 +54,7 @@ pub(super) fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
 fn resolve(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
     let arguments: Vec<&str> = ["run"].iter().chain(flags).copied().collect();
     let variables: Vec<_> = URLS.iter().chain(variables).copied().collect();
-    given(&arguments, &variables)
-        .resolve(Command::Run)
-        .map_err(|invalid| invalid.to_string())
+    given(&arguments, &variables).resolve(Command::Run).map_err(|invalid| invalid.to_string())
 }
 
 fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {

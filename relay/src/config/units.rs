@@ -19,11 +19,7 @@ pub(super) fn parse_time(text: &str) -> Option<Duration> {
 /// The shortest exact form.
 pub(super) fn show_time(time: Duration) -> String {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    if ms == 0 {
-        "0s".to_owned()
-    } else {
-        show(ms, &TIME_UNITS_MS)
-    }
+    if ms == 0 { "0s".to_owned() } else { show(ms, &TIME_UNITS_MS) }
 }
 
 /// `32MiB`, `1GiB`. A number without a unit is bytes.
@@ -43,10 +39,7 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 fn show(value: u64, units: &[(&str, u64)]) -> String {
-    let (name, factor) = units
-        .iter()
-        .find(|(_, factor)| value.is_multiple_of(*factor))
-        .unwrap_or(&("", 1));
+    let (name, factor) = units.iter().find(|(_, factor)| value.is_multiple_of(*factor)).unwrap_or(&("", 1));
     format!("{}{name}", value / factor)
 }
 
@@ -58,54 +51,22 @@ mod tests {
 
     #[test]
     fn a_time_has_a_unit() {
-        for (text, ms) in [
-            ("0", 0),
-            ("0s", 0),
-            ("200ms", 200),
-            ("10s", 10_000),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-        ] {
+        for (text, ms) in [("0", 0), ("0s", 0), ("200ms", 200), ("10s", 10_000), ("5m", 300_000), ("1h", 3_600_000)] {
             assert_eq!(parse_time(text), Some(Duration::from_millis(ms)), "{text:?}");
         }
-        for bad in [
-            "",
-            "10",
-            "s",
-            "-1s",
-            "1.5s",
-            "10 s",
-            "10S",
-            "1d",
-            "1m30s",
-            "18446744073709551615h",
-        ] {
+        for bad in ["", "10", "s", "-1s", "1.5s", "10 s", "10S", "1d", "1m30s", "18446744073709551615h"] {
             assert_eq!(parse_time(bad), None, "{bad:?}");
         }
     }
 
     #[test]
     fn a_size_is_bytes_or_has_a_binary_unit() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("1024", 1024),
-            ("7B", 7),
-            ("1KiB", 1024),
-            ("32MiB", 32 << 20),
-            ("4GiB", 4 << 30),
-        ] {
+        for (text, bytes) in
+            [("0", 0), ("1024", 1024), ("7B", 7), ("1KiB", 1024), ("32MiB", 32 << 20), ("4GiB", 4 << 30)]
+        {
             assert_eq!(parse_size(text), Some(bytes), "{text:?}");
         }
-        for bad in [
-            "",
-            "B",
-            "-1",
-            "32MB",
-            "32mib",
-            "1.5GiB",
-            "32 MiB",
-            "18446744073709551615KiB",
-        ] {
+        for bad in ["", "B", "-1", "32MB", "32mib", "1.5GiB", "32 MiB", "18446744073709551615KiB"] {
             assert_eq!(parse_size(bad), None, "{bad:?}");
         }
     }

@@ -4,16 +4,12 @@ use crate::{postgres::Database, publish::AmqpUrl};
 
 /// What may be shown of a PostgreSQL address, or why it is refused.
 pub(super) fn database(text: &str) -> Result<String, String> {
-    Database::parse(text)
-        .map(|database| database.to_string())
-        .map_err(|error| error.to_string())
+    Database::parse(text).map(|database| database.to_string()).map_err(|error| error.to_string())
 }
 
 /// What may be shown of a RabbitMQ address, or why it is refused.
 pub(super) fn amqp(text: &str) -> Result<String, String> {
-    text.parse::<AmqpUrl>()
-        .map(|url| url.to_string())
-        .map_err(|error| error.to_string())
+    text.parse::<AmqpUrl>().map(|url| url.to_string()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

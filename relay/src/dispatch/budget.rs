@@ -10,10 +10,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How many events one ordering key may hold in memory behind the one that is leaving. A quarter of all: one hot
-    /// or stuck key leaves room for the others.
-    pub fn key_share(&self) -> usize {
-        (self.max_events / 4).max(1)
+    /// What one ordering key may hold in memory behind the event that is leaving: a quarter of all, so that one hot or
+    /// stuck key leaves room for the others.
+    pub fn key_share(&self) -> Self {
+        Self { max_events: (self.max_events / 4).max(1), max_bytes: self.max_bytes / 4 }
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
+use super::Limits;
 use crate::event::{Event, Text};
 
 /// How events with the same key (`aggregate_type`, `aggregate_id`) leave.
@@ -38,6 +39,14 @@ pub(super) enum Entry {
     Full,
 }
 
+impl SpilledKey {
+    /// Whether the event has this key.
+    pub fn is_of(&self, event: &Event) -> bool {
+        event.aggregate_id.as_ref().is_some_and(|id| id.as_str() == self.aggregate_id)
+            && event.aggregate_type.as_ref().map(Text::as_str) == self.aggregate_type.as_deref()
+    }
+}
+
 /// A hash stands for the key: a collision orders two keys that need no order, which is harmless.
 type KeyHash = u64;
 
@@ -48,21 +57,45 @@ struct Key {
     /// How many of them were refused and have no verdict yet: they hold the key in every ordering.
     blocking: usize,
     /// Waiting, in order of admission.
-    held: VecDeque<(u64, Uuid)>,
+    held: VecDeque<Held>,
+    held_bytes: usize,
     spilled: Option<SpilledKey>,
+}
+
+/// A waiting event.
+#[derive(Debug)]
+struct Held {
+    order: u64,
+    id: Uuid,
+    bytes: usize,
+}
+
+impl Key {
+    fn hold(&mut self, place: usize, event: &Event, order: u64) {
+        let bytes = event.memory();
+        self.held_bytes += bytes;
+        self.held.insert(place, Held { order, id: event.id, bytes });
+    }
+
+    fn release(&mut self, count: usize) -> Vec<Uuid> {
+        let released: Vec<Held> = self.held.drain(..count.min(self.held.len())).collect();
+        self.held_bytes -= released.iter().map(|held| held.bytes).sum::<usize>();
+        self.leaving += released.len();
+        released.into_iter().map(|held| held.id).collect()
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Keys {
     ordering: Ordering,
-    share: usize,
+    share: Limits,
     hasher: std::hash::RandomState,
     keys: HashMap<KeyHash, Key>,
     spilled: usize,
 }
 
 impl Keys {
-    pub(super) fn new(ordering: Ordering, share: usize) -> Self {
+    pub(super) fn new(ordering: Ordering, share: Limits) -> Self {
         Self { ordering, share, hasher: std::hash::RandomState::new(), keys: HashMap::new(), spilled: 0 }
     }
 
@@ -80,13 +113,13 @@ impl Keys {
             key.leaving += 1;
             return Entry::Free;
         }
-        if key.held.len() >= self.share {
+        if key.held.len() >= self.share.max_events || key.held_bytes >= self.share.max_bytes {
             let aggregate_type = event.aggregate_type.as_ref().map(|text| text.as_str().to_owned());
             key.spilled = Some(SpilledKey { aggregate_type, aggregate_id: aggregate_id.as_str().to_owned() });
             self.spilled += 1;
             return Entry::Full;
         }
-        key.held.push_back((order, event.id));
+        key.hold(key.held.len(), event, order);
         Entry::Behind
     }
 
@@ -101,8 +134,8 @@ impl Keys {
     pub(super) fn hold_back(&mut self, event: &Event, order: u64) -> bool {
         let Some(key) = self.key_of(event).filter(|key| key.blocking > 0) else { return false };
         key.leaving -= 1;
-        let place = key.held.partition_point(|&(other, _)| other < order);
-        key.held.insert(place, (order, event.id));
+        let place = key.held.partition_point(|held| held.order < order);
+        key.hold(place, event, order);
         true
     }
 
@@ -115,16 +148,22 @@ impl Keys {
         if blocks {
             key.blocking -= 1;
         }
-        let released: Vec<Uuid> = match (strict, key.leaving, key.blocking) {
-            (true, 0, _) => key.held.pop_front().into_iter().map(|(_, id)| id).collect(),
-            (false, _, 0) => key.held.drain(..).map(|(_, id)| id).collect(),
+        let released = match (strict, key.leaving, key.blocking) {
+            (true, 0, _) => key.release(1),
+            (false, _, 0) => key.release(usize::MAX),
             _ => Vec::new(),
         };
-        key.leaving += released.len();
         if key.leaving == 0 && key.spilled.is_none() {
             self.keys.remove(&hash);
         }
         released
+    }
+
+    pub(super) fn spilled(&self) -> Vec<SpilledKey> {
+        if self.spilled == 0 {
+            return Vec::new();
+        }
+        self.keys.values().filter_map(|key| key.spilled.clone()).collect()
     }
 
     /// Spilled keys that still have much in memory.
@@ -136,7 +175,6 @@ impl Keys {
     }
 
     pub(super) fn wants_refill(&self) -> bool {
-        // The scan runs over spilled keys only when there are any; they are few, each held a share of all memory.
         self.spilled > 0 && self.keys.values().any(|key| key.spilled.is_some() && self.is_low(key))
     }
 
@@ -151,7 +189,7 @@ impl Keys {
     }
 
     fn is_low(&self, key: &Key) -> bool {
-        key.held.len() <= self.share / 8
+        key.held.len() <= self.share.max_events / 8 && key.held_bytes <= self.share.max_bytes / 8
     }
 
     fn key_of(&mut self, event: &Event) -> Option<&mut Key> {

@@ -194,7 +194,8 @@ impl Dispatch {
         }
         self.budget.take(event.memory());
         let attempts = event.attempts;
-        let slot = Slot { event: Arc::new(event), order: self.admitted, state, attempts, blocks: false, ticket: None, xid };
+        let slot =
+            Slot { event: Arc::new(event), order: self.admitted, state, attempts, blocks: false, ticket: None, xid };
         self.slots.insert(id, slot);
         Admission::Admitted
     }
@@ -302,9 +303,14 @@ impl Dispatch {
         self.timers.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// Whether an event may leave now.
-    pub fn has_ready(&self, now: Instant) -> bool {
-        !self.ready.is_empty() || self.next_timer().is_some_and(|due| due <= now)
+    /// Whether events are about to leave memory by themselves, without waiting for a retry.
+    pub fn is_moving(&self) -> bool {
+        self.unsettled() > 0 || !self.ready.is_empty()
+    }
+
+    /// Keys whose later events wait in the table.
+    pub fn spilled_keys(&self) -> Vec<SpilledKey> {
+        self.keys.spilled()
     }
 
     /// Keys whose later events wait in the table and shall go on waiting there: a scan leaves them out.

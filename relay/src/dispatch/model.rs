@@ -127,7 +127,10 @@ impl World {
                     assert!(!self.in_flight.iter().any(|other| same_key(&other)), "a strict key has two in flight");
                 }
                 let held_back = self.blocked.iter().filter(same_key).any(|blocker| *blocker < id);
-                assert!(!held_back || self.blocked.contains(&id), "left past an event of its key that is being retried");
+                assert!(
+                    !held_back || self.blocked.contains(&id),
+                    "left past an event of its key that is being retried"
+                );
             }
             self.in_flight.push(id);
         }

@@ -90,7 +90,7 @@ pub struct Resync {
     mode: Mode,
     covered: Option<Covered>,
     /// The transaction being streamed.
-    current: u32,
+    current: Option<u32>,
     /// Transactions that left something to the table and were not visible when last looked.
     awaited: BTreeSet<u32>,
     look_up_at: usize,
@@ -104,7 +104,7 @@ impl Resync {
         Self {
             mode: Mode::Parked { next: ScanFrom::LOWEST },
             covered: None,
-            current: 0,
+            current: None,
             awaited: BTreeSet::new(),
             look_up_at: AWAITED_BEFORE_LOOKUP,
             pass_at: Some(now),
@@ -119,15 +119,20 @@ impl Resync {
 
     /// The stream begins a transaction that commits at `final_lsn`.
     pub fn begin(&mut self, xid: u32, final_lsn: Lsn) {
-        self.current = xid;
+        self.current = Some(xid);
         // Transaction ids wrap around, so a snapshot must not be asked about transactions long after it.
         if self.covered.as_ref().is_some_and(|covered| final_lsn >= covered.horizon) {
             self.covered = None;
         }
     }
 
+    /// The stream has ended the transaction.
+    pub fn commit(&mut self) {
+        self.current = None;
+    }
+
     /// The transaction being streamed.
-    pub fn current(&self) -> u32 {
+    pub fn current(&self) -> Option<u32> {
         self.current
     }
 
@@ -135,14 +140,14 @@ impl Resync {
     pub fn route(&self) -> Route {
         match (&self.mode, &self.covered) {
             (Mode::Parked { .. }, _) => Route::Leave,
-            (Mode::Live, Some(covered)) if covered.snapshot.sees(self.current) => Route::Covered,
+            (Mode::Live, Some(covered)) if self.current.is_some_and(|xid| covered.snapshot.sees(xid)) => Route::Covered,
             (Mode::Live, _) => Route::Take,
         }
     }
 
     /// An event of the current transaction stays in the table.
     pub fn left_to_table(&mut self) {
-        self.awaited.insert(self.current);
+        self.awaited.extend(self.current);
     }
 
     /// The current transaction made rows `PENDING` again.

@@ -100,7 +100,8 @@ impl World {
                 }
             }
             Step::Replay(pick) => {
-                let row = (!self.settled.is_empty()).then(|| *self.settled.iter().nth(pick.index(self.settled.len())).unwrap());
+                let row = (!self.settled.is_empty())
+                    .then(|| *self.settled.iter().nth(pick.index(self.settled.len())).unwrap());
                 if let (Some(row), Some(transaction)) = (row, nth(&mut self.open, pick)) {
                     self.settled.remove(&row); // the row lock: no second replay, no settling meanwhile
                     transaction.replays.push(row);
@@ -166,7 +167,8 @@ impl World {
     fn scan(&mut self) {
         let Some(from) = self.resync.wants_scan(self.now) else { return };
         let snapshot = self.snapshot();
-        let rows: Vec<i64> = self.pending.range(from.after_seq + 1..).copied().filter(|row| !self.memory.contains(row)).collect();
+        let rows: Vec<i64> =
+            self.pending.range(from.after_seq + 1..).copied().filter(|row| !self.memory.contains(row)).collect();
         let (page, rest) = rows.split_at(rows.len().min(PAGE));
         page.iter().for_each(|&row| self.take(row));
         let stopped_at = (!rest.is_empty()).then(|| *page.last().unwrap());

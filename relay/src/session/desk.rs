@@ -49,7 +49,7 @@ impl Desk {
         self.run(async move {
             match store.settle(&batch.settlements).await {
                 Ok(missing) => Ok(Finished::Settled(batch, missing)),
-                Err(error) if error.is_transient() => Ok(Finished::NotSettled(batch, error)),
+                Err(error) if error.is_passing() => Ok(Finished::NotSettled(batch, error)),
                 Err(error) => Err(error),
             }
         });

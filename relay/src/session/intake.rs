@@ -1,6 +1,9 @@
 //! From the stream into memory.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tracing::{info, warn};
 
@@ -15,6 +18,9 @@ use crate::{
     resync::Route,
     row::{Layout, Row},
 };
+
+/// How long retried events may hold back the LSN that is acknowledged.
+const LOG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Frames handled before the loop looks after its other work again: some 100 µs.
 const FRAMES_AT_A_TIME: usize = 64;
@@ -67,7 +73,10 @@ impl Session<'_> {
                 self.progress.begin();
                 self.resync.begin(xid, final_lsn);
             }
-            Message::Commit { end_lsn, .. } => self.progress.commit(end_lsn),
+            Message::Commit { end_lsn, .. } => {
+                self.progress.commit(end_lsn);
+                self.resync.commit();
+            }
             Message::Insert { relation, tuple } => self.take_insert(&relation, &tuple, now)?,
             Message::Message { transactional: true, prefix, .. } if prefix == BELL => self.resync.bell(now),
             Message::Relation(_) | Message::Message { .. } | Message::Other(_) => {}
@@ -109,7 +118,7 @@ impl Session<'_> {
         }
         let event = row.to_event().map_err(unreadable)?;
         let id = event.id;
-        match self.dispatch.admit(event, Some(self.resync.current())) {
+        match self.dispatch.admit(event, self.resync.current()) {
             Admission::Admitted => self.dispatch.attach(&id, self.progress.owe()),
             Admission::Known => {}
             Admission::Spilled => self.resync.left_to_table(),
@@ -125,7 +134,7 @@ impl Session<'_> {
         let patience = self.config.park_after;
         if self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience) {
             warn!(target: "relay", state = "parked", "the broker is away: events wait in the table, the slot moves on");
-        } else if !self.dispatch.has_room() && now.duration_since(self.moved_at) >= patience {
+        } else if self.is_full_for(patience, now) {
             let events = self.dispatch.len();
             warn!(target: "relay", state = "parked", events, "memory is full of events that cannot leave: later ones wait in the table");
         } else {
@@ -133,6 +142,27 @@ impl Session<'_> {
         }
         self.progress.abandon();
         self.resync.park(now);
+    }
+
+    /// Whether memory has been full, and nothing has left it, for so long.
+    fn is_full_for(&mut self, patience: Duration, now: Instant) -> bool {
+        if self.dispatch.has_room() {
+            self.full_since = None;
+            return false;
+        }
+        let full_since = *self.full_since.get_or_insert(now);
+        now.duration_since(full_since.max(self.moved_at)) >= patience
+    }
+
+    /// An event that is being retried does not pin the server's log: after a while its commit is acknowledged with the
+    /// others, since the table is where it is owed.
+    pub(super) fn release_log(&mut self, now: Instant) {
+        if self.progress.flushed() > self.released.0 || self.progress.is_idle() {
+            self.released = (self.progress.flushed(), now);
+        } else if self.dispatch.next_timer().is_some() && now.duration_since(self.released.1) >= LOG_PATIENCE {
+            self.progress.abandon();
+            self.released = (self.progress.flushed(), now);
+        }
     }
 
     pub(super) fn log_mode(&self, horizon: Lsn) {

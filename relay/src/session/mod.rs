@@ -20,11 +20,16 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use self::{desk::Desk, intake::Intake, link::{Link, News}};
+use self::{
+    desk::Desk,
+    intake::Intake,
+    link::{Link, News},
+};
 use crate::{
     config::{Config, Unroutable},
     deferred::Deferred,
     dispatch::{Dispatch, Outcome},
+    lsn::Lsn,
     postgres::{ReplError, ReplicationStream},
     progress::Progress,
     publish::{Answer, PublishConfig, Publisher, Verdict},
@@ -95,14 +100,19 @@ pub struct Session<'a> {
     resync: Resync,
     deferred: Deferred,
     status: Status,
-    /// When an event last got an answer or left memory.
+    /// When an event last left memory.
     moved_at: Instant,
+    full_since: Option<Instant>,
+    /// The LSN that could be acknowledged, and when that last changed.
+    released: (Lsn, Instant),
+    /// Whether the last operation of the store wrote verdicts.
+    settled_last: bool,
     drain_until: Option<Instant>,
 }
 
 struct Status {
     interval: Duration,
-    sent: crate::lsn::Lsn,
+    sent: Lsn,
     sent_at: Instant,
     asked: bool,
 }
@@ -125,6 +135,9 @@ impl<'a> Session<'a> {
             deferred: Deferred::new(now),
             status: Status { interval: parts.status_interval, sent: Default::default(), sent_at: now, asked: false },
             moved_at: now,
+            full_since: None,
+            released: (Lsn::default(), now),
+            settled_last: false,
             drain_until: None,
         }
     }
@@ -137,7 +150,7 @@ impl<'a> Session<'a> {
             let now = Instant::now();
             self.pump(now).await?;
             if let Some(drained) = self.drained(now) {
-                self.finish().await?;
+                self.finish().await;
                 return Ok(drained);
             }
             let wake = self.next_timer(now);
@@ -159,6 +172,7 @@ impl<'a> Session<'a> {
     /// Starts whatever can be started now.
     async fn pump(&mut self, now: Instant) -> Result<(), SessionError> {
         self.park_if_stuck(now);
+        self.release_log(now);
         if self.link.is_open() && self.drain_until.is_none() {
             let batch = self.dispatch.next_batch(now, self.may_publish());
             if !batch.is_empty() {
@@ -203,7 +217,7 @@ impl<'a> Session<'a> {
             self.resync.next_timer(),
             self.deferred.next_timer(),
             away,
-            Some(self.moved_at + self.config.park_after),
+            self.full_since.map(|since| since.max(self.moved_at) + self.config.park_after),
             self.drain_until,
         ]
         .into_iter()
@@ -230,7 +244,6 @@ impl<'a> Session<'a> {
 
     fn take_answers(&mut self, answers: Vec<Answer>) {
         let now = Instant::now();
-        self.moved_at = now;
         for Answer { id, verdict } in answers {
             let outcome = match verdict {
                 Verdict::Confirmed => Outcome::Delivered,
@@ -256,19 +269,21 @@ impl<'a> Session<'a> {
     /// Whether the drain is over, and how it went.
     fn drained(&self, now: Instant) -> Option<Drained> {
         let until = self.drain_until?;
-        if self.dispatch.in_flight() == 0 && self.settling.is_empty() && self.desk.is_idle() {
+        if self.dispatch.in_flight() == 0 && self.settling.is_done() && self.desk.is_idle() {
             Some(Drained::Clean)
         } else {
             (now >= until).then(|| Drained::DeadlinePassed { unsettled: self.dispatch.len() })
         }
     }
 
-    async fn finish(mut self) -> Result<(), SessionError> {
-        self.stream.status(self.progress.flushed(), false).await?;
+    async fn finish(mut self) {
+        // Only PostgreSQL's log depends on it: the verdicts are in the table.
+        if let Err(error) = self.stream.status(self.progress.flushed(), false).await {
+            warn!(target: "relay", %error, "could not acknowledge at the end");
+        }
         info!(target: "relay", state = "stopped", acknowledged = %self.progress.flushed(), "stopped");
         self.stream.stop().await;
         self.link.close().await;
-        Ok(())
     }
 }
 

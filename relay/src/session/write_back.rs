@@ -6,7 +6,7 @@ use tracing::{debug, warn};
 
 use super::{Session, SessionError, desk::Finished};
 use crate::{
-    dispatch::{Admission, Settlement, Status},
+    dispatch::{Settlement, SpilledKey, Status},
     resync::{ScanFrom, Scanned},
     settle::Done,
     store::{Due, Page, Scan},
@@ -16,21 +16,30 @@ use crate::{
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
 impl Session<'_> {
-    /// Starts the operation that is due. Verdicts come first: they free memory.
+    /// Starts the operation that is due.
     pub(super) fn start_store_operation(&mut self, now: Instant) {
         let draining = self.drain_until.is_some();
-        if self.settling.due().is_some_and(|due| draining || due <= now) {
-            self.desk.settle(self.settling.take());
+        let settles = self.settling.due().is_some_and(|due| draining || due <= now);
+        if settles && !self.settled_last {
+            self.settled_last = true;
+            return self.desk.settle(self.settling.take());
+        }
+        // Verdicts free memory, so they come first, but every other time only: a steady flow of them leaves no gap.
+        self.settled_last = false;
+        if self.settling.wants_snapshot(now) || self.resync.wants_snapshot() {
+            self.desk.snapshot();
         } else if draining {
             // nothing new is taken
-        } else if self.settling.wants_snapshot(now) || self.resync.wants_snapshot() {
-            self.desk.snapshot();
         } else if let Some(from) = self.next_scan(now) {
-            let scan = self.scan(from.after_seq);
+            let scan = self.scan(from.after_seq, self.dispatch.full_keys());
             self.desk.scan(from, scan);
         } else if self.deferred.is_due(now) && self.can_scan() {
-            let scan = self.scan(0);
+            let scan = self.scan(0, self.dispatch.spilled_keys());
             self.desk.due(scan);
+        }
+        if self.desk.is_idle() && settles {
+            self.settled_last = true;
+            self.desk.settle(self.settling.take());
         }
     }
 
@@ -43,23 +52,19 @@ impl Session<'_> {
         self.resync.wants_scan(now).filter(|_| self.can_scan())
     }
 
-    /// A scan needs somewhere to publish to. The pages of a backlog are to be worth their while, too; a pass that holds
-    /// the stream must not wait for that.
+    /// A scan needs somewhere to publish to. The pages of a backlog are to be worth their while, too, as long as more
+    /// room is to be expected; a pass that holds the stream must not wait for that.
     fn can_scan(&self) -> bool {
         let (events, bytes) = self.dispatch.room();
         let limits = self.config.limits();
-        let has_room = if self.resync.is_live() {
-            self.dispatch.has_room()
-        } else {
-            events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4
-        };
-        self.link.is_open() && has_room
+        let is_worth_it = events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4;
+        let waits_for_nothing = self.resync.is_live() || !self.dispatch.is_moving();
+        self.link.is_open() && self.dispatch.has_room() && (is_worth_it || waits_for_nothing)
     }
 
-    fn scan(&self, after_seq: i64) -> Scan {
+    fn scan(&self, after_seq: i64, left_out: Vec<SpilledKey>) -> Scan {
         let (max_rows, max_bytes) = self.dispatch.room();
-        let (known, full_keys) = (self.dispatch.known(), self.dispatch.full_keys());
-        Scan { after_seq, max_rows, max_bytes, known, full_keys }
+        Scan { after_seq, max_rows, max_bytes, known: self.dispatch.known(), left_out }
     }
 
     pub(super) fn store_finished(&mut self, finished: Finished) -> Result<(), SessionError> {
@@ -68,6 +73,9 @@ impl Session<'_> {
             Finished::Settled(batch, missing) => {
                 for done in self.settling.written(batch, &missing, |id| self.dispatch.xid(id)) {
                     self.settled(done, now);
+                }
+                if self.resync.is_live() && self.dispatch.wants_refill() {
+                    self.resync.want_pass(now);
                 }
             }
             Finished::NotSettled(batch, error) => {
@@ -94,16 +102,13 @@ impl Session<'_> {
                 self.progress.settled(ticket);
             }
             self.moved_at = now;
-            if self.resync.is_live() && self.dispatch.wants_refill() {
-                self.resync.want_pass(now);
-            }
         }
     }
 
     fn scanned(&mut self, from: ScanFrom, page: Page, now: Instant) {
         // A key that spilled may be taken up again only by a pass that finds all of its rows.
-        if self.resync.seen(&page.snapshot) && from.is_whole_pass() {
-            self.dispatch.unspill(&page.full_keys);
+        if from.is_whole_pass() && self.resync.seen(&page.snapshot) {
+            self.dispatch.unspill(&page.left_out);
         }
         let found = page.events.len();
         for event in page.events {
@@ -124,11 +129,10 @@ impl Session<'_> {
     }
 
     fn deferred_due(&mut self, due: Due, now: Instant) {
-        let mut found = false;
         for event in due.events {
-            found |= self.dispatch.admit(event, None) == Admission::Admitted;
+            self.dispatch.admit(event, None); // one that spills is looked for again when its key has room
         }
-        self.deferred.looked(&due.snapshot, found, due.next_in, now);
+        self.deferred.looked(&due.snapshot, due.cut, due.next_in, now);
     }
 
     /// One line for each attempt. Bodies are never logged.

@@ -23,7 +23,13 @@ pub(super) async fn server(client: &Client, database: &Database) -> Result<(), R
         .await
         .map_err(sql_error)?;
     let read = || {
-        Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?))
+        Ok::<_, tokio_postgres::Error>((
+            row.try_get(0)?,
+            row.try_get(1)?,
+            row.try_get(2)?,
+            row.try_get(3)?,
+            row.try_get(4)?,
+        ))
     };
     let (version, wal_level, standby, may_replicate, role): (i32, &str, bool, Option<bool>, &str) =
         read().map_err(sql_error)?;
@@ -49,8 +55,11 @@ async fn extension(client: &Client, role: &str) -> Result<(), RunError> {
     let version: String = match client.query_one("SELECT outbox.version()", &[]).await {
         Ok(row) => row.try_get(0).map_err(sql_error)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
-            return Err(RunError::new(Kind::ExtensionMissing, "the extension outbox is not installed in this database")
-                .hint("CREATE EXTENSION outbox"));
+            return Err(RunError::new(
+                Kind::ExtensionMissing,
+                "the extension outbox is not installed in this database",
+            )
+            .hint("CREATE EXTENSION outbox"));
         }
         Err(error) => return Err(sql_error(error)),
     };
@@ -112,7 +121,11 @@ pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
             "check user, password and virtual host in AMQP_URL, and the user's permissions",
         )
     } else {
-        (Kind::Broker, format!("cannot connect to {url}"), "check host, port and TLS in AMQP_URL, and that the broker runs")
+        (
+            Kind::Broker,
+            format!("cannot connect to {url}"),
+            "check host, port and TLS in AMQP_URL, and that the broker runs",
+        )
     };
     RunError::new(kind, what).hint(hint).source(error)
 }

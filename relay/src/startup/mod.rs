@@ -96,10 +96,8 @@ async fn connect(
     config: &Config,
     database: &Database,
 ) -> Result<(Client, JoinSet<Result<(), tokio_postgres::Error>>), RunError> {
-    let (client, driver) = database
-        .connect(&config.application_name)
-        .await
-        .map_err(|error| checks::connect_error(error, database))?;
+    let (client, driver) =
+        database.connect(&config.application_name).await.map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
     client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;

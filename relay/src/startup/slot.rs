@@ -72,7 +72,10 @@ pub(super) async fn ensure(config: &Config, database: &Database, client: &Client
         }
         Found::Invalidated => {
             warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (max_slot_wal_keep_size): making it anew; events are read from the table");
-            client.execute("SELECT pg_catalog.pg_drop_replication_slot($1)", &[&config.slot]).await.map_err(checks::sql_error)?;
+            client
+                .execute("SELECT pg_catalog.pg_drop_replication_slot($1)", &[&config.slot])
+                .await
+                .map_err(checks::sql_error)?;
             Ok(SlotState::Recreated(create(config, database, client).await?))
         }
     }
@@ -170,7 +173,13 @@ async fn log_what_it_waits_for(client: &Client) -> Result<(), RunError> {
         .map_err(checks::sql_error)?;
     let Some(row) = row else { return Ok(()) };
     let read = || {
-        Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?))
+        Ok::<_, tokio_postgres::Error>((
+            row.try_get(0)?,
+            row.try_get(1)?,
+            row.try_get(2)?,
+            row.try_get(3)?,
+            row.try_get(4)?,
+        ))
     };
     let (pid, user, application, state, seconds): (i32, &str, &str, &str, Option<i64>) =
         read().map_err(checks::sql_error)?;

@@ -18,25 +18,13 @@ async fn sigkill_in_the_middle_of_a_stream_loses_nothing_and_repeats_at_most_wha
     let stack = Stack::new().await;
     stack.db.batch_execute(NUMBERED).await.unwrap();
     let consumer = stack.consumer("#").await;
-    let relay = stack
-        .relay()
-        .set("in-flight", &IN_FLIGHT.to_string())
-        .set("settle-batch", "100")
-        .start()
-        .await;
+    let relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string()).set("settle-batch", "100").start().await;
     let emitter = stack.db.connect().await;
     let emit = async {
         let mut ids: Vec<Uuid> = Vec::new();
         for batch in 0..100 {
             let sql = format!("SELECT emit_numbered('key-' || (i + {batch}) % 50) FROM generate_series(1, 50) i");
-            ids.extend(
-                emitter
-                    .query(&sql, &[])
-                    .await
-                    .unwrap()
-                    .iter()
-                    .map(|row| row.get::<_, Uuid>(0)),
-            );
+            ids.extend(emitter.query(&sql, &[]).await.unwrap().iter().map(|row| row.get::<_, Uuid>(0)));
         }
         ids
     };
@@ -47,12 +35,7 @@ async fn sigkill_in_the_middle_of_a_stream_loses_nothing_and_repeats_at_most_wha
             consumer.wait_for(count).await;
             relay.kill().await;
             kills += 1;
-            relay = stack
-                .relay()
-                .set("in-flight", &IN_FLIGHT.to_string())
-                .set("settle-batch", "100")
-                .start()
-                .await;
+            relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string()).set("settle-batch", "100").start().await;
         }
         (relay, kills)
     };
@@ -61,11 +44,7 @@ async fn sigkill_in_the_middle_of_a_stream_loses_nothing_and_repeats_at_most_wha
     wait_for_counts(&stack.db, (0, ids.len() as i64, 0), SOON).await;
     let deliveries = consumer.wait_for_ids(&ids, SOON).await;
     let distinct: HashSet<Uuid> = deliveries.iter().map(|delivery| delivery.id).collect();
-    assert_eq!(
-        distinct,
-        ids.iter().copied().collect(),
-        "the committed ids, and no others"
-    );
+    assert_eq!(distinct, ids.iter().copied().collect(), "the committed ids, and no others");
     let duplicates = deliveries.len() - ids.len();
     println!("{duplicates} duplicates after {kills} kills");
     // Without a verdict in the table: in flight, in the batch being written, and in the one that was filling.

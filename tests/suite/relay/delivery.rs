@@ -17,16 +17,7 @@ async fn a_committed_event_reaches_the_consumer_and_its_row_turns_sent() {
     assert_eq!((delivery.id, delivery.routing_key.as_str()), (id, "orders.created"));
     assert_eq!(delivery.body, br#"{"total": 12345678901234567890}"#);
     let row = wait_for_status(&stack.db, id, "SENT").await;
-    assert_eq!(
-        row,
-        Row {
-            status: "SENT".into(),
-            attempts: 1,
-            last_error: None,
-            attempted: true,
-            processed: true
-        }
-    );
+    assert_eq!(row, Row { status: "SENT".into(), attempts: 1, last_error: None, attempted: true, processed: true });
     assert!(relay.stop().await.success());
 }
 
@@ -47,12 +38,8 @@ async fn every_column_arrives_where_amqp_has_its_place() {
         &[],
     )
     .await;
-    let created: std::time::SystemTime = stack
-        .db
-        .query_one("SELECT created_at FROM outbox.events", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let created: std::time::SystemTime =
+        stack.db.query_one("SELECT created_at FROM outbox.events", &[]).await.unwrap().get(0);
 
     let delivery = &consumer.wait_for(1).await[0];
     assert_eq!(delivery.body, [0, 1, 255]);
@@ -86,10 +73,7 @@ async fn what_is_rolled_back_never_arrives() {
     let _relay = stack.relay().start().await;
 
     let transaction = stack.db.transaction().await.unwrap();
-    transaction
-        .execute("SELECT outbox.emit('rolled.back', '{}'::jsonb)", &[])
-        .await
-        .unwrap();
+    transaction.execute("SELECT outbox.emit('rolled.back', '{}'::jsonb)", &[]).await.unwrap();
     transaction.rollback().await.unwrap();
     stack
         .db
@@ -101,12 +85,7 @@ async fn what_is_rolled_back_never_arrives() {
         .await
         .unwrap();
 
-    let topics: Vec<_> = consumer
-        .wait_for(2)
-        .await
-        .into_iter()
-        .map(|delivery| delivery.routing_key)
-        .collect();
+    let topics: Vec<_> = consumer.wait_for(2).await.into_iter().map(|delivery| delivery.routing_key).collect();
     wait_for_counts(&stack.db, (0, 2, 0), SOON).await;
     assert_eq!(topics, ["kept.before", "kept.after"]);
     assert_eq!(consumer.count(), 2);
@@ -120,19 +99,12 @@ async fn nothing_is_published_before_its_commit() {
     let other = stack.db.connect().await;
 
     let open = stack.db.transaction().await.unwrap();
-    open.execute("SELECT outbox.emit('first.emitted', '{}'::jsonb)", &[])
-        .await
-        .unwrap();
+    open.execute("SELECT outbox.emit('first.emitted', '{}'::jsonb)", &[]).await.unwrap();
     emit(&other, "'first.committed', '{}'::jsonb", &[]).await;
     consumer.wait_for(1).await;
     open.commit().await.unwrap();
 
-    let topics: Vec<_> = consumer
-        .wait_for(2)
-        .await
-        .into_iter()
-        .map(|delivery| delivery.routing_key)
-        .collect();
+    let topics: Vec<_> = consumer.wait_for(2).await.into_iter().map(|delivery| delivery.routing_key).collect();
     assert_eq!(topics, ["first.committed", "first.emitted"]);
 }
 
@@ -159,11 +131,7 @@ async fn events_emitted_while_no_relay_runs_are_delivered_at_its_start() {
     let deliveries = consumer.wait_for(200).await;
     wait_for_counts(&stack.db, (0, 200, 0), SOON).await;
     let seqs: Vec<_> = deliveries.iter().map(|delivery| delivery.seq().unwrap()).collect();
-    assert_eq!(
-        seqs,
-        (1..=200).collect::<Vec<_>>(),
-        "each once: what the scan found, the stream does not repeat"
-    );
+    assert_eq!(seqs, (1..=200).collect::<Vec<_>>(), "each once: what the scan found, the stream does not repeat");
 }
 
 #[tokio::test]
@@ -189,11 +157,7 @@ async fn on_an_idle_server_the_slot_holds_nothing_back() {
     consumer.wait_for(1).await;
     wait_for_counts(&stack.db, (0, 1, 0), SOON).await;
     // Other tables' traffic, which the stream does not carry, must not pin the log either.
-    stack
-        .db
-        .batch_execute("CREATE TABLE other AS SELECT generate_series(1, 100000) AS i")
-        .await
-        .unwrap();
+    stack.db.batch_execute("CREATE TABLE other AS SELECT generate_series(1, 100000) AS i").await.unwrap();
     eventually("the slot's lag is gone", SOON, async || match slot_lag(&stack).await {
         // A checkpoint or a snapshot record of the shared server can come at any time.
         0..16_384 => Ok(()),

@@ -62,14 +62,10 @@ async fn counts(db: &Connection) -> (i64, i64, i64) {
 }
 
 async fn wait_for_counts(db: &Connection, expected: (i64, i64, i64), deadline: std::time::Duration) {
-    eventually(
-        &format!("(PENDING, SENT, FAILED) = {expected:?}"),
-        deadline,
-        async || {
-            let counts = counts(db).await;
-            if counts == expected { Ok(()) } else { Err(counts) }
-        },
-    )
+    eventually(&format!("(PENDING, SENT, FAILED) = {expected:?}"), deadline, async || {
+        let counts = counts(db).await;
+        if counts == expected { Ok(()) } else { Err(counts) }
+    })
     .await;
 }
 
@@ -93,17 +89,11 @@ impl<'a> FullQueue<'a> {
         vhost.exchange("outbox").await;
         let path = format!("/api/queues/{name}/{topic}");
         let arguments = json!({ "x-max-length": 1, "x-overflow": "reject-publish" });
-        vhost
-            .api("PUT", &path, Some(&json!({ "durable": true, "arguments": arguments })))
-            .await;
+        vhost.api("PUT", &path, Some(&json!({ "durable": true, "arguments": arguments }))).await;
         let binding = format!("/api/bindings/{name}/e/outbox/q/{topic}");
-        vhost
-            .api("POST", &binding, Some(&json!({ "routing_key": topic })))
-            .await;
+        vhost.api("POST", &binding, Some(&json!({ "routing_key": topic }))).await;
         let message = json!({ "routing_key": topic, "payload": "", "payload_encoding": "string", "properties": {} });
-        vhost
-            .api("POST", &format!("/api/exchanges/{name}/outbox/publish"), Some(&message))
-            .await;
+        vhost.api("POST", &format!("/api/exchanges/{name}/outbox/publish"), Some(&message)).await;
         Self { vhost, path }
     }
 

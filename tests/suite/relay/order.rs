@@ -21,9 +21,7 @@ pub(super) fn numbers_by_key(deliveries: &[Delivery]) -> HashMap<String, Vec<i64
     let mut keys: HashMap<String, Vec<i64>> = HashMap::new();
     for delivery in deliveries {
         let (_, key) = delivery.key().unwrap();
-        keys.entry(key)
-            .or_default()
-            .push(delivery.json()["n"].as_i64().unwrap());
+        keys.entry(key).or_default().push(delivery.json()["n"].as_i64().unwrap());
     }
     keys
 }
@@ -41,12 +39,7 @@ async fn a_key_is_delivered_in_commit_order_though_it_was_emitted_in_another() {
     other.batch_execute(&emit(1)).await.unwrap();
     open.commit().await.unwrap();
 
-    let bodies: Vec<_> = consumer
-        .wait_for(2)
-        .await
-        .into_iter()
-        .map(|delivery| delivery.json())
-        .collect();
+    let bodies: Vec<_> = consumer.wait_for(2).await.into_iter().map(|delivery| delivery.json()).collect();
     assert_eq!(bodies, [1, 2]);
 }
 
@@ -55,40 +48,21 @@ async fn a_refused_event_holds_its_key_and_no_other() {
     let stack = Stack::new().await;
     let full = FullQueue::bind(&stack.vhost, "full").await;
     let consumer = stack.consumer("free").await;
-    let _relay = stack
-        .relay()
-        .set("retry-base", "50ms")
-        .set("max-attempts", "1000")
-        .set("retry-max", "100ms")
-        .start()
-        .await;
+    let _relay =
+        stack.relay().set("retry-base", "50ms").set("max-attempts", "1000").set("retry-max", "100ms").start().await;
 
     let emit = "SELECT outbox.emit(topic, to_jsonb(n), aggregate_type => 'a', aggregate_id => key)
                 FROM (VALUES ('full', 1, 'stuck'), ('free', 2, 'stuck'), ('free', 3, 'other')) AS e (topic, n, key)";
     stack.db.batch_execute(emit).await.unwrap();
-    let others: Vec<_> = consumer
-        .wait_for(1)
-        .await
-        .into_iter()
-        .map(|delivery| delivery.json())
-        .collect();
+    let others: Vec<_> = consumer.wait_for(1).await.into_iter().map(|delivery| delivery.json()).collect();
     assert_eq!(others, [3], "the other key goes on");
     wait_for_counts(&stack.db, (2, 1, 0), SOON).await;
 
     full.make_room().await;
-    let all: Vec<_> = consumer
-        .wait_for(2)
-        .await
-        .into_iter()
-        .map(|delivery| delivery.json())
-        .collect();
+    let all: Vec<_> = consumer.wait_for(2).await.into_iter().map(|delivery| delivery.json()).collect();
     assert_eq!(all, [3, 2]);
     wait_for_counts(&stack.db, (0, 3, 0), SOON).await;
-    let attempts: i32 = stack
-        .db
-        .query_one("SELECT attempts FROM outbox.events WHERE topic = 'full'", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let attempts: i32 =
+        stack.db.query_one("SELECT attempts FROM outbox.events WHERE topic = 'full'", &[]).await.unwrap().get(0);
     assert!(attempts > 1, "{attempts} attempts");
 }

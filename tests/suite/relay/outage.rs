@@ -9,30 +9,17 @@ async fn a_broker_outage_costs_no_attempt_holds_no_wal_and_loses_nothing() {
     let rabbitmq = RabbitMq::private().start().await;
     let stack = Stack::on(Postgres::shared().await, &rabbitmq).await;
     let consumer = stack.consumer("#").await;
-    let relay = stack
-        .relay()
-        .set("park-after", "300ms")
-        .set("status-interval", "200ms")
-        .start()
-        .await;
+    let relay = stack.relay().set("park-after", "300ms").set("status-interval", "200ms").start().await;
     let queue = consumer.queue().to_owned();
     drop(consumer);
 
     rabbitmq.kill().await;
-    stack
-        .db
-        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 30000) i")
-        .await
-        .unwrap();
+    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 30000) i").await.unwrap();
     relay.wait_for_log("parked").await;
-    eventually(
-        "the slot moves on although nothing is published",
-        SOON,
-        async || match slot_lag(&stack).await {
-            0..1_000_000 => Ok(()),
-            lag => Err(lag),
-        },
-    )
+    eventually("the slot moves on although nothing is published", SOON, async || match slot_lag(&stack).await {
+        0..1_000_000 => Ok(()),
+        lag => Err(lag),
+    })
     .await;
     assert_eq!(counts(&stack.db).await, (30000, 0, 0));
 
@@ -57,11 +44,7 @@ async fn a_database_that_crashes_and_restarts_is_streamed_from_again() {
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
     let relay = stack.relay().start().await;
-    stack
-        .db
-        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i")
-        .await
-        .unwrap();
+    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i").await.unwrap();
     consumer.wait_for(1000).await;
 
     let mark = relay.mark();
@@ -69,9 +52,7 @@ async fn a_database_that_crashes_and_restarts_is_streamed_from_again() {
     postgres.start().await;
     relay.wait_for_log_after(mark, "streaming").await;
     let db = stack.db.connect().await;
-    db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i")
-        .await
-        .unwrap();
+    db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1000) i").await.unwrap();
     wait_for_counts(&db, (0, 2000, 0), SOON).await;
     let mut ids = consumer.ids();
     ids.sort_unstable();
@@ -89,19 +70,12 @@ async fn a_dropped_slot_is_made_again_and_loses_nothing() {
         "SELECT pg_drop_replication_slot('{0}') FROM pg_replication_slots WHERE slot_name = '{0}' AND NOT active",
         stack.db.name()
     );
-    stack
-        .db
-        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 100) i")
-        .await
-        .unwrap();
+    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 100) i").await.unwrap();
     eventually("the slot is dropped", SOON, async || {
         stack.db.batch_execute(&drop_slot).await.unwrap();
         let left: i64 = stack
             .db
-            .query_one(
-                "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1",
-                &[&stack.db.name()],
-            )
+            .query_one("SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1", &[&stack.db.name()])
             .await
             .unwrap()
             .get(0);
@@ -128,11 +102,6 @@ async fn a_publication_that_was_dropped_and_made_again_loses_nothing() {
     relay.wait_for_log_after(mark, "streaming").await;
     stack.db.batch_execute(&emit(3)).await.unwrap();
     wait_for_counts(&stack.db, (0, 3, 0), SOON).await;
-    let arrived: Vec<_> = consumer
-        .wait_for(3)
-        .await
-        .iter()
-        .map(|delivery| delivery.json())
-        .collect();
+    let arrived: Vec<_> = consumer.wait_for(3).await.iter().map(|delivery| delivery.json()).collect();
     assert_eq!(arrived, [1, 2, 3]);
 }

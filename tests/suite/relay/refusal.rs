@@ -16,15 +16,9 @@ async fn an_unroutable_event_fails_at_once_with_the_brokers_code_and_text() {
     )
     .await;
     let row = wait_for_status(&stack.db, id, "FAILED").await;
-    assert_eq!(
-        (row.attempts, row.last_error.as_deref(), row.processed),
-        (1, Some("312 NO_ROUTE"), true)
-    );
+    assert_eq!((row.attempts, row.last_error.as_deref(), row.processed), (1, Some("312 NO_ROUTE"), true));
     let line = relay.wait_for_log(&id.to_string()).await;
-    assert!(
-        line.contains("312 NO_ROUTE") && line.contains("c-9") && line.contains("key=\"7\""),
-        "{line}"
-    );
+    assert!(line.contains("312 NO_ROUTE") && line.contains("c-9") && line.contains("key=\"7\""), "{line}");
 }
 
 #[tokio::test]
@@ -75,12 +69,7 @@ async fn an_unroutable_event_is_retried_where_that_is_asked_for() {
 async fn a_nacked_event_is_retried_up_to_the_limit_and_then_failed() {
     let stack = Stack::new().await;
     let _full = FullQueue::bind(&stack.vhost, "full").await;
-    let _relay = stack
-        .relay()
-        .set("retry-base", "10ms")
-        .set("max-attempts", "4")
-        .start()
-        .await;
+    let _relay = stack.relay().set("retry-base", "10ms").set("max-attempts", "4").start().await;
     let id = emit(&stack.db, "'full', '{}'::jsonb", &[]).await;
     let row = wait_for_status(&stack.db, id, "FAILED").await;
     assert_eq!(row.attempts, 4);
@@ -104,10 +93,7 @@ async fn a_missing_exchange_fails_that_event_alone() {
     wait_for_counts(&stack.db, (0, 1996, 4), SOON).await;
     let sql = "SELECT DISTINCT last_error FROM outbox.events WHERE exchange IS NOT NULL AND status = 'FAILED'";
     let error: String = stack.db.query_one(sql, &[]).await.unwrap().get(0);
-    assert!(
-        error.starts_with("404 NOT_FOUND - no exchange 'no-such-exchange'"),
-        "{error}"
-    );
+    assert!(error.starts_with("404 NOT_FOUND - no exchange 'no-such-exchange'"), "{error}");
     let arrived: std::collections::HashSet<_> = consumer.ids().into_iter().collect();
     assert_eq!(arrived.len(), 1996);
 }

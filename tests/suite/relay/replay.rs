@@ -14,25 +14,11 @@ async fn a_failed_event_is_delivered_after_its_queue_is_bound_and_it_is_replayed
     assert_eq!(failed.last_error.as_deref(), Some("312 NO_ROUTE"));
 
     consumer.bind("unbound").await;
-    let replayed: bool = stack
-        .db
-        .query_one("SELECT outbox.replay($1)", &[&id])
-        .await
-        .unwrap()
-        .get(0);
+    let replayed: bool = stack.db.query_one("SELECT outbox.replay($1)", &[&id]).await.unwrap().get(0);
     assert!(replayed);
     assert_eq!(consumer.wait_for(1).await[0].id, id, "the same id on every delivery");
     let sent = wait_for_status(&stack.db, id, "SENT").await;
-    assert_eq!(
-        sent,
-        Row {
-            status: "SENT".into(),
-            attempts: 1,
-            last_error: None,
-            attempted: true,
-            processed: true
-        }
-    );
+    assert_eq!(sent, Row { status: "SENT".into(), attempts: 1, last_error: None, attempted: true, processed: true });
 }
 
 #[tokio::test]
@@ -47,11 +33,7 @@ async fn an_operators_plain_update_replays_many_and_keeps_their_order() {
         .unwrap();
     wait_for_counts(&stack.db, (0, 50, 0), SOON).await;
 
-    stack
-        .db
-        .batch_execute("UPDATE outbox.events SET status = 'PENDING' WHERE payload::int > 40")
-        .await
-        .unwrap();
+    stack.db.batch_execute("UPDATE outbox.events SET status = 'PENDING' WHERE payload::int > 40").await.unwrap();
 
     let deliveries = consumer.wait_for(60).await;
     wait_for_counts(&stack.db, (0, 50, 0), SOON).await;
@@ -66,11 +48,7 @@ async fn a_replay_that_is_rolled_back_delivers_nothing() {
     let _relay = stack.relay().start().await;
     emit(&stack.db, "'first', '{}'::jsonb", &[]).await;
     wait_for_counts(&stack.db, (0, 1, 0), SOON).await;
-    stack
-        .db
-        .batch_execute("BEGIN; UPDATE outbox.events SET status = 'PENDING'; ROLLBACK")
-        .await
-        .unwrap();
+    stack.db.batch_execute("BEGIN; UPDATE outbox.events SET status = 'PENDING'; ROLLBACK").await.unwrap();
     emit(&stack.db, "'second', '{}'::jsonb", &[]).await;
     wait_for_counts(&stack.db, (0, 2, 0), SOON).await;
     assert_eq!(consumer.count(), 2);

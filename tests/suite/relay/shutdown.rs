@@ -9,11 +9,7 @@ async fn sigterm_finishes_what_is_in_flight_and_publishes_nothing_twice_afterwar
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
     let relay = stack.relay().start().await;
-    stack
-        .db
-        .batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 20000) i")
-        .await
-        .unwrap();
+    stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 20000) i").await.unwrap();
     consumer.wait_for(500).await;
     assert!(relay.stop().await.success());
 
@@ -21,11 +17,7 @@ async fn sigterm_finishes_what_is_in_flight_and_publishes_nothing_twice_afterwar
     assert!(pending > 0, "stopped in the middle");
     eventually("the consumer has all that is SENT", SOON, async || {
         let count = consumer.count();
-        if count as i64 == sent {
-            Ok(())
-        } else {
-            Err((count, sent))
-        }
+        if count as i64 == sent { Ok(()) } else { Err((count, sent)) }
     })
     .await;
     assert_eq!(failed, 0);
@@ -51,12 +43,7 @@ async fn a_second_signal_exits_at_once() {
 async fn a_drain_that_cannot_finish_ends_at_its_deadline_with_its_own_exit_code() {
     let stack = Stack::new().await;
     let relay = stuck_in_drain(&stack, "300ms").await;
-    assert_eq!(
-        relay.exited().await.code(),
-        Some(EXIT_DRAIN_TIMEOUT),
-        "{}",
-        relay.log_text()
-    );
+    assert_eq!(relay.exited().await.code(), Some(EXIT_DRAIN_TIMEOUT), "{}", relay.log_text());
     assert_eq!(counts(&stack.db).await, (1, 0, 0));
 }
 

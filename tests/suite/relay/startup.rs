@@ -25,23 +25,12 @@ async fn a_wrong_password_is_reported_with_the_role_and_never_with_the_password(
         .batch_execute("CREATE ROLE relay LOGIN REPLICATION PASSWORD 'right'; SELECT outbox.grant_relay('relay')")
         .await
         .unwrap();
-    refused(
-        stack.relay().set("database-url", &stack.db.url_as("relay")),
-        11,
-        &["relay", "password", "DATABASE_URL"],
-    )
-    .await;
+    refused(stack.relay().set("database-url", &stack.db.url_as("relay")), 11, &["relay", "password", "DATABASE_URL"])
+        .await;
 
     let url = stack.db.url_as("relay").replace(":secret@", ":right@");
     assert!(
-        stack
-            .relay()
-            .set("database-url", &url)
-            .start()
-            .await
-            .stop()
-            .await
-            .success(),
+        stack.relay().set("database-url", &url).start().await.stop().await.success(),
         "SCRAM works on both connections"
     );
 }
@@ -56,30 +45,16 @@ async fn a_database_that_does_not_exist_is_named() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     let stack = Stack::new().await;
-    refused(
-        stack.relay().set("database-url", "postgres://u:secret@127.0.0.1:1/d"),
-        10,
-        &["127.0.0.1:1", "refused"],
-    )
-    .await;
-    refused(
-        stack.relay().set("amqp-url", "amqp://u:secret@127.0.0.1:1"),
-        20,
-        &["127.0.0.1:1", "refused"],
-    )
-    .await;
+    refused(stack.relay().set("database-url", "postgres://u:secret@127.0.0.1:1/d"), 10, &["127.0.0.1:1", "refused"])
+        .await;
+    refused(stack.relay().set("amqp-url", "amqp://u:secret@127.0.0.1:1"), 20, &["127.0.0.1:1", "refused"]).await;
 }
 
 #[tokio::test]
 async fn a_database_without_the_extension_is_told_to_create_it() {
     let stack = Stack::new().await;
     let empty = Postgres::shared().await.empty_database().await;
-    refused(
-        stack.relay().set("database-url", empty.url()),
-        14,
-        &["CREATE EXTENSION outbox"],
-    )
-    .await;
+    refused(stack.relay().set("database-url", empty.url()), 14, &["CREATE EXTENSION outbox"]).await;
 }
 
 #[tokio::test]
@@ -90,12 +65,7 @@ async fn an_extension_of_another_version_is_told_from_the_relays_own() {
         .batch_execute("CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '9.8.7' $$")
         .await
         .unwrap();
-    refused(
-        stack.relay(),
-        15,
-        &["9.8.7", env!("CARGO_PKG_VERSION"), "ALTER EXTENSION outbox UPDATE"],
-    )
-    .await;
+    refused(stack.relay(), 15, &["9.8.7", env!("CARGO_PKG_VERSION"), "ALTER EXTENSION outbox UPDATE"]).await;
 }
 
 #[tokio::test]
@@ -111,45 +81,24 @@ async fn a_role_without_the_rights_is_told_which_it_lacks_and_with_them_it_needs
     let consumer = stack.consumer("#").await;
     let role = format!("role_{}", stack.db.name());
     let relay = || stack.relay().set("database-url", &stack.db.url_as(&role));
-    stack
-        .db
-        .batch_execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'"))
-        .await
-        .unwrap();
+    stack.db.batch_execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'")).await.unwrap();
     refused(relay(), 13, &[&role, "REPLICATION"]).await;
-    stack
-        .db
-        .batch_execute(&format!("ALTER ROLE {role} REPLICATION"))
-        .await
-        .unwrap();
+    stack.db.batch_execute(&format!("ALTER ROLE {role} REPLICATION")).await.unwrap();
     refused(relay(), 13, &[&role, "outbox.grant_relay"]).await;
 
-    stack
-        .db
-        .batch_execute(&format!("SELECT outbox.grant_relay('{role}')"))
-        .await
-        .unwrap();
+    stack.db.batch_execute(&format!("SELECT outbox.grant_relay('{role}')")).await.unwrap();
     let relay = relay().start().await;
     emit(&stack.db, "'t', '{}'::jsonb", &[]).await;
     consumer.wait_for(1).await;
     wait_for_counts(&stack.db, (0, 1, 0), SOON).await;
     assert!(relay.stop().await.success());
-    stack
-        .db
-        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
-        .await
-        .unwrap();
+    stack.db.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_broker_that_refuses_the_login_or_the_vhost_is_named() {
     let stack = Stack::new().await;
-    refused(
-        stack.relay().set("amqp-url", &stack.vhost.url_as("guest", "secret")),
-        21,
-        &["127.0.0.1", "guest"],
-    )
-    .await;
+    refused(stack.relay().set("amqp-url", &stack.vhost.url_as("guest", "secret")), 21, &["127.0.0.1", "guest"]).await;
     let nowhere = stack.vhost.url().replace(stack.vhost.name(), "nowhere");
     refused(stack.relay().set("amqp-url", &nowhere), 21, &["nowhere"]).await;
 }
@@ -157,12 +106,7 @@ async fn a_broker_that_refuses_the_login_or_the_vhost_is_named() {
 #[tokio::test]
 async fn init_makes_publication_and_slot_once_and_says_so_and_run_can_be_told_not_to() {
     let stack = Stack::new().await;
-    refused(
-        stack.relay().set("create-slot", "false"),
-        17,
-        &[stack.db.name(), "outbox-relay init"],
-    )
-    .await;
+    refused(stack.relay().set("create-slot", "false"), 17, &[stack.db.name(), "outbox-relay init"]).await;
 
     let init = || stack.relay().arguments(&["init"]);
     let (status, output) = init().finish().await;

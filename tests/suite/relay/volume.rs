@@ -26,10 +26,8 @@ async fn of_100_000_events_from_several_clients_exactly_the_committed_arrive_and
         let url = stack.db.url().to_owned();
         tokio::spawn(async move {
             let mut db = harness::Connection::open(&url).await;
-            let emit = db
-                .prepare("SELECT emit_numbered('key-' || $1::int) FROM generate_series(1, $2::int)")
-                .await
-                .unwrap();
+            let emit =
+                db.prepare("SELECT emit_numbered('key-' || $1::int) FROM generate_series(1, $2::int)").await.unwrap();
             let mut committed: Vec<Uuid> = Vec::new();
             while committed.len() < 100_000 / CLIENTS {
                 let transaction = db.transaction().await.unwrap();

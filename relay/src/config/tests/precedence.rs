@@ -22,11 +22,8 @@ fn two_urls_are_all_that_must_be_given() {
 #[test]
 fn a_flag_overrides_a_variable_and_that_the_file_and_that_the_default() {
     let file = file("slot = 'of_file'\nexchange = 'of_file'\napp_id = 'of_file'");
-    let variables = [
-        ("OUTBOX_RELAY_CONFIG", file.path()),
-        ("OUTBOX_RELAY_SLOT", "of_env"),
-        ("OUTBOX_RELAY_EXCHANGE", "of_env"),
-    ];
+    let variables =
+        [("OUTBOX_RELAY_CONFIG", file.path()), ("OUTBOX_RELAY_SLOT", "of_env"), ("OUTBOX_RELAY_EXCHANGE", "of_env")];
     let config = resolve(&["--slot", "of_flag"], &variables).unwrap();
     assert_eq!(
         [config.slot, config.exchange, config.app_id, config.publication],
@@ -70,12 +67,7 @@ fn numbers_and_switches_of_the_file_need_no_quotes() {
     let file =
         file("max_attempts = 1_00\nmax_events = 0xFFF\ncreate_slot = false\nmax_bytes = 1048576\nin_flight = '7'");
     let config = resolve(&["--config", file.path()], &[]).unwrap();
-    let numbers = (
-        config.max_attempts,
-        config.max_events,
-        config.max_bytes,
-        config.in_flight,
-    );
+    let numbers = (config.max_attempts, config.max_events, config.max_bytes, config.in_flight);
     assert_eq!((numbers, config.create_slot), ((100, 4095, 1 << 20, 7), false));
 }
 
@@ -85,16 +77,8 @@ fn check_config_shows_every_setting_with_its_value_and_origin() {
     let variables = [URLS[0], URLS[1], ("OUTBOX_RELAY_EXCHANGE", "orders")];
     let shown = given(&["check-config", "--config", file.path(), "--slot", "shop"], &variables).describe();
     let columns = |key: &str| {
-        let line = shown
-            .lines()
-            .find(|line| line.split_whitespace().next() == Some(key))
-            .unwrap();
-        line.split("  ")
-            .map(str::trim)
-            .filter(|column| !column.is_empty())
-            .skip(1)
-            .collect::<Vec<_>>()
-            .join("|")
+        let line = shown.lines().find(|line| line.split_whitespace().next() == Some(key)).unwrap();
+        line.split("  ").map(str::trim).filter(|column| !column.is_empty()).skip(1).collect::<Vec<_>>().join("|")
     };
     assert_eq!(columns("slot"), "shop|--slot");
     assert_eq!(columns("exchange"), "orders|OUTBOX_RELAY_EXCHANGE");

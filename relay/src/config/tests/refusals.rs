@@ -15,21 +15,12 @@ fn a_missing_url_is_named_with_its_variable_and_form() {
 #[test]
 fn a_bad_value_is_refused_with_name_origin_value_and_range() {
     let range = "expected a whole number from 1 to 10000";
-    assert_eq!(
-        refusal(&["--in-flight", "20000"], &[]),
-        format!("--in-flight 20000: {range}")
-    );
+    assert_eq!(refusal(&["--in-flight", "20000"], &[]), format!("--in-flight 20000: {range}"));
     assert_eq!(refusal(&["--in-flight", "-1"], &[]), format!("--in-flight -1: {range}"));
-    assert_eq!(
-        refusal(&[], &[("OUTBOX_RELAY_IN_FLIGHT", "many")]),
-        format!("OUTBOX_RELAY_IN_FLIGHT=many: {range}")
-    );
+    assert_eq!(refusal(&[], &[("OUTBOX_RELAY_IN_FLIGHT", "many")]), format!("OUTBOX_RELAY_IN_FLIGHT=many: {range}"));
     let file = file("# comment\nin_flight = 0\n");
     let path = file.path();
-    assert_eq!(
-        refusal(&["--config", path], &[]),
-        format!("{path}:2: in_flight = 0: {range}")
-    );
+    assert_eq!(refusal(&["--config", path], &[]), format!("{path}:2: in_flight = 0: {range}"));
 }
 
 #[test]
@@ -41,16 +32,9 @@ fn every_setting_refuses_nonsense_wherever_it_stands() {
         let problems = [
             refusal(&[&flag], &[]),
             refusal(&[], &[(&setting.prefixed_variable(), nonsense)]),
-            given(&["run", "--config", file.path()], &[])
-                .resolve(Command::Run)
-                .unwrap_err()
-                .to_string(),
+            given(&["run", "--config", file.path()], &[]).resolve(Command::Run).unwrap_err().to_string(),
         ];
-        let names = [
-            format!("--{} ", setting.flag()),
-            setting.prefixed_variable(),
-            format!(":1: {} = ", setting.key),
-        ];
+        let names = [format!("--{} ", setting.flag()), setting.prefixed_variable(), format!(":1: {} = ", setting.key)];
         for (problem, name) in problems.iter().zip(names) {
             assert!(problem.contains(&name), "{}: {problem}", setting.key);
             let says_why = setting.rule.is_secret() || problem.contains(&setting.rule.allowed());
@@ -64,12 +48,9 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
     for setting in SETTINGS {
         match &setting.rule {
             Rule::Count(range) | Rule::Size(range) => {
-                for (number, fits) in [
-                    (*range.start(), true),
-                    (*range.end(), true),
-                    (range.start() - 1, false),
-                    (range.end() + 1, false),
-                ] {
+                for (number, fits) in
+                    [(*range.start(), true), (*range.end(), true), (range.start() - 1, false), (range.end() + 1, false)]
+                {
                     assert_eq!(
                         usize::read(&setting.rule, &number.to_string()).is_ok(),
                         fits,
@@ -82,12 +63,7 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
                 let ms = |time: &Duration| format!("{}ms", time.as_millis());
                 let beyond = *range.end() + Duration::from_millis(1);
                 for (text, fits) in [(ms(range.start()), true), (ms(range.end()), true), (ms(&beyond), false)] {
-                    assert_eq!(
-                        Duration::read(&setting.rule, &text).is_ok(),
-                        fits,
-                        "{} {text}",
-                        setting.key
-                    );
+                    assert_eq!(Duration::read(&setting.rule, &text).is_ok(), fits, "{} {text}", setting.key);
                 }
             }
             Rule::Choice(words) => {
@@ -103,19 +79,13 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let told = refusal(
-        &["--slot", "Bad"],
-        &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")],
-    );
+    let told = refusal(&["--slot", "Bad"], &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")]);
     assert_eq!(told.lines().count(), 3, "{told}");
 }
 
 #[test]
 fn settings_that_contradict_each_other_are_refused_with_both_origins() {
-    assert_eq!(
-        refusal(&["--retry-base", "2m"], &[]),
-        "--retry-base 2m: more than retry_max = 60s (default)"
-    );
+    assert_eq!(refusal(&["--retry-base", "2m"], &[]), "--retry-base 2m: more than retry_max = 60s (default)");
     let told = refusal(&["--in-flight", "200"], &[("OUTBOX_RELAY_MAX_EVENTS", "100")]);
     assert_eq!(told, "--in-flight 200: more than OUTBOX_RELAY_MAX_EVENTS=100");
 }

@@ -30,13 +30,7 @@ fn a_url_in_the_wrong_place_of_the_command_line_is_not_quoted() {
         &["amqp://relay:hunter2@mq"],
         &["run", "--amqp-uri=amqp://relay:hunter2@mq"],
         &["run", "--amqp-uri", "amqp://relay:hunter2@mq"],
-        &[
-            "run",
-            "--amqp-url",
-            "amqp://relay:hunter2@a",
-            "--amqp-url",
-            "amqp://relay:hunter2@b",
-        ],
+        &["run", "--amqp-url", "amqp://relay:hunter2@a", "--amqp-url", "amqp://relay:hunter2@b"],
         &["run", "host=db password=hunter2"],
         &["run", "-pamqp://relay:hunter2@mq"],
     ] {

@@ -5,10 +5,7 @@ use super::{PASSWORD, file, refusal, resolve};
 #[test]
 fn an_unknown_variable_is_refused_with_the_nearest_name() {
     let told = refusal(&[], &[("OUTBOX_RELAY_MAX_ATEMPTS", "5")]);
-    assert_eq!(
-        told,
-        "OUTBOX_RELAY_MAX_ATEMPTS: unknown variable: did you mean OUTBOX_RELAY_MAX_ATTEMPTS?"
-    );
+    assert_eq!(told, "OUTBOX_RELAY_MAX_ATEMPTS: unknown variable: did you mean OUTBOX_RELAY_MAX_ATTEMPTS?");
     let told = refusal(&[], &[("OUTBOX_RELAY_AMQP_URI", "amqp://relay:hunter2@mq")]);
     assert_eq!(told, "OUTBOX_RELAY_AMQP_URI: unknown variable: did you mean AMQP_URL?");
 }
@@ -47,11 +44,5 @@ fn a_file_that_is_missing_or_no_toml_is_refused_with_its_name_and_line() {
 fn a_table_in_the_place_of_a_value_is_refused() {
     let file = file("slot = ['a']");
     let told = refusal(&["--config", file.path()], &[]);
-    assert!(
-        told.starts_with(&format!(
-            "{}:1: slot: not a single value: expected 1 to 63",
-            file.path()
-        )),
-        "{told}"
-    );
+    assert!(told.starts_with(&format!("{}:1: slot: not a single value: expected 1 to 63", file.path())), "{told}");
 }

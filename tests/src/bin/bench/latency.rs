@@ -27,19 +27,12 @@ pub(crate) async fn at(stack: &Stack, per_second: u32) -> Value {
     for number in 0..per_second * SECONDS {
         sleep_until(start + Duration::from_secs(1) * number / per_second).await;
         let at = SystemTime::now();
-        let id = stack
-            .db
-            .query_one(&emit, &[&number.cast_signed()])
-            .await
-            .expect("emit")
-            .get(0);
+        let id = stack.db.query_one(&emit, &[&number.cast_signed()]).await.expect("emit").get(0);
         sent.insert(id, at);
     }
     let deliveries = consumer.wait_for(sent.len()).await;
-    let mut latencies: Vec<Duration> = deliveries
-        .iter()
-        .filter_map(|delivery| Some(delivery.since(*sent.get(&delivery.id)?)))
-        .collect();
+    let mut latencies: Vec<Duration> =
+        deliveries.iter().filter_map(|delivery| Some(delivery.since(*sent.get(&delivery.id)?))).collect();
     latencies.sort_unstable();
     let percentile = |part: f64| {
         #[expect(

@@ -13,10 +13,7 @@ use serde_json::json;
 #[tokio::main]
 async fn main() {
     let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
-    println!(
-        "{} cores; one private PostgreSQL (fsync on) and RabbitMQ (durable classic queue)\n",
-        cores()
-    );
+    println!("{} cores; one private PostgreSQL (fsync on) and RabbitMQ (durable classic queue)\n", cores());
 
     let mut figures = Vec::new();
     for events in [200_000, 1_000_000] {

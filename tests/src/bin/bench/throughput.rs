@@ -39,9 +39,7 @@ pub(crate) async fn live(stack: &Stack, clients: u64, events: u64) -> Value {
         tokio::spawn(async move {
             let db = Connection::open(&url).await;
             let emit = db
-                .prepare(&format!(
-                    "SELECT {EMIT} FROM generate_series($1::int, $1 + {PER_TRANSACTION} - 1) i"
-                ))
+                .prepare(&format!("SELECT {EMIT} FROM generate_series($1::int, $1 + {PER_TRANSACTION} - 1) i"))
                 .await
                 .expect("prepare");
             for transaction in 0..events / clients / PER_TRANSACTION {
@@ -54,14 +52,7 @@ pub(crate) async fn live(stack: &Stack, clients: u64, events: u64) -> Value {
         client.await.expect("the emitter");
     }
     println!("  (emitted at {:.0}/s)", rate(events, start.elapsed()));
-    measured(
-        stack,
-        &relay,
-        start,
-        events,
-        "live, four clients, ten events a transaction",
-    )
-    .await
+    measured(stack, &relay, start, events, "live, four clients, ten events a transaction").await
 }
 
 async fn emit(db: &Connection, events: u64) {

@@ -11,6 +11,7 @@ mod key;
 #[cfg(test)]
 mod model;
 mod retry;
+mod verdict;
 
 use std::{
     cmp::Reverse,
@@ -26,63 +27,9 @@ pub use self::{
     budget::Limits,
     key::{Ordering, SpilledKey},
     retry::Retry,
+    verdict::{Admission, Outcome, Settlement, Status},
 };
 use crate::{event::Event, progress::Ticket};
-
-/// What became of an event that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// It is in memory now, and will be published.
-    Admitted,
-    /// It was in memory already: the scan and the stream both found it.
-    Known,
-    /// Its key has its full share of memory: the row waits in the table until a pass finds it.
-    Spilled,
-}
-
-/// The broker's answer about one message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Taken and routed.
-    Delivered,
-    /// Will not be taken, however often it is sent.
-    Rejected(String),
-    /// May be taken when sent again.
-    Retry(String),
-}
-
-/// What to write into the row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settlement {
-    /// The event.
-    pub id: Uuid,
-    /// Its new status.
-    pub status: Status,
-    /// `last_error`.
-    pub error: Option<String>,
-}
-
-/// Status of an event, with the words of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Owed to the broker; as a settlement: an attempt failed and another will follow.
-    Pending,
-    /// Confirmed by the broker, routed.
-    Sent,
-    /// Given up.
-    Failed,
-}
-
-impl Status {
-    /// The label in PostgreSQL's enum.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Sent => "SENT",
-            Self::Failed => "FAILED",
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

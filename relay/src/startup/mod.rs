@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
-use tracing::info;
+use tracing::{info, warn};
 
 pub use self::slot::SlotState;
 use crate::{
@@ -28,6 +28,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(200);
 /// (<https://www.postgresql.org/docs/current/runtime-config-connection.html#RUNTIME-CONFIG-TCP-SETTINGS>).
 const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
                                    SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
+
+/// Pause before a waiting relay connects again.
+const STANDBY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What `init` found or made.
 #[derive(Debug)]
@@ -61,8 +64,7 @@ pub(crate) struct Inherited {
 pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts, RunError> {
     let publish = publish_config(config)?;
     let database = database(config)?;
-    let (client, connection) = connect(config, &database).await?;
-    take_lock(config, &client).await?;
+    let (client, connection) = connect_and_lock(config, &database).await?;
     if config.create_slot {
         if inherited.slot_is_useless {
             slot::discard(config, &client).await?;
@@ -92,10 +94,7 @@ pub(crate) async fn connect_broker(config: &Config) -> Result<Publisher, RunErro
     Publisher::connect(publish).await.map_err(|error| checks::broker_error(error, &url))
 }
 
-async fn connect(
-    config: &Config,
-    database: &Database,
-) -> Result<(Client, JoinSet<Result<(), tokio_postgres::Error>>), RunError> {
+async fn connect(config: &Config, database: &Database) -> Result<Connected, RunError> {
     let (client, driver) =
         database.connect(&config.application_name).await.map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
@@ -105,11 +104,31 @@ async fn connect(
     Ok((client, connection))
 }
 
+type Connected = (Client, JoinSet<Result<(), tokio_postgres::Error>>);
+
+/// A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
+async fn connect_and_lock(config: &Config, database: &Database) -> Result<Connected, RunError> {
+    let mut is_standby = false;
+    loop {
+        let connected = async {
+            let (client, connection) = connect(config, database).await?;
+            take_lock(config, &client, &mut is_standby).await?;
+            Ok((client, connection))
+        };
+        match connected.await {
+            Err(error) if is_standby => {
+                warn!(target: "relay", %error, "lost the database while waiting; connecting again");
+                tokio::time::sleep(STANDBY_PAUSE).await;
+            }
+            connected => return connected,
+        }
+    }
+}
+
 /// One relay works for a slot; the others wait here, connected.
-async fn take_lock(config: &Config, client: &Client) -> Result<(), RunError> {
+async fn take_lock(config: &Config, client: &Client, is_standby: &mut bool) -> Result<(), RunError> {
     let name = format!("outbox-relay {}", config.slot);
     let since = Instant::now();
-    let mut waits = false;
     loop {
         let taken: bool = client
             .query_one("SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1, 0))", &[&name])
@@ -117,13 +136,13 @@ async fn take_lock(config: &Config, client: &Client) -> Result<(), RunError> {
             .and_then(|row| row.try_get(0))
             .map_err(checks::sql_error)?;
         if taken {
-            if waits {
+            if *is_standby {
                 info!(target: "relay", waited = ?since.elapsed(), "the other relay is gone: taking over");
             }
             return Ok(());
         }
-        if !waits {
-            waits = true;
+        if !*is_standby {
+            *is_standby = true;
             info!(target: "relay", state = "standby", slot = config.slot, "another relay works for this slot: waiting to take over");
         }
         tokio::time::sleep(LOCK_PAUSE).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use harness::{SOON, Stack};
+use harness::{SOON, Stack, eventually};
 
 use super::{emit, wait_for_counts};
 
@@ -34,11 +34,16 @@ async fn deferred_events_that_came_due_while_no_relay_ran_are_sent_at_its_start_
         .db
         .batch_execute(
             "SELECT outbox.emit('t', to_jsonb(i), available_at => now() + (600 - i) * interval '1 ms')
-             FROM generate_series(1, 500) i;
-             SELECT pg_sleep(0.7)", // the database's clock decides
+             FROM generate_series(1, 500) i",
         )
         .await
         .unwrap();
+    eventually("all are due by the database's clock", SOON, async || {
+        let sql = "SELECT count(*) FROM outbox.events WHERE available_at > clock_timestamp()";
+        let left: i64 = stack.db.query_one(sql, &[]).await.unwrap().get(0);
+        if left == 0 { Ok(()) } else { Err(left) }
+    })
+    .await;
 
     let _relay = stack.relay().start().await;
     let arrived: Vec<_> = consumer.wait_for(500).await.iter().map(|delivery| delivery.json()).collect();

@@ -105,3 +105,23 @@ async fn a_publication_that_was_dropped_and_made_again_loses_nothing() {
     let arrived: Vec<_> = consumer.wait_for(3).await.iter().map(|delivery| delivery.json()).collect();
     assert_eq!(arrived, [1, 2, 3]);
 }
+
+#[tokio::test]
+async fn a_relay_that_waits_for_its_turn_outlives_a_restart_of_the_database() {
+    let postgres = Postgres::private().start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    let first = stack.relay().start().await;
+    let second = stack.relay().spawn();
+    second.wait_for_log("standby").await;
+
+    postgres.stop(Shutdown::Immediate).await;
+    second.wait_for_log("connecting again").await;
+    first.kill().await;
+    postgres.start().await;
+    second.wait_for_log("streaming").await;
+    let db = stack.db.connect().await;
+    db.batch_execute("SELECT outbox.emit('t', '{}'::jsonb)").await.unwrap();
+    consumer.wait_for(1).await;
+    wait_for_counts(&db, (0, 1, 0), SOON).await;
+}

@@ -7,7 +7,7 @@ use uuid::Uuid;
 /// waits pins no network buffer.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Primary key of the row; the AMQP `message_id` on every delivery (R7).
+    /// Primary key of the row; the AMQP `message_id` on every delivery.
     pub id: Uuid,
     /// The row's place in the table's own order; the header `x-outbox-seq`.
     pub seq: i64,

@@ -9,7 +9,7 @@
 //! outbox-guardian --run FOLDER [--keep] --keeper
 //! ```
 //! The first line of output is the command's process id; what follows is its own (or goes to `--log`). The second form
-//! is the run folder's keeper: it removes the folder when its own input is closed and no guardian uses the folder any more.
+//! is the run folder's keeper: it makes the folder, and removes it when its own input is closed and no guardian uses the folder any more.
 
 use std::{
     fs::File,
@@ -24,7 +24,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 
-use crate::processes::children_of;
+use crate::{places::make_folder, processes::children_of};
 
 /// How long a server may take over `--stop` before it is killed. An immediate shutdown of PostgreSQL takes 0.1 s.
 const GRACE: Duration = Duration::from_secs(10);
@@ -119,6 +119,8 @@ fn kill_descendants() {
 }
 
 fn keep(options: &Options) -> Result<ExitCode, String> {
+    // Made here, not by the process that wants it, so that no moment exists in which the folder has nobody to remove it.
+    make_folder(&options.run);
     let lock = File::create(options.run.join("lock")).map_err(|e| format!("{}: {e}", options.run.display()))?;
     println!("{}", std::process::id());
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());

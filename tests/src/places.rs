@@ -70,7 +70,6 @@ pub(crate) fn server_folder(name: &str) -> PathBuf {
         let run = Path::new(&line(&mut Command::new(checkout().join("scripts/servers-folder"))))
             .join(format!("run-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&run); // of an earlier process with the same id whose guardian was killed too
-        make_folder(&run);
         let keeper = Guarded::keeper(&run, std::env::var_os("OUTBOX_KEEP_SERVERS").is_some());
         (run, keeper)
     });
@@ -106,7 +105,7 @@ fn line(command: &mut Command) -> String {
 }
 
 /// Open to all for reading whatever our umask is: user postgres has to get through.
-fn make_folder(path: &Path) {
+pub(crate) fn make_folder(path: &Path) {
     let made = std::fs::create_dir(path).and_then(|()| std::fs::set_permissions(path, Permissions::from_mode(0o755)));
     made.unwrap_or_else(|e| panic!("cannot make {}: {e}", path.display()));
 }

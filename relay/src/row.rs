@@ -5,11 +5,10 @@
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 
-use crate::event::{Event, Text};
-
-/// Microseconds from the Unix epoch to 2000-01-01, where PostgreSQL's timestamps begin
-/// (<https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html>).
-pub const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
+use crate::{
+    event::{Event, Text},
+    postgres::pgoutput::POSTGRES_EPOCH_US,
+};
 
 /// The columns that the relay reads, in the order of [`Layout`]'s places.
 const COLUMNS: [&str; 15] = [

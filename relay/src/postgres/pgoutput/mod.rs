@@ -26,7 +26,7 @@ pub use self::{
 use crate::lsn::Lsn;
 
 /// Microseconds from the Unix epoch to 2000-01-01, where the protocol's clock begins.
-const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
+pub(crate) const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
 /// Decodes the messages of one stream.
 ///

@@ -46,6 +46,11 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
                 )
                 .hint("their rows are still PENDING and are published again at the next start, with the same ids"));
             }
+            Err(error) if shutdown.was_requested() => {
+                return Err(RunError::new(Kind::Database, "lost the database while finishing what was in flight")
+                    .hint("rows without a verdict are still PENDING and are published again at the next start, with the same ids")
+                    .source(error));
+            }
             Err(error) => {
                 warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again");
                 matches!(error, SessionError::Stream(error) if error.publication_missing())
@@ -76,6 +81,10 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
 struct Shutdown<'a>(Option<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>);
 
 impl Shutdown<'_> {
+    fn was_requested(&self) -> bool {
+        self.0.is_none()
+    }
+
     async fn requested(&mut self) {
         if let Some(request) = &mut self.0 {
             request.await;

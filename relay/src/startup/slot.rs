@@ -83,7 +83,7 @@ pub(super) async fn ensure(config: &Config, database: &Database, client: &Client
 
 /// Drops a slot that cannot be read on. What it would have brought stands in the table.
 pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunError> {
-    client
+    let dropped = client
         .execute(
             "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
              WHERE slot_name = $1 AND NOT active",
@@ -91,7 +91,9 @@ pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunE
         )
         .await
         .map_err(checks::sql_error)?;
-    warn!(target: "relay", slot = config.slot, "dropped the slot: the publication was missing for a part of what it would read");
+    if dropped > 0 {
+        warn!(target: "relay", slot = config.slot, "dropped the slot: the publication was missing for a part of what it would read");
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Stopping: what is in flight is finished, what is not is left as it was.
 
-use harness::{Relay, SOON, Stack, eventually};
+use harness::{Postgres, RabbitMq, Relay, SOON, Shutdown, Stack, eventually};
 
 use super::{counts, wait_for_counts};
 
@@ -45,6 +45,15 @@ async fn a_drain_that_cannot_finish_ends_at_its_deadline_with_its_own_exit_code(
     let relay = stuck_in_drain(&stack, "300ms").await;
     assert_eq!(relay.exited().await.code(), Some(EXIT_DRAIN_TIMEOUT), "{}", relay.log_text());
     assert_eq!(counts(&stack.db).await, (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_database_that_is_lost_during_the_drain_is_no_clean_end() {
+    let postgres = Postgres::private().start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let relay = stuck_in_drain(&stack, "1h").await;
+    postgres.stop(Shutdown::Immediate).await;
+    assert_eq!(relay.exited().await.code(), Some(10), "{}", relay.log_text());
 }
 
 const EXIT_DRAIN_TIMEOUT: i32 = 30;

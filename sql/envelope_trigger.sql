@@ -1,7 +1,8 @@
 -- The envelope of an event never changes: consumers know its id, and its body may be out already.
 --
 -- An UPDATE that writes the same values, as an ORM does that saves whole objects, is no change. One that sets none of
--- these columns (the relay's) pays nothing: UPDATE OF decides by name.
+-- these columns (the relay's) pays nothing: UPDATE OF decides by name. available_at is the status trigger's, for the relay
+-- sets it when it will try again.
 CREATE FUNCTION outbox.refuse_envelope_change() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -13,7 +14,7 @@ BEGIN
     FROM jsonb_each(to_jsonb(old)) AS was
     JOIN jsonb_each(to_jsonb(new)) AS becomes USING (key)
     WHERE was.value IS DISTINCT FROM becomes.value
-      AND was.key NOT IN ('status', 'attempts', 'last_error', 'last_attempted_at', 'processed_at')
+      AND was.key NOT IN ('status', 'attempts', 'holds_key', 'last_error', 'last_attempted_at', 'processed_at')
     ORDER BY was.key
     LIMIT 1;
 
@@ -27,13 +28,13 @@ $$;
 
 CREATE TRIGGER envelope_is_final
     BEFORE UPDATE OF id, seq, created_at, topic, exchange, event_type, aggregate_type, aggregate_id, payload,
-        payload_bytes, content_type, headers, correlation_id, available_at ON outbox.events
+        payload_bytes, content_type, headers, correlation_id ON outbox.events
     FOR EACH ROW
     WHEN (
         (old.id, old.seq, old.created_at, old.topic, old.exchange, old.event_type, old.aggregate_type, old.aggregate_id,
-         old.payload, old.payload_bytes, old.content_type, old.headers, old.correlation_id, old.available_at)
+         old.payload, old.payload_bytes, old.content_type, old.headers, old.correlation_id)
         IS DISTINCT FROM
         (new.id, new.seq, new.created_at, new.topic, new.exchange, new.event_type, new.aggregate_type, new.aggregate_id,
-         new.payload, new.payload_bytes, new.content_type, new.headers, new.correlation_id, new.available_at)
+         new.payload, new.payload_bytes, new.content_type, new.headers, new.correlation_id)
     )
     EXECUTE FUNCTION outbox.refuse_envelope_change();

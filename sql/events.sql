@@ -13,6 +13,7 @@ CREATE TABLE outbox.events (
     created_at        timestamptz   NOT NULL DEFAULT now(),
     status            outbox.status NOT NULL DEFAULT 'PENDING',
     attempts          integer       NOT NULL DEFAULT 0,
+    holds_key         boolean       NOT NULL DEFAULT false,
 
     topic             text          NOT NULL,
     exchange          text,
@@ -42,6 +43,7 @@ COMMENT ON COLUMN outbox.events.seq IS 'Order in which events were made (not: co
 COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp.';
 COMMENT ON COLUMN outbox.events.status IS 'PENDING, SENT or FAILED.';
 COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that got an answer from the broker; back to 0 by a replay.';
+COMMENT ON COLUMN outbox.events.holds_key IS 'Later events with its key wait: it is being retried, or it has FAILED and the relay is told to hold.';
 COMMENT ON COLUMN outbox.events.topic IS 'Routing key.';
 COMMENT ON COLUMN outbox.events.exchange IS 'Exchange; null: the relay''s default.';
 COMMENT ON COLUMN outbox.events.event_type IS 'AMQP type.';
@@ -52,7 +54,7 @@ COMMENT ON COLUMN outbox.events.payload_bytes IS 'Body as bytes, with content_ty
 COMMENT ON COLUMN outbox.events.content_type IS 'AMQP content_type; null: application/json.';
 COMMENT ON COLUMN outbox.events.headers IS 'AMQP headers, a JSON object.';
 COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id; left out: the setting outbox.correlation_id.';
-COMMENT ON COLUMN outbox.events.available_at IS 'Not to be sent before this time; null: at once.';
+COMMENT ON COLUMN outbox.events.available_at IS 'Not to be sent before this time; null: at once. After a refused attempt the relay sets it to the time of the next.';
 COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if it was refused; kept by a replay.';
 COMMENT ON COLUMN outbox.events.last_attempted_at IS 'Time of the last attempt.';
 COMMENT ON COLUMN outbox.events.processed_at IS 'Time the event became SENT or FAILED.';

@@ -1,4 +1,4 @@
--- What an operator's role needs: to look at everything and to replay.
+-- What an operator's role needs: to look at everything, to replay and to release.
 CREATE FUNCTION outbox.grant_operate(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -7,6 +7,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON outbox.events, outbox.failed, outbox.backlog TO %s', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.replay(uuid),
+        outbox.release(uuid),
         outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint) TO %s', role);
 END
 $$;

@@ -6,10 +6,11 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
-        outbox.pending(bigint, integer, bigint, text[], text[]),
+        outbox.pending(bigint, integer, bigint, text[], text[], bigint),
         outbox.due(integer, bigint, timestamptz, bigint),
         outbox.next_due(),
-        outbox.settle(uuid[], outbox.status[], text[]),
+        outbox.holding(integer),
+        outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text) TO %s', role);
     IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = role AND (r.rolreplication OR r.rolsuper)) THEN
         RAISE NOTICE '% also needs the attribute REPLICATION', role

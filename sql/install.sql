@@ -31,10 +31,12 @@ CREATE SCHEMA outbox;
 \ir notify_trigger.sql
 \ir pending.sql
 \ir due.sql
+\ir holding.sql
 \ir settle.sql
 \ir publication.sql
 \ir replay.sql
 \ir replay_many.sql
+\ir release.sql
 \ir views.sql
 \ir version.sql
 \ir emit_text.sql

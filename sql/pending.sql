@@ -2,12 +2,16 @@
 --
 -- A page ends after max_rows rows or max_bytes bytes, whichever comes first, but has at least one row if there is any.
 -- Bytes are counted uncompressed, as they will be in the relay's memory. Events of the keys (skip_types[i], skip_ids[i])
--- are left out: those keys have in the relay's memory all that they may have.
+-- are left out: those keys have in the relay's memory all that they may have. So are events behind one that holds their key.
+--
+-- Later pages are given older_than, the oldest transaction that was running when the first was read, and end before the
+-- first event of a later one. It may build on an event that could not be seen then, with a seq that the pages have passed.
 --
 -- The settings leave the planner no way but the index, whatever the statistics say: right after a bulk load, or for a
 -- table that was empty when last looked at, it would otherwise sort the whole history for each page.
 CREATE FUNCTION outbox.pending(
-    after_seq bigint, max_rows integer, max_bytes bigint, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}'
+    after_seq bigint, max_rows integer, max_bytes bigint, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
+    older_than bigint DEFAULT NULL
 ) RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -16,24 +20,33 @@ SET enable_bitmapscan = off
 SET enable_sort = off
 AS $$
 DECLARE
+    oldest xid := older_than::text::xid;
+    found record;
     event outbox.events;
     bytes bigint := 0;
 BEGIN
-    FOR event IN
-        SELECT * FROM outbox.events AS e
+    FOR found IN
+        SELECT e AS event, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > pending.after_seq
           -- A subquery that does not depend on the row is hashed once. No key is '', which stands for null here.
           AND (coalesce(e.aggregate_type, ''), coalesce(e.aggregate_id, '')) NOT IN (
               SELECT coalesce(skipped.type, ''), skipped.id FROM unnest(skip_types, skip_ids) AS skipped (type, id)
           )
+          AND NOT EXISTS (
+              SELECT FROM outbox.events AS h
+              WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
+                AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
+          )
         ORDER BY e.seq
         LIMIT pending.max_rows
     LOOP
+        EXIT WHEN NOT found.is_old;
+        event := found.event;
         RETURN NEXT event;
         bytes := bytes + outbox.event_bytes(event.payload, event.payload_bytes, event.headers);
         EXIT WHEN bytes >= pending.max_bytes;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[]) IS
+COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint) IS
     'Relay: events owed now, after seq, cut by rows and bytes.';

@@ -1,13 +1,22 @@
 -- The relay's write-back: one verdict per event, in one statement for the whole batch.
 --
--- SENT and FAILED finish an event; PENDING records an attempt that will be repeated. Only rows that are still PENDING
--- change. Returned are the ids that cannot be seen yet: a walsender may stream a commit a moment before other sessions
--- see it, so the relay tries those again. An event finished by someone else is no news.
+-- SENT and FAILED finish an event; PENDING records an attempt that will be repeated in retry_ms milliseconds. Where holds is
+-- true, later events with the event's key wait for it. Only rows that are still PENDING change.
+--
+-- Returned are the events that are not written, with the status that they have:
+-- null: they cannot be seen yet. A walsender may stream a commit a moment before other sessions see it.
+-- PENDING: they could not be written just now. With skip_locked, rows that someone else has locked are passed over, so that
+-- they delay nobody else's verdict.
+-- SENT, FAILED: they were to be tried again, but someone else has finished them. (That one is finished which was to be
+-- finished is no news.)
 --
 -- Each row is found by its primary key. The settings rule out the plans that read the whole table, which a table without
 -- fresh statistics invites; a custom plan, made for this very batch, costs a tenth of a millisecond and cannot outlive
 -- the table size it was made for. Rows are taken in one order, so that two settles cannot deadlock.
-CREATE FUNCTION outbox.settle(ids uuid[], statuses outbox.status[], errors text[]) RETURNS SETOF uuid
+CREATE FUNCTION outbox.settle(
+    ids uuid[], statuses outbox.status[], errors text[],
+    retry_ms integer[] DEFAULT '{}', holds boolean[] DEFAULT '{}', skip_locked boolean DEFAULT false
+) RETURNS TABLE (id uuid, status outbox.status)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
@@ -16,6 +25,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 DECLARE
+    may_write uuid[] := ids;
     settled bigint;
 BEGIN
     IF cardinality(ids) IS DISTINCT FROM cardinality(statuses) OR cardinality(ids) IS DISTINCT FROM cardinality(errors) THEN
@@ -23,15 +33,28 @@ BEGIN
             USING ERRCODE = 'array_subscript_error',
                   DETAIL = format('They have %s, %s and %s.', cardinality(ids), cardinality(statuses), cardinality(errors));
     END IF;
+    IF skip_locked THEN
+        may_write := ARRAY(
+            SELECT e.id FROM outbox.events AS e
+            WHERE e.id = ANY (ids)
+            ORDER BY e.id
+            FOR NO KEY UPDATE SKIP LOCKED
+        );
+    END IF;
 
     UPDATE outbox.events AS e
     SET status = verdict.status,
         attempts = e.attempts + 1,
+        holds_key = coalesce(verdict.holds, false),
+        available_at = CASE WHEN verdict.status = 'PENDING'
+            THEN now() + make_interval(secs => verdict.retry_ms / 1000.0) ELSE e.available_at END,
         last_error = CASE WHEN verdict.status <> 'SENT' THEN verdict.error END,
         last_attempted_at = now(),
         processed_at = CASE WHEN verdict.status <> 'PENDING' THEN now() END
     FROM (
-        SELECT * FROM unnest(ids, statuses, errors) AS v (id, status, error) ORDER BY v.id
+        SELECT * FROM unnest(ids, statuses, errors, retry_ms, holds) AS v (id, status, error, retry_ms, holds)
+        WHERE NOT skip_locked OR v.id = ANY (may_write)
+        ORDER BY v.id
     ) AS verdict
     WHERE e.id = verdict.id
       -- Not "= 'PENDING'": the planner would take that for an invitation to scan events_pending once per event.
@@ -42,13 +65,14 @@ BEGIN
         -- This statement may see more than the one above did: a row that came in between is PENDING and was not
         -- attempted in this transaction.
         RETURN QUERY
-            SELECT v.id FROM unnest(ids) AS v (id)
-            WHERE NOT EXISTS (
-                SELECT FROM outbox.events AS e
-                WHERE e.id = v.id AND (e.status IN ('SENT', 'FAILED') OR e.last_attempted_at = now())
-            );
+            SELECT v.id, e.status
+            FROM unnest(ids, statuses) AS v (id, status)
+            LEFT JOIN outbox.events AS e ON e.id = v.id
+            WHERE e.id IS NULL
+               OR e.status = 'PENDING' AND e.last_attempted_at IS DISTINCT FROM now()
+               OR e.status <> 'PENDING' AND v.status = 'PENDING';
     END IF;
 END
 $$;
-COMMENT ON FUNCTION outbox.settle(uuid[], outbox.status[], text[]) IS
-    'Relay: writes verdicts back; returns the ids it cannot see yet.';
+COMMENT ON FUNCTION outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean) IS
+    'Relay: writes verdicts back; returns the events that it could not write.';

@@ -3,6 +3,7 @@
 --     PENDING → SENT, FAILED     a verdict
 --     PENDING → PENDING          an attempt that will be repeated (attempts + 1)
 --     FAILED, SENT → PENDING     a replay
+--     FAILED, no longer holding its key (holds_key to false)
 --
 -- Everything else is refused. Counters and times are stamped here and not trusted, so that an operator's plain
 -- UPDATE … SET status = 'PENDING' does the whole of it.
@@ -13,31 +14,44 @@ AS $$
 DECLARE
     changed text;
 BEGIN
-    IF old.status = 'PENDING' AND (new.status <> 'PENDING' OR new.attempts = old.attempts + 1) THEN
+    IF old.status = 'PENDING' AND new.status = 'PENDING' AND new.attempts = old.attempts + 1
+        OR old.status = 'PENDING' AND new.status <> 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at
+    THEN
         new.attempts := old.attempts + 1;
         new.last_attempted_at := now();
         new.processed_at := CASE WHEN new.status <> 'PENDING' THEN now() END;
         new.last_error := CASE WHEN new.status <> 'SENT' THEN new.last_error END;
+        new.holds_key := new.status = 'PENDING' AND new.holds_key;
+        IF old.holds_key AND NOT new.holds_key THEN
+            PERFORM outbox.ring(); -- the events behind it may go on
+        END IF;
         RETURN new;
     END IF;
 
-    IF old.status <> 'PENDING' AND new.status = 'PENDING' THEN
+    IF old.status <> 'PENDING' AND new.status = 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at THEN
         new.attempts := 0;
         new.last_error := old.last_error;
         new.last_attempted_at := old.last_attempted_at;
         new.processed_at := NULL;
+        new.available_at := NULL;
+        new.holds_key := false;
         PERFORM outbox.ring();
         RETURN new;
     END IF;
 
     changed := CASE
+        WHEN new.available_at IS DISTINCT FROM old.available_at THEN 'available_at'
         WHEN new.status IS DISTINCT FROM old.status THEN 'status'
         WHEN new.attempts IS DISTINCT FROM old.attempts THEN 'attempts'
         WHEN new.last_error IS DISTINCT FROM old.last_error THEN 'last_error'
         WHEN new.last_attempted_at IS DISTINCT FROM old.last_attempted_at THEN 'last_attempted_at'
         WHEN new.processed_at IS DISTINCT FROM old.processed_at THEN 'processed_at'
+        WHEN new.holds_key > old.holds_key OR new.holds_key < old.holds_key AND old.status <> 'FAILED' THEN 'holds_key'
     END;
     IF changed IS NULL THEN
+        IF old.holds_key AND NOT new.holds_key THEN
+            PERFORM outbox.ring();
+        END IF;
         RETURN new;
     END IF;
 
@@ -50,6 +64,8 @@ BEGIN
         DETAIL = 'Legal moves are PENDING to SENT or FAILED, and FAILED or SENT back to PENDING.',
         HINT = CASE changed
             WHEN 'status' THEN 'Set status to PENDING, or call outbox.replay(id), to have the event delivered again.'
+            WHEN 'holds_key' THEN 'Call outbox.release(id) for a FAILED event that holds its key.'
+            WHEN 'available_at' THEN 'Emit a new event.'
             ELSE 'Counters, times and errors are written together with status.'
         END,
         SCHEMA = tg_table_schema, TABLE = tg_table_name, COLUMN = changed, CONSTRAINT = tg_name;
@@ -59,7 +75,7 @@ $$;
 -- A write-back by outbox.settle() is stamped in full already, with this transaction's time. It is recognised here, so
 -- that it does not pay the function call. IS NOT TRUE: what is unknown is looked at.
 CREATE TRIGGER status_moves
-    BEFORE UPDATE OF status, attempts, last_error, last_attempted_at, processed_at ON outbox.events
+    BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, last_attempted_at, processed_at ON outbox.events
     FOR EACH ROW
     WHEN ((
         old.status = 'PENDING'
@@ -68,7 +84,7 @@ CREATE TRIGGER status_moves
         AND CASE new.status
                 WHEN 'PENDING' THEN new.processed_at IS NULL
                 WHEN 'FAILED' THEN new.processed_at = now()
-                ELSE new.processed_at = now() AND new.last_error IS NULL
+                ELSE new.processed_at = now() AND new.last_error IS NULL AND NOT new.holds_key
             END
     ) IS NOT TRUE)
     EXECUTE FUNCTION outbox.move_status();

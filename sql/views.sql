@@ -3,7 +3,7 @@
 -- What failed, and why? Without payloads.
 CREATE VIEW outbox.failed AS
 SELECT seq, id, topic, exchange, event_type, aggregate_type, aggregate_id, correlation_id, attempts, last_error,
-       created_at, last_attempted_at
+       holds_key, created_at, last_attempted_at
 FROM outbox.events
 WHERE status = 'FAILED'
 ORDER BY seq;
@@ -13,17 +13,18 @@ COMMENT ON VIEW outbox.failed IS 'Events that were given up, with the reason. Se
 CREATE VIEW outbox.backlog AS
 SELECT topic,
        count(*) FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS pending,
-       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now()) AS scheduled,
+       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND attempts = 0) AS scheduled,
+       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND attempts > 0) AS retrying,
        count(*) FILTER (WHERE status = 'FAILED') AS failed,
        now() - min(coalesce(available_at, created_at))
            FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS oldest_pending
 FROM (
-    SELECT topic, status, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL
+    SELECT topic, status, attempts, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL
     UNION ALL
-    SELECT topic, status, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NOT NULL
+    SELECT topic, status, attempts, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NOT NULL
     UNION ALL
-    SELECT topic, status, available_at, created_at FROM outbox.events WHERE status = 'FAILED'
+    SELECT topic, status, attempts, available_at, created_at FROM outbox.events WHERE status = 'FAILED'
 ) AS unfinished
 GROUP BY topic
 ORDER BY topic;
-COMMENT ON VIEW outbox.backlog IS 'Events not sent, by topic: owed now, scheduled, failed, and the age of the oldest owed.';
+COMMENT ON VIEW outbox.backlog IS 'Events not sent, by topic: owed now, scheduled, to be tried again, failed, and the age of the oldest owed.';

@@ -48,11 +48,13 @@ extension_sql_file!("../../sql/notify_trigger.sql", name = "notify_trigger", req
 extension_sql_file!("../../sql/event_bytes.sql", name = "event_bytes", requires = ["notify_trigger"]);
 extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["event_bytes"]);
 extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
-extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["due"]);
+extension_sql_file!("../../sql/holding.sql", name = "holding", requires = ["due"]);
+extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["holding"]);
 extension_sql_file!("../../sql/publication.sql", name = "publication", requires = ["settle"]);
 extension_sql_file!("../../sql/replay.sql", name = "replay", requires = ["publication"]);
 extension_sql_file!("../../sql/replay_many.sql", name = "replay_many", requires = ["replay"]);
-extension_sql_file!("../../sql/views.sql", name = "views", requires = ["replay_many"]);
+extension_sql_file!("../../sql/release.sql", name = "release", requires = ["replay_many"]);
+extension_sql_file!("../../sql/views.sql", name = "views", requires = ["release"]);
 extension_sql_file!("../../sql/version.sql", name = "version", requires = ["views"]);
 extension_sql_file!(
     "../../sql/emit_text.sql",

@@ -1,4 +1,4 @@
-//! When to look for deferred events (`available_at`). Pure.
+//! When to look for events with a time of their own (`available_at`): deferred by their emitter, or to be tried again. Pure.
 //!
 //! However far their time lies ahead, they wait in the table and cost the relay one timer: for the earliest.
 
@@ -11,6 +11,8 @@ use crate::snapshot::Snapshot;
 
 /// Wait before another look when a transaction was not visible yet.
 const WAIT_FOR_VISIBLE: Duration = Duration::from_millis(20);
+/// Between two looks: what comes due in quick succession is read together.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The timer, and the transactions whose deferred events it may not know yet.
 #[derive(Debug)]
@@ -25,9 +27,9 @@ impl Deferred {
         Self { look_at: Some(now), awaited: BTreeSet::new() }
     }
 
-    /// Asks for a look at the table.
-    pub fn look(&mut self, now: Instant) {
-        self.look_at = Some(self.look_at.map_or(now, |at| at.min(now)));
+    /// Asks for a look at the table then.
+    pub fn look(&mut self, then: Instant) {
+        self.look_at = Some(self.look_at.map_or(then, |at| at.min(then)));
     }
 
     /// The streamed transaction `xid` brought a deferred event.
@@ -51,7 +53,8 @@ impl Deferred {
     pub fn looked(&mut self, snapshot: &Snapshot, cut: bool, next_in: Option<Duration>, now: Instant) {
         self.awaited.retain(|&xid| !snapshot.sees(xid));
         let again = (!self.awaited.is_empty()).then_some(WAIT_FOR_VISIBLE);
-        let wait = if cut { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min() };
+        let wait =
+            if cut { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min().map(|wait| wait.max(PAUSE)) };
         self.look_at = wait.map(|wait| now + wait);
     }
 }

@@ -71,19 +71,27 @@ impl RunError {
 
     /// What failed and why, without the advice.
     fn account(&self) -> String {
-        let mut text = one_line(&self.what);
-        let mut cause: Option<&(dyn Error + 'static)> = self.cause.as_deref().map(|cause| cause as _);
-        while let Some(error) = cause {
-            let said = one_line(&error.to_string());
-            // Many errors repeat their own source in their text.
-            if !said.is_empty() && !text.contains(&said) {
-                text.push_str(": ");
-                text.push_str(&said);
-            }
-            cause = error.source();
-        }
-        text
+        with_causes(&self.what, self.cause.as_deref().map(|cause| cause as _))
     }
+}
+
+/// The error and its causes in one line. Many libraries' errors say little by themselves: `db error`.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    with_causes(&error.to_string(), error.source())
+}
+
+fn with_causes(what: &str, mut cause: Option<&(dyn Error + 'static)>) -> String {
+    let mut text = one_line(what);
+    while let Some(error) = cause {
+        let said = one_line(&error.to_string());
+        // Many errors repeat their own source in their text.
+        if !said.is_empty() && !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Server messages can have several lines.

@@ -21,8 +21,9 @@ pub struct Event {
     pub aggregate_type: Option<Text>,
     /// Second half of the ordering key, and a header.
     pub aggregate_id: Option<Text>,
-    /// Message body: the JSON text of `payload`, or `payload_bytes` as it is.
-    pub body: Bytes,
+    /// Message body: the JSON text of `payload`, or `payload_bytes` as it is. `None`: the row has neither, since it came in
+    /// past the checks, by logical replication or with triggers switched off.
+    pub body: Option<Bytes>,
     /// AMQP `content_type`; `application/json` for a JSON payload that names none.
     pub content_type: Text,
     /// JSON text of `headers`, a JSON object.
@@ -33,6 +34,8 @@ pub struct Event {
     pub created_at_us: i64,
     /// Attempts recorded in the row before this one.
     pub attempts: u32,
+    /// Whether later events of its key wait for it: it was refused before.
+    pub holds_key: bool,
 }
 
 impl Event {
@@ -43,7 +46,7 @@ impl Event {
         let texts = [&self.exchange, &self.event_type, &self.aggregate_type, &self.aggregate_id, &self.correlation_id];
         let texts: usize = texts.into_iter().flatten().map(Text::len).sum();
         let fixed = self.topic.len() + self.content_type.len() + self.headers.as_ref().map_or(0, Bytes::len);
-        OVERHEAD + texts + fixed + self.body.len()
+        OVERHEAD + texts + fixed + self.body.as_ref().map_or(0, Bytes::len)
     }
 }
 

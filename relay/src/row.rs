@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The columns that the relay reads, in the order of [`Layout`]'s places.
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 16] = [
     "id",
     "seq",
     "exchange",
@@ -27,6 +27,7 @@ const COLUMNS: [&str; 15] = [
     "created_at",
     "attempts",
     "available_at",
+    "holds_key",
 ];
 const STATUS: &str = "status";
 
@@ -107,13 +108,14 @@ impl<'a> Row<'a> {
         let aggregate_id = self.field::<6>();
         let payload = self.field::<7>().map(|payload| json_text(payload, "payload")).transpose()?;
         let is_json = payload.is_some();
-        let body = payload.or_else(|| self.field::<8>()).ok_or(BadRow::Null("payload"))?;
+        let body = payload.or_else(|| self.field::<8>());
         let content_type = self.field::<9>();
         let headers = self.field::<10>().map(|headers| json_text(headers, "headers")).transpose()?;
         let correlation_id = self.field::<11>();
 
         let optional = [exchange, event_type, aggregate_type, aggregate_id, content_type, headers, correlation_id];
-        let total = optional.into_iter().flatten().map(<[u8]>::len).sum::<usize>() + topic.len() + body.len();
+        let total = optional.into_iter().flatten().map(<[u8]>::len).sum::<usize>() + topic.len();
+        let total = total + body.map_or(0, <[u8]>::len);
         let mut copy = Copy(BytesMut::with_capacity(total));
         Ok(Event {
             id: self.id()?,
@@ -123,7 +125,7 @@ impl<'a> Row<'a> {
             event_type: copy.optional_text(event_type, "event_type")?,
             aggregate_type: copy.optional_text(aggregate_type, "aggregate_type")?,
             aggregate_id: copy.optional_text(aggregate_id, "aggregate_id")?,
-            body: copy.bytes(body),
+            body: body.map(|body| copy.bytes(body)),
             content_type: match (content_type, is_json) {
                 (Some(content_type), _) => copy.text(content_type, "content_type")?,
                 (None, true) => Text::from_static("application/json"),
@@ -133,6 +135,7 @@ impl<'a> Row<'a> {
             correlation_id: copy.optional_text(correlation_id, "correlation_id")?,
             created_at_us: i64::from_be_bytes(self.fixed::<12, 8>()?).saturating_add(POSTGRES_EPOCH_US),
             attempts: u32::try_from(i32::from_be_bytes(self.fixed::<13, 4>()?)).unwrap_or(0),
+            holds_key: self.fixed::<15, 1>()? != [0],
         })
     }
 
@@ -178,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 17] = [
         "id",
         "seq",
         "topic",
@@ -195,10 +198,11 @@ mod tests {
         "attempts",
         "available_at",
         "created_at",
+        "holds_key",
     ];
 
-    fn fields<'a>() -> [Option<&'a [u8]>; 16] {
-        let mut fields = [None; 16];
+    fn fields<'a>() -> [Option<&'a [u8]>; 17] {
+        let mut fields = [None; 17];
         fields[0] = Some([7; 16].as_slice());
         fields[1] = Some([0, 0, 0, 0, 0, 0, 0, 42].as_slice());
         fields[2] = Some(b"orders.created".as_slice());
@@ -206,6 +210,7 @@ mod tests {
         fields[12] = Some(b"PENDING".as_slice());
         fields[13] = Some([0, 0, 0, 3].as_slice());
         fields[15] = Some([0; 8].as_slice());
+        fields[16] = Some([0].as_slice());
         fields
     }
 
@@ -219,7 +224,7 @@ mod tests {
         assert_eq!(event.id, Uuid::from_bytes([7; 16]));
         assert_eq!((event.seq, event.attempts), (42, 3));
         assert_eq!(event.topic.as_str(), "orders.created");
-        assert_eq!(&event.body[..], b"{\"a\": 1}");
+        assert_eq!(event.body.as_deref(), Some(&b"{\"a\": 1}"[..]));
         assert_eq!(event.content_type.as_str(), "application/json");
         assert_eq!(event.created_at_us, POSTGRES_EPOCH_US);
         assert!(event.exchange.is_none() && event.headers.is_none());
@@ -232,7 +237,10 @@ mod tests {
         fields[7] = None;
         fields[8] = Some(&[0, 255]);
         let event = Row::new(&layout, &fields).to_event().unwrap();
-        assert_eq!((&event.body[..], event.content_type.as_str()), (&[0, 255][..], "application/octet-stream"));
+        assert_eq!(
+            (event.body.as_deref(), event.content_type.as_str()),
+            (Some(&[0, 255][..]), "application/octet-stream")
+        );
     }
 
     #[test]

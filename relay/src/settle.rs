@@ -7,7 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{dispatch::Settlement, snapshot::Snapshot};
+use crate::{dispatch::Settlement, snapshot::Snapshot, store::Remedy};
 
 /// Wait before a row that could not be seen is tried again; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(5);
@@ -28,11 +28,15 @@ pub struct Batching {
 pub struct Settling {
     batching: Batching,
     queue: VecDeque<Verdict>,
-    /// Written, but no row was there: not visible yet, or gone.
-    unseen: Vec<Unseen>,
+    /// Not written: the row is not visible yet, or locked, or gone.
+    unwritten: Vec<Unwritten>,
     look_at: Option<Instant>,
     wait: Duration,
     paused_until: Option<Instant>,
+    /// Rows are locked by someone else: pass over them.
+    skip_locked: bool,
+    /// Verdicts in the next statement at most: less than usual while a row that cannot be written is looked for.
+    limit: usize,
 }
 
 #[derive(Debug)]
@@ -41,12 +45,25 @@ struct Verdict {
     since: Instant,
     /// Its transaction was visible before this attempt: if the row is not there now, it was deleted.
     last_chance: bool,
+    /// Why it was not written before.
+    because: Option<Because>,
 }
 
 #[derive(Debug)]
-struct Unseen {
+struct Unwritten {
     settlement: Settlement,
-    xid: Option<u32>,
+    because: Because,
+}
+
+/// Why a verdict is not written yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Because {
+    /// The row is not to be seen: this transaction, if it is known, must become visible first.
+    Unseen(Option<u32>),
+    /// Someone else has locked the row.
+    Locked,
+    /// The server refuses the change, as when a trigger of the user's does.
+    Refused,
 }
 
 /// Verdicts of one statement.
@@ -54,7 +71,20 @@ struct Unseen {
 pub struct Batch {
     /// What to write; no event twice.
     pub settlements: Vec<Settlement>,
+    /// Pass over rows that someone else has locked, instead of waiting for them.
+    pub skip_locked: bool,
     last_chance: HashSet<Uuid>,
+}
+
+/// Events whose verdicts were not written.
+#[derive(Debug, Default)]
+pub struct NotWritten {
+    /// Their rows are not to be seen.
+    pub missing: HashSet<Uuid>,
+    /// Their rows are locked.
+    pub locked: HashSet<Uuid>,
+    /// They were to be tried again, but someone has finished them.
+    pub finished: HashSet<Uuid>,
 }
 
 impl Settling {
@@ -63,21 +93,23 @@ impl Settling {
         Self {
             batching,
             queue: VecDeque::new(),
-            unseen: Vec::new(),
+            unwritten: Vec::new(),
             look_at: None,
             wait: FIRST_WAIT,
             paused_until: None,
+            skip_locked: false,
+            limit: batching.max,
         }
     }
 
     /// Adds a verdict.
     pub fn push(&mut self, settlement: Settlement, now: Instant) {
-        self.queue.push_back(Verdict { settlement, since: now, last_chance: false });
+        self.queue.push_back(Verdict { settlement, since: now, last_chance: false, because: None });
     }
 
     /// Whether no verdict waits to be written.
     pub fn is_done(&self) -> bool {
-        self.queue.is_empty() && self.unseen.is_empty()
+        self.queue.is_empty() && self.unwritten.is_empty()
     }
 
     /// When the next batch is due, if more verdicts do not fill it before.
@@ -90,35 +122,62 @@ impl Settling {
     /// Takes a batch. It ends before an event that is in it already: two attempts of one event are two updates.
     pub fn take(&mut self) -> Batch {
         let mut ids = HashSet::new();
-        let mut batch = Batch { settlements: Vec::new(), last_chance: HashSet::new() };
-        while batch.settlements.len() < self.batching.max {
-            let Some(verdict) = self.queue.pop_front_if(|verdict| ids.insert(verdict.settlement.id)) else { break };
+        let mut batch = Batch { settlements: Vec::new(), skip_locked: self.skip_locked, last_chance: HashSet::new() };
+        while batch.settlements.len() < self.limit {
+            let may_join = |verdict: &mut Verdict| {
+                // One that was refused goes alone: it would take the others with it.
+                let is_suspect = verdict.because == Some(Because::Refused);
+                ids.insert(verdict.settlement.id) && (!is_suspect || ids.len() == 1)
+            };
+            let Some(verdict) = self.queue.pop_front_if(may_join) else { break };
+            batch.skip_locked |= verdict.because == Some(Because::Locked);
             if verdict.last_chance {
                 batch.last_chance.insert(verdict.settlement.id);
             }
             batch.settlements.push(verdict.settlement);
+            if verdict.because == Some(Because::Refused) {
+                break;
+            }
         }
         batch
     }
 
-    /// The batch was not written; it comes first, after a pause.
-    pub fn put_back(&mut self, batch: Batch, now: Instant, pause: Duration) {
+    /// The batch was not written; it comes first, after a pause. Returns the event that is to blame, if it was alone: it is
+    /// put aside, and the others go on.
+    pub fn put_back(&mut self, mut batch: Batch, remedy: Remedy, now: Instant, pause: Duration) -> Option<Uuid> {
+        self.skip_locked = true; // whatever it was, a lock may have had a part in it
+        if remedy == Remedy::Isolate {
+            if batch.settlements.len() == 1 {
+                let settlement = batch.settlements.pop()?;
+                let id = settlement.id;
+                self.unwritten.push(Unwritten { settlement, because: Because::Refused });
+                return Some(id);
+            }
+            self.limit = (batch.settlements.len() / 2).max(1);
+        }
         self.paused_until = Some(now + pause);
         for settlement in batch.settlements.into_iter().rev() {
             let last_chance = batch.last_chance.contains(&settlement.id);
-            self.queue.push_front(Verdict { settlement, since: now, last_chance });
+            self.queue.push_front(Verdict { settlement, since: now, last_chance, because: None });
         }
+        None
     }
 
-    /// The batch was written, except where no row was to be seen. Returns the settlements that are done.
-    pub fn written(&mut self, batch: Batch, missing: &HashSet<Uuid>, xid: impl Fn(&Uuid) -> Option<u32>) -> Vec<Done> {
+    /// The batch was written, but for some. Returns the settlements that are done.
+    pub fn written(&mut self, batch: Batch, except: &NotWritten, xid: impl Fn(&Uuid) -> Option<u32>) -> Vec<Done> {
         self.paused_until = None;
+        self.limit = (self.limit * 2).min(self.batching.max);
+        self.skip_locked = false; // it costs a lock and a log record for each row: only where it is needed
         let mut done = Vec::with_capacity(batch.settlements.len());
         for settlement in batch.settlements {
-            let gone = missing.contains(&settlement.id);
-            if gone && !batch.last_chance.contains(&settlement.id) {
-                self.unseen.push(Unseen { xid: xid(&settlement.id), settlement });
+            let id = settlement.id;
+            let is_missing = except.missing.contains(&id);
+            if except.locked.contains(&id) {
+                self.unwritten.push(Unwritten { settlement, because: Because::Locked });
+            } else if is_missing && !batch.last_chance.contains(&id) {
+                self.unwritten.push(Unwritten { because: Because::Unseen(xid(&id)), settlement });
             } else {
+                let gone = is_missing || except.finished.contains(&id);
                 done.push(Done { settlement, gone });
             }
         }
@@ -127,25 +186,30 @@ impl Settling {
 
     /// Whether a snapshot is needed, to tell the rows that are not visible yet from those that are gone.
     pub fn wants_snapshot(&self, now: Instant) -> bool {
-        !self.unseen.is_empty() && self.look_at.is_none_or(|at| at <= now)
+        !self.unwritten.is_empty() && self.look_at.is_none_or(|at| at <= now)
     }
 
     /// When [`wants_snapshot`](Self::wants_snapshot) may become true by itself.
     pub fn next_look(&self) -> Option<Instant> {
-        self.look_at.filter(|_| !self.unseen.is_empty())
+        self.look_at.filter(|_| !self.unwritten.is_empty())
     }
 
-    /// Queues again what has become visible.
+    /// Queues again what has become visible, and what was locked.
     pub fn seen(&mut self, snapshot: &Snapshot, now: Instant) {
-        if self.unseen.is_empty() {
+        if self.unwritten.is_empty() {
             return;
         }
-        let (visible, unseen): (Vec<_>, Vec<_>) =
-            self.unseen.drain(..).partition(|unseen| unseen.xid.is_none_or(|xid| snapshot.sees(xid)));
-        self.unseen = unseen;
-        self.wait = if visible.is_empty() { (self.wait * 2).min(LONGEST_WAIT) } else { FIRST_WAIT };
-        for Unseen { settlement, .. } in visible.into_iter().rev() {
-            self.queue.push_front(Verdict { settlement, since: now, last_chance: true });
+        let is_seen = |unwritten: &Unwritten| match unwritten.because {
+            Because::Unseen(xid) => xid.is_none_or(|xid| snapshot.sees(xid)),
+            Because::Locked | Because::Refused => true,
+        };
+        let (ready, unseen): (Vec<_>, Vec<_>) = self.unwritten.drain(..).partition(is_seen);
+        self.unwritten = unseen;
+        let is_progress = ready.iter().any(|unwritten| matches!(unwritten.because, Because::Unseen(_)));
+        self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
+        for Unwritten { settlement, because } in ready.into_iter().rev() {
+            let last_chance = matches!(because, Because::Unseen(_));
+            self.queue.push_front(Verdict { settlement, since: now, last_chance, because: Some(because) });
         }
         self.look_at = Some(now + self.wait);
     }
@@ -156,7 +220,7 @@ impl Settling {
 pub struct Done {
     /// The verdict.
     pub settlement: Settlement,
-    /// The row was deleted before it could be written.
+    /// The row was deleted before it could be written, or someone else has finished the event.
     pub gone: bool,
 }
 
@@ -168,7 +232,7 @@ mod tests {
     const BATCHING: Batching = Batching { max: 3, interval: Duration::from_millis(5) };
 
     fn sent(id: u128) -> Settlement {
-        Settlement { id: Uuid::from_u128(id), status: Status::Sent, error: None }
+        Settlement { id: Uuid::from_u128(id), status: Status::Sent, error: None, retry_in: None, holds_key: false }
     }
 
     fn ids(batch: &Batch) -> Vec<u128> {
@@ -207,7 +271,7 @@ mod tests {
         (1..=4).for_each(|id| settling.push(sent(id), now));
         let batch = settling.take();
         let pause = Duration::from_millis(100);
-        settling.put_back(batch, now, pause);
+        assert_eq!(settling.put_back(batch, Remedy::Repeat, now, pause), None);
         assert_eq!(settling.due(), Some(now + pause));
         assert_eq!(ids(&settling.take()), [1, 2, 3]);
     }
@@ -217,7 +281,7 @@ mod tests {
         let now = Instant::now();
         let mut settling = Settling::new(BATCHING);
         settling.push(sent(1), now);
-        let missing = HashSet::from([Uuid::from_u128(1)]);
+        let missing = NotWritten { missing: HashSet::from([Uuid::from_u128(1)]), ..NotWritten::default() };
         let batch = settling.take();
         assert!(settling.written(batch, &missing, |_| Some(20)).is_empty());
         assert!(settling.wants_snapshot(now));
@@ -230,5 +294,56 @@ mod tests {
         assert_eq!(ids(&batch), [1]);
         let done = settling.written(batch, &missing, |_| Some(20));
         assert!(done.len() == 1 && done[0].gone, "visible and not there: it was deleted");
+    }
+
+    #[test]
+    fn a_row_that_someone_has_locked_is_passed_over_and_tried_again_and_never_taken_for_gone() {
+        let now = Instant::now();
+        let mut settling = Settling::new(BATCHING);
+        (1..=2).for_each(|id| settling.push(sent(id), now));
+        let batch = settling.take();
+        assert!(!batch.skip_locked, "nobody is known to hold a lock");
+        settling.put_back(batch, Remedy::PassLocks, now, Duration::ZERO);
+        let locked = NotWritten { locked: HashSet::from([Uuid::from_u128(1)]), ..NotWritten::default() };
+        let mut look = now;
+        for _ in 0..3 {
+            let batch = settling.take();
+            assert!(batch.skip_locked);
+            settling.written(batch, &locked, |_| None);
+            assert!(settling.wants_snapshot(look));
+            settling.seen(&"20:20:".parse().unwrap(), look);
+            look = settling.next_look().unwrap_or(look + LONGEST_WAIT);
+        }
+        let batch = settling.take();
+        assert_eq!(ids(&batch), [1]);
+        let done = settling.written(batch, &NotWritten::default(), |_| None);
+        assert!(done.len() == 1 && !done[0].gone && settling.is_done());
+        settling.push(sent(3), now);
+        assert!(!settling.take().skip_locked);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_written_is_found_and_put_aside_and_the_others_go_on() {
+        let now = Instant::now();
+        let mut settling = Settling::new(Batching { max: 100, interval: Duration::ZERO });
+        (1..=100).for_each(|id| settling.push(sent(id), now));
+        let mut written = Vec::new();
+        for _ in 0..40 {
+            let batch = settling.take();
+            if ids(&batch).contains(&42) {
+                let alone = batch.settlements.len() == 1;
+                let blamed = settling.put_back(batch, Remedy::Isolate, now, Duration::ZERO);
+                assert_eq!(blamed, alone.then(|| Uuid::from_u128(42)));
+            } else {
+                written.extend(ids(&batch));
+                settling.written(batch, &NotWritten::default(), |_| None);
+            }
+        }
+        written.sort_unstable();
+        assert_eq!(written, (1..=100).filter(|id| *id != 42).collect::<Vec<_>>());
+        settling.push(sent(101), now);
+        settling.seen(&"20:20:".parse().unwrap(), now);
+        assert_eq!(ids(&settling.take()), [42], "it is tried again, alone");
+        assert_eq!(ids(&settling.take()), [101]);
     }
 }

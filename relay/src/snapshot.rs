@@ -25,6 +25,13 @@ impl Snapshot {
         xid < self.xmin || (xid < self.xmax && self.in_progress.binary_search(&xid).is_err())
     }
 
+    /// The oldest transaction that had not finished, as its 32-bit id: all before it are seen.
+    pub fn oldest_running(&self) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is what a row carries")]
+        let xid = self.xmin as u32;
+        xid
+    }
+
     fn widen(&self, xid: u32) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what the stream carries")]
         let distance = xid.wrapping_sub(self.xmax as u32).cast_signed();

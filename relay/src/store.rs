@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashSet,
+    future::Future,
     str::FromStr,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -13,15 +14,17 @@ use std::{
 use tokio_postgres::{
     Client, Statement,
     error::SqlState,
-    types::{FromSql, Type},
+    types::{FromSql, ToSql, Type},
 };
 use uuid::Uuid;
 
 use crate::{
-    dispatch::{Settlement, SpilledKey},
+    dispatch::{Holding, KeyName},
+    error::chain,
     event::Event,
     lsn::Lsn,
     row::{BadRow, Layout, Row},
+    settle::{Batch, NotWritten},
     snapshot::Snapshot,
 };
 
@@ -31,11 +34,17 @@ const CHUNK_ROWS: i32 = 500;
 /// beside the events that it keeps.
 const CHUNK_BYTES: i64 = 2 << 20;
 
+/// How long a statement waits for a lock of someone else's before it gives up, to be tried again: meanwhile it delays
+/// everything else. Less than the default `deadlock_timeout`, so that nobody's transaction is cancelled because of the relay.
+const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '250ms'";
+
 /// What is asked of a scan.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Rows with a greater `seq`.
     pub after_seq: i64,
+    /// Up to the first row that this transaction or a later one wrote.
+    pub older_than: Option<u32>,
     /// Stop after so many rows that are not in memory.
     pub max_rows: usize,
     /// Stop after so many bytes of them.
@@ -43,7 +52,9 @@ pub struct Scan {
     /// What is in memory, and is left out.
     pub known: HashSet<Uuid>,
     /// Keys that are left out.
-    pub left_out: Vec<SpilledKey>,
+    pub left_out: Vec<KeyName>,
+    /// Read so many of the events that hold their keys, at most.
+    pub max_holding: usize,
 }
 
 /// What a scan of the backlog found.
@@ -58,7 +69,11 @@ pub struct Page {
     /// `None`: that is all there is. Otherwise the last `seq` that was dealt with.
     pub stopped_at: Option<i64>,
     /// Keys that were left out.
-    pub left_out: Vec<SpilledKey>,
+    pub left_out: Vec<KeyName>,
+    /// Events that hold their keys; only a whole pass reads them. The events behind them were left out, too.
+    pub holding: Vec<Holding>,
+    /// Whether there are more of them.
+    pub holding_cut: bool,
 }
 
 /// What a scan of the deferred events found.
@@ -78,8 +93,8 @@ pub struct Due {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The server's or the connection's error.
-    #[error(transparent)]
-    Sql(#[from] tokio_postgres::Error),
+    #[error("{}", chain(.0))]
+    Sql(tokio_postgres::Error),
     /// The table is not the extension's.
     #[error(transparent)]
     BadRow(#[from] BadRow),
@@ -88,14 +103,41 @@ pub enum StoreError {
     Answer(String),
 }
 
-impl StoreError {
-    /// Whether the same statement may succeed when it is tried again on the same connection: the server refused it (a
-    /// deadlock, a lock timeout, a full disk, a trigger of someone's), and the connection goes on. Not on a server that
-    /// takes no writes, SQLSTATE 25006: after a failover the primary is elsewhere.
-    pub fn is_passing(&self) -> bool {
-        let Self::Sql(error) = self else { return false };
-        !error.is_closed() && error.code().is_some_and(|state| *state != SqlState::READ_ONLY_SQL_TRANSACTION)
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error)
     }
+}
+
+impl StoreError {
+    /// What can be done about it.
+    pub fn remedy(&self) -> Remedy {
+        let Self::Sql(error) = self else { return Remedy::Reconnect };
+        let Some(state) = error.code().filter(|_| !error.is_closed()) else { return Remedy::Reconnect };
+        match state.code().get(..2) {
+            _ if *state == SqlState::LOCK_NOT_AVAILABLE => Remedy::PassLocks,
+            // On a server that takes no writes, 25006, the primary is elsewhere; with statements that do not fit the schema,
+            // prepare them anew.
+            Some("08" | "0A" | "25" | "26" | "3F" | "42" | "57") if *state != SqlState::QUERY_CANCELED => {
+                Remedy::Reconnect
+            }
+            Some("40" | "53" | "55" | "57") => Remedy::Repeat,
+            _ => Remedy::Isolate,
+        }
+    }
+}
+
+/// What to do about a statement that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// End the session.
+    Reconnect,
+    /// Run it again: a deadlock, a statement cancelled, a full disk.
+    Repeat,
+    /// Someone has locked rows, or the table: pass over the rows.
+    PassLocks,
+    /// Some row of the batch may be at fault, as when a trigger of the user's refuses it.
+    Isolate,
 }
 
 /// The prepared statements and their connection.
@@ -105,23 +147,30 @@ pub struct Store {
     snapshot: Statement,
     horizon: Statement,
     pending: Statement,
+    holding: Statement,
     due: Statement,
     next_due: Statement,
     settle: Statement,
+    ensure_publication: Statement,
     layout: Layout,
 }
 
 impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client) -> Result<Self, StoreError> {
-        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5)").await?;
+        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6)").await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
+        client.batch_execute(PATIENCE_WITH_LOCKS).await?;
         Ok(Self {
             snapshot: client.prepare("SELECT pg_current_snapshot()::text").await?,
             horizon: client.prepare("SELECT pg_current_wal_insert_lsn()::text").await?,
             due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4)").await?,
             next_due: client.prepare("SELECT outbox.next_due()").await?,
-            settle: client.prepare("SELECT outbox.settle($1, $2::text[]::outbox.status[], $3)").await?,
+            holding: client.prepare("SELECT id, aggregate_type, aggregate_id FROM outbox.holding($1)").await?,
+            settle: client
+                .prepare("SELECT id, status::text FROM outbox.settle($1, $2::text[]::outbox.status[], $3, $4, $5, $6)")
+                .await?,
+            ensure_publication: client.prepare("SELECT outbox.ensure_publication($1)").await?,
             pending,
             layout,
             client,
@@ -131,22 +180,45 @@ impl Store {
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one
     /// snapshot, until memory or the table ends.
     pub async fn pending(self: Arc<Self>, scan: Scan) -> Result<Page, StoreError> {
+        self.in_transaction(self.read_pending(scan)).await
+    }
+
+    /// Leaves no transaction open when the work fails.
+    async fn in_transaction<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let result = work.await;
+        if result.is_err() && !self.client.is_closed() {
+            self.client.batch_execute("ROLLBACK").await?;
+        }
+        result
+    }
+
+    async fn read_pending(&self, scan: Scan) -> Result<Page, StoreError> {
         let types: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_type.as_deref()).collect();
         let ids: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_id.as_str()).collect();
+        let older_than = scan.older_than.map(i64::from);
         let mut found = Found::default();
         let mut after_seq = scan.after_seq;
         let chunk = async |after_seq: i64| {
-            self.client.query(&self.pending, &[&after_seq, &CHUNK_ROWS, &CHUNK_BYTES, &types, &ids]).await
+            self.client.query(&self.pending, &[&after_seq, &CHUNK_ROWS, &CHUNK_BYTES, &types, &ids, &older_than]).await
         };
         // Pipelined: one round trip for the transaction's start and its first chunk.
-        let ((), snapshot, mut rows) = tokio::try_join!(
+        // One more, to see whether there are more.
+        let max_holding =
+            if scan.after_seq == 0 { i32::try_from(scan.max_holding).unwrap_or(i32::MAX - 1) + 1 } else { 0 };
+        let holding: [&(dyn ToSql + Sync); 1] = [&max_holding];
+        let ((), snapshot, holding, mut rows) = tokio::try_join!(
             biased;
             self.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
             self.client.query_one(&self.snapshot, &[]),
+            self.client.query(&self.holding, &holding),
             chunk(after_seq),
         )?;
-        while !rows.is_empty() && !found.cut {
+        while !rows.is_empty() {
             after_seq = self.collect(&rows, &scan, &mut found)?.unwrap_or(after_seq);
+            rows.clear(); // not beside the next chunk, which can be as large
+            if found.cut {
+                break;
+            }
             rows = chunk(after_seq).await?;
         }
         let ((), horizon) =
@@ -158,6 +230,8 @@ impl Store {
             events: found.events,
             stopped_at,
             left_out: scan.left_out,
+            holding_cut: holding.len() > scan.max_holding,
+            holding: holding.iter().take(scan.max_holding).map(to_holding).collect::<Result<_, _>>()?,
         })
     }
 
@@ -184,13 +258,37 @@ impl Store {
         parse(&self.client.query_one(&self.snapshot, &[]).await?)
     }
 
-    /// Writes verdicts, all or none. Returns the events whose rows are not to be seen.
-    pub async fn settle(self: Arc<Self>, settlements: &[Settlement]) -> Result<HashSet<Uuid>, StoreError> {
+    /// Writes verdicts, all or none but those that it says.
+    pub async fn settle(self: Arc<Self>, batch: &Batch) -> Result<NotWritten, StoreError> {
+        let settlements = &batch.settlements;
         let ids: Vec<Uuid> = settlements.iter().map(|settlement| settlement.id).collect();
         let statuses: Vec<&str> = settlements.iter().map(|settlement| settlement.status.as_str()).collect();
         let errors: Vec<Option<&str>> = settlements.iter().map(|settlement| settlement.error.as_deref()).collect();
-        let rows = self.client.query(&self.settle, &[&ids, &statuses, &errors]).await?;
-        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+        let has_retries = settlements.iter().any(|settlement| settlement.retry_in.is_some() || settlement.holds_key);
+        let of_retries = if has_retries { settlements.as_slice() } else { &[] };
+        let retry_ms: Vec<Option<i32>> = of_retries
+            .iter()
+            .map(|settlement| settlement.retry_in.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)))
+            .collect();
+        let holds: Vec<bool> = of_retries.iter().map(|settlement| settlement.holds_key).collect();
+        let rows =
+            self.client.query(&self.settle, &[&ids, &statuses, &errors, &retry_ms, &holds, &batch.skip_locked]).await?;
+        let mut not_written = NotWritten::default();
+        for row in &rows {
+            let status: Option<&str> = row.try_get(1)?;
+            let which = match status {
+                Some("PENDING") if batch.skip_locked => &mut not_written.locked,
+                Some("PENDING") | None => &mut not_written.missing,
+                Some(_) => &mut not_written.finished,
+            };
+            which.insert(row.try_get(0)?);
+        }
+        Ok(not_written)
+    }
+
+    /// Makes or repairs the publication. Returns what had to be done: `exists`, if nothing.
+    pub async fn ensure_publication(self: Arc<Self>, name: String) -> Result<String, StoreError> {
+        Ok(self.client.query_one(&self.ensure_publication, &[&name]).await?.try_get(0)?)
     }
 
     /// Adds the rows that are not in memory, up to the scan's limits. Returns the last `seq` that was dealt with.
@@ -207,7 +305,7 @@ impl Store {
                     break;
                 }
                 let event = row.to_event()?;
-                if scan.left_out.iter().any(|key| key.is_of(&event)) {
+                if !event.holds_key && scan.left_out.iter().any(|key| key.is_of(&event)) {
                     continue;
                 }
                 found.bytes += event.memory();
@@ -238,6 +336,10 @@ impl<'a> FromSql<'a> for Raw<'a> {
     fn accepts(_: &Type) -> bool {
         true
     }
+}
+
+fn to_holding(row: &tokio_postgres::Row) -> Result<Holding, StoreError> {
+    Ok(Holding { id: row.try_get(0)?, key: KeyName { aggregate_type: row.try_get(1)?, aggregate_id: row.try_get(2)? } })
 }
 
 fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row) -> Result<T, StoreError> {

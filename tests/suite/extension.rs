@@ -7,6 +7,7 @@ mod available_at;
 mod context;
 mod dump;
 mod emit;
+mod hold;
 mod insert;
 mod install;
 mod limits;

@@ -36,10 +36,10 @@ pub use self::{
     secret::Secret,
     setting::Setting,
     settings::{Config, SETTINGS},
-    value::{LogFormat, Unroutable},
+    value::{AfterFailed, LogFormat, Unroutable},
 };
 use crate::{
-    dispatch::{Limits, Retry},
+    dispatch::{Limits, Policy, Retry},
     publish::{InvalidAmqpUrl, PublishConfig},
 };
 
@@ -65,9 +65,13 @@ impl Config {
         })
     }
 
-    /// When and how often a refused event is tried again.
-    pub fn retry(&self) -> Retry {
-        Retry { base: self.retry_base, max: self.retry_max, max_attempts: self.max_attempts }
+    /// By which rules events leave.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            ordering: self.ordering,
+            retry: Retry { base: self.retry_base, max: self.retry_max, max_attempts: self.max_attempts },
+            hold_failed: self.after_failed == AfterFailed::Hold,
+        }
     }
 
     /// Bounds on what is held in memory.

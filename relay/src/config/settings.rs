@@ -9,7 +9,7 @@ use super::{
     secret::Secret,
     setting::{Setting, settings},
     urls,
-    value::{LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable},
+    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable},
 };
 use crate::dispatch::Ordering;
 
@@ -44,8 +44,18 @@ settings! {
         /// Whether run creates publication and slot when they are missing.
         create_slot: bool = Switch, Some("true");
 
+        /// How long a relay may stand still before one that waits may take its place.
+        /// Sets wal_sender_timeout for the relay's stream, if the server's is longer. A waiting relay takes over some 4 s
+        /// later; from one that has died, within a second.
+        takeover_after: Duration = Time(Duration::from_secs(1)..=HOUR), Some("10s");
+
+        /// How often publication and table are looked at in any case.
+        /// A safety net under the stream, which brings everything as it happens. It finds what came while someone had
+        /// taken the table out of the publication, or was replayed with triggers switched off.
+        check_interval: Duration = Time(Duration::from_millis(100)..=HOUR), Some("60s");
+
         /// How often, at least, PostgreSQL is told how far its log is worked off.
-        /// At least three times within the server's wal_sender_timeout, whatever stands here.
+        /// At least three times within takeover_after and the server's wal_sender_timeout, whatever stands here.
         status_interval: Duration = Time(Duration::from_millis(100)..=MINUTE), Some("10s");
     }
 
@@ -87,6 +97,11 @@ settings! {
 
         /// Longest delay between two attempts.
         retry_max: Duration = Time(MS..=Duration::from_secs(24 * 3600)), Some("60s");
+
+        /// What becomes of the later events of a key when one has FAILED.
+        /// continue: they go on without it. hold: they wait until an operator replays it, or lets them go on by
+        /// outbox.release().
+        after_failed: AfterFailed = AFTER_FAILED, Some("continue");
     }
 
     "Memory" {

@@ -14,6 +14,15 @@ pub enum Unroutable {
     Retry,
 }
 
+/// What becomes of the later events of a key when one has `FAILED`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailed {
+    /// They go on without it.
+    Continue,
+    /// They wait until an operator decides.
+    Hold,
+}
+
 /// Form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -103,4 +112,5 @@ choice!(ORDERING: Ordering {
     "none" => Ordering::None,
 });
 choice!(UNROUTABLE: Unroutable { "fail" => Unroutable::Fail, "retry" => Unroutable::Retry });
+choice!(AFTER_FAILED: AfterFailed { "continue" => AfterFailed::Continue, "hold" => AfterFailed::Hold });
 choice!(LOG_FORMAT: LogFormat { "text" => LogFormat::Text, "json" => LogFormat::Json });

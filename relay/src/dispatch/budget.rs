@@ -29,6 +29,10 @@ impl Budget {
         Self { limits, events: 0, bytes: 0 }
     }
 
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     pub(super) fn has_room(&self) -> bool {
         let (events, bytes) = self.room();
         events > 0 && bytes > 0

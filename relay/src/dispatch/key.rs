@@ -1,7 +1,7 @@
-//! Ordering keys: who waits for whom, and which key has outgrown its share of memory.
+//! Ordering keys: who waits for whom, and whose events wait in the table.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     hash::BuildHasher,
 };
 
@@ -21,25 +21,37 @@ pub enum Ordering {
     None,
 }
 
-/// A key whose later events wait in the table.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SpilledKey {
+/// The name of a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName {
     /// `aggregate_type` of its events.
     pub aggregate_type: Option<String>,
     /// `aggregate_id` of its events.
     pub aggregate_id: String,
 }
 
+/// An event in the table that holds its key: later events of the key wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Its key.
+    pub key: KeyName,
+    /// The event.
+    pub id: Uuid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// May leave now.
     Free,
+    /// May leave now: it is the one that its key waits for.
+    Returning,
     /// Waits until its key is free.
     Behind,
-    /// Its key has no room.
+    /// Its key has no room: it waits in the table.
     Full,
 }
 
-impl SpilledKey {
+impl KeyName {
     /// Whether the event has this key.
     pub fn is_of(&self, event: &Event) -> bool {
         event.aggregate_id.as_ref().is_some_and(|id| id.as_str() == self.aggregate_id)
@@ -52,36 +64,48 @@ type KeyHash = u64;
 
 #[derive(Debug, Default)]
 struct Key {
-    /// Events of the key that are on their way: ready, in flight or retrying.
+    /// Events of the key that are on their way: ready or in flight.
     leaving: usize,
-    /// How many of them were refused and have no verdict yet: they hold the key in every ordering.
-    blocking: usize,
-    /// Waiting, in order of admission.
+    /// How many of them were refused before: they hold the key in every ordering.
+    returning: usize,
+    /// Events in the table that hold the key.
+    away: Vec<Uuid>,
+    /// Waiting in memory, in order of admission.
     held: VecDeque<Held>,
     held_bytes: usize,
-    spilled: Option<SpilledKey>,
+    /// Later events wait in the table.
+    spilled: Option<KeyName>,
 }
 
 /// A waiting event.
 #[derive(Debug)]
 struct Held {
-    order: u64,
     id: Uuid,
     bytes: usize,
 }
 
 impl Key {
-    fn hold(&mut self, place: usize, event: &Event, order: u64) {
-        let bytes = event.memory();
-        self.held_bytes += bytes;
-        self.held.insert(place, Held { order, id: event.id, bytes });
-    }
-
     fn release(&mut self, count: usize) -> Vec<Uuid> {
         let released: Vec<Held> = self.held.drain(..count.min(self.held.len())).collect();
         self.held_bytes -= released.iter().map(|held| held.bytes).sum::<usize>();
-        self.leaving += released.len();
         released.into_iter().map(|held| held.id).collect()
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.returning > 0 || !self.away.is_empty()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.leaving == 0 && self.held.is_empty() && self.away.is_empty() && self.spilled.is_none()
+    }
+
+    /// Whether it waits for nothing but a pass to bring its events from the table.
+    fn wants_refill(&self, share: &Limits) -> bool {
+        self.spilled.is_some() && !self.is_held_back() && self.is_low(share)
+    }
+
+    fn is_low(&self, share: &Limits) -> bool {
+        self.held.len() <= share.max_events / 8 && self.held_bytes <= share.max_bytes / 8
     }
 }
 
@@ -99,107 +123,164 @@ impl Keys {
         Self { ordering, share, hasher: std::hash::RandomState::new(), keys: HashMap::new(), spilled: 0 }
     }
 
-    pub(super) fn enter(&mut self, event: &Event, order: u64) -> Entry {
-        let Some((hash, aggregate_id)) = self.hash(event) else { return Entry::Free };
+    /// Keys that something is known of.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether the event belongs to a key, and keys mean something.
+    pub(super) fn has_key(&self, event: &Event) -> bool {
+        self.ordering != Ordering::None && event.aggregate_id.is_some()
+    }
+
+    pub(super) fn enter(&mut self, event: &Event) -> Entry {
+        let Some(hash) = self.hash_of(event) else { return Entry::Free };
         let key = self.keys.entry(hash).or_default();
+        if event.holds_key {
+            // Later events of the key are in the table, although this memory may not have seen how they came there.
+            spill(key, &mut self.spilled, event);
+            key.away.retain(|id| *id != event.id);
+            key.leaving += 1;
+            key.returning += 1;
+            return Entry::Returning;
+        }
         if key.spilled.is_some() {
             return Entry::Full;
         }
         let free = match self.ordering {
             Ordering::Strict => key.leaving == 0,
-            Ordering::Pipelined | Ordering::None => key.blocking == 0 && key.held.is_empty(),
+            Ordering::Pipelined | Ordering::None => key.held.is_empty(),
         };
         if free {
             key.leaving += 1;
             return Entry::Free;
         }
         if key.held.len() >= self.share.max_events || key.held_bytes >= self.share.max_bytes {
-            let aggregate_type = event.aggregate_type.as_ref().map(|text| text.as_str().to_owned());
-            key.spilled = Some(SpilledKey { aggregate_type, aggregate_id: aggregate_id.as_str().to_owned() });
-            self.spilled += 1;
+            spill(key, &mut self.spilled, event);
             return Entry::Full;
         }
-        key.hold(key.held.len(), event, order);
+        let bytes = event.memory();
+        key.held_bytes += bytes;
+        key.held.push_back(Held { id: event.id, bytes });
         Entry::Behind
     }
 
-    /// The event was refused for the first time and will be tried again: its key's later events wait for it.
-    pub(super) fn block(&mut self, event: &Event) {
-        if let Some(key) = self.key_of(event) {
-            key.blocking += 1;
-        }
+    /// The event goes back to the table and holds its key there. Returns the events that it leaves no place for in memory.
+    pub(super) fn hold(&mut self, event: &Event, returning: bool) -> Vec<Uuid> {
+        let Some(hash) = self.hash_of(event) else { return Vec::new() };
+        let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
+        key.leaving -= 1;
+        key.returning -= usize::from(returning);
+        key.away.push(event.id);
+        spill(key, &mut self.spilled, event);
+        key.release(usize::MAX)
     }
 
-    /// Whether an event that was free to leave must wait after all, behind a refused one; it is held if so.
-    pub(super) fn hold_back(&mut self, event: &Event, order: u64) -> bool {
-        let Some(key) = self.key_of(event).filter(|key| key.blocking > 0) else { return false };
+    /// Whether an event that was free to leave must wait after all, since one before it was refused: in the table.
+    pub(super) fn hold_back(&mut self, event: &Event) -> bool {
+        let Some(key) = self.key_of(event).filter(|key| key.is_held_back()) else { return false };
         key.leaving -= 1;
-        let place = key.held.partition_point(|held| held.order < order);
-        key.hold(place, event, order);
         true
     }
 
-    /// The event has its verdict. Returns the events that may leave now.
-    pub(super) fn leave(&mut self, event: &Event, blocks: bool) -> Vec<Uuid> {
+    /// The event has its verdict; one that was refused before, also in the table. Returns the events that may leave now.
+    pub(super) fn leave(&mut self, event: &Event, returning: bool) -> Vec<Uuid> {
         let strict = self.ordering == Ordering::Strict;
-        let Some(hash) = self.hash(event).map(|(hash, _)| hash) else { return Vec::new() };
+        let Some(hash) = self.hash_of(event) else { return Vec::new() };
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
         key.leaving -= 1;
-        if blocks {
-            key.blocking -= 1;
-        }
-        let released = match (strict, key.leaving, key.blocking) {
-            (true, 0, _) => key.release(1),
-            (false, _, 0) => key.release(usize::MAX),
+        key.returning -= usize::from(returning);
+        let released = match (key.is_held_back(), strict, key.leaving) {
+            (false, true, 0) => key.release(1),
+            (false, false, _) => key.release(usize::MAX),
             _ => Vec::new(),
         };
-        if key.leaving == 0 && key.spilled.is_none() {
+        key.leaving += released.len();
+        if key.is_idle() {
             self.keys.remove(&hash);
         }
         released
     }
 
-    pub(super) fn spilled(&self) -> Vec<SpilledKey> {
-        if self.spilled == 0 {
-            return Vec::new();
+    /// An event that held its key is no longer in the table.
+    pub(super) fn gone(&mut self, event: &Event) {
+        if let Some(key) = self.key_of(event) {
+            key.away.retain(|id| *id != event.id);
         }
-        self.keys.values().filter_map(|key| key.spilled.clone()).collect()
+    }
+
+    /// Keys whose later events wait in the table.
+    pub(super) fn spilled(&self) -> Vec<KeyName> {
+        self.names(|_| true)
     }
 
     /// Spilled keys that still have much in memory.
-    pub(super) fn full(&self) -> Vec<SpilledKey> {
-        if self.spilled == 0 {
-            return Vec::new();
-        }
-        self.keys.values().filter(|key| !self.is_low(key)).filter_map(|key| key.spilled.clone()).collect()
+    pub(super) fn full(&self) -> Vec<KeyName> {
+        self.names(|key| !key.is_low(&self.share))
     }
 
     pub(super) fn wants_refill(&self) -> bool {
-        self.spilled > 0 && self.keys.values().any(|key| key.spilled.is_some() && self.is_low(key))
+        self.spilled > 0 && self.keys.values().any(|key| key.wants_refill(&self.share))
     }
 
-    pub(super) fn unspill(&mut self, still_full: &[SpilledKey]) {
+    /// Learns from the table which events hold their keys. Those that `is_here`, in memory, have told already.
+    pub(super) fn learn(&mut self, holding: &[Holding], is_here: impl Fn(&Uuid) -> bool) {
+        for key in self.keys.values_mut() {
+            key.away.retain(&is_here);
+        }
+        for Holding { key: name, id } in holding {
+            if self.ordering != Ordering::None && !is_here(id) {
+                let key = self.keys.entry(self.hash(name.aggregate_type.as_deref(), &name.aggregate_id)).or_default();
+                key.away.push(*id);
+                if key.spilled.is_none() {
+                    key.spilled = Some(name.clone());
+                    self.spilled += 1;
+                }
+            }
+        }
+    }
+
+    /// A pass offers every row of the keys that spilled, but for those that it left out and those that are held back.
+    pub(super) fn unspill(&mut self, left_out: &[KeyName]) {
         if self.spilled > 0 {
+            let left_out: HashSet<&KeyName> = left_out.iter().collect();
             self.keys.retain(|_, key| {
-                key.spilled = key.spilled.take().filter(|spilled| still_full.contains(spilled));
-                key.leaving > 0 || key.spilled.is_some()
+                if !key.is_held_back() {
+                    key.spilled = key.spilled.take().filter(|name| left_out.contains(name));
+                }
+                !key.is_idle()
             });
             self.spilled = self.keys.values().filter(|key| key.spilled.is_some()).count();
         }
     }
 
-    fn is_low(&self, key: &Key) -> bool {
-        key.held.len() <= self.share.max_events / 8 && key.held_bytes <= self.share.max_bytes / 8
+    fn names(&self, filter: impl Fn(&Key) -> bool) -> Vec<KeyName> {
+        if self.spilled == 0 {
+            return Vec::new();
+        }
+        self.keys.values().filter(|key| filter(key)).filter_map(|key| key.spilled.clone()).collect()
     }
 
     fn key_of(&mut self, event: &Event) -> Option<&mut Key> {
-        let (hash, _) = self.hash(event)?;
+        let hash = self.hash_of(event)?;
         self.keys.get_mut(&hash)
     }
 
-    fn hash<'e>(&self, event: &'e Event) -> Option<(KeyHash, &'e Text)> {
+    fn hash_of(&self, event: &Event) -> Option<KeyHash> {
         let aggregate_id = event.aggregate_id.as_ref().filter(|_| self.ordering != Ordering::None)?;
-        let aggregate_type = event.aggregate_type.as_ref().map(Text::as_bytes);
-        Some((self.hasher.hash_one((aggregate_type, aggregate_id.as_bytes())), aggregate_id))
+        Some(self.hash(event.aggregate_type.as_ref().map(Text::as_str), aggregate_id.as_str()))
+    }
+
+    fn hash(&self, aggregate_type: Option<&str>, aggregate_id: &str) -> KeyHash {
+        self.hasher.hash_one((aggregate_type, aggregate_id))
+    }
+}
+
+/// From now on the key's later events wait in the table.
+fn spill(key: &mut Key, spilled: &mut usize, event: &Event) {
+    if let Some(id) = event.aggregate_id.as_ref().filter(|_| key.spilled.is_none()) {
+        let aggregate_type = event.aggregate_type.as_ref().map(|text| text.as_str().to_owned());
+        key.spilled = Some(KeyName { aggregate_type, aggregate_id: id.as_str().to_owned() });
+        *spilled += 1;
     }
 }

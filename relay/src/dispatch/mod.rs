@@ -1,10 +1,12 @@
-//! Which event may leave next: ordering keys, holds, retries, the memory budget. Pure: time is an argument.
+//! Which event may leave next: ordering keys, holds, the memory budget. Pure: time is an argument.
 //!
 //! ```text
 //!  admit ──▶ Held ──▶ Ready ──▶ InFlight ──▶ Settling ──▶ (forgotten)
-//!              (its key is busy)  ▲   │ nack
-//!                                 └── Retrying
+//!              │ (its key is busy)                           SENT, FAILED, or PENDING until its next attempt is due
+//!              └──▶ (left to the table: an event before it was refused)
 //! ```
+//!
+//! An event that is to be tried again does not wait in memory. The table has its time, and that it holds its key.
 
 mod budget;
 mod key;
@@ -15,19 +17,21 @@ mod verdict;
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
-    time::Instant,
 };
 
 use uuid::Uuid;
 
-use self::{budget::Budget, key::Keys};
+use self::{
+    budget::Budget,
+    key::{Entry, Keys},
+};
 pub use self::{
     budget::Limits,
-    key::{Ordering, SpilledKey},
+    key::{Holding, KeyName, Ordering},
     retry::Retry,
-    verdict::{Admission, Outcome, Settlement, Status},
+    verdict::{Admission, LeftBehind, Outcome, Settlement, Status},
 };
 use crate::{event::Event, progress::Ticket};
 
@@ -36,7 +40,6 @@ enum State {
     Held,
     Ready,
     InFlight,
-    Retrying,
     Settling,
 }
 
@@ -47,22 +50,33 @@ struct Slot {
     order: u64,
     state: State,
     attempts: u32,
-    /// Whether it was refused before, and so holds its key's later events back in every ordering.
-    blocks: bool,
+    /// Whether it was refused before and its key waits for it.
+    returning: bool,
     ticket: Option<Ticket>,
     /// The transaction that the stream brought it with; a scan's row is visible already.
     xid: Option<u32>,
 }
 
+/// The rules of the operator's choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// Order within a key.
+    pub ordering: Ordering,
+    /// When a refused event is tried again.
+    pub retry: Retry,
+    /// Whether an event that has `FAILED` holds its key.
+    pub hold_failed: bool,
+}
+
 /// Events in memory and the rules by which they leave.
 #[derive(Debug)]
 pub struct Dispatch {
-    retry: Retry,
+    policy: Policy,
     budget: Budget,
     slots: HashMap<Uuid, Slot>,
     keys: Keys,
     ready: VecDeque<Uuid>,
-    timers: BinaryHeap<Reverse<(Instant, u64, Uuid)>>,
+    left: Vec<LeftBehind>,
     admitted: u64,
     in_flight: usize,
     settling: usize,
@@ -70,14 +84,14 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// An empty dispatch.
-    pub fn new(limits: Limits, ordering: Ordering, retry: Retry) -> Self {
+    pub fn new(limits: Limits, policy: Policy) -> Self {
         Self {
-            retry,
+            policy,
             budget: Budget::new(limits),
             slots: HashMap::new(),
-            keys: Keys::new(ordering, limits.key_share()),
+            keys: Keys::new(policy.ordering, limits.key_share()),
             ready: VecDeque::new(),
-            timers: BinaryHeap::new(),
+            left: Vec::new(),
             admitted: 0,
             in_flight: 0,
             settling: 0,
@@ -131,18 +145,19 @@ impl Dispatch {
             return Admission::Known;
         }
         self.admitted += 1;
-        let state = match self.keys.enter(&event, self.admitted) {
-            key::Entry::Free => State::Ready,
-            key::Entry::Behind => State::Held,
-            key::Entry::Full => return Admission::Spilled,
+        let entry = self.keys.enter(&event);
+        let state = match entry {
+            Entry::Free | Entry::Returning => State::Ready,
+            Entry::Behind => State::Held,
+            Entry::Full => return Admission::Spilled,
         };
         if state == State::Ready {
             self.ready.push_back(id);
         }
         self.budget.take(event.memory());
         let attempts = event.attempts;
-        let slot =
-            Slot { event: Arc::new(event), order: self.admitted, state, attempts, blocks: false, ticket: None, xid };
+        let returning = entry == Entry::Returning;
+        let slot = Slot { event: Arc::new(event), order: self.admitted, state, attempts, returning, ticket: None, xid };
         self.slots.insert(id, slot);
         Admission::Admitted
     }
@@ -155,16 +170,20 @@ impl Dispatch {
         }
     }
 
+    /// Undoes [`attach`](Self::attach): the transaction need not wait for the event any longer.
+    pub fn detach(&mut self, id: &Uuid) -> Option<Ticket> {
+        self.slots.get_mut(id)?.ticket.take()
+    }
+
     /// Takes at most `max` events that may leave now; they count as in flight.
-    pub fn next_batch(&mut self, now: Instant, max: usize) -> Vec<Arc<Event>> {
-        self.wake_retries(now);
+    pub fn next_batch(&mut self, max: usize) -> Vec<Arc<Event>> {
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
             let Some(id) = self.ready.pop_front() else { break };
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             // Pipelined events can be ready when one before them is refused.
-            if !slot.blocks && self.keys.hold_back(&slot.event, slot.order) {
-                slot.state = State::Held;
+            if !slot.returning && self.keys.hold_back(&slot.event) {
+                self.leave_to_table(&id);
                 continue;
             }
             slot.state = State::InFlight;
@@ -175,46 +194,54 @@ impl Dispatch {
     }
 
     /// Takes the broker's answer. `None`: the event was not in flight, the answer is about an earlier connection.
-    pub fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Instant) -> Option<Settlement> {
+    pub fn answered(&mut self, id: &Uuid, outcome: Outcome) -> Option<Settlement> {
         let slot = self.slots.get_mut(id).filter(|slot| slot.state == State::InFlight)?;
         self.in_flight -= 1;
         slot.attempts += 1;
         let (status, error) = match outcome {
             Outcome::Delivered => (Status::Sent, None),
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
-            Outcome::Retry(error) if slot.attempts >= self.retry.max_attempts => (Status::Failed, Some(error)),
+            Outcome::Retry(error) if slot.attempts >= self.policy.retry.max_attempts => (Status::Failed, Some(error)),
             Outcome::Retry(error) => (Status::Pending, Some(error)),
         };
-        if status == Status::Pending {
-            slot.state = State::Retrying;
-            let due = now + self.retry.delay(slot.attempts);
-            self.timers.push(Reverse((due, slot.order, *id)));
-            if !slot.blocks {
-                slot.blocks = true;
-                self.keys.block(&slot.event);
+        let retry_in = (status == Status::Pending).then(|| self.policy.retry.delay(slot.attempts));
+        slot.state = State::Settling;
+        self.settling += 1;
+        let is_refused = status == Status::Pending || (status == Status::Failed && self.policy.hold_failed);
+        let holds_key = is_refused && self.keys.has_key(&slot.event);
+        if holds_key {
+            let returning = std::mem::take(&mut slot.returning);
+            for waiting in self.keys.hold(&slot.event, returning) {
+                self.leave_to_table(&waiting);
             }
-        } else {
-            slot.state = State::Settling;
-            self.settling += 1;
-            for next in self.keys.leave(&slot.event, slot.blocks) {
-                if let Some(next_slot) = self.slots.get_mut(&next) {
-                    next_slot.state = State::Ready;
-                    self.ready.push_back(next);
-                }
-            }
+        } else if !slot.returning {
+            let released = self.keys.leave(&slot.event, false);
+            self.release(released);
         }
-        Some(Settlement { id: *id, status, error })
+        Some(Settlement { id: *id, status, error, retry_in, holds_key })
     }
 
-    /// The verdict stands in the table (or the row is gone): forgets the event and returns its transaction.
-    pub fn settled(&mut self, id: &Uuid) -> Option<Ticket> {
+    /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
+    pub fn settled(&mut self, id: &Uuid, gone: bool) -> Option<Ticket> {
         if self.slots.get(id).is_none_or(|slot| slot.state != State::Settling) {
             return None;
         }
         let slot = self.slots.remove(id)?;
         self.settling -= 1;
         self.budget.give_back(slot.event.memory());
+        if slot.returning {
+            let released = self.keys.leave(&slot.event, true);
+            self.release(released);
+        }
+        if gone {
+            self.keys.gone(&slot.event);
+        }
         slot.ticket
+    }
+
+    /// What had to leave memory for the table since this was last asked.
+    pub fn take_left_behind(&mut self) -> Vec<LeftBehind> {
+        std::mem::take(&mut self.left)
     }
 
     /// The transaction of an event that the stream brought.
@@ -245,23 +272,18 @@ impl Dispatch {
         self.in_flight = 0;
     }
 
-    /// When the next retry is due.
-    pub fn next_timer(&self) -> Option<Instant> {
-        self.timers.peek().map(|Reverse((due, ..))| *due)
-    }
-
     /// Whether events are about to leave memory by themselves, without waiting for a retry.
     pub fn is_moving(&self) -> bool {
         self.unsettled() > 0 || !self.ready.is_empty()
     }
 
     /// Keys whose later events wait in the table.
-    pub fn spilled_keys(&self) -> Vec<SpilledKey> {
+    pub fn spilled_keys(&self) -> Vec<KeyName> {
         self.keys.spilled()
     }
 
     /// Keys whose later events wait in the table and shall go on waiting there: a scan leaves them out.
-    pub fn full_keys(&self) -> Vec<SpilledKey> {
+    pub fn full_keys(&self) -> Vec<KeyName> {
         self.keys.full()
     }
 
@@ -270,22 +292,36 @@ impl Dispatch {
         self.keys.wants_refill()
     }
 
+    /// Learns which events in the table hold their keys.
+    pub fn learn_holding(&mut self, holding: &[Holding]) {
+        let slots = &self.slots;
+        self.keys.learn(holding, |id| slots.contains_key(id));
+    }
+
     /// A pass is about to offer, in order, every row of the keys that spilled, but for `still_full` which it left out:
     /// they may be admitted again.
-    pub fn unspill(&mut self, still_full: &[SpilledKey]) {
+    pub fn unspill(&mut self, still_full: &[KeyName]) {
         self.keys.unspill(still_full);
     }
 
-    fn wake_retries(&mut self, now: Instant) {
-        while let Some(Reverse((due, _, id))) = self.timers.peek().copied() {
-            if due > now {
-                break;
-            }
-            self.timers.pop();
-            if let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.state == State::Retrying) {
+    /// Whether more keys are known than memory has room for: a pass from the beginning sorts them out.
+    pub fn knows_too_many_keys(&self) -> bool {
+        self.keys.len() > 2 * self.budget.limits().max_events
+    }
+
+    fn release(&mut self, released: Vec<Uuid>) {
+        for id in released {
+            if let Some(slot) = self.slots.get_mut(&id) {
                 slot.state = State::Ready;
                 self.ready.push_back(id);
             }
+        }
+    }
+
+    fn leave_to_table(&mut self, id: &Uuid) {
+        if let Some(slot) = self.slots.remove(id) {
+            self.budget.give_back(slot.event.memory());
+            self.left.push(LeftBehind { ticket: slot.ticket, xid: slot.xid });
         }
     }
 }

@@ -1,6 +1,10 @@
 //! What goes in and out of the dispatch: offers, answers, verdicts.
 
+use std::time::Duration;
+
 use uuid::Uuid;
+
+use crate::progress::Ticket;
 
 /// What became of an event that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +13,7 @@ pub enum Admission {
     Admitted,
     /// It was in memory already: the scan and the stream both found it.
     Known,
-    /// Its key has its full share of memory: the row waits in the table until a pass finds it.
+    /// Its key has its full share of memory, or is held back: the row waits in the table until a pass finds it.
     Spilled,
 }
 
@@ -33,6 +37,19 @@ pub struct Settlement {
     pub status: Status,
     /// `last_error`.
     pub error: Option<String>,
+    /// When it is to be tried again.
+    pub retry_in: Option<Duration>,
+    /// Whether later events of its key wait for it.
+    pub holds_key: bool,
+}
+
+/// An event that left memory without a verdict: its row is found by a later pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// What [`Dispatch::attach`](super::Dispatch::attach) has tied it to.
+    pub ticket: Option<Ticket>,
+    /// The transaction that the stream brought it with.
+    pub xid: Option<u32>,
 }
 
 /// Status of an event, with the words of the table.

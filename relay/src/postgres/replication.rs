@@ -68,6 +68,15 @@ impl Replication {
         }
     }
 
+    /// Changes a setting of the session.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it; the connection can be used on. Or the connection broke.
+    pub async fn set(&mut self, setting: &str, value: &str) -> Result<(), ReplError> {
+        self.command(&format!("SET {} = {}", identifier(setting), literal(value))).await.map(|_| ())
+    }
+
     /// Creates a slot for `pgoutput`. The stream can begin at the position that comes back.
     ///
     /// Waits for every transaction that runs at this moment to end; see [`pid`](Self::pid).

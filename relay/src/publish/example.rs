@@ -14,11 +14,12 @@ pub(super) fn event(id: u128) -> Event {
         event_type: None,
         aggregate_type: None,
         aggregate_id: None,
-        body: "{}".into(),
+        body: Some("{}".into()),
         content_type: Text::from_static("application/json"),
         headers: None,
         correlation_id: None,
         created_at_us: 1,
         attempts: 0,
+        holds_key: false,
     }
 }

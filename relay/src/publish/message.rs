@@ -61,7 +61,7 @@ impl Encoder {
         let start = out.len();
         let written = self.put_method_and_header(event, out);
         match written {
-            Ok(()) => self.body = event.body.clone(),
+            Ok(()) => self.body = event.body.clone().unwrap_or_default(),
             Err(_) => out.truncate(start),
         }
         written
@@ -104,6 +104,9 @@ impl Encoder {
         /// Delivery mode: survives a restart of the broker, on a durable queue.
         const PERSISTENT: u8 = 2;
 
+        let Some(body) = &event.body else {
+            return Err(Unpublishable { code: SYNTAX_ERROR, text: "the row has no payload".to_owned() });
+        };
         let mut flags = CONTENT_TYPE | HEADERS | DELIVERY_MODE | MESSAGE_ID | TIMESTAMP | APP_ID;
         if event.correlation_id.is_some() {
             flags |= CORRELATION_ID;
@@ -113,7 +116,7 @@ impl Encoder {
         }
         out.put_u16(BASIC);
         out.put_u16(0); // weight: unused
-        out.put_u64(event.body.len() as u64);
+        out.put_u64(body.len() as u64);
         out.put_u16(flags);
         put_checked(out, "content_type", event.content_type.as_bytes())?;
         put_sized(out, |out| put_headers(event, out))
@@ -169,7 +172,7 @@ mod tests {
     fn a_body_is_cut_into_frames_that_the_broker_takes() {
         for size in [0, 1, 4088, 4089, 3 * 4088, 10_000] {
             let mut event = event(1);
-            event.body = vec![7; size].into();
+            event.body = Some(vec![7; size].into());
             let (mut encoder, mut out) = (encoder(), BytesMut::new());
             encoder.begin(&event, &mut out).unwrap();
             while encoder.is_inside_message() {
@@ -193,7 +196,8 @@ mod tests {
 
     #[test]
     fn an_event_that_does_not_fit_is_refused_and_leaves_no_trace() {
-        let spoil: [fn(&mut Event); 8] = [
+        let spoil: [fn(&mut Event); 9] = [
+            |event| event.body = None,
             |event| event.topic = text(256),
             |event| event.exchange = Some(text(256)),
             |event| event.content_type = text(256),
@@ -208,7 +212,7 @@ mod tests {
             spoil(&mut event);
             let (mut encoder, mut out) = (encoder(), BytesMut::from("before"));
             let refused = encoder.begin(&event, &mut out).unwrap_err();
-            assert_eq!(refused.code, if number < 6 { SYNTAX_ERROR } else { CONTENT_TOO_LARGE }, "{refused:?}");
+            assert_eq!(refused.code, if number < 7 { SYNTAX_ERROR } else { CONTENT_TOO_LARGE }, "{refused:?}");
             assert_eq!(out, "before");
             assert!(!encoder.is_inside_message());
         }

@@ -26,9 +26,11 @@ use std::{
 use crate::{lsn::Lsn, snapshot::Snapshot};
 
 /// Wait before the next pass when a transaction was not visible yet; doubles up to [`LONGEST_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(10);
+const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// Under synchronous replication a commit can stay invisible for as long as a standby is away.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Passes that follow each other more quickly hold the stream meanwhile: some 100 ms in all.
+const LONGEST_HOLD: Duration = Duration::from_millis(64);
 /// So many transactions may be awaited before their visibility is looked up outside a pass: 4 kB.
 const AWAITED_BEFORE_LOOKUP: usize = 1024;
 
@@ -48,10 +50,14 @@ pub enum Route {
 pub struct ScanFrom {
     /// Rows with a greater `seq`.
     pub after_seq: i64,
+    /// Up to the first row that a later transaction wrote: it may build on a row with a lower `seq` that could not be seen
+    /// when the first page was read, so it waits for the next scan from the lowest row.
+    pub older_than: Option<u32>,
 }
 
 impl ScanFrom {
-    const LOWEST: Self = Self { after_seq: 0 };
+    /// All rows.
+    pub const LOWEST: Self = Self { after_seq: 0, older_than: None };
 
     /// Only a scan from the lowest row can be a whole pass: a transaction that committed late can hold a lower `seq`.
     pub fn is_whole_pass(self) -> bool {
@@ -70,6 +76,8 @@ pub struct Scanned<'a> {
     pub horizon: Lsn,
     /// `None`: every row up to the end of the table was dealt with. Otherwise the last `seq` that was.
     pub stopped_at: Option<i64>,
+    /// Whether memory knows every key that is held back: only then can events be told apart as they stream.
+    pub knows_holds: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +104,8 @@ pub struct Resync {
     look_up_at: usize,
     pass_at: Option<Instant>,
     wait: Duration,
+    /// Parked, and all there is to see has been read: the stream waits for the rest to become visible.
+    closing: bool,
 }
 
 impl Resync {
@@ -109,6 +119,7 @@ impl Resync {
             look_up_at: AWAITED_BEFORE_LOOKUP,
             pass_at: Some(now),
             wait: FIRST_WAIT,
+            closing: false,
         }
     }
 
@@ -150,6 +161,11 @@ impl Resync {
         self.awaited.extend(self.current);
     }
 
+    /// An event that this transaction brought, or that a pass found, has gone back to the table.
+    pub fn left_behind(&mut self, xid: Option<u32>) {
+        self.awaited.extend(xid);
+    }
+
     /// The current transaction made rows `PENDING` again.
     pub fn bell(&mut self, now: Instant) {
         self.left_to_table();
@@ -165,8 +181,14 @@ impl Resync {
     pub fn park(&mut self, now: Instant) {
         self.left_to_table(); // the stream may be in the middle of a transaction
         self.covered = None;
+        self.closing = false;
         self.mode = Mode::Parked { next: ScanFrom::LOWEST };
         self.pass_at = Some(now);
+    }
+
+    /// Whether the stream is to be held for the passes that are about to end recovery.
+    pub fn holds_stream(&self) -> bool {
+        self.closing && self.wait <= LONGEST_HOLD
     }
 
     /// Which page to read now.
@@ -196,25 +218,33 @@ impl Resync {
         self.awaited.is_empty()
     }
 
-    /// A page was read and its rows dealt with. Returns whether the mode changed.
-    pub fn scanned(&mut self, page: Scanned<'_>, now: Instant) -> bool {
+    /// A page was read and its rows dealt with.
+    pub fn scanned(&mut self, page: Scanned<'_>, now: Instant) {
         let was_live = self.is_live();
+        let oldest = self.awaited.first().copied();
         let all_visible = self.seen(page.snapshot);
+        let is_whole = page.stopped_at.is_none() && page.from.is_whole_pass();
+        // What was left to the table comes before what is streamed from now on, so all of it must have been read.
+        let may_stream = is_whole && page.knows_holds && (all_visible || was_live);
+        self.closing = is_whole && page.knows_holds && !all_visible && !was_live;
         self.mode = match page.stopped_at {
-            Some(after_seq) => Mode::Parked { next: ScanFrom { after_seq } },
-            None if page.from.is_whole_pass() => {
-                self.covered = Some(Covered { snapshot: page.snapshot.clone(), horizon: page.horizon });
-                Mode::Live
+            _ if may_stream => Mode::Live,
+            Some(after_seq) => {
+                let older_than = page.from.older_than.unwrap_or_else(|| page.snapshot.oldest_running());
+                Mode::Parked { next: ScanFrom { after_seq, older_than: Some(older_than) } }
             }
             None => Mode::Parked { next: ScanFrom::LOWEST },
         };
-        if self.is_live() {
-            self.wait = if all_visible { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
-            self.pass_at = (!all_visible).then(|| now + self.wait);
+        self.covered = may_stream.then(|| Covered { snapshot: page.snapshot.clone(), horizon: page.horizon });
+        if may_stream && all_visible {
+            (self.wait, self.pass_at) = (FIRST_WAIT, None);
+        } else if is_whole {
+            // The oldest decides: with others coming and going, one that stays invisible must not hold the stream for long.
+            let is_progress = oldest != self.awaited.first().copied();
+            self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
+            self.pass_at = Some(now + self.wait);
         } else {
-            self.covered = None;
             self.pass_at = Some(now);
         }
-        was_live != self.is_live()
     }
 }

@@ -62,6 +62,10 @@ struct World {
     pending: BTreeSet<i64>,
     settled: BTreeSet<i64>,
     memory: BTreeSet<i64>,
+    /// The transaction that wrote the row last.
+    writer: BTreeMap<i64, u64>,
+    /// Rows that could be seen, and had not been taken up, when this one was emitted: they may be what it builds on.
+    before: BTreeMap<i64, Vec<i64>>,
     owed: BTreeMap<i64, u32>,
     taken: BTreeMap<i64, u32>,
 }
@@ -81,6 +85,8 @@ impl World {
             pending: BTreeSet::new(),
             settled: BTreeSet::new(),
             memory: BTreeSet::new(),
+            writer: BTreeMap::new(),
+            before: BTreeMap::new(),
             owed: BTreeMap::new(),
             taken: BTreeMap::new(),
         }
@@ -94,8 +100,10 @@ impl World {
             }
             Step::Emit(pick) => {
                 let seq = self.next_seq;
+                let untaken = self.pending.iter().filter(|row| !self.taken.contains_key(row)).copied().collect();
                 if let Some(transaction) = nth(&mut self.open, pick) {
                     transaction.rows.push(seq);
+                    self.before.insert(seq, untaken);
                     self.next_seq += 1;
                 }
             }
@@ -124,6 +132,7 @@ impl World {
     fn commit(&mut self, xid: Option<u64>) {
         let Some((xid, transaction)) = xid.and_then(|xid| self.open.remove_entry(&xid)) else { return };
         for row in transaction.rows.iter().chain(&transaction.replays) {
+            self.writer.insert(*row, xid);
             *self.owed.entry(*row).or_default() += 1;
         }
         self.wal_end += 1;
@@ -146,7 +155,7 @@ impl World {
     }
 
     fn read(&mut self) {
-        if self.resync.wants_scan(self.now).is_some_and(ScanFrom::is_whole_pass) {
+        if self.resync.wants_scan(self.now).is_some_and(ScanFrom::is_whole_pass) || self.resync.holds_stream() {
             return; // the session holds the stream for it
         }
         let Some((xid, lsn, rows, bell)) = self.log.pop_front() else { return };
@@ -167,17 +176,33 @@ impl World {
     fn scan(&mut self) {
         let Some(from) = self.resync.wants_scan(self.now) else { return };
         let snapshot = self.snapshot();
-        let rows: Vec<i64> =
-            self.pending.range(from.after_seq + 1..).copied().filter(|row| !self.memory.contains(row)).collect();
+        #[expect(clippy::cast_possible_truncation, reason = "as a row carries it")]
+        let age = |xid: u32| (self.next_xid as u32).wrapping_sub(xid);
+        #[expect(clippy::cast_possible_truncation, reason = "as a row carries it")]
+        let is_old = |row: &i64| from.older_than.is_none_or(|oldest| age(self.writer[row] as u32) > age(oldest));
+        let rows: Vec<i64> = self
+            .pending
+            .range(from.after_seq + 1..)
+            .take_while(|row| is_old(row))
+            .filter(|row| !self.memory.contains(row))
+            .copied()
+            .collect();
         let (page, rest) = rows.split_at(rows.len().min(PAGE));
         page.iter().for_each(|&row| self.take(row));
         let stopped_at = (!rest.is_empty()).then(|| *page.last().unwrap());
         let horizon = Lsn(self.wal_end);
-        self.resync.scanned(Scanned { from, snapshot: &snapshot, horizon, stopped_at }, self.now);
+        let page = Scanned { from, snapshot: &snapshot, horizon, stopped_at, knows_holds: true };
+        self.resync.scanned(page, self.now);
     }
 
     fn take(&mut self, row: i64) {
         assert!(self.memory.insert(row), "row {row} was taken while in memory");
+        for earlier in self.before.remove(&row).into_iter().flatten() {
+            assert!(
+                self.taken.contains_key(&earlier),
+                "row {row} was taken before row {earlier}, which it may build on"
+            );
+        }
         *self.taken.entry(row).or_default() += 1;
     }
 

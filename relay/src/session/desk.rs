@@ -1,14 +1,12 @@
 //! Runs the store's operations, one at a time, beside the session's other work.
 
-use std::{collections::HashSet, future::Future, pin::Pin, sync::Arc};
-
-use uuid::Uuid;
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::{
     resync::ScanFrom,
-    settle::Batch,
+    settle::{Batch, NotWritten},
     snapshot::Snapshot,
-    store::{Due, Page, Scan, Store, StoreError},
+    store::{Due, Page, Remedy, Scan, Store, StoreError},
 };
 
 type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
@@ -21,13 +19,17 @@ pub(super) struct Desk {
 
 /// A finished operation.
 pub(super) enum Finished {
-    /// Verdicts were written; the rows of these events were not to be seen.
-    Settled(Batch, HashSet<Uuid>),
+    /// Verdicts were written, but for some.
+    Settled(Batch, NotWritten),
     /// Verdicts could not be written now, but may be in a moment.
     NotSettled(Batch, StoreError),
     Scanned(ScanFrom, Page),
     Due(Due),
+    /// The table could not be read now, but may be in a moment.
+    NotScanned(StoreError),
     Snapshot(Snapshot),
+    /// What had to be done to the publication.
+    Checked(String),
 }
 
 impl Desk {
@@ -47,28 +49,44 @@ impl Desk {
     pub(super) fn settle(&mut self, batch: Batch) {
         let store = Arc::clone(&self.store);
         self.run(async move {
-            match store.settle(&batch.settlements).await {
-                Ok(missing) => Ok(Finished::Settled(batch, missing)),
-                Err(error) if error.is_passing() => Ok(Finished::NotSettled(batch, error)),
-                Err(error) => Err(error),
+            match store.settle(&batch).await {
+                Ok(not_written) => Ok(Finished::Settled(batch, not_written)),
+                Err(error) if error.remedy() == Remedy::Reconnect => Err(error),
+                Err(error) => Ok(Finished::NotSettled(batch, error)),
             }
         });
     }
 
     pub(super) fn scan(&mut self, from: ScanFrom, scan: Scan) {
         let store = Arc::clone(&self.store);
-        self.run(async move { Ok(Finished::Scanned(from, store.pending(scan).await?)) });
+        self.read(async move { Ok(Finished::Scanned(from, store.pending(scan).await?)) });
         self.whole_pass = from.is_whole_pass();
     }
 
     pub(super) fn due(&mut self, scan: Scan) {
         let store = Arc::clone(&self.store);
-        self.run(async move { Ok(Finished::Due(store.due(scan).await?)) });
+        self.read(async move { Ok(Finished::Due(store.due(scan).await?)) });
     }
 
     pub(super) fn snapshot(&mut self) {
         let store = Arc::clone(&self.store);
         self.run(async move { Ok(Finished::Snapshot(store.current_snapshot().await?)) });
+    }
+
+    pub(super) fn ensure_publication(&mut self, name: String) {
+        let store = Arc::clone(&self.store);
+        self.read(async move { Ok(Finished::Checked(store.ensure_publication(name).await?)) });
+    }
+
+    fn read(&mut self, reading: impl Future<Output = Result<Finished, StoreError>> + Send + 'static) {
+        self.run(async move {
+            match reading.await {
+                Err(error) if matches!(error.remedy(), Remedy::Repeat | Remedy::PassLocks) => {
+                    Ok(Finished::NotScanned(error))
+                }
+                finished => finished,
+            }
+        });
     }
 
     fn run(&mut self, operation: impl Future<Output = Result<Finished, StoreError>> + Send + 'static) {

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::{Session, SessionError};
 use crate::{
-    dispatch::Admission,
+    dispatch::{Admission, LeftBehind},
     lsn::Lsn,
     postgres::{
         Frame,
@@ -18,9 +18,6 @@ use crate::{
     resync::Route,
     row::{Layout, Row},
 };
-
-/// How long retried events may hold back the LSN that is acknowledged.
-const LOG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Frames handled before the loop looks after its other work again: some 100 µs.
 const FRAMES_AT_A_TIME: usize = 64;
@@ -40,6 +37,9 @@ impl Session<'_> {
     /// Whether the stream is to be read now; TCP holds it back otherwise.
     pub(super) fn reads_stream(&self, now: Instant) -> bool {
         if self.drain_until.is_some() || self.desk.runs_whole_pass() || self.is_pass_next(now) {
+            return false;
+        }
+        if self.resync.holds_stream() && self.can_scan(now) {
             return false;
         }
         !self.resync.is_live() || self.dispatch.has_room()
@@ -128,7 +128,14 @@ impl Session<'_> {
 
     /// Parks when nothing can be published for longer than a moment: the slot must go on moving.
     pub(super) fn park_if_stuck(&mut self, now: Instant) {
-        if !self.resync.is_live() || self.drain_until.is_some() {
+        if self.drain_until.is_some() {
+            return;
+        }
+        if self.dispatch.knows_too_many_keys() && !self.desk.runs_whole_pass() && !self.is_pass_next(now) {
+            self.progress.abandon();
+            self.resync.park(now);
+        }
+        if !self.resync.is_live() {
             return;
         }
         let patience = self.config.park_after;
@@ -140,6 +147,7 @@ impl Session<'_> {
         } else {
             return;
         }
+        self.announced_live = None;
         self.progress.abandon();
         self.resync.park(now);
     }
@@ -154,19 +162,24 @@ impl Session<'_> {
         now.duration_since(full_since.max(self.moved_at)) >= patience
     }
 
-    /// An event that is being retried does not pin the server's log: after a while its commit is acknowledged with the
-    /// others, since the table is where it is owed.
-    pub(super) fn release_log(&mut self, now: Instant) {
-        if self.progress.flushed() > self.released.0 || self.progress.is_idle() {
-            self.released = (self.progress.flushed(), now);
-        } else if self.dispatch.next_timer().is_some() && now.duration_since(self.released.1) >= LOG_PATIENCE {
-            self.progress.abandon();
-            self.released = (self.progress.flushed(), now);
+    /// What had to leave memory is found in the table again.
+    pub(super) fn leave_behind(&mut self) {
+        for LeftBehind { ticket, xid } in self.dispatch.take_left_behind() {
+            self.resync.left_behind(xid);
+            if let Some(ticket) = ticket {
+                self.progress.settled(ticket);
+            }
         }
     }
 
-    pub(super) fn log_mode(&self, horizon: Lsn) {
-        if self.resync.is_live() {
+    /// Says once that a backlog is being worked off, and once that events are streamed again.
+    pub(super) fn log_mode(&mut self, horizon: Lsn, has_more: bool) {
+        let is_live = self.resync.is_live();
+        if self.announced_live == Some(is_live) || !(is_live || has_more) {
+            return;
+        }
+        self.announced_live = Some(is_live);
+        if is_live {
             info!(target: "relay", state = "streaming", horizon = %horizon, acknowledged = %self.progress.flushed(), in_memory = self.dispatch.len(), "streaming");
         } else {
             info!(target: "relay", state = "parked", acknowledged = %self.progress.flushed(), "working off a backlog from the table");

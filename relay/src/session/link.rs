@@ -23,6 +23,8 @@ pub(super) struct Link {
     failures: u32,
     blocked: bool,
     away_since: Option<Instant>,
+    /// The `away_since` before the connection that is open now, which has not answered anything yet.
+    unproven_since: Option<Instant>,
 }
 
 enum State {
@@ -48,7 +50,7 @@ impl Link {
             Some(publisher) => (State::Open(Box::new(publisher)), None),
             None => (State::Waiting(now), Some(now)),
         };
-        Self { config, state, failures: 0, blocked: false, away_since }
+        Self { config, state, failures: 0, blocked: false, away_since, unproven_since: None }
     }
 
     /// Whether events may be published now.
@@ -75,6 +77,7 @@ impl Link {
                     Notice::Answers(answers) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
+                        self.unproven_since = None;
                         return News::Answers(answers);
                     }
                     Notice::Blocked { reason } => {
@@ -92,7 +95,7 @@ impl Link {
                 State::Connecting(attempt) => match attempt.await {
                     Ok(publisher) => {
                         self.state = State::Open(Box::new(publisher));
-                        self.away_since = None;
+                        self.unproven_since = self.away_since.take();
                         return News::Opened;
                     }
                     Err(error) => return self.lost(error),
@@ -116,7 +119,8 @@ impl Link {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Waiting(now + RECONNECT.delay(self.failures));
         self.blocked = false;
-        self.away_since.get_or_insert(now);
+        let since = self.unproven_since.take().unwrap_or(now);
+        self.away_since.get_or_insert(since);
         News::Away(error)
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     config::{Config, Unroutable},
     deferred::Deferred,
     dispatch::{Dispatch, Outcome},
+    error::chain,
     lsn::Lsn,
     postgres::{ReplError, ReplicationStream},
     progress::Progress,
@@ -53,6 +54,9 @@ pub enum SessionError {
     /// The SQL connection, and with it the lock, is gone.
     #[error("the database connection is lost: {0}")]
     ConnectionLost(String),
+    /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
+    #[error("stood still for {0:?}: another relay may have taken over")]
+    StoodStill(Duration),
     /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
     #[error("the stream cannot be read: {0}")]
     Unreadable(String),
@@ -84,6 +88,8 @@ pub struct Parts {
     pub publisher: Option<Publisher>,
     /// How often a status update goes out at least.
     pub status_interval: Duration,
+    /// A pause of the whole process after which another relay may soon take over.
+    pub stands_still_after: Duration,
 }
 
 /// The session's state.
@@ -102,9 +108,16 @@ pub struct Session<'a> {
     status: Status,
     /// When an event last left memory.
     moved_at: Instant,
+    /// When the loop was last at its beginning, and how long ago that may be.
+    turned_at: Instant,
+    stands_still_after: Duration,
     full_since: Option<Instant>,
-    /// The LSN that could be acknowledged, and when that last changed.
-    released: (Lsn, Instant),
+    /// When the publication and the table are looked at in any case.
+    check_at: Instant,
+    /// No scan before this time: the last one failed.
+    scan_pause: Option<Instant>,
+    /// The mode that the log has told last.
+    announced_live: Option<bool>,
     /// Whether the last operation of the store wrote verdicts.
     settled_last: bool,
     drain_until: Option<Instant>,
@@ -128,15 +141,19 @@ impl<'a> Session<'a> {
             desk: Desk::new(parts.store),
             connection: parts.connection,
             link: Link::new(parts.publish, parts.publisher),
-            dispatch: Dispatch::new(config.limits(), config.ordering, config.retry()),
+            dispatch: Dispatch::new(config.limits(), config.policy()),
             settling: Settling::new(Batching { max: config.settle_batch, interval: config.settle_interval }),
             progress: Progress::default(),
             resync: Resync::new(now),
             deferred: Deferred::new(now),
             status: Status { interval: parts.status_interval, sent: Default::default(), sent_at: now, asked: false },
             moved_at: now,
+            turned_at: now,
+            stands_still_after: parts.stands_still_after,
             full_since: None,
-            released: (Lsn::default(), now),
+            check_at: now + config.check_interval,
+            scan_pause: None,
+            announced_live: None,
             settled_last: false,
             drain_until: None,
         }
@@ -148,6 +165,11 @@ impl<'a> Session<'a> {
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(Instant::now().into()));
         loop {
             let now = Instant::now();
+            let pause = now.duration_since(self.turned_at);
+            if pause >= self.stands_still_after {
+                return Err(SessionError::StoodStill(pause));
+            }
+            self.turned_at = now;
             self.pump(now).await?;
             if let Some(drained) = self.drained(now) {
                 self.finish().await;
@@ -172,13 +194,13 @@ impl<'a> Session<'a> {
     /// Starts whatever can be started now.
     async fn pump(&mut self, now: Instant) -> Result<(), SessionError> {
         self.park_if_stuck(now);
-        self.release_log(now);
         if self.link.is_open() && self.drain_until.is_none() {
-            let batch = self.dispatch.next_batch(now, self.may_publish());
+            let batch = self.dispatch.next_batch(self.may_publish());
             if !batch.is_empty() {
                 self.link.publish(batch);
             }
         }
+        self.leave_behind();
         if self.desk.is_idle() {
             self.start_store_operation(now);
         }
@@ -211,7 +233,8 @@ impl<'a> Session<'a> {
         let away = self.link.away_since().map(|since| since + self.config.park_after);
         [
             Some(self.status.sent_at + status_pause),
-            self.dispatch.next_timer(),
+            Some(self.check_at),
+            self.scan_pause,
             self.settling.due(),
             self.settling.next_look(),
             self.resync.next_timer(),
@@ -254,7 +277,7 @@ impl<'a> Session<'a> {
                 }
                 Verdict::Returned { code, text } => Outcome::Rejected(format!("{code} {text}")),
             };
-            if let Some(settlement) = self.dispatch.answered(&id, outcome, now) {
+            if let Some(settlement) = self.dispatch.answered(&id, outcome) {
                 self.log_attempt(&settlement);
                 self.settling.push(settlement, now);
             }
@@ -289,7 +312,7 @@ impl<'a> Session<'a> {
 
 fn connection_lost(ended: Option<Result<Result<(), tokio_postgres::Error>, JoinError>>) -> SessionError {
     SessionError::ConnectionLost(match ended {
-        Some(Ok(Err(error))) => error.to_string(),
+        Some(Ok(Err(error))) => chain(&error),
         Some(Err(error)) => error.to_string(),
         Some(Ok(Ok(()))) | None => "closed".to_owned(),
     })

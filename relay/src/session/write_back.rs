@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
+use uuid::Uuid;
 
 use super::{Session, SessionError, desk::Finished};
 use crate::{
-    dispatch::{Settlement, SpilledKey, Status},
+    dispatch::{KeyName, Settlement},
     resync::{ScanFrom, Scanned},
     settle::Done,
     store::{Due, Page, Scan},
@@ -14,6 +15,8 @@ use crate::{
 
 /// Wait before verdicts are written again after a deadlock, a lock timeout or the like.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+/// Wait before the table is read again after such an error.
+const SCAN_PAUSE: Duration = Duration::from_millis(100);
 
 impl Session<'_> {
     /// Starts the operation that is due.
@@ -31,11 +34,14 @@ impl Session<'_> {
         } else if draining {
             // nothing new is taken
         } else if let Some(from) = self.next_scan(now) {
-            let scan = self.scan(from.after_seq, self.dispatch.full_keys());
+            let scan = self.scan(from, self.dispatch.full_keys());
             self.desk.scan(from, scan);
-        } else if self.deferred.is_due(now) && self.can_scan() {
-            let scan = self.scan(0, self.dispatch.spilled_keys());
+        } else if self.deferred.is_due(now) && self.can_scan(now) {
+            let scan = self.scan(ScanFrom::LOWEST, self.dispatch.spilled_keys());
             self.desk.due(scan);
+        } else if self.check_at <= now {
+            self.check_at = now + self.config.check_interval;
+            self.check(now);
         }
         if self.desk.is_idle() && settles {
             self.settled_last = true;
@@ -49,12 +55,15 @@ impl Session<'_> {
     }
 
     fn next_scan(&self, now: Instant) -> Option<ScanFrom> {
-        self.resync.wants_scan(now).filter(|_| self.can_scan())
+        self.resync.wants_scan(now).filter(|_| self.can_scan(now))
     }
 
     /// A scan needs somewhere to publish to. The pages of a backlog are to be worth their while, too, as long as more
     /// room is to be expected; a pass that holds the stream must not wait for that.
-    fn can_scan(&self) -> bool {
+    pub(super) fn can_scan(&self, now: Instant) -> bool {
+        if self.scan_pause.is_some_and(|until| now < until) {
+            return false;
+        }
         let (events, bytes) = self.dispatch.room();
         let limits = self.config.limits();
         let is_worth_it = events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4;
@@ -62,16 +71,20 @@ impl Session<'_> {
         self.link.is_open() && self.dispatch.has_room() && (is_worth_it || waits_for_nothing)
     }
 
-    fn scan(&self, after_seq: i64, left_out: Vec<SpilledKey>) -> Scan {
+    fn scan(&self, from: ScanFrom, left_out: Vec<KeyName>) -> Scan {
         let (max_rows, max_bytes) = self.dispatch.room();
-        Scan { after_seq, max_rows, max_bytes, known: self.dispatch.known(), left_out }
+        let max_holding = self.config.max_events;
+        let ScanFrom { after_seq, older_than } = from;
+        Scan { after_seq, older_than, max_rows, max_bytes, known: self.dispatch.known(), left_out, max_holding }
     }
 
     pub(super) fn store_finished(&mut self, finished: Finished) -> Result<(), SessionError> {
         let now = Instant::now();
         match finished {
-            Finished::Settled(batch, missing) => {
-                for done in self.settling.written(batch, &missing, |id| self.dispatch.xid(id)) {
+            Finished::Settled(batch, not_written) => {
+                // A verdict that cannot be written yet does not pin the log: its row stays PENDING in the table.
+                self.let_go_of(not_written.missing.iter().chain(&not_written.locked));
+                for done in self.settling.written(batch, &not_written, |id| self.dispatch.xid(id)) {
                     self.settled(done, now);
                 }
                 if self.resync.is_live() && self.dispatch.wants_refill() {
@@ -80,9 +93,17 @@ impl Session<'_> {
             }
             Finished::NotSettled(batch, error) => {
                 warn!(target: "relay", %error, events = batch.settlements.len(), "verdicts not written; trying again");
-                self.settling.put_back(batch, now, SETTLE_PAUSE);
+                if let Some(id) = self.settling.put_back(batch, error.remedy(), now, SETTLE_PAUSE) {
+                    warn!(target: "relay", event = %id, "the server refuses this row's verdict: put aside");
+                    self.let_go_of([&id]);
+                }
+            }
+            Finished::NotScanned(error) => {
+                warn!(target: "relay", %error, "the table was not read; trying again");
+                self.scan_pause = Some(now + SCAN_PAUSE);
             }
             Finished::Scanned(from, page) => self.scanned(from, page, now),
+            Finished::Checked(publication) => self.checked(&publication, now),
             Finished::Due(due) => self.deferred_due(due, now),
             Finished::Snapshot(snapshot) => {
                 self.settling.seen(&snapshot, now);
@@ -92,23 +113,33 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn settled(&mut self, done: Done, now: Instant) {
-        let Done { settlement, gone } = done;
-        if gone {
-            warn!(target: "relay", event = %settlement.id, "the row was deleted before its verdict could be written");
-        }
-        if settlement.status != Status::Pending {
-            if let Some(ticket) = self.dispatch.settled(&settlement.id) {
-                self.progress.settled(ticket);
-            }
-            self.moved_at = now;
+    fn let_go_of<'i>(&mut self, ids: impl IntoIterator<Item = &'i Uuid>) {
+        for ticket in ids.into_iter().filter_map(|id| self.dispatch.detach(id)) {
+            self.progress.settled(ticket);
         }
     }
 
+    fn settled(&mut self, done: Done, now: Instant) {
+        let Done { settlement, gone } = done;
+        if gone {
+            warn!(target: "relay", event = %settlement.id, "the row was deleted, or its event finished by someone else, before its verdict could be written");
+        }
+        if let Some(ticket) = self.dispatch.settled(&settlement.id, gone) {
+            self.progress.settled(ticket);
+        }
+        if let Some(wait) = settlement.retry_in {
+            self.deferred.look(now + wait);
+        }
+        self.moved_at = now;
+    }
+
     fn scanned(&mut self, from: ScanFrom, page: Page, now: Instant) {
-        // A key that spilled may be taken up again only by a pass that finds all of its rows.
-        if from.is_whole_pass() && self.resync.seen(&page.snapshot) {
-            self.dispatch.unspill(&page.left_out);
+        if from.is_whole_pass() {
+            self.dispatch.learn_holding(&page.holding);
+            // A key that spilled may be taken up again only by a pass that finds all of its rows.
+            if self.resync.seen(&page.snapshot) {
+                self.dispatch.unspill(&page.left_out);
+            }
         }
         let found = page.events.len();
         for event in page.events {
@@ -116,16 +147,15 @@ impl Session<'_> {
         }
         debug!(target: "relay", after_seq = from.after_seq, found, complete = page.stopped_at.is_none(), "read the table");
         let horizon = page.horizon;
-        let Page { ref snapshot, stopped_at, .. } = page;
-        let changed = self.resync.scanned(Scanned { from, snapshot, horizon, stopped_at }, now);
+        let Page { ref snapshot, stopped_at, holding_cut, .. } = page;
+        let scanned = Scanned { from, snapshot, horizon, stopped_at, knows_holds: !holding_cut };
+        self.resync.scanned(scanned, now);
         if self.resync.is_live() {
             self.deferred.look(now);
         } else {
             self.progress.abandon();
         }
-        if changed {
-            self.log_mode(horizon);
-        }
+        self.log_mode(horizon, stopped_at.is_some());
     }
 
     fn deferred_due(&mut self, due: Due, now: Instant) {
@@ -133,6 +163,24 @@ impl Session<'_> {
             self.dispatch.admit(event, None); // one that spills is looked for again when its key has room
         }
         self.deferred.looked(&due.snapshot, due.cut, due.next_in, now);
+    }
+
+    /// A doorbell can be lost without a sound: a publication without its table streams nothing, a replay with triggers off
+    /// rings no bell. So the publication and the table are looked at now and then.
+    fn check(&mut self, now: Instant) {
+        if self.resync.is_live() {
+            self.resync.want_pass(now);
+        }
+        if self.config.create_slot {
+            self.desk.ensure_publication(self.config.publication.clone());
+        }
+    }
+
+    fn checked(&mut self, publication: &str, now: Instant) {
+        if publication != "exists" {
+            warn!(target: "relay", publication = self.config.publication, outcome = publication, "the publication had lost the table; reading what was missed");
+            self.resync.want_pass(now);
+        }
     }
 
     /// One line for each attempt. Bodies are never logged.

@@ -17,6 +17,7 @@ pub(super) async fn server(client: &Client, database: &Database) -> Result<(), R
     let row = client
         .query_one(
             "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
+                    current_setting('transaction_read_only')::bool,
                     (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text",
             &[],
         )
@@ -29,9 +30,10 @@ pub(super) async fn server(client: &Client, database: &Database) -> Result<(), R
             row.try_get(2)?,
             row.try_get(3)?,
             row.try_get(4)?,
+            row.try_get(5)?,
         ))
     };
-    let (version, wal_level, standby, may_replicate, role): (i32, &str, bool, Option<bool>, &str) =
+    let (version, wal_level, standby, read_only, may_replicate, role): (i32, &str, bool, bool, Option<bool>, &str) =
         read().map_err(sql_error)?;
     if version < OLDEST_SERVER {
         let what = format!("the server is PostgreSQL {}", version / 10_000);
@@ -39,6 +41,10 @@ pub(super) async fn server(client: &Client, database: &Database) -> Result<(), R
     }
     if standby {
         return Err(RunError::new(Kind::Database, format!("{database} is a standby")).hint("connect to the primary"));
+    }
+    if read_only {
+        return Err(RunError::new(Kind::Database, format!("{database} is read-only"))
+            .hint("connect to the primary, and check default_transaction_read_only"));
     }
     if wal_level != "logical" {
         return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
@@ -73,7 +79,7 @@ async fn extension(client: &Client, role: &str) -> Result<(), RunError> {
     let permitted: bool = client
         .query_one(
             "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
-             WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due')",
+             WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due', 'holding')",
             &[],
         )
         .await

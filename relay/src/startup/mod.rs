@@ -1,13 +1,14 @@
 //! From settings to connected parts, with a clear answer to whatever is missing.
 
 mod checks;
+mod lock;
 mod slot;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 pub use self::slot::SlotState;
 use crate::{
@@ -19,15 +20,16 @@ use crate::{
     store::Store,
 };
 
-/// How often a waiting relay tries to take the lock. A blocked `pg_advisory_lock` would answer sooner, but it holds a
-/// snapshot for as long as it waits, and so keeps vacuum from its work.
-const LOCK_PAUSE: Duration = Duration::from_millis(200);
-
 /// Makes the server notice within some 15 s that the relay's machine is gone, and so free the lock for a standby; its
 /// own default is more than two hours. Without effect on a Unix socket
 /// (<https://www.postgresql.org/docs/current/runtime-config-connection.html#RUNTIME-CONFIG-TCP-SETTINGS>).
 const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
                                    SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
+
+/// Makes the server notice that a relay has died while a statement of its session waits, for a lock or for the transactions
+/// that a new slot waits for. Otherwise the session, and the lock it holds, live until the statement ends. Servers on
+/// platforms that cannot tell refuse it (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
+pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
 
 /// Pause before a waiting relay connects again.
 const STANDBY_PAUSE: Duration = Duration::from_secs(1);
@@ -73,18 +75,26 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
     } else {
         slot::require(config, &client).await?;
     }
-    let timeout = wal_sender_timeout(&client).await?;
     // The server ends a replication connection that is silent for that long: a third leaves room for two late updates.
-    let status_interval = timeout.map_or(config.status_interval, |timeout| config.status_interval.min(timeout / 3));
+    let timeout =
+        wal_sender_timeout(&client).await?.map_or(config.takeover_after, |own| own.min(config.takeover_after));
+    let status_interval = config.status_interval.min(timeout / 3);
+    let stream = loop {
+        match slot::stream(config, &database, timeout).await? {
+            Some(stream) => break stream,
+            // A relay that died while it made the slot has taken it along.
+            None if config.create_slot => slot::ensure(config, &database, &client).await?,
+            None => slot::require(config, &client).await.map(|()| SlotState::Exists)?,
+        };
+    };
     let store = Store::prepare(client).await.map_err(|error| {
         RunError::new(Kind::Database, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
             .source(error)
     })?;
-    let stream = slot::stream(config, &database, timeout).await?;
     info!(target: "relay", state = "connected", slot = config.slot, "connected to {database}");
     let publisher = inherited.publisher;
-    Ok(Parts { stream, store, connection, publish, publisher, status_interval })
+    Ok(Parts { stream, store, connection, publish, publisher, status_interval, stands_still_after: timeout / 2 })
 }
 
 /// Connects to the broker once, so that a wrong address or password is reported at the start.
@@ -100,6 +110,9 @@ async fn connect(config: &Config, database: &Database) -> Result<Connected, RunE
     let mut connection = JoinSet::new();
     connection.spawn(driver);
     client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
+    if let Err(error) = client.batch_execute(NOTICE_A_DEAD_RELAY).await {
+        debug!(target: "relay", %error, "the server cannot tell whether this relay lives while a statement waits");
+    }
     checks::server(&client, database).await?;
     Ok((client, connection))
 }
@@ -112,7 +125,7 @@ async fn connect_and_lock(config: &Config, database: &Database) -> Result<Connec
     loop {
         let connected = async {
             let (client, connection) = connect(config, database).await?;
-            take_lock(config, &client, &mut is_standby).await?;
+            lock::take(config, &client, &mut is_standby).await?;
             Ok((client, connection))
         };
         match connected.await {
@@ -122,30 +135,6 @@ async fn connect_and_lock(config: &Config, database: &Database) -> Result<Connec
             }
             connected => return connected,
         }
-    }
-}
-
-/// One relay works for a slot; the others wait here, connected.
-async fn take_lock(config: &Config, client: &Client, is_standby: &mut bool) -> Result<(), RunError> {
-    let name = format!("outbox-relay {}", config.slot);
-    let since = Instant::now();
-    loop {
-        let taken: bool = client
-            .query_one("SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended($1, 0))", &[&name])
-            .await
-            .and_then(|row| row.try_get(0))
-            .map_err(checks::sql_error)?;
-        if taken {
-            if *is_standby {
-                info!(target: "relay", waited = ?since.elapsed(), "the other relay is gone: taking over");
-            }
-            return Ok(());
-        }
-        if !*is_standby {
-            *is_standby = true;
-            info!(target: "relay", state = "standby", slot = config.slot, "another relay works for this slot: waiting to take over");
-        }
-        tokio::time::sleep(LOCK_PAUSE).await;
     }
 }
 

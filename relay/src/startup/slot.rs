@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio_postgres::Client;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::checks;
 use crate::{
@@ -21,7 +21,7 @@ const CREATE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a slot that is still in use is asked for again.
 const IN_USE_PAUSE: Duration = Duration::from_millis(100);
-/// How long, where the server has no `wal_sender_timeout` that bounds it.
+/// How long: the default of `wal_sender_timeout`, for a walsender of some other program's.
 const IN_USE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What became of the slot.
@@ -99,20 +99,22 @@ pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunE
 
 /// Starts the stream from where the slot has confirmed.
 ///
-/// The walsender of a relay that has just died can live on for a moment, at most `wal_sender_timeout`: it is waited for,
-/// since this relay holds the lock and so the other is dead.
+/// The walsender of a relay that has just died can live on for a moment, at most its `wal_sender_timeout`: it is waited
+/// for, since this relay holds the lock and so the other is dead. `None`: there is no such slot.
 pub(super) async fn stream(
     config: &Config,
     database: &Database,
-    wal_sender_timeout: Option<Duration>,
-) -> Result<ReplicationStream, RunError> {
-    let deadline = Instant::now() + wal_sender_timeout.unwrap_or(IN_USE_PATIENCE) + IN_USE_PATIENCE / 10;
+    wal_sender_timeout: Duration,
+) -> Result<Option<ReplicationStream>, RunError> {
+    let deadline = Instant::now() + IN_USE_PATIENCE.max(2 * wal_sender_timeout);
     let mut waits = false;
     loop {
-        let replication = database
+        let mut replication = database
             .connect_replication(&config.application_name)
             .await
             .map_err(|error| checks::connect_error(error, database))?;
+        let millis = wal_sender_timeout.as_millis().to_string();
+        replication.set("wal_sender_timeout", &millis).await.map_err(|error| stream_error(config, error))?;
         // The server moves a position before the confirmed one forward.
         match replication.start(&config.slot, &config.publication, Lsn(0)).await {
             Err(error) if error.slot_in_use() && Instant::now() < deadline => {
@@ -122,7 +124,8 @@ pub(super) async fn stream(
                 }
                 tokio::time::sleep(IN_USE_PAUSE).await;
             }
-            started => return started.map_err(|error| stream_error(config, error)),
+            Err(error) if error.slot_missing() => return Ok(None),
+            started => return started.map(Some).map_err(|error| stream_error(config, error)),
         }
     }
 }
@@ -152,6 +155,9 @@ async fn create(config: &Config, database: &Database, client: &Client) -> Result
         .connect_replication(&config.application_name)
         .await
         .map_err(|error| checks::connect_error(error, database))?;
+    if let Err(error) = replication.set("client_connection_check_interval", "500").await {
+        debug!(target: "relay", %error, "the server cannot tell whether this relay lives while the slot is made");
+    }
     let creation = replication.create_slot(&config.slot);
     tokio::pin!(creation);
     loop {
@@ -198,6 +204,8 @@ fn stream_error(config: &Config, error: ReplError) -> RunError {
             .source(error)
     } else if error.slot_invalidated() {
         invalidated(config).source(error)
+    } else if error.connection_lost() {
+        RunError::new(Kind::Database, "lost the database while starting the stream").source(error)
     } else {
         let hint = "check max_replication_slots and max_wal_senders, and the server's log";
         RunError::new(Kind::Slot, format!("cannot stream from the slot {slot:?}")).hint(hint).source(error)

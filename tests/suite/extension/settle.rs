@@ -13,6 +13,8 @@ on_both_installations!(
     an_empty_batch_is_fine,
     arrays_of_unequal_length_are_refused,
     stamps_are_those_of_the_transaction,
+    a_locked_row_is_passed_over_if_asked_and_told_from_one_that_is_not_there,
+    a_retry_of_an_event_that_someone_has_finished_is_told,
 );
 
 async fn each_event_gets_its_own_verdict(db: Database) {
@@ -52,7 +54,7 @@ async fn an_event_that_is_not_visible_yet_is_returned(db: Database) {
     run(&other, &format!("BEGIN; INSERT INTO outbox.events (id, topic, payload) VALUES ('{id}', 'a', '{{}}')")).await;
     run(&db, "SELECT outbox.emit('b', '{}')").await;
     let settle = format!(
-        "SELECT string_agg(missing::text, ' ') FROM outbox.settle(
+        "SELECT string_agg(missing.id::text, ' ') FROM outbox.settle(
             (SELECT array_agg(id) FROM outbox.events) || '{id}'::uuid,
             array_fill('SENT'::outbox.status, ARRAY[(SELECT count(*)::int + 1 FROM outbox.events)]),
             array_fill(NULL::text, ARRAY[(SELECT count(*)::int + 1 FROM outbox.events)])) AS missing"
@@ -69,7 +71,8 @@ async fn an_event_that_is_not_visible_yet_is_returned(db: Database) {
 async fn an_event_that_is_gone_is_returned(db: Database) {
     let id = value(&db, "SELECT outbox.emit('a', '{}')").await;
     run(&db, "DELETE FROM outbox.events").await;
-    let settle = format!("SELECT string_agg(m::text, ' ') FROM outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}') AS m");
+    let settle =
+        format!("SELECT string_agg(m.id::text, ' ') FROM outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}') AS m");
     assert_eq!(value(&db, &settle).await, id);
 }
 
@@ -105,4 +108,32 @@ async fn stamps_are_those_of_the_transaction(db: Database) {
     run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{FAILED}}', '{{nack}}')")).await;
     let error = refusal(&db, "UPDATE outbox.events SET status = 'PENDING'").await;
     assert_eq!(error.message(), "called");
+}
+
+async fn a_locked_row_is_passed_over_if_asked_and_told_from_one_that_is_not_there(db: Database) {
+    run(&db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 3) AS n").await;
+    let other = db.connect().await;
+    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload = '2' FOR UPDATE").await;
+    let unknown = "0190163d-8694-739b-aea5-966c26f8ad91";
+    let settle = format!(
+        "SELECT string_agg(concat_ws(' ', e.payload, coalesce(s.status::text, 'not there')), ', ' ORDER BY e.payload)
+         FROM outbox.settle((SELECT array_agg(id) FROM outbox.events) || '{unknown}'::uuid,
+             '{{SENT,SENT,SENT,SENT}}', '{{NULL,NULL,NULL,NULL}}', skip_locked => true) AS s
+         LEFT JOIN outbox.events AS e USING (id)"
+    );
+    assert_eq!(value(&db, &settle).await, "2 PENDING, not there");
+    let sent = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.events WHERE status = 'SENT'";
+    assert_eq!(value(&db, sent).await, "1 3");
+    run(&other, "COMMIT").await;
+    assert_eq!(value(&db, &settle).await, "not there");
+    assert_eq!(value(&db, sent).await, "1 2 3");
+}
+
+async fn a_retry_of_an_event_that_someone_has_finished_is_told(db: Database) {
+    run(&db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 2) AS n").await;
+    run(&db, "UPDATE outbox.events SET status = 'FAILED'").await;
+    let settle = "SELECT string_agg(concat_ws(' ', e.payload, s.status), ', ')
+        FROM outbox.settle((SELECT array_agg(id ORDER BY seq) FROM outbox.events), '{PENDING,SENT}', '{nack,NULL}') AS s
+        JOIN outbox.events AS e USING (id)";
+    assert_eq!(value(&db, settle).await, "1 FAILED");
 }

@@ -3,6 +3,7 @@
 mod crash;
 mod deferred;
 mod delivery;
+mod hold;
 mod order;
 mod outage;
 mod refusal;

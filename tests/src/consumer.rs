@@ -36,13 +36,23 @@ pub struct ConsumerBuilder {
     url: String,
     exchange: String,
     binding: String,
+    queue: Option<String>,
     keep_bodies: bool,
     prefetch: Option<u16>,
 }
 
 impl ConsumerBuilder {
     pub(crate) fn new(url: String, exchange: &str, binding: &str) -> Self {
-        Self { url, exchange: exchange.to_owned(), binding: binding.to_owned(), keep_bodies: true, prefetch: None }
+        let (exchange, binding) = (exchange.to_owned(), binding.to_owned());
+        Self { url, exchange, binding, queue: None, keep_bodies: true, prefetch: None }
+    }
+
+    /// Names the queue; the default is a new one. A queue stays when its consumer goes, and one of that name that is there
+    /// already, with what is in it, is taken over.
+    #[must_use]
+    pub fn queue(mut self, name: &str) -> Self {
+        self.queue = Some(name.to_owned());
+        self
     }
 
     /// Forgets the payloads, for floods.
@@ -74,7 +84,7 @@ impl ConsumerBuilder {
         let durable = ExchangeDeclareOptions { durable: true, ..Default::default() };
         let none = FieldTable::default;
         channel.exchange_declare(self.exchange.as_str().into(), ExchangeKind::Topic, durable, none()).await?;
-        let name = format!("consumer-{}", Uuid::new_v4());
+        let name = self.queue.unwrap_or_else(|| format!("consumer-{}", Uuid::new_v4()));
         let durable = QueueDeclareOptions { durable: true, ..Default::default() };
         let queue: ShortString = channel.queue_declare(name.as_str().into(), durable, none()).await?.name().clone();
         let bind = QueueBindOptions::default();

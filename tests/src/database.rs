@@ -42,6 +42,20 @@ impl Database {
         self.url.replacen("//postgres@", &format!("//{role}:secret@"), 1)
     }
 
+    /// A `DATABASE_URL` for it through another port, a [`Proxy`](crate::Proxy)'s.
+    pub fn url_at(&self, port: u16) -> String {
+        format!("postgres://postgres@127.0.0.1:{port}/{}", self.name)
+    }
+
+    /// The server's own port.
+    ///
+    /// # Panics
+    /// Never: its URL has one.
+    pub fn port(&self) -> u16 {
+        let after_host = self.url.rsplit(':').next().expect("a port");
+        after_host.split('/').next().and_then(|port| port.parse().ok()).expect("a port")
+    }
+
     /// Another session, as superuser.
     pub async fn connect(&self) -> Connection {
         Connection::open(&self.url).await

@@ -6,6 +6,7 @@
 //! | a server you may stop, kill, freeze and start again | [`Postgres::private`], [`RabbitMq::private`], then [`Stack::on`] |
 //! | the real relay as a process | [`Stack::relay`] |
 //! | what arrived at the broker | [`Stack::consumer`] |
+//! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
 //! | to wait for something | [`eventually`] |
 //! | random input that can be repeated | [`seed`] |
 //!
@@ -17,6 +18,7 @@
 
 mod connection;
 mod consumer;
+mod cut;
 mod database;
 mod delivery;
 mod eventually;
@@ -27,6 +29,7 @@ pub mod places;
 mod ports;
 mod postgres;
 mod processes;
+mod proxy;
 mod rabbitmq;
 mod relay;
 mod relay_log;
@@ -42,6 +45,7 @@ pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;
+pub use proxy::{Direction, Flow, Proxy};
 pub use rabbitmq::{RabbitMq, RabbitMqBuilder};
 pub use relay::{Relay, RelayBuilder};
 pub use stack::Stack;

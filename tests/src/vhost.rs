@@ -35,6 +35,16 @@ impl Vhost {
         format!("amqp://{user}:{password}@127.0.0.1:{}/{}", self.amqp_port, self.name)
     }
 
+    /// An `AMQP_URL` for it through another port, a [`Proxy`](crate::Proxy)'s.
+    pub fn url_at(&self, port: u16) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{port}/{}", self.name)
+    }
+
+    /// The node's own port.
+    pub fn port(&self) -> u16 {
+        self.amqp_port
+    }
+
     /// Makes a user who may do here what the three patterns say (see RabbitMQ's access control). The name is the
     /// server's, so choose one that no other test has.
     pub async fn user(&self, name: &str, password: &str, configure: &str, write: &str, read: &str) {

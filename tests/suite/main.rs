@@ -4,7 +4,9 @@
 mod clients;
 mod documents;
 mod extension;
+mod fault;
 mod publish;
+mod random;
 mod relay;
 mod replication;
 mod servers;

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, sync::Mutex, time::Duration};
 
 use tokio::sync::OnceCell;
 
-use super::Postgres;
+use super::{Postgres, write};
 use crate::{
     Guarded,
     guarded::Start,
@@ -74,9 +74,4 @@ async fn initdb(folder: &Path, data: &Path) {
     let start = Start { name: "initdb", run: run_folder(folder), log: Some(&log), user: postgres_user(), stop: "KILL" };
     let status = Guarded::start(&start, &command).0.exited(Duration::from_secs(120)).await;
     assert!(status.success(), "initdb: {}", std::fs::read_to_string(log).unwrap_or_default());
-}
-
-fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", path.display()));
-    give_to_postgres(path);
 }

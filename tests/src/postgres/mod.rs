@@ -1,6 +1,7 @@
 //! A private PostgreSQL server.
 
 mod builder;
+mod standby;
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +16,7 @@ use tokio::sync::OnceCell;
 use crate::{
     Connection, Database, Guarded, SOON, eventually,
     guarded::Start,
-    places::{extension_installed, pg_folder, postgres_user, run_folder},
+    places::{extension_installed, give_to_postgres, pg_folder, postgres_user, run_folder},
     processes::children_of,
 };
 
@@ -162,6 +163,11 @@ impl Postgres {
         assert!(extension_installed(), "the private PostgreSQL does not have the extension: run `make extension`");
         template.batch_execute("CREATE EXTENSION outbox").await.unwrap_or_else(|e| panic!("CREATE EXTENSION: {e:?}"));
     }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", path.display()));
+    give_to_postgres(path);
 }
 
 impl Drop for Postgres {

@@ -1,0 +1,50 @@
+//! A topic whose queue takes nothing for long.
+
+use harness::Stack;
+
+use super::{assert_memory_was_bounded, count, gate::Gate, ledger, resumed::Resumed, wait_until_none_is_owed};
+
+#[tokio::test]
+async fn a_topic_that_is_refused_for_long_stops_no_other_and_is_delivered_in_order_when_there_is_room() {
+    const REFUSED: i64 = 4_000;
+    const OTHERS: i64 = 5_000;
+    let stack = Stack::new().await;
+    let gate = Gate::closed(&stack.vhost, "full").await;
+    let consumer = stack.consumer_with("free.#").without_bodies().start().await;
+    let relay = stack
+        .relay()
+        .set("max-events", "500")
+        .set("in-flight", "200")
+        .set("park-after", "200ms")
+        .set("retry-base", "50ms")
+        .set("retry-max", "500ms")
+        .set("max-attempts", "1000")
+        .start()
+        .await;
+
+    // One in four has no key; the other keys have three events each: more than memory may hold, of both.
+    let refused = format!(
+        "SELECT outbox.emit('full', to_jsonb(i), aggregate_type => 'refused',
+                            aggregate_id => CASE WHEN i % 4 > 0 THEN (i / 4)::text END)
+         FROM generate_series(0, {}) i",
+        REFUSED - 1
+    );
+    stack.db.batch_execute(&refused).await.unwrap();
+    for _ in 0..OTHERS / 50 {
+        let others = "SELECT outbox.emit('free.' || i % 5, to_jsonb(i), aggregate_type => 'free',
+                                         aggregate_id => CASE WHEN i % 2 > 0 THEN (i % 20)::text END)
+                      FROM generate_series(1, 50) i";
+        stack.db.batch_execute(others).await.unwrap();
+    }
+    wait_until_none_is_owed(&stack.db, "topic <> 'full'").await;
+    assert_eq!(count(&stack.db, "topic <> 'full' AND status = 'SENT' AND attempts = 1").await, OTHERS);
+    assert_eq!(count(&stack.db, "topic = 'full' AND status = 'PENDING'").await, REFUSED, "no room was made yet");
+
+    gate.open().await;
+    let opened = Resumed::on(&stack.vhost.url(), "full").await;
+    wait_until_none_is_owed(&stack.db, "true").await;
+    assert_eq!(count(&stack.db, "status = 'SENT'").await, REFUSED + OTHERS);
+    ledger::wait_for_all(&stack.db, || consumer.count() + opened.count()).await;
+    ledger::check(&stack.db, &[&consumer.ids(), &opened.ids()], 0).await;
+    assert_memory_was_bounded(&relay);
+}

@@ -1,0 +1,72 @@
+//! Rows that came into the table past its checks: by logical replication, or by a restore without triggers.
+
+use harness::{Connection, SOON, Stack, eventually};
+
+use super::{count, ledger};
+
+/// What is wrong, and the columns that say so.
+const ROWS: [(&str, &str, &str); 5] = [
+    ("topic-too-long", "topic, payload", "repeat('x', 300), '1'"),
+    ("headers-no-object", "topic, payload, headers", "'t', '1', '[1]'"),
+    ("header-name-too-long", "topic, payload, headers", "'t', '1', jsonb_build_object(repeat('x', 300), 1)"),
+    (
+        "headers-too-deep",
+        "topic, payload, headers",
+        "'t', '1', (repeat('{\"a\":', 500) || '1' || repeat('}', 500))::jsonb",
+    ),
+    (
+        "headers-too-large",
+        "topic, payload, headers",
+        "'t', '1', (SELECT jsonb_object_agg('h' || i, md5(i::text)) FROM generate_series(1, 10000) i)",
+    ),
+];
+
+#[tokio::test]
+async fn a_row_that_came_in_past_the_checks_and_cannot_be_published_fails_alone() {
+    each_fails_alone(&ROWS).await;
+}
+
+#[tokio::test]
+async fn a_row_without_a_payload_that_came_in_past_the_checks_fails_alone() {
+    each_fails_alone(&[("no-payload", "topic", "'t'")]).await;
+}
+
+/// Found in the stream, and found in the table.
+async fn each_fails_alone(rows: &[(&str, &str, &str)]) {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = stack.relay().start().await;
+    let good = "SELECT outbox.emit('t', to_jsonb(i), aggregate_type => 'a', aggregate_id => (i % 7)::text)
+                FROM generate_series(1, 100) i;";
+    let mut sql = String::new();
+    for (kind, columns, values) in rows {
+        sql += &format!(
+            "SET session_replication_role = replica;
+             INSERT INTO outbox.events ({columns}, event_type) VALUES ({values}, '{kind}');
+             RESET session_replication_role; {good}"
+        );
+    }
+    stack.db.batch_execute(&sql).await.unwrap();
+    wait_for_verdicts(&stack.db).await;
+    assert!(relay.stop().await.success());
+    stack.db.batch_execute(&sql).await.unwrap();
+    let _relay = stack.relay().start().await;
+    wait_for_verdicts(&stack.db).await;
+
+    for (kind, ..) in rows {
+        let failed = format!("event_type = '{kind}' AND status = 'FAILED' AND attempts = 1 AND last_error <> ''");
+        assert_eq!(count(&stack.db, &failed).await, 2, "{kind}");
+    }
+    let good = rows.len() as i64 * 200;
+    assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, good);
+    ledger::wait_for_all(&stack.db, || consumer.count()).await;
+    ledger::check(&stack.db, &[&consumer.ids()], 0).await;
+}
+
+async fn wait_for_verdicts(db: &Connection) {
+    eventually("each has its verdict", SOON, async || match count(db, "status = 'PENDING'").await {
+        0 => Ok(()),
+        left => Err(left),
+    })
+    .await;
+}

@@ -1,0 +1,158 @@
+//! The verdict's UPDATE fails: for others' transactions, others' triggers, or the role's own settings.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use harness::{Database, Stack};
+
+use super::{Load, check, drop_role, emit, lost_sessions, relay, relay_role, run, wait_until, wait_until_sent};
+
+#[tokio::test]
+async fn serialization_failures_delay_verdicts_and_lose_none() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let role = relay_role(&stack.db).await;
+    run(&stack.db, &format!("ALTER ROLE {role} SET default_transaction_isolation = 'serializable'")).await;
+    let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
+    let load = Load::start(stack.db.url());
+    let meddler = meddle(&stack.db).await;
+    load.goes_on(1500).await;
+    let committed = load.stop().await;
+    meddler.await.unwrap();
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+    drop(relay);
+    drop_role(&stack, &role).await;
+}
+
+/// Reads and writes the rows whose verdicts are due, for a second.
+async fn meddle(db: &Database) -> tokio::task::JoinHandle<()> {
+    let db = db.connect().await;
+    tokio::spawn(async move {
+        let sql = "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM outbox.events WHERE status <> 'FAILED';
+                   UPDATE outbox.events SET topic = topic WHERE id IN
+                   (SELECT id FROM outbox.events WHERE status = 'PENDING' ORDER BY random() LIMIT 20); COMMIT";
+        for _ in 0..200 {
+            if db.batch_execute(sql).await.is_err() {
+                run(&db, "ROLLBACK").await; // it met a failure of its own
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_deadlock_with_another_session_delays_verdicts_and_loses_none() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).start().await;
+    let other = stack.db.connect().await;
+    relay.pause();
+    // Verdicts are written in the order of ids.
+    let (first, second) = (emit(&stack.db, "one", 1).await, emit(&stack.db, "two", 2).await);
+    // The other session waits longer before it looks for a deadlock, so it is the relay's transaction that is ended.
+    run(&other, "SET deadlock_timeout = '20s'").await;
+    run(&other, &format!("BEGIN; UPDATE outbox.events SET topic = topic WHERE id = '{second}'")).await;
+    relay.resume();
+    consumer.wait_for(2).await;
+    run(&other, &format!("UPDATE outbox.events SET topic = topic WHERE id = '{first}'")).await;
+    run(&other, "COMMIT").await;
+    check(&stack.db, &consumer, &[first, second], 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+}
+
+#[tokio::test]
+async fn a_trigger_of_the_users_that_fails_now_and_then_delays_verdicts_and_loses_none() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).set("settle-batch", "20").start().await;
+    let trigger = "
+        CREATE SEQUENCE updates;
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('public.updates') % 100 = 0 THEN RAISE EXCEPTION 'not now'; END IF; RETURN new;
+        END $$;
+        CREATE TRIGGER fail BEFORE UPDATE ON outbox.events FOR EACH ROW EXECUTE FUNCTION fail()";
+    run(&stack.db, trigger).await;
+    let load = Load::start(stack.db.url());
+    load.goes_on(500).await;
+    let committed = load.stop().await;
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert!(relay.log_text().contains("not written"), "a fault that nobody met");
+    assert_eq!(lost_sessions(&relay), 0);
+}
+
+#[tokio::test]
+async fn a_trigger_of_the_users_that_refuses_one_row_harms_no_other() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).start().await;
+    let trigger = "
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF new.aggregate_id = 'poison' THEN RAISE EXCEPTION 'never'; END IF; RETURN new;
+        END $$;
+        CREATE TRIGGER fail BEFORE UPDATE ON outbox.events FOR EACH ROW EXECUTE FUNCTION fail()";
+    run(&stack.db, trigger).await;
+    let mut committed = vec![emit(&stack.db, "poison", 1).await];
+    let load = Load::start(stack.db.url());
+    load.goes_on(500).await;
+    committed.extend(load.stop().await);
+    let pending = "(SELECT count(*) FROM outbox.events WHERE status = 'PENDING')";
+    wait_until(&stack.db, "all others have their verdicts", &format!("{pending} = 1")).await;
+
+    run(&stack.db, "DROP TRIGGER fail ON outbox.events").await;
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+}
+
+#[tokio::test]
+async fn timeouts_of_the_role_delay_verdicts_and_lose_none() {
+    for setting in ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"] {
+        let stack = Stack::new().await;
+        let consumer = stack.consumer("#").await;
+        let role = relay_role(&stack.db).await;
+        run(&stack.db, &format!("ALTER ROLE {role} SET {setting} = '200ms'")).await;
+        let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
+        let load = Load::start(stack.db.url());
+        load.goes_on(100).await;
+        run(&stack.db, "BEGIN; LOCK TABLE outbox.events IN SHARE MODE").await;
+        // What a fault lasts is time: several timeouts.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        run(&stack.db, "COMMIT").await;
+        load.goes_on(100).await;
+        let committed = load.stop().await;
+        check(&stack.db, &consumer, &committed, 0).await;
+        assert_eq!(lost_sessions(&relay), 0, "{setting}");
+        drop(relay);
+        drop_role(&stack, &role).await;
+    }
+}
+
+#[tokio::test]
+async fn verdicts_of_a_slow_server_are_written_in_time_although_others_update_the_same_rows() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = relay(&stack).start().await;
+    let stop = Arc::<AtomicBool>::default();
+    let other = stack.db.connect().await;
+    let stopped = Arc::clone(&stop);
+    // Takes every PENDING row for a moment, again and again.
+    let others = tokio::spawn(async move {
+        while !stopped.load(Ordering::Relaxed) {
+            run(&other, "BEGIN; SELECT FROM outbox.events WHERE status = 'PENDING' ORDER BY id FOR UPDATE").await;
+            run(&other, "SELECT pg_sleep(0.02); COMMIT").await;
+        }
+    });
+    let mut committed = Vec::new();
+    for n in 0..200 {
+        committed.push(emit(&stack.db, &format!("key {}", n % 20), n).await);
+    }
+    wait_until_sent(&stack.db, 200).await;
+    stop.store(true, Ordering::Relaxed);
+    others.await.unwrap();
+    check(&stack.db, &consumer, &committed, 0).await;
+}

@@ -1,0 +1,41 @@
+//! The table goes, and another comes in its place.
+
+use harness::Stack;
+
+use super::{Load, emit, relay, run, wait_until_sent};
+
+#[tokio::test]
+async fn an_extension_that_is_dropped_and_created_again_is_read_from_as_if_nothing_had_been() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).set("check-interval", "500ms").start().await;
+    let load = Load::start(stack.db.url());
+    load.goes_on(200).await;
+    run(&stack.db, "DROP EXTENSION outbox").await;
+    load.stop().await;
+    run(&stack.db, "CREATE EXTENSION outbox").await;
+
+    for n in 0..20 {
+        emit(&stack.db, &format!("key {}", n % 5), n).await;
+    }
+    wait_until_sent(&stack.db, 20).await;
+    let topic = |topic: &str| consumer.deliveries().iter().filter(|d| d.routing_key == topic).count();
+    assert!(topic("load") > 0, "something was published before");
+    harness::eventually("the new table's events", super::LATER, async || match topic("t") {
+        20.. => Ok(()),
+        count => Err(count),
+    })
+    .await;
+    assert_eq!(relay.try_exit(), None);
+}
+
+#[tokio::test]
+async fn an_idle_relay_outlives_a_new_extension_too() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = relay(&stack).set("check-interval", "500ms").start().await;
+    run(&stack.db, "DROP EXTENSION outbox; CREATE EXTENSION outbox").await;
+    let id = emit(&stack.db, "k", 1).await;
+    wait_until_sent(&stack.db, 1).await;
+    assert_eq!(consumer.wait_for(1).await[0].id, id);
+}

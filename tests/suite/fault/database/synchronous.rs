@@ -1,0 +1,134 @@
+//! Synchronous replication with a standby that does not answer: a commit is streamed long before others can see it, for
+//! PostgreSQL streams what is on its own disk, and shows what is on the standby's, too.
+
+use std::time::Duration;
+
+use harness::{Connection, Postgres, RabbitMq, Stack};
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::{Load, check, emit, lost_sessions, number, relay, relay_role, run, wait_until};
+
+/// The harness's own sessions wait for no standby; `waiting` ones do, as the default is.
+async fn primary() -> Postgres {
+    Postgres::private().set("synchronous_commit", "local").start().await
+}
+
+fn waiting(url: &str) -> String {
+    format!("{url}?options=-c%20synchronous_commit%3Don")
+}
+
+/// Whom commits wait for from now on.
+async fn commits_wait_for(db: &Client, standby: &str) {
+    run(db, &format!("ALTER SYSTEM SET synchronous_standby_names = '{standby}'")).await;
+    run(db, "SELECT pg_reload_conf()").await;
+    // Sessions learn of it when the checkpointer has.
+    wait_until(db, "the setting is read", &format!("current_setting('synchronous_standby_names') = '{standby}'")).await;
+}
+
+/// A client that commits an event and waits for the standby; returns when it does.
+async fn commit_and_wait(stack: &Stack, key: &str, n: i64) -> JoinHandle<Uuid> {
+    let client = Connection::open(&waiting(stack.db.url())).await;
+    let key = key.to_owned();
+    let commit = tokio::spawn(async move { emit(&client, &key, n).await });
+    let waits = "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%outbox.emit%'
+                         AND datname = current_database())";
+    wait_until(&stack.db, "the commit waits for its standby", waits).await;
+    commit
+}
+
+#[tokio::test]
+async fn a_commit_that_waits_for_its_standby_gets_its_verdict_once_it_can_be_seen_and_holds_nobody_up() {
+    let postgres = primary().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    // The relay's own commits wait as well.
+    let role = relay_role(&stack.db).await;
+    run(&stack.db, &format!("ALTER ROLE {role} SET synchronous_commit = on")).await;
+    let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
+    let mut committed = Vec::new();
+    for n in 0..3 {
+        let key = |key: &str| format!("{key} {n}");
+        commits_wait_for(&stack.db, "nobody").await;
+        let before = consumer.count();
+        let commit = commit_and_wait(&stack, &key("waits"), 1).await;
+        consumer.wait_for(before + 1).await;
+        for n in 0..50 {
+            committed.push(emit(&stack.db, &key("does not wait"), n).await);
+        }
+        // One is held back by its key: the one before it has no verdict.
+        committed.push(emit(&stack.db, &key("waits"), 2).await);
+        let others = "SELECT count(*) FROM outbox.events WHERE aggregate_id LIKE 'waits%' AND status = 'PENDING'";
+        assert_eq!(number(&stack.db, &format!("({others})")).await, 1, "the one that waits cannot be seen");
+        commits_wait_for(&stack.db, "").await;
+        committed.push(commit.await.unwrap());
+        check(&stack.db, &consumer, &committed, 0).await;
+    }
+    assert_eq!(lost_sessions(&relay), 0);
+}
+
+#[tokio::test]
+async fn what_commits_after_a_waiting_commit_has_become_visible_does_not_overtake_it() {
+    let postgres = primary().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    let user = format!("user_{}", stack.db.name());
+    stack.vhost.user(&user, "secret", ".*", ".*", ".*").await;
+    let amqp = stack.vhost.url_as(&user, "secret");
+    let relay = relay(&stack).set("amqp-url", &amqp).set("park-after", "0s").set("status-interval", "100ms");
+    let relay = relay.start().await;
+    let mut committed = Vec::new();
+    for round in 0..3 {
+        let key = format!("key {round}");
+        // Without a user the relay is parked: the stream is read and acknowledged, and its events left to the table.
+        let mark = relay.mark();
+        stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
+        relay.wait_for_log_after(mark, "parked").await;
+        commits_wait_for(&stack.db, "nobody").await;
+        let commit = commit_and_wait(&stack, &key, 1).await;
+        let lsn: String = stack.db.query_one("SELECT pg_current_wal_lsn()::text", &[]).await.unwrap().get(0);
+        let acknowledged = format!("(SELECT confirmed_flush_lsn >= '{lsn}' FROM pg_replication_slots)");
+        wait_until(&stack.db, "the parked relay has read it", &acknowledged).await;
+
+        let mark = relay.mark();
+        stack.vhost.user(&user, "secret", ".*", ".*", ".*").await;
+        relay.wait_for_log_after(mark, "connected to the broker again").await;
+        // What the standby's absence lasts is time: the relay looks for the commit ever less often.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        commits_wait_for(&stack.db, "").await;
+        committed.push(commit.await.unwrap());
+        committed.push(emit(&stack.db, &key, 2).await);
+        relay.wait_for_log_after(mark, "streaming").await;
+    }
+    // A broker that went away may have had something in flight, but here nothing was.
+    check(&stack.db, &consumer, &committed, 0).await;
+    drop(relay);
+    stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
+}
+
+#[tokio::test]
+async fn a_synchronous_standby_that_is_frozen_again_and_again_under_load_costs_nothing_but_time() {
+    let postgres = primary().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let standby = postgres.standby().await;
+    commits_wait_for(&stack.db, "standby").await;
+    let consumer = stack.consumer("#").await;
+    let role = relay_role(&stack.db).await;
+    run(&stack.db, &format!("ALTER ROLE {role} SET synchronous_commit = on")).await;
+    let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
+    let load = Load::start(&waiting(stack.db.url()));
+    for _ in 0..3 {
+        load.goes_on(200).await;
+        standby.pause();
+        let waits = "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')";
+        wait_until(&stack.db, "commits wait", waits).await;
+        // What the fault lasts is time.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        standby.resume();
+    }
+    load.goes_on(200).await;
+    let committed = load.stop().await;
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+}

@@ -2,10 +2,11 @@
 #
 # T=<substring>  only the tests of the suite whose names contain it     make test T=freeze
 # SEED=<number>  repeats a randomised test                              make test T=order SEED=42
+# SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo test bench lint servers build extension setup install uninstall clean
+.PHONY: help demo test soak bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -19,6 +20,9 @@ demo: build extension ## real events on private servers, from emit to consumer, 
 
 test: build extension ## all tests, on private servers
 	cargo test $(LOCKED) --no-fail-fast -- $(T)
+
+soak: build extension ## random work and random faults, SEEDS times, until one run fails
+	SEEDS=$(SEEDS) LANES=$(LANES) cargo test $(LOCKED) -p outbox-tests --test suite -- --ignored --exact --nocapture random::soak
 
 bench: setup extension ## speed and cost of the relay, built for release
 	cargo build $(LOCKED) --release

@@ -1,0 +1,82 @@
+//! Random work, random faults, and a checker that knows only what clients committed and what a consumer received.
+//!
+//! A seed is a [schedule](schedule): [client programs](program), faults with their moments, and the relay's settings. A
+//! [run](run) carries it out on real servers, heals what is broken, waits until no row is `PENDING`, and has the
+//! [checker](checker) compare. The schedule of a seed is always the same; servers and clocks are not, so that a seed that
+//! failed may have to be run some times before it fails again.
+
+mod checker;
+mod clients;
+mod faults;
+mod late;
+mod program;
+mod record;
+mod relays;
+mod report;
+mod run;
+mod schedule;
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use self::{report::Totals, run::Servers, schedule::Schedule};
+
+#[tokio::test]
+async fn random_work_and_random_faults_lose_nothing_and_break_no_order() {
+    let servers = Servers::start().await;
+    // A given seed is one run; without one, there are two.
+    for _ in 0..if std::env::var_os("SEED").is_some() { 1 } else { 2 } {
+        one(&servers, "random").await;
+    }
+}
+
+#[test]
+#[ignore = "takes long: make soak SEEDS=200"]
+fn soak() {
+    let left = AtomicUsize::new(number("SEEDS", 20));
+    let lane = || {
+        let _stop = StopAll(&left);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let servers = Servers::start().await;
+            let mut totals = Totals::default();
+            while left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+                totals += one(&servers, "soak").await;
+            }
+            totals
+        })
+    };
+    let totals = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..number("LANES", 2)).map(|_| scope.spawn(lane)).collect();
+        let lanes = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| panic!("a run failed, see above")));
+        lanes.fold(Totals::default(), |mut totals, lane| {
+            totals += lane;
+            totals
+        })
+    });
+    println!("{totals}");
+}
+
+/// A lane that panics leaves nothing for the others to begin.
+struct StopAll<'a>(&'a AtomicUsize);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(0, Relaxed);
+        }
+    }
+}
+
+async fn one(servers: &Servers, test: &str) -> Totals {
+    let schedule = Schedule::new(harness::seed::rng(test).get_seed());
+    println!("{schedule}");
+    let report = servers.run(&schedule).await;
+    println!("{report}");
+    assert!(report.violations.is_empty(), "{} violations with SEED={}", report.violations.len(), schedule.seed);
+    report.totals()
+}
+
+fn number(variable: &str, default: usize) -> usize {
+    let text = std::env::var(variable).ok().filter(|text| !text.is_empty());
+    text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a whole number")))
+}

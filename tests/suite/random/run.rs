@@ -1,0 +1,156 @@
+//! One seed, from its schedule to the list of what is wrong.
+
+use std::time::{Duration, Instant};
+
+use harness::{Connection, Postgres, RabbitMq, Stack, eventually};
+
+use super::{
+    checker::{Evidence, Fact, Limits, Queue, Row, check},
+    clients::{self, connect},
+    faults::Faults,
+    program::Kind,
+    record,
+    relays::Relays,
+    report::Report,
+    schedule::{Ordering, Schedule, WAL_SENDER_TIMEOUT},
+};
+
+/// The most that a drain may take: a backlog of some thousand events, and a relay's longest pause of 10 s.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// A relay's memory, whatever happens. It holds 16 MiB of events at most.
+const PEAK_MEMORY: u64 = 64 * 1024 * 1024;
+
+/// What the slot may hold back when all is settled: status updates lag, and the server logs its own doings.
+const RETAINED_WAL: i64 = 1024 * 1024;
+
+/// Servers that faults may break, of one lane's own.
+pub(super) struct Servers {
+    postgres: Postgres,
+    rabbitmq: RabbitMq,
+}
+
+impl Servers {
+    pub(super) async fn start() -> Self {
+        // A killed process loses nothing that it wrote: only a machine's crash would, and there is none.
+        let postgres = Postgres::private().set("fsync", "off").set("max_prepared_transactions", "20");
+        let postgres = postgres.set("wal_sender_timeout", WAL_SENDER_TIMEOUT).start();
+        let rabbitmq = RabbitMq::private().start();
+        let (postgres, rabbitmq) = tokio::join!(postgres, rabbitmq);
+        Self { postgres, rabbitmq }
+    }
+
+    /// Runs one schedule in a database and a vhost of its own.
+    pub(super) async fn run(&self, schedule: &Schedule) -> Report {
+        let start = Instant::now();
+        let stack = Stack::on(&self.postgres, &self.rabbitmq).await;
+        stack.db.batch_execute(clients::TABLES).await.expect("the clients' tables");
+        let counters = format!("INSERT INTO counters SELECT generate_series(0, {})", schedule.keys - 1);
+        stack.db.batch_execute(&counters).await.expect("the keys' counters");
+        record::declare(&stack, schedule.full_at()).await;
+        let set = |builder: harness::RelayBuilder, (name, value): (&str, String)| builder.set(name, &value);
+        let relays = Relays::new(schedule.settings.pairs().into_iter().fold(stack.relay(), set), schedule.relays);
+
+        let start_of_work = Instant::now();
+        let (facts, retained_wal) = tokio::select! {
+            () = relays.tend() => unreachable!("it never ends"),
+            done = self.work_and_drain(schedule, &stack, &relays) => done,
+        };
+        let worked = start_of_work.elapsed();
+        let book = relays.stop().await;
+        let db = connect(stack.db.url()).await;
+        let evidence = Evidence {
+            facts,
+            delivered: record::read(&stack).await,
+            rows: rows(&db).await,
+            exits: book.exits.clone(),
+            peak_memory: book.peak_memory,
+            retained_wal,
+        };
+        let limits = limits(schedule, &evidence);
+        let violations = check(&evidence, &limits);
+        let whole = start.elapsed();
+        let report = Report::new(schedule, &evidence, &limits, violations, book, [worked, whole]);
+        if !report.violations.is_empty() {
+            report.keep(&evidence, &self.postgres.log(), &self.rabbitmq.log());
+        }
+        report
+    }
+
+    /// Returns what is committed, and how much log the slot holds back at the end.
+    async fn work_and_drain(&self, schedule: &Schedule, stack: &Stack, relays: &Relays) -> (Vec<Fact>, i64) {
+        let (url, name) = (stack.db.url(), stack.db.name());
+        let faults =
+            Faults { postgres: &self.postgres, rabbitmq: &self.rabbitmq, stack, relays, start: Instant::now() };
+        let programs = schedule.clients.iter().enumerate();
+        let work = programs.map(|(number, program)| clients::work(url, name, number, program));
+        let (facts, ()) = tokio::join!(futures_util::future::join_all(work), faults.run(schedule));
+        let db = connect(url).await;
+        // What is still PENDING after the deadline is a verdict that the checker misses.
+        let settled = wait(DRAIN, async || {
+            let sql = "SELECT count(*) FROM outbox.events WHERE status = 'PENDING'";
+            let pending: i64 = db.query_one(sql, &[]).await.expect("a count").get(0);
+            pending == 0
+        })
+        .await;
+        if !settled {
+            println!("SEED={}: not drained after {DRAIN:?}; the relays log:", schedule.seed);
+            let log = relays.log().await;
+            log.iter().skip(log.len().saturating_sub(40)).for_each(|line| println!("  {line}"));
+        }
+        let mut lag = 0;
+        wait(Duration::from_secs(if settled { 15 } else { 0 }), async || {
+            lag = retained_wal(&db, name).await;
+            lag <= RETAINED_WAL
+        })
+        .await;
+        (facts.into_iter().flatten().collect(), lag)
+    }
+}
+
+/// Whether it holds before the deadline.
+async fn wait(deadline: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
+    let start = Instant::now();
+    eventually("", Duration::MAX, async || match holds().await {
+        true => Ok(true),
+        false if start.elapsed() >= deadline => Ok(false),
+        false => Err(()),
+    })
+    .await
+}
+
+async fn retained_wal(db: &Connection, slot: &str) -> i64 {
+    let sql = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn)::bigint
+               FROM pg_replication_slots WHERE slot_name = $1";
+    db.query_opt(sql, &[&slot]).await.expect("a position").map_or(i64::MAX, |row| row.get(0))
+}
+
+async fn rows(db: &Connection) -> Vec<Row> {
+    let sql = "SELECT id, status::text, attempts, coalesce(last_attempted_at < available_at, false) FROM outbox.events";
+    let row =
+        |row: tokio_postgres::Row| Row { id: row.get(0), status: row.get(1), attempts: row.get(2), early: row.get(3) };
+    db.query(sql, &[]).await.expect("the rows").into_iter().map(row).collect()
+}
+
+fn limits(schedule: &Schedule, evidence: &Evidence) -> Limits {
+    let settings = &schedule.settings;
+    let disruptions = schedule.disruptions() + evidence.exits.iter().filter(|code| [30, 143].contains(*code)).count();
+    let unsettled = settings.in_flight + 2 * settings.settle_batch;
+    // A missing exchange closes the channel with all that is in flight, and once more if the event itself is repeated.
+    let missing = evidence.facts.iter().filter(|fact| fact.kind == Kind::NoExchange).count();
+    let closes = if missing > 0 { missing + disruptions } else { 0 };
+    Limits {
+        duplicates: disruptions * unsettled + closes * settings.in_flight,
+        ordered: match settings.ordering {
+            Ordering::Strict => vec![Queue::Open, Queue::Full],
+            // A killed broker may keep the later of two messages that it has not confirmed, and lose the earlier.
+            Ordering::Pipelined if schedule.kills_broker() => vec![],
+            // A nack between two events in flight can swap them.
+            Ordering::Pipelined => vec![Queue::Open],
+        },
+        peak_memory: PEAK_MEMORY,
+        retained_wal: RETAINED_WAL,
+        // Drained; database or broker away at the start; the drain took too long; killed; told twice to end.
+        exits: vec![0, 10, 20, 30, 137, 143],
+    }
+}

@@ -7,37 +7,8 @@ use std::{
 
 use uuid::Uuid;
 
-use super::Limits;
+use super::{Holding, KeyName, Limits, Ordering};
 use crate::event::{Event, Text};
-
-/// How events with the same key (`aggregate_type`, `aggregate_id`) leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordering {
-    /// The next leaves when the one before has its verdict: no nack can reorder them.
-    Strict,
-    /// They may be in flight together; a nack between them can reorder. For one very hot key.
-    Pipelined,
-    /// Keys mean nothing.
-    None,
-}
-
-/// The name of a key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyName {
-    /// `aggregate_type` of its events.
-    pub aggregate_type: Option<String>,
-    /// `aggregate_id` of its events.
-    pub aggregate_id: String,
-}
-
-/// An event in the table that holds its key: later events of the key wait for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holding {
-    /// Its key.
-    pub key: KeyName,
-    /// The event.
-    pub id: Uuid,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -49,14 +20,6 @@ pub(super) enum Entry {
     Behind,
     /// Its key has no room: it waits in the table.
     Full,
-}
-
-impl KeyName {
-    /// Whether the event has this key.
-    pub fn is_of(&self, event: &Event) -> bool {
-        event.aggregate_id.as_ref().is_some_and(|id| id.as_str() == self.aggregate_id)
-            && event.aggregate_type.as_ref().map(Text::as_str) == self.aggregate_type.as_deref()
-    }
 }
 
 /// A hash stands for the key: a collision orders two keys that need no order, which is harmless.

@@ -12,8 +12,11 @@ mod budget;
 mod key;
 #[cfg(test)]
 mod model;
+mod name;
+mod policy;
 mod retry;
 mod verdict;
+mod waiting;
 
 use std::{
     cmp::Reverse,
@@ -29,7 +32,8 @@ use self::{
 };
 pub use self::{
     budget::Limits,
-    key::{Holding, KeyName, Ordering},
+    name::{Holding, KeyName},
+    policy::{Ordering, Policy},
     retry::Retry,
     verdict::{Admission, LeftBehind, Outcome, Settlement, Status},
 };
@@ -55,17 +59,6 @@ struct Slot {
     ticket: Option<Ticket>,
     /// The transaction that the stream brought it with; a scan's row is visible already.
     xid: Option<u32>,
-}
-
-/// The rules of the operator's choice.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy {
-    /// Order within a key.
-    pub ordering: Ordering,
-    /// When a refused event is tried again.
-    pub retry: Retry,
-    /// Whether an event that has `FAILED` holds its key.
-    pub hold_failed: bool,
 }
 
 /// Events in memory and the rules by which they leave.
@@ -275,38 +268,6 @@ impl Dispatch {
     /// Whether events are about to leave memory by themselves, without waiting for a retry.
     pub fn is_moving(&self) -> bool {
         self.unsettled() > 0 || !self.ready.is_empty()
-    }
-
-    /// Keys whose later events wait in the table.
-    pub fn spilled_keys(&self) -> Vec<KeyName> {
-        self.keys.spilled()
-    }
-
-    /// Keys whose later events wait in the table and shall go on waiting there: a scan leaves them out.
-    pub fn full_keys(&self) -> Vec<KeyName> {
-        self.keys.full()
-    }
-
-    /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
-    pub fn wants_refill(&self) -> bool {
-        self.keys.wants_refill()
-    }
-
-    /// Learns which events in the table hold their keys.
-    pub fn learn_holding(&mut self, holding: &[Holding]) {
-        let slots = &self.slots;
-        self.keys.learn(holding, |id| slots.contains_key(id));
-    }
-
-    /// A pass is about to offer, in order, every row of the keys that spilled, but for `still_full` which it left out:
-    /// they may be admitted again.
-    pub fn unspill(&mut self, still_full: &[KeyName]) {
-        self.keys.unspill(still_full);
-    }
-
-    /// Whether more keys are known than memory has room for: a pass from the beginning sorts them out.
-    pub fn knows_too_many_keys(&self) -> bool {
-        self.keys.len() > 2 * self.budget.limits().max_events
     }
 
     fn release(&mut self, released: Vec<Uuid>) {

@@ -23,8 +23,8 @@ pub(super) struct Link {
     failures: u32,
     blocked: bool,
     away_since: Option<Instant>,
-    /// The `away_since` before the connection that is open now, which has not answered anything yet.
-    unproven_since: Option<Instant>,
+    /// The `away_since` before the connection that is open now, which has not answered anything yet; and when it opened.
+    unproven: Option<(Instant, Instant)>,
 }
 
 enum State {
@@ -50,7 +50,7 @@ impl Link {
             Some(publisher) => (State::Open(Box::new(publisher)), None),
             None => (State::Waiting(now), Some(now)),
         };
-        Self { config, state, failures: 0, blocked: false, away_since, unproven_since: None }
+        Self { config, state, failures: 0, blocked: false, away_since, unproven: None }
     }
 
     /// Whether events may be published now.
@@ -77,7 +77,7 @@ impl Link {
                     Notice::Answers(answers) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
-                        self.unproven_since = None;
+                        self.unproven = None;
                         return News::Answers(answers);
                     }
                     Notice::Blocked { reason } => {
@@ -95,7 +95,7 @@ impl Link {
                 State::Connecting(attempt) => match attempt.await {
                     Ok(publisher) => {
                         self.state = State::Open(Box::new(publisher));
-                        self.unproven_since = self.away_since.take();
+                        self.unproven = self.away_since.take().map(|since| (since, Instant::now()));
                         return News::Opened;
                     }
                     Err(error) => return self.lost(error),
@@ -119,7 +119,9 @@ impl Link {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Waiting(now + RECONNECT.delay(self.failures));
         self.blocked = false;
-        let since = self.unproven_since.take().unwrap_or(now);
+        // A broker that lets the relay in and refuses what it publishes has never been back.
+        let proves_nothing = |opened: Instant| now.duration_since(opened) < RECONNECT.max;
+        let since = self.unproven.take().filter(|(_, opened)| proves_nothing(*opened)).map_or(now, |(since, _)| since);
         self.away_since.get_or_insert(since);
         News::Away(error)
     }

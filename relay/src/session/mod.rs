@@ -3,7 +3,9 @@
 //! A single loop owns all state. Nothing in it waits but the `select!`; each arm is cancellation-safe, and no task
 //! shares anything with it.
 
+mod broker;
 mod desk;
+mod ending;
 mod intake;
 mod link;
 mod write_back;
@@ -15,64 +17,28 @@ use std::{
 };
 
 use tokio::{
-    task::{JoinError, JoinSet},
+    task::JoinSet,
     time::{Sleep, sleep_until},
 };
 use tracing::{info, warn};
 
-use self::{
-    desk::Desk,
-    intake::Intake,
-    link::{Link, News},
-};
+pub use self::ending::{Drained, SessionError};
+use self::{desk::Desk, ending::connection_lost, intake::Intake, link::Link};
 use crate::{
-    config::{Config, Unroutable},
+    config::Config,
     deferred::Deferred,
-    dispatch::{Dispatch, Outcome},
-    error::chain,
+    dispatch::Dispatch,
     lsn::Lsn,
-    postgres::{ReplError, ReplicationStream},
+    postgres::ReplicationStream,
     progress::Progress,
-    publish::{Answer, PublishConfig, Publisher, Verdict},
+    publish::{PublishConfig, Publisher},
     resync::Resync,
     settle::{Batching, Settling},
-    store::{Store, StoreError},
+    store::Store,
 };
 
 /// At most so often is an advanced LSN reported, beside the regular status updates.
 const STATUS_PAUSE: Duration = Duration::from_millis(100);
-
-/// Why a session ended before its drain.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// The replication stream failed.
-    #[error("the replication stream ended: {0}")]
-    Stream(#[from] ReplError),
-    /// A statement failed.
-    #[error("a statement failed: {0}")]
-    Store(#[from] StoreError),
-    /// The SQL connection, and with it the lock, is gone.
-    #[error("the database connection is lost: {0}")]
-    ConnectionLost(String),
-    /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
-    #[error("stood still for {0:?}: another relay may have taken over")]
-    StoodStill(Duration),
-    /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
-    #[error("the stream cannot be read: {0}")]
-    Unreadable(String),
-}
-
-/// How a session that was told to stop has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
-    /// Everything in flight has its verdict in the table.
-    Clean,
-    /// Time ran out. The rows of these events are still `PENDING`.
-    DeadlinePassed {
-        /// Events in memory without a written verdict.
-        unsettled: usize,
-    },
-}
 
 /// What a session starts with.
 pub struct Parts {
@@ -251,39 +217,6 @@ impl<'a> Session<'a> {
         .unwrap_or(now + self.status.interval)
     }
 
-    fn broker_news(&mut self, news: News) {
-        match news {
-            News::Answers(answers) => self.take_answers(answers),
-            News::Opened => info!(target: "relay", "connected to the broker again"),
-            News::Blocked(reason) => warn!(target: "relay", reason, "the broker has blocked publishing"),
-            News::Unblocked => info!(target: "relay", "the broker takes messages again"),
-            News::Away(error) => {
-                let unknown = self.dispatch.in_flight();
-                self.dispatch.outage();
-                warn!(target: "relay", %error, in_flight = unknown, "no connection to the broker; trying again");
-            }
-        }
-    }
-
-    fn take_answers(&mut self, answers: Vec<Answer>) {
-        let now = Instant::now();
-        for Answer { id, verdict } in answers {
-            let outcome = match verdict {
-                Verdict::Confirmed => Outcome::Delivered,
-                Verdict::Nacked => Outcome::Retry("the broker refused the message (basic.nack)".to_owned()),
-                Verdict::Refused { code, text } => Outcome::Rejected(format!("{code} {text}")),
-                Verdict::Returned { code, text } if self.config.unroutable == Unroutable::Retry => {
-                    Outcome::Retry(format!("{code} {text}"))
-                }
-                Verdict::Returned { code, text } => Outcome::Rejected(format!("{code} {text}")),
-            };
-            if let Some(settlement) = self.dispatch.answered(&id, outcome) {
-                self.log_attempt(&settlement);
-                self.settling.push(settlement, now);
-            }
-        }
-    }
-
     fn begin_drain(&mut self) {
         self.drain_until = Some(Instant::now() + self.config.shutdown_timeout);
         info!(target: "relay", state = "draining", in_flight = self.dispatch.in_flight(), "stopping: finishing what is in flight");
@@ -308,12 +241,4 @@ impl<'a> Session<'a> {
         self.stream.stop().await;
         self.link.close().await;
     }
-}
-
-fn connection_lost(ended: Option<Result<Result<(), tokio_postgres::Error>, JoinError>>) -> SessionError {
-    SessionError::ConnectionLost(match ended {
-        Some(Ok(Err(error))) => chain(&error),
-        Some(Err(error)) => error.to_string(),
-        Some(Ok(Ok(()))) | None => "closed".to_owned(),
-    })
 }

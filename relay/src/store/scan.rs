@@ -1,30 +1,21 @@
-//! The relay's one SQL connection: scans of what is owed, and verdicts written back.
-//!
-//! One operation runs at a time. That is what makes a scan exact: a row that it finds `PENDING` and that is in memory
-//! is in memory for that very reason, since no verdict can be on its way past the scan.
+//! Reading what is owed, chunk by chunk, as far as memory reaches.
 
 use std::{
     collections::HashSet,
     future::Future,
-    str::FromStr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use tokio_postgres::{
-    Client, Statement,
-    error::SqlState,
-    types::{FromSql, ToSql, Type},
-};
+use tokio_postgres::types::{FromSql, ToSql, Type};
 use uuid::Uuid;
 
+use super::{Store, StoreError, parse};
 use crate::{
     dispatch::{Holding, KeyName},
-    error::chain,
     event::Event,
     lsn::Lsn,
-    row::{BadRow, Layout, Row},
-    settle::{Batch, NotWritten},
+    row::Row,
     snapshot::Snapshot,
 };
 
@@ -33,10 +24,6 @@ const CHUNK_ROWS: i32 = 500;
 /// Stored bytes that one query of a scan brings at most, but for a single larger row: what a scan needs of memory
 /// beside the events that it keeps.
 const CHUNK_BYTES: i64 = 2 << 20;
-
-/// How long a statement waits for a lock of someone else's before it gives up, to be tried again: meanwhile it delays
-/// everything else. Less than the default `deadlock_timeout`, so that nobody's transaction is cancelled because of the relay.
-const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '250ms'";
 
 /// What is asked of a scan.
 #[derive(Debug, Default)]
@@ -89,94 +76,7 @@ pub struct Due {
     pub next_in: Option<Duration>,
 }
 
-/// A statement failed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The server's or the connection's error.
-    #[error("{}", chain(.0))]
-    Sql(tokio_postgres::Error),
-    /// The table is not the extension's.
-    #[error(transparent)]
-    BadRow(#[from] BadRow),
-    /// The server's answer cannot be read.
-    #[error("unexpected answer: {0}")]
-    Answer(String),
-}
-
-impl From<tokio_postgres::Error> for StoreError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl StoreError {
-    /// What can be done about it.
-    pub fn remedy(&self) -> Remedy {
-        let Self::Sql(error) = self else { return Remedy::Reconnect };
-        let Some(state) = error.code().filter(|_| !error.is_closed()) else { return Remedy::Reconnect };
-        match state.code().get(..2) {
-            _ if *state == SqlState::LOCK_NOT_AVAILABLE => Remedy::PassLocks,
-            // On a server that takes no writes, 25006, the primary is elsewhere; with statements that do not fit the schema,
-            // prepare them anew.
-            Some("08" | "0A" | "25" | "26" | "3F" | "42" | "57") if *state != SqlState::QUERY_CANCELED => {
-                Remedy::Reconnect
-            }
-            Some("40" | "53" | "55" | "57") => Remedy::Repeat,
-            _ => Remedy::Isolate,
-        }
-    }
-}
-
-/// What to do about a statement that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    /// End the session.
-    Reconnect,
-    /// Run it again: a deadlock, a statement cancelled, a full disk.
-    Repeat,
-    /// Someone has locked rows, or the table: pass over the rows.
-    PassLocks,
-    /// Some row of the batch may be at fault, as when a trigger of the user's refuses it.
-    Isolate,
-}
-
-/// The prepared statements and their connection.
-#[derive(Debug)]
-pub struct Store {
-    client: Client,
-    snapshot: Statement,
-    horizon: Statement,
-    pending: Statement,
-    holding: Statement,
-    due: Statement,
-    next_due: Statement,
-    settle: Statement,
-    ensure_publication: Statement,
-    layout: Layout,
-}
-
 impl Store {
-    /// Prepares the statements.
-    pub async fn prepare(client: Client) -> Result<Self, StoreError> {
-        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6)").await?;
-        let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
-        client.batch_execute(PATIENCE_WITH_LOCKS).await?;
-        Ok(Self {
-            snapshot: client.prepare("SELECT pg_current_snapshot()::text").await?,
-            horizon: client.prepare("SELECT pg_current_wal_insert_lsn()::text").await?,
-            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4)").await?,
-            next_due: client.prepare("SELECT outbox.next_due()").await?,
-            holding: client.prepare("SELECT id, aggregate_type, aggregate_id FROM outbox.holding($1)").await?,
-            settle: client
-                .prepare("SELECT id, status::text FROM outbox.settle($1, $2::text[]::outbox.status[], $3, $4, $5, $6)")
-                .await?,
-            ensure_publication: client.prepare("SELECT outbox.ensure_publication($1)").await?,
-            pending,
-            layout,
-            client,
-        })
-    }
-
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one
     /// snapshot, until memory or the table ends.
     pub async fn pending(self: Arc<Self>, scan: Scan) -> Result<Page, StoreError> {
@@ -253,44 +153,6 @@ impl Store {
         Ok(Due { snapshot, events: found.events, cut: found.cut, next_in })
     }
 
-    /// Which transactions are visible now.
-    pub async fn current_snapshot(self: Arc<Self>) -> Result<Snapshot, StoreError> {
-        parse(&self.client.query_one(&self.snapshot, &[]).await?)
-    }
-
-    /// Writes verdicts, all or none but those that it says.
-    pub async fn settle(self: Arc<Self>, batch: &Batch) -> Result<NotWritten, StoreError> {
-        let settlements = &batch.settlements;
-        let ids: Vec<Uuid> = settlements.iter().map(|settlement| settlement.id).collect();
-        let statuses: Vec<&str> = settlements.iter().map(|settlement| settlement.status.as_str()).collect();
-        let errors: Vec<Option<&str>> = settlements.iter().map(|settlement| settlement.error.as_deref()).collect();
-        let has_retries = settlements.iter().any(|settlement| settlement.retry_in.is_some() || settlement.holds_key);
-        let of_retries = if has_retries { settlements.as_slice() } else { &[] };
-        let retry_ms: Vec<Option<i32>> = of_retries
-            .iter()
-            .map(|settlement| settlement.retry_in.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)))
-            .collect();
-        let holds: Vec<bool> = of_retries.iter().map(|settlement| settlement.holds_key).collect();
-        let rows =
-            self.client.query(&self.settle, &[&ids, &statuses, &errors, &retry_ms, &holds, &batch.skip_locked]).await?;
-        let mut not_written = NotWritten::default();
-        for row in &rows {
-            let status: Option<&str> = row.try_get(1)?;
-            let which = match status {
-                Some("PENDING") if batch.skip_locked => &mut not_written.locked,
-                Some("PENDING") | None => &mut not_written.missing,
-                Some(_) => &mut not_written.finished,
-            };
-            which.insert(row.try_get(0)?);
-        }
-        Ok(not_written)
-    }
-
-    /// Makes or repairs the publication. Returns what had to be done: `exists`, if nothing.
-    pub async fn ensure_publication(self: Arc<Self>, name: String) -> Result<String, StoreError> {
-        Ok(self.client.query_one(&self.ensure_publication, &[&name]).await?.try_get(0)?)
-    }
-
     /// Adds the rows that are not in memory, up to the scan's limits. Returns the last `seq` that was dealt with.
     fn collect(&self, rows: &[tokio_postgres::Row], scan: &Scan, found: &mut Found) -> Result<Option<i64>, StoreError> {
         let mut last_seq = None;
@@ -340,9 +202,4 @@ impl<'a> FromSql<'a> for Raw<'a> {
 
 fn to_holding(row: &tokio_postgres::Row) -> Result<Holding, StoreError> {
     Ok(Holding { id: row.try_get(0)?, key: KeyName { aggregate_type: row.try_get(1)?, aggregate_id: row.try_get(2)? } })
-}
-
-fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row) -> Result<T, StoreError> {
-    let text: &str = row.try_get(0)?;
-    text.parse().map_err(|error: T::Err| StoreError::Answer(error.to_string()))
 }

@@ -1,0 +1,37 @@
+//! Keys whose events wait in the table: what a scan must leave out, and when to read the table for them.
+
+use super::{Dispatch, Holding, KeyName};
+
+impl Dispatch {
+    /// Keys whose later events wait in the table.
+    pub fn spilled_keys(&self) -> Vec<KeyName> {
+        self.keys.spilled()
+    }
+
+    /// Keys whose later events wait in the table and shall go on waiting there: a scan leaves them out.
+    pub fn full_keys(&self) -> Vec<KeyName> {
+        self.keys.full()
+    }
+
+    /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
+    pub fn wants_refill(&self) -> bool {
+        self.keys.wants_refill()
+    }
+
+    /// Learns which events in the table hold their keys.
+    pub fn learn_holding(&mut self, holding: &[Holding]) {
+        let slots = &self.slots;
+        self.keys.learn(holding, |id| slots.contains_key(id));
+    }
+
+    /// A pass is about to offer, in order, every row of the keys that spilled, but for `still_full` which it left out:
+    /// they may be admitted again.
+    pub fn unspill(&mut self, still_full: &[KeyName]) {
+        self.keys.unspill(still_full);
+    }
+
+    /// Whether more keys are known than memory has room for: a pass from the beginning sorts them out.
+    pub fn knows_too_many_keys(&self) -> bool {
+        self.keys.len() > 2 * self.budget.limits().max_events
+    }
+}

@@ -1,0 +1,47 @@
+//! How a session ends.
+
+use std::time::Duration;
+
+use tokio::task::JoinError;
+
+use crate::{error::chain, postgres::ReplError, store::StoreError};
+
+/// Why a session ended before its drain.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The replication stream failed.
+    #[error("the replication stream ended: {0}")]
+    Stream(#[from] ReplError),
+    /// A statement failed.
+    #[error("a statement failed: {0}")]
+    Store(#[from] StoreError),
+    /// The SQL connection, and with it the lock, is gone.
+    #[error("the database connection is lost: {0}")]
+    ConnectionLost(String),
+    /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
+    #[error("stood still for {0:?}: another relay may have taken over")]
+    StoodStill(Duration),
+    /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
+    #[error("the stream cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// How a session that was told to stop has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything in flight has its verdict in the table.
+    Clean,
+    /// Time ran out. The rows of these events are still `PENDING`.
+    DeadlinePassed {
+        /// Events in memory without a written verdict.
+        unsettled: usize,
+    },
+}
+
+pub(super) fn connection_lost(ended: Option<Result<Result<(), tokio_postgres::Error>, JoinError>>) -> SessionError {
+    SessionError::ConnectionLost(match ended {
+        Some(Ok(Err(error))) => chain(&error),
+        Some(Err(error)) => error.to_string(),
+        Some(Ok(Ok(()))) | None => "closed".to_owned(),
+    })
+}

@@ -23,6 +23,7 @@ enum Step {
     Scan,
     Settle,
     Park,
+    Broker,
     Wait,
 }
 
@@ -38,6 +39,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Step::Scan),
         3 => Just(Step::Settle),
         1 => Just(Step::Park),
+        1 => Just(Step::Broker),
         2 => Just(Step::Wait),
     ];
     prop::collection::vec(step, 1..200)
@@ -52,6 +54,8 @@ struct Transaction {
 struct World {
     now: Instant,
     resync: Resync,
+    /// Without a broker there are no scans, and the stream is read on.
+    broker_is_away: bool,
     next_xid: u64,
     next_seq: i64,
     open: BTreeMap<u64, Transaction>,
@@ -76,6 +80,7 @@ impl World {
         Self {
             now,
             resync: Resync::new(now),
+            broker_is_away: false,
             next_xid: FIRST_XID,
             next_seq: 1,
             open: BTreeMap::new(),
@@ -125,6 +130,7 @@ impl World {
                     self.resync.park(self.now);
                 }
             }
+            Step::Broker => self.broker_is_away ^= true,
             Step::Wait => self.now += LONGEST_WAIT,
         }
     }
@@ -155,7 +161,9 @@ impl World {
     }
 
     fn read(&mut self) {
-        if self.resync.wants_scan(self.now).is_some_and(ScanFrom::is_whole_pass) || self.resync.holds_stream() {
+        let waits_for_pass =
+            self.resync.wants_scan(self.now).is_some_and(ScanFrom::is_whole_pass) || self.resync.holds_stream();
+        if waits_for_pass && !self.broker_is_away {
             return; // the session holds the stream for it
         }
         let Some((xid, lsn, rows, bell)) = self.log.pop_front() else { return };
@@ -174,6 +182,9 @@ impl World {
     }
 
     fn scan(&mut self) {
+        if self.broker_is_away {
+            return;
+        }
         let Some(from) = self.resync.wants_scan(self.now) else { return };
         let snapshot = self.snapshot();
         #[expect(clippy::cast_possible_truncation, reason = "as a row carries it")]
@@ -216,6 +227,7 @@ impl World {
     }
 
     fn drain(&mut self) {
+        self.broker_is_away = false;
         for _ in 0..1000 {
             self.commit(self.open.keys().next().copied());
             self.show(self.hidden.keys().next().copied());

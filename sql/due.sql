@@ -1,7 +1,9 @@
 -- Events with a time of their own, once that has come: by time, then in the order they were made, a page at a time. The
 -- next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut as in
--- pending.sql, and the settings are there for the same reason.
-CREATE FUNCTION outbox.due(max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint)
+-- pending.sql, events behind one that holds their key are left out as there, and the settings are there for the same reason.
+CREATE FUNCTION outbox.due(
+    max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, heed_holds boolean DEFAULT true
+)
 RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -18,6 +20,11 @@ BEGIN
         SELECT * FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at <= until
           AND (e.available_at, e.seq) > (coalesce(due.after_at, '-infinity'), coalesce(due.after_seq, 0))
+          AND (e.holds_key OR NOT heed_holds OR NOT EXISTS (
+              SELECT FROM outbox.events AS h
+              WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
+                AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
+          ))
         ORDER BY e.available_at, e.seq
         LIMIT due.max_rows
     LOOP
@@ -27,7 +34,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint) IS 'Relay: events whose available_at has come.';
+COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, boolean) IS 'Relay: events whose available_at has come.';
 
 -- Milliseconds, rounded up, until the next event comes due; null when none waits. Only the future counts: to miss none,
 -- ask this first and outbox.due() after it.
@@ -44,7 +51,7 @@ BEGIN
     RETURN (
         SELECT ceil(extract(epoch FROM e.available_at - since) * 1000)
         FROM outbox.events AS e
-        WHERE e.status = 'PENDING' AND e.available_at > since
+        WHERE e.status = 'PENDING' AND e.available_at > since AND e.available_at < 'infinity'
         ORDER BY e.available_at, e.seq
         LIMIT 1
     );

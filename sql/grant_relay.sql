@@ -6,8 +6,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
-        outbox.pending(bigint, integer, bigint, text[], text[], bigint),
-        outbox.due(integer, bigint, timestamptz, bigint),
+        outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean),
+        outbox.due(integer, bigint, timestamptz, bigint, boolean),
         outbox.next_due(),
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),

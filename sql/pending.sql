@@ -2,7 +2,8 @@
 --
 -- A page ends after max_rows rows or max_bytes bytes, whichever comes first, but has at least one row if there is any.
 -- Bytes are counted uncompressed, as they will be in the relay's memory. Events of the keys (skip_types[i], skip_ids[i])
--- are left out: those keys have in the relay's memory all that they may have. So are events behind one that holds their key.
+-- are left out: those keys have in the relay's memory all that they may have. So are, unless heed_holds is false,
+-- events behind one that holds their key.
 --
 -- Later pages are given older_than, the oldest transaction that was running when the first was read, and end before the
 -- first event of a later one. It may build on an event that could not be seen then, with a seq that the pages have passed.
@@ -11,7 +12,7 @@
 -- table that was empty when last looked at, it would otherwise sort the whole history for each page.
 CREATE FUNCTION outbox.pending(
     after_seq bigint, max_rows integer, max_bytes bigint, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
-    older_than bigint DEFAULT NULL
+    older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
 ) RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -32,11 +33,11 @@ BEGIN
           AND (coalesce(e.aggregate_type, ''), coalesce(e.aggregate_id, '')) NOT IN (
               SELECT coalesce(skipped.type, ''), skipped.id FROM unnest(skip_types, skip_ids) AS skipped (type, id)
           )
-          AND NOT EXISTS (
+          AND (NOT heed_holds OR NOT EXISTS (
               SELECT FROM outbox.events AS h
               WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
                 AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
-          )
+          ))
         ORDER BY e.seq
         LIMIT pending.max_rows
     LOOP
@@ -48,5 +49,5 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint) IS
+COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean) IS
     'Relay: events owed now, after seq, cut by rows and bytes.';

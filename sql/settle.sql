@@ -7,7 +7,7 @@
 -- null: they cannot be seen yet. A walsender may stream a commit a moment before other sessions see it.
 -- PENDING: they could not be written just now. With skip_locked, rows that someone else has locked are passed over, so that
 -- they delay nobody else's verdict.
--- SENT, FAILED: they were to be tried again, but someone else has finished them. (That one is finished which was to be
+-- SENT, FAILED: they were to be tried again, or to hold their key, but someone else has finished them. (That one is finished which was to be
 -- finished is no news.)
 --
 -- Each row is found by its primary key. The settings rule out the plans that read the whole table, which a table without
@@ -66,11 +66,11 @@ BEGIN
         -- attempted in this transaction.
         RETURN QUERY
             SELECT v.id, e.status
-            FROM unnest(ids, statuses) AS v (id, status)
+            FROM unnest(ids, statuses, holds) AS v (id, status, holds)
             LEFT JOIN outbox.events AS e ON e.id = v.id
             WHERE e.id IS NULL
                OR e.status = 'PENDING' AND e.last_attempted_at IS DISTINCT FROM now()
-               OR e.status <> 'PENDING' AND v.status = 'PENDING';
+               OR e.status <> 'PENDING' AND e.last_attempted_at IS DISTINCT FROM now() AND (v.status = 'PENDING' OR v.holds);
     END IF;
 END
 $$;

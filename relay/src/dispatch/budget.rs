@@ -10,8 +10,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What one ordering key may hold in memory behind the event that is leaving: a quarter of all, so that one hot or
-    /// stuck key leaves room for the others.
+    /// What one ordering key may hold in memory behind the event that is leaving: a quarter of all, so that one hot key
+    /// leaves room for the others.
     pub fn key_share(&self) -> Self {
         Self { max_events: (self.max_events / 4).max(1), max_bytes: self.max_bytes / 4 }
     }

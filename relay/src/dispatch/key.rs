@@ -111,7 +111,7 @@ impl Keys {
             return Entry::Full;
         }
         let free = match self.ordering {
-            Ordering::Strict => key.leaving == 0,
+            Ordering::Strict => key.leaving == 0 && key.held.is_empty(),
             Ordering::Pipelined | Ordering::None => key.held.is_empty(),
         };
         if free {
@@ -187,7 +187,9 @@ impl Keys {
     }
 
     /// Learns from the table which events hold their keys. Those that `is_here`, in memory, have told already.
-    pub(super) fn learn(&mut self, holding: &[Holding], is_here: impl Fn(&Uuid) -> bool) {
+    /// Returns the events that it leaves no place for in memory.
+    pub(super) fn learn(&mut self, holding: &[Holding], is_here: impl Fn(&Uuid) -> bool) -> Vec<Uuid> {
+        let mut waiting = Vec::new();
         for key in self.keys.values_mut() {
             key.away.retain(&is_here);
         }
@@ -195,12 +197,14 @@ impl Keys {
             if self.ordering != Ordering::None && !is_here(id) {
                 let key = self.keys.entry(self.hash(name.aggregate_type.as_deref(), &name.aggregate_id)).or_default();
                 key.away.push(*id);
+                waiting.extend(key.release(usize::MAX));
                 if key.spilled.is_none() {
                     key.spilled = Some(name.clone());
                     self.spilled += 1;
                 }
             }
         }
+        waiting
     }
 
     /// A pass offers every row of the keys that spilled, but for those that it left out and those that are held back.

@@ -265,7 +265,7 @@ impl Dispatch {
         self.in_flight = 0;
     }
 
-    /// Whether events are about to leave memory by themselves, without waiting for a retry.
+    /// Whether events are about to leave memory by themselves, without waiting for anything but the servers.
     pub fn is_moving(&self) -> bool {
         self.unsettled() > 0 || !self.ready.is_empty()
     }

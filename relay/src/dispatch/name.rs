@@ -2,8 +2,6 @@
 
 use uuid::Uuid;
 
-use crate::event::{Event, Text};
-
 /// The name of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName {
@@ -20,12 +18,4 @@ pub struct Holding {
     pub key: KeyName,
     /// The event.
     pub id: Uuid,
-}
-
-impl KeyName {
-    /// Whether the event has this key.
-    pub fn is_of(&self, event: &Event) -> bool {
-        event.aggregate_id.as_ref().is_some_and(|id| id.as_str() == self.aggregate_id)
-            && event.aggregate_type.as_ref().map(Text::as_str) == self.aggregate_type.as_deref()
-    }
 }

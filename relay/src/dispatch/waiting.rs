@@ -21,7 +21,9 @@ impl Dispatch {
     /// Learns which events in the table hold their keys.
     pub fn learn_holding(&mut self, holding: &[Holding]) {
         let slots = &self.slots;
-        self.keys.learn(holding, |id| slots.contains_key(id));
+        for waiting in self.keys.learn(holding, |id| slots.contains_key(id)) {
+            self.leave_to_table(&waiting);
+        }
     }
 
     /// A pass is about to offer, in order, every row of the keys that spilled, but for `still_full` which it left out:

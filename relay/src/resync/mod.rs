@@ -172,9 +172,9 @@ impl Resync {
         self.want_pass(now);
     }
 
-    /// Asks for a pass, as soon as an earlier fruitless one allows.
-    pub fn want_pass(&mut self, now: Instant) {
-        self.pass_at.get_or_insert(now);
+    /// Asks for a pass then, if none comes earlier.
+    pub fn want_pass(&mut self, then: Instant) {
+        self.pass_at = Some(self.pass_at.map_or(then, |at| at.min(then)));
     }
 
     /// From now on the stream is acknowledged unread.

@@ -132,6 +132,7 @@ impl Session<'_> {
             return;
         }
         if self.dispatch.knows_too_many_keys() && !self.desk.runs_whole_pass() && !self.is_pass_next(now) {
+            self.announced_live = None;
             self.progress.abandon();
             self.resync.park(now);
         }

@@ -82,6 +82,11 @@ pub struct Session<'a> {
     check_at: Instant,
     /// No scan before this time: the last one failed.
     scan_pause: Option<Instant>,
+    /// When the pass that runs was started; and before when keys that spilled call for no other.
+    pass_started: Instant,
+    refill_at: Instant,
+    /// Whether the last scan of the table was one for events that are due.
+    scanned_due: bool,
     /// The mode that the log has told last.
     announced_live: Option<bool>,
     /// Whether the last operation of the store wrote verdicts.
@@ -119,6 +124,9 @@ impl<'a> Session<'a> {
             full_since: None,
             check_at: now + config.check_interval,
             scan_pause: None,
+            pass_started: now,
+            refill_at: now,
+            scanned_due: true, // the pass comes first
             announced_live: None,
             settled_last: false,
             drain_until: None,
@@ -174,10 +182,10 @@ impl<'a> Session<'a> {
     }
 
     /// How many events may be handed to the broker now. Those whose verdicts wait to be written count as well, beyond
-    /// one batch on its way and one filling: a crash repeats no more than these bounds.
+    /// one batch on its way and one filling: a crash repeats no more than these bounds, and what is put aside.
     fn may_publish(&self) -> usize {
         let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.in_flight());
-        let bound = self.config.in_flight + 2 * self.config.settle_batch;
+        let bound = self.config.in_flight + 2 * self.config.settle_batch + self.settling.aside();
         unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Session, SessionError, desk::Finished};
 use crate::{
-    dispatch::{KeyName, Settlement},
+    dispatch::{KeyName, Ordering, Settlement},
     resync::{ScanFrom, Scanned},
     settle::Done,
     store::{Due, Page, Scan},
@@ -17,12 +17,14 @@ use crate::{
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 /// Wait before the table is read again after such an error.
 const SCAN_PAUSE: Duration = Duration::from_millis(100);
+/// Keys that spilled may take this part of the time for passes of theirs: a pass holds the stream.
+const REFILL_SHARE: u32 = 10;
 
 impl Session<'_> {
     /// Starts the operation that is due.
     pub(super) fn start_store_operation(&mut self, now: Instant) {
         let draining = self.drain_until.is_some();
-        let settles = self.settling.due().is_some_and(|due| draining || due <= now);
+        let settles = self.settling.due().is_some_and(|due| due <= now) || (draining && self.settling.may_hurry(now));
         if settles && !self.settled_last {
             self.settled_last = true;
             return self.desk.settle(self.settling.take());
@@ -33,12 +35,15 @@ impl Session<'_> {
             self.desk.snapshot();
         } else if draining {
             // nothing new is taken
-        } else if let Some(from) = self.next_scan(now) {
-            let scan = self.scan(from, self.dispatch.full_keys());
-            self.desk.scan(from, scan);
-        } else if self.deferred.is_due(now) && self.can_scan(now) {
+        } else if self.is_due_next(now) {
+            self.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.spilled_keys());
             self.desk.due(scan);
+        } else if let Some(from) = self.next_scan(now) {
+            self.scanned_due = false;
+            self.pass_started = now;
+            let scan = self.scan(from, self.dispatch.full_keys());
+            self.desk.scan(from, scan);
         } else if self.check_at <= now {
             self.check_at = now + self.config.check_interval;
             self.check(now);
@@ -52,6 +57,12 @@ impl Session<'_> {
     /// Whether the next scan may end recovery: the stream waits for it.
     pub(super) fn is_pass_next(&self, now: Instant) -> bool {
         self.next_scan(now).is_some_and(ScanFrom::is_whole_pass)
+    }
+
+    /// Whether to look for events that are due. They take turns with the pages of a backlog.
+    fn is_due_next(&self, now: Instant) -> bool {
+        let takes_turn = !self.scanned_due || self.resync.wants_scan(now).is_none();
+        self.deferred.is_due(now) && takes_turn && self.can_scan(now)
     }
 
     fn next_scan(&self, now: Instant) -> Option<ScanFrom> {
@@ -73,9 +84,19 @@ impl Session<'_> {
 
     fn scan(&self, from: ScanFrom, left_out: Vec<KeyName>) -> Scan {
         let (max_rows, max_bytes) = self.dispatch.room();
-        let max_holding = self.config.max_events;
+        let heed_holds = self.config.ordering != Ordering::None;
+        let max_holding = if heed_holds { self.config.max_events } else { 0 };
         let ScanFrom { after_seq, older_than } = from;
-        Scan { after_seq, older_than, max_rows, max_bytes, known: self.dispatch.known(), left_out, max_holding }
+        Scan {
+            after_seq,
+            older_than,
+            max_rows,
+            max_bytes,
+            known: self.dispatch.known(),
+            left_out,
+            max_holding,
+            heed_holds,
+        }
     }
 
     pub(super) fn store_finished(&mut self, finished: Finished) -> Result<(), SessionError> {
@@ -88,7 +109,7 @@ impl Session<'_> {
                     self.settled(done, now);
                 }
                 if self.resync.is_live() && self.dispatch.wants_refill() {
-                    self.resync.want_pass(now);
+                    self.resync.want_pass(now.max(self.refill_at));
                 }
             }
             Finished::NotSettled(batch, error) => {
@@ -150,19 +171,28 @@ impl Session<'_> {
         let Page { ref snapshot, stopped_at, holding_cut, .. } = page;
         let scanned = Scanned { from, snapshot, horizon, stopped_at, knows_holds: !holding_cut };
         self.resync.scanned(scanned, now);
-        if self.resync.is_live() {
-            self.deferred.look(now);
-        } else {
+        if !self.resync.is_live() {
             self.progress.abandon();
+        }
+        if from.is_whole_pass() {
+            self.deferred.look(now);
+            self.refill_at = now + REFILL_SHARE * now.duration_since(self.pass_started);
         }
         self.log_mode(horizon, stopped_at.is_some());
     }
 
     fn deferred_due(&mut self, due: Due, now: Instant) {
+        let found = due.events.len();
+        // The stream may have filled memory meanwhile.
+        let mut taken = 0;
         for event in due.events {
-            self.dispatch.admit(event, None); // one that spills is looked for again when its key has room
+            if !self.dispatch.has_room() {
+                break;
+            }
+            self.dispatch.admit(event, None); // one that spills is looked for again after a pass
+            taken += 1;
         }
-        self.deferred.looked(&due.snapshot, due.cut, due.next_in, now);
+        self.deferred.looked(&due.snapshot, due.cut || taken < found, due.next_in, now);
     }
 
     /// A doorbell can be lost without a sound: a publication without its table streams nothing, a replay with triggers off

@@ -16,6 +16,8 @@ use crate::{dispatch::Settlement, snapshot::Snapshot, store::Remedy};
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 /// Under synchronous replication a commit can stay invisible for as long as a standby is away.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// So many rows whose change the server refuses are tried again at a time: each takes a statement of its own.
+const REFUSED_AT_A_TIME: usize = 10;
 
 /// When and how much to write at a time.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +117,16 @@ impl Settling {
         self.queue.is_empty() && self.unwritten.is_empty()
     }
 
+    /// Verdicts that are put aside: they cannot be written now.
+    pub fn aside(&self) -> usize {
+        self.unwritten.len()
+    }
+
+    /// Whether a batch may be written now although it is not due: a drain waits for no company.
+    pub fn may_hurry(&self, now: Instant) -> bool {
+        !self.queue.is_empty() && self.paused_until.is_none_or(|until| until <= now)
+    }
+
     /// When the next batch is due, if more verdicts do not fill it before.
     pub fn due(&self) -> Option<Instant> {
         let oldest = self.queue.front()?.since;
@@ -202,17 +214,27 @@ impl Settling {
         if self.unwritten.is_empty() {
             return;
         }
-        let is_seen = |unwritten: &Unwritten| match unwritten.because {
+        let mut refused = 0;
+        let is_ready = |unwritten: &Unwritten| match unwritten.because {
             Because::Unseen(xid) => xid.is_none_or(|xid| snapshot.sees(xid)),
-            Because::Locked | Because::Refused => true,
+            Because::Locked => true,
+            Because::Refused => {
+                refused += 1;
+                refused <= REFUSED_AT_A_TIME
+            }
         };
-        let (ready, unseen): (Vec<_>, Vec<_>) = self.unwritten.drain(..).partition(is_seen);
+        let (ready, unseen): (Vec<_>, Vec<_>) = self.unwritten.drain(..).partition(is_ready);
         self.unwritten = unseen;
         let is_progress = ready.iter().any(|unwritten| matches!(unwritten.because, Because::Unseen(_)));
         self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
         for Unwritten { settlement, because } in ready.into_iter().rev() {
             let last_chance = matches!(because, Because::Unseen(_));
-            self.queue.push_front(Verdict { settlement, since: now, last_chance, because: Some(because) });
+            let verdict = Verdict { settlement, since: now, last_chance, because: Some(because) };
+            if because == Because::Refused {
+                self.queue.push_back(verdict);
+            } else {
+                self.queue.push_front(verdict);
+            }
         }
         self.look_at = Some(now + self.wait);
     }

@@ -12,8 +12,10 @@ use crate::{config::Config, error::RunError};
 /// snapshot for as long as it waits, and so keeps vacuum from its work.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long the relay that has the lock may leave the slot unread: it needs milliseconds from the lock to the stream.
+/// How long the relay that has the lock may leave the slot unread, once it has been seen reading it.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long if it has not: usually it needs milliseconds from the lock to the stream, but a login can be slow.
+const PATIENCE_AT_START: Duration = Duration::from_secs(30);
 
 /// The session that has the lock, and whether someone reads the slot. An advisory lock's 64-bit key is shown in two halves
 /// (<https://www.postgresql.org/docs/current/view-pg-locks.html>).
@@ -27,7 +29,7 @@ const HOLDER: &str = "
 /// Waits until this relay has the lock.
 pub(super) async fn take(config: &Config, client: &Client, is_standby: &mut bool) -> Result<(), RunError> {
     let name = format!("outbox-relay {}", config.slot);
-    let mut watch = Watch { lock: &name, slot: &config.slot, idle: None, may_end_sessions: true };
+    let mut watch = Watch { lock: &name, slot: &config.slot, reading: None, idle: None, may_end_sessions: true };
     let since = Instant::now();
     loop {
         let taken: bool = client
@@ -55,6 +57,8 @@ pub(super) async fn take(config: &Config, client: &Client, is_standby: &mut bool
 struct Watch<'a> {
     lock: &'a str,
     slot: &'a str,
+    /// The holder that was last seen while the slot was read.
+    reading: Option<i32>,
     /// The holder that leaves the slot unread, and since when.
     idle: Option<(i32, Instant)>,
     may_end_sessions: bool,
@@ -62,15 +66,23 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     async fn look(&mut self, client: &Client, now: Instant) -> Result<(), tokio_postgres::Error> {
-        let find = format!("SELECT holder.pid {HOLDER} AND NOT slot.active");
-        let holder: Option<i32> =
-            client.query_opt(&find, &[&self.lock, &self.slot]).await?.map(|row| row.try_get(0)).transpose()?;
-        self.idle = holder.map(|pid| match self.idle {
-            Some((known, since)) if known == pid => (pid, since),
-            _ => (pid, now),
-        });
+        let find = format!("SELECT holder.pid, slot.active {HOLDER}");
+        let holder: Option<(i32, bool)> = match client.query_opt(&find, &[&self.lock, &self.slot]).await? {
+            Some(row) => Some((row.try_get(0)?, row.try_get(1)?)),
+            None => None,
+        };
+        self.idle = match (holder, self.idle) {
+            (Some((pid, true)), _) => {
+                self.reading = Some(pid);
+                None
+            }
+            (Some((pid, false)), Some((known, since))) if known == pid => Some((pid, since)),
+            (Some((pid, false)), _) => Some((pid, now)),
+            (None, _) => None,
+        };
+        let patience = |pid| if self.reading == Some(pid) { PATIENCE } else { PATIENCE_AT_START };
         match self.idle {
-            Some((pid, since)) if now.duration_since(since) >= PATIENCE && self.may_end_sessions => {
+            Some((pid, since)) if now.duration_since(since) >= patience(pid) && self.may_end_sessions => {
                 self.end_session(client, pid).await
             }
             _ => Ok(()),

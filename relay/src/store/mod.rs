@@ -43,13 +43,13 @@ pub struct Store {
 impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client) -> Result<Self, StoreError> {
-        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6)").await?;
+        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6, $7)").await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
         client.batch_execute(PATIENCE_WITH_LOCKS).await?;
         Ok(Self {
             snapshot: client.prepare("SELECT pg_current_snapshot()::text").await?,
             horizon: client.prepare("SELECT pg_current_wal_insert_lsn()::text").await?,
-            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4)").await?,
+            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4, $5)").await?,
             next_due: client.prepare("SELECT outbox.next_due()").await?,
             holding: client.prepare("SELECT id, aggregate_type, aggregate_id FROM outbox.holding($1)").await?,
             settle: client

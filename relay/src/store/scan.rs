@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{Store, StoreError, parse};
 use crate::{
     dispatch::{Holding, KeyName},
-    event::Event,
+    event::{Event, Text},
     lsn::Lsn,
     row::Row,
     snapshot::Snapshot,
@@ -42,6 +42,8 @@ pub struct Scan {
     pub left_out: Vec<KeyName>,
     /// Read so many of the events that hold their keys, at most.
     pub max_holding: usize,
+    /// Whether events wait behind one that holds their key.
+    pub heed_holds: bool,
 }
 
 /// What a scan of the backlog found.
@@ -99,7 +101,12 @@ impl Store {
         let mut found = Found::default();
         let mut after_seq = scan.after_seq;
         let chunk = async |after_seq: i64| {
-            self.client.query(&self.pending, &[&after_seq, &CHUNK_ROWS, &CHUNK_BYTES, &types, &ids, &older_than]).await
+            self.client
+                .query(
+                    &self.pending,
+                    &[&after_seq, &CHUNK_ROWS, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holds],
+                )
+                .await
         };
         // Pipelined: one round trip for the transaction's start and its first chunk.
         // One more, to see whether there are more.
@@ -144,7 +151,10 @@ impl Store {
         let mut found = Found::default();
         let mut after: (Option<SystemTime>, i64) = (None, 0);
         while !found.cut {
-            let rows = self.client.query(&self.due, &[&CHUNK_ROWS, &CHUNK_BYTES, &after.0, &after.1]).await?;
+            let rows = self
+                .client
+                .query(&self.due, &[&CHUNK_ROWS, &CHUNK_BYTES, &after.0, &after.1, &scan.heed_holds])
+                .await?;
             let Some(last) = rows.last() else { break };
             after = (last.try_get("available_at")?, last.try_get("seq")?);
             self.collect(&rows, &scan, &mut found)?;
@@ -155,6 +165,8 @@ impl Store {
 
     /// Adds the rows that are not in memory, up to the scan's limits. Returns the last `seq` that was dealt with.
     fn collect(&self, rows: &[tokio_postgres::Row], scan: &Scan, found: &mut Found) -> Result<Option<i64>, StoreError> {
+        let left_out: HashSet<_> =
+            scan.left_out.iter().map(|key| (key.aggregate_type.as_deref(), key.aggregate_id.as_str())).collect();
         let mut last_seq = None;
         for row in rows {
             let fields = (0..row.len())
@@ -167,7 +179,11 @@ impl Store {
                     break;
                 }
                 let event = row.to_event()?;
-                if !event.holds_key && scan.left_out.iter().any(|key| key.is_of(&event)) {
+                let key = event
+                    .aggregate_id
+                    .as_ref()
+                    .map(|id| (event.aggregate_type.as_ref().map(Text::as_str), id.as_str()));
+                if !event.holds_key && key.is_some_and(|key| left_out.contains(&key)) {
                     continue;
                 }
                 found.bytes += event.memory();

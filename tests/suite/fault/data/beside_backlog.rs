@@ -1,0 +1,32 @@
+//! What has a time of its own does not wait for the end of a backlog.
+
+use harness::{SOON, Stack, eventually};
+
+use super::count;
+
+#[tokio::test]
+async fn a_deferred_event_leaves_while_a_backlog_is_worked_off() {
+    const BACKLOG: i64 = 40_000;
+    let stack = Stack::new().await;
+    let _consumer = stack.consumer_with("#").without_bodies().start().await;
+    let emit = format!(
+        "SELECT outbox.emit('late', '{{}}', available_at => clock_timestamp() + interval '10 ms');
+         SELECT outbox.emit('backlog', to_jsonb(i)) FROM generate_series(1, {BACKLOG}) i"
+    );
+    stack.db.batch_execute(&emit).await.unwrap();
+    let _relay = stack.relay().set("max-events", "200").set("in-flight", "50").set("settle-batch", "50").spawn();
+    let owed = eventually("the deferred event is sent", SOON, async || {
+        let row = "SELECT count(*) FILTER (WHERE topic = 'late' AND status = 'SENT'),
+                          count(*) FILTER (WHERE topic = 'backlog' AND status = 'PENDING') FROM outbox.events";
+        let row = stack.db.query_one(row, &[]).await.unwrap();
+        let (sent, owed): (i64, i64) = (row.get(0), row.get(1));
+        if sent == 1 { Ok(owed) } else { Err(owed) }
+    })
+    .await;
+    assert!(owed > 0, "it waited for the end of the backlog");
+    eventually("the backlog is sent", 4 * SOON, async || match count(&stack.db, "status = 'SENT'").await {
+        sent if sent == BACKLOG + 1 => Ok(()),
+        sent => Err(sent),
+    })
+    .await;
+}

@@ -22,7 +22,7 @@ test: build extension ## all tests, on private servers
 	cargo test $(LOCKED) --no-fail-fast -- $(T)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
-	SEEDS=$(SEEDS) LANES=$(LANES) cargo test $(LOCKED) -p outbox-tests --test suite -- --ignored --exact --nocapture random::soak
+	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work
 
 bench: setup extension ## speed and cost of the relay, built for release
 	cargo build $(LOCKED) --release

@@ -88,3 +88,21 @@ CREATE TRIGGER status_moves
             END
     ) IS NOT TRUE)
     EXECUTE FUNCTION outbox.move_status();
+
+-- An event that is deleted holds its key no longer, either. WHEN is looked at before anything is queued, so a deletion of
+-- old history pays next to nothing.
+CREATE FUNCTION outbox.end_hold() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM outbox.ring();
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER deletion_ends_hold
+    AFTER DELETE ON outbox.events
+    FOR EACH ROW
+    WHEN (old.holds_key)
+    EXECUTE FUNCTION outbox.end_hold();

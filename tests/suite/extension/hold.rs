@@ -11,6 +11,7 @@ on_both_installations!(
     a_failed_event_that_holds_its_key_is_released_and_the_bell_rings,
     a_replay_ends_the_hold_and_is_read_before_what_waited,
     giving_up_a_retried_event_by_hand_ends_the_hold_and_rings_the_bell,
+    deleting_an_event_ends_its_hold_and_rings_the_bell,
     only_the_relay_may_make_an_event_hold_its_key,
     the_backlog_tells_retries_from_scheduled_events,
 );
@@ -102,6 +103,14 @@ async fn giving_up_a_retried_event_by_hand_ends_the_hold_and_rings_the_bell(db: 
     );
     assert_eq!(value(&db, PENDING).await, "2 3 4 5 6");
     assert!(!rings(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload = '5'").await, "it held nothing");
+}
+
+async fn deleting_an_event_ends_its_hold_and_rings_the_bell(db: Database) {
+    run(&db, EVENTS).await;
+    verdict(&db, 1, "PENDING", "60000", true).await;
+    assert!(!rings(&db, "DELETE FROM outbox.events WHERE payload = '5'").await, "it held nothing");
+    assert!(rings(&db, "DELETE FROM outbox.events WHERE payload = '1'").await);
+    assert_eq!(value(&db, PENDING).await, "2 3 4 6");
 }
 
 async fn only_the_relay_may_make_an_event_hold_its_key(db: Database) {

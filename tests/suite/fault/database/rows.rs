@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use harness::{Stack, Vhost, eventually};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::{LATER, emit, number, relay, run, wait_until, wait_until_sent};
 
@@ -34,17 +35,22 @@ async fn a_table_that_is_truncated_under_way_stops_nothing() {
     assert!(!relay.log_text().contains("the session ended"), "a deletion is no reason to give up a session");
 }
 
+/// An event that is refused again and again, and one of its key behind it, whose id is returned.
+async fn one_behind_a_refused_event(stack: &Stack) -> Uuid {
+    refuse_everything(&stack.vhost, "full").await;
+    run(&stack.db, "SELECT outbox.emit('full', '{}'::jsonb, aggregate_type => 'a', aggregate_id => 'k')").await;
+    let id = emit(&stack.db, "k", 2).await;
+    wait_until(&stack.db, "it was refused", "(SELECT max(attempts) FROM outbox.events) > 1").await;
+    id
+}
+
 #[tokio::test]
 async fn a_retried_event_whose_row_is_deleted_lets_its_key_go_on() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("t").await;
-    refuse_everything(&stack.vhost, "full").await;
     let _relay =
         relay(&stack).set("retry-base", "50ms").set("retry-max", "1s").set("max-attempts", "1000").start().await;
-    let refused = "SELECT outbox.emit('full', '{}'::jsonb, aggregate_type => 'a', aggregate_id => 'k')";
-    run(&stack.db, refused).await;
-    let id = emit(&stack.db, "k", 2).await;
-    wait_until(&stack.db, "it was refused", "(SELECT max(attempts) FROM outbox.events) > 1").await;
+    let id = one_behind_a_refused_event(&stack).await;
     assert_eq!(consumer.count(), 0, "its key waits");
 
     run(&stack.db, "DELETE FROM outbox.events WHERE topic = 'full'").await;
@@ -56,13 +62,9 @@ async fn a_retried_event_whose_row_is_deleted_lets_its_key_go_on() {
 async fn a_retried_event_that_is_given_up_by_hand_lets_its_key_go_on() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("t").await;
-    refuse_everything(&stack.vhost, "full").await;
     let _relay =
         relay(&stack).set("retry-base", "50ms").set("retry-max", "1s").set("max-attempts", "1000").start().await;
-    let refused = "SELECT outbox.emit('full', '{}'::jsonb, aggregate_type => 'a', aggregate_id => 'k')";
-    run(&stack.db, refused).await;
-    let id = emit(&stack.db, "k", 2).await;
-    wait_until(&stack.db, "it was refused", "(SELECT max(attempts) FROM outbox.events) > 1").await;
+    let id = one_behind_a_refused_event(&stack).await;
 
     run(&stack.db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'given up' WHERE topic = 'full'").await;
     assert_eq!(consumer.wait_for_within(1, Duration::from_secs(20)).await[0].id, id);

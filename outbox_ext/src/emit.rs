@@ -1,8 +1,8 @@
-//! `outbox.emit()`: one INSERT on a plan that the backend keeps.
+//! `outbox.emit()`: one row into the table, without the cost of a statement.
 //!
-//! The values are handed to the plan as they came: JSON is neither printed nor parsed again, which would be slow, and
-//! lossy for large numbers. The table's INSERT trigger checks them ([`crate::admit`]). Each function runs as its owner, so
-//! that a role needs no right on the table, with a pinned `search_path`.
+//! The values are handed on as they came: JSON is neither printed nor parsed again, which would be slow, and lossy for
+//! large numbers. The table's INSERT trigger checks them ([`crate::admit`]). A caller needs the right to call the function
+//! and none on the table: what may run code of somebody else's runs as the table's owner, with a pinned `search_path`.
 
 use pgrx::prelude::*;
 use pgrx::{Uuid, default};
@@ -13,8 +13,7 @@ use crate::refusal::Refusal;
 use crate::uuid_v7::uuid_v7;
 
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
-#[pg_extern(name = "emit", volatile, security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(name = "emit", volatile)]
 pub(crate) fn emit_jsonb(
     topic: Option<TextValue>,
     payload: Option<JsonbValue>,
@@ -44,8 +43,7 @@ pub(crate) fn emit_jsonb(
 /// The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload alone when literals
 /// have no type yet; `content_type` comes after them.
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
-#[pg_extern(name = "emit", volatile, security_definer)]
-#[search_path(pg_catalog, pg_temp)]
+#[pg_extern(name = "emit", volatile)]
 pub(crate) fn emit_bytea(
     topic: Option<TextValue>,
     payload: Option<BytesValue>,

@@ -5,13 +5,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`emit`] | `outbox.emit()`: an INSERT on a kept plan |
+//! | [`emit`] | `outbox.emit()`: a row into the table, past the cost of a statement |
 //! | [`admit`] | the INSERT trigger: checks and completes an event |
 //! | [`refusal`] | what it refuses, and with which SQLSTATE, message and hint |
 //! | [`headers`] | the size of JSON headers as an AMQP table |
 //! | [`uuid_v7`] | the ids |
 //! | [`settings`] | `outbox.*` |
-//! | [`postgres`] | all unsafe code: arguments, rows, jsonb and plans as PostgreSQL has them |
+//! | [`postgres`] | all unsafe code: arguments, rows, jsonb and insertion as PostgreSQL has them |
 //!
 //! The same schema installs without the extension, by `sql/install.sql`: `sql/plain/` says in PL/pgSQL what is here in
 //! Rust.

@@ -3,6 +3,7 @@
 //! Every promise is checked twice: with the extension, and with the plain SQL that installs where no extension can be
 //! built. The two must not differ.
 
+mod altered_table;
 mod available_at;
 mod context;
 mod dump;

@@ -14,6 +14,8 @@
 
 mod arguments;
 mod column;
+mod direct;
+mod insert;
 mod jsonb;
 mod plan;
 mod row;
@@ -24,8 +26,8 @@ use pgrx::pg_sys;
 
 pub(crate) use arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
 pub(crate) use column::Column;
+pub(crate) use insert::{Given, InsertedRows, insert_event};
 pub(crate) use jsonb::{Jsonb, Token};
-pub(crate) use plan::{Given, InsertedRows, insert_event};
 pub(crate) use row::NewRow;
 
 /// When the transaction began, in microseconds since 2000: what SQL's `now()` says.

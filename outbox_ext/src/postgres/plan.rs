@@ -1,66 +1,86 @@
-//! The INSERT of `emit`, on a plan that is made once in a backend.
+//! The INSERT of `emit` as a statement, on a plan that is made once in a backend.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-use pgrx::{Uuid, pg_sys};
+use pgrx::pg_sys;
 
-use super::{BytesValue, JsonbValue, TextValue, TimeValue};
+use super::insert::{COLUMNS, InsertedRows, Values};
 
 const INSERT: &CStr = c"INSERT INTO outbox.events (id, topic, payload, payload_bytes, content_type, event_type, \
     aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-const PARAMETERS: usize = 12;
-
-/// What a call of `emit` was given, but for the id.
-pub(crate) struct Given {
-    pub(crate) topic: Option<TextValue>,
-    pub(crate) payload: Option<JsonbValue>,
-    pub(crate) payload_bytes: Option<BytesValue>,
-    pub(crate) content_type: Option<TextValue>,
-    pub(crate) event_type: Option<TextValue>,
-    pub(crate) aggregate_type: Option<TextValue>,
-    pub(crate) aggregate_id: Option<TextValue>,
-    pub(crate) headers: Option<JsonbValue>,
-    pub(crate) correlation_id: Option<TextValue>,
-    pub(crate) exchange: Option<TextValue>,
-    pub(crate) available_at: Option<TimeValue>,
-}
-
-/// How many rows an INSERT made.
-pub(crate) struct InsertedRows(pub(crate) u64);
-
-/// Inserts one event. An error of the INSERT ends the statement.
-pub(crate) fn insert_event(id: &Uuid, given: Given) -> InsertedRows {
-    let values: [Option<pg_sys::Datum>; PARAMETERS] = [
-        Some(id.as_bytes().as_ptr().into()),
-        given.topic.map(|value| value.datum()),
-        given.payload.map(|value| value.datum()),
-        given.payload_bytes.map(|value| value.datum()),
-        given.content_type.map(|value| value.datum()),
-        given.event_type.map(|value| value.datum()),
-        given.aggregate_type.map(|value| value.datum()),
-        given.aggregate_id.map(|value| value.datum()),
-        given.headers.map(|value| value.datum()),
-        given.correlation_id.map(|value| value.datum()),
-        given.exchange.map(|value| value.datum()),
-        given.available_at.map(|value| value.datum()),
-    ];
+/// Inserts one event as the table's owner.
+///
+/// # Safety
+/// The values are of the types of their columns.
+pub(super) unsafe fn insert(values: &Values) -> InsertedRows {
     let mut datums = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
     // SPI's way to say null: 'n' for null, a blank for a value.
     let nulls = values.map(|value| if value.is_none() { b'n' } else { b' ' } as c_char);
 
-    // SAFETY: the arrays have as many elements as the plan has parameters, of its types in its order; id is borrowed
-    // until the call returns. Raw SPI, because pgrx's client allocates for every argument.
+    // SAFETY: the arrays have as many elements as the plan has parameters, of its types in its order. Raw SPI, because pgrx's
+    // client allocates for every argument.
     unsafe {
+        let caller = become_owner();
         check(pg_sys::SPI_connect());
         let status = pg_sys::SPI_execute_plan(kept_plan(), datums.as_mut_ptr(), nulls.as_ptr(), false, 0);
         check(status);
         let inserted = InsertedRows(pg_sys::SPI_processed);
         check(pg_sys::SPI_finish());
+        caller.become_again();
         inserted
+    }
+}
+
+/// Who has called, and with which settings. After an error PostgreSQL itself goes back to them, as it does when a SECURITY
+/// DEFINER function fails.
+struct Caller {
+    user: pg_sys::Oid,
+    security: c_int,
+    settings: c_int,
+}
+
+/// What SECURITY DEFINER and SET search_path do (`fmgr_security_definer`). They would cost every call a third of its time,
+/// and only this way of inserting runs code of somebody else's.
+unsafe fn become_owner() -> Caller {
+    // SAFETY: the table is there, or an error is raised.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"outbox".as_ptr(), false);
+        let table = pg_sys::table_open(
+            pg_sys::get_relname_relid(c"events".as_ptr(), schema),
+            pg_sys::RowExclusiveLock as pg_sys::LOCKMODE,
+        );
+        let owner = (*(*table).rd_rel).relowner;
+        pg_sys::table_close(table, pg_sys::NoLock as pg_sys::LOCKMODE);
+
+        let mut caller = Caller { user: pg_sys::InvalidOid, security: 0, settings: 0 };
+        pg_sys::GetUserIdAndSecContext(&raw mut caller.user, &raw mut caller.security);
+        caller.settings = pg_sys::NewGUCNestLevel();
+        pg_sys::SetUserIdAndSecContext(owner, caller.security | pg_sys::SECURITY_LOCAL_USERID_CHANGE as c_int);
+        pg_sys::set_config_option(
+            c"search_path".as_ptr(),
+            c"pg_catalog, pg_temp".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+        caller
+    }
+}
+
+impl Caller {
+    unsafe fn become_again(self) {
+        // SAFETY: undoes become_owner, in the opposite order.
+        unsafe {
+            pg_sys::AtEOXact_GUC(true, self.settings);
+            pg_sys::SetUserIdAndSecContext(self.user, self.security);
+        }
     }
 }
 
@@ -71,13 +91,13 @@ fn kept_plan() -> pg_sys::SPIPlanPtr {
     }
     if PLAN.get().is_null() {
         use pg_sys::{BYTEAOID as BYTEA, JSONBOID as JSONB, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as UUID};
-        let mut types: [pg_sys::Oid; PARAMETERS] =
+        let mut types: [pg_sys::Oid; COLUMNS.len()] =
             [UUID, TEXT, JSONB, BYTEA, TEXT, TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TIME];
-        // SAFETY: the arrays have the lengths given; SPI is connected, as `insert_event` has seen to. The plan is kept only
-        // when it was made. A generic plan from the first call: there is but one way to insert a row of parameters.
+        // SAFETY: the arrays have the lengths given; SPI is connected, as `insert` has seen to. The plan is kept only when it
+        // was made. A generic plan from the first call: there is but one way to insert a row of parameters.
         unsafe {
             let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as c_int;
-            let plan = pg_sys::SPI_prepare_cursor(INSERT.as_ptr(), PARAMETERS as c_int, types.as_mut_ptr(), options);
+            let plan = pg_sys::SPI_prepare_cursor(INSERT.as_ptr(), COLUMNS.len() as c_int, types.as_mut_ptr(), options);
             if plan.is_null() {
                 check(pg_sys::SPI_result);
             }

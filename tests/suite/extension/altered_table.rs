@@ -1,0 +1,221 @@
+//! What a DBA adds to `outbox.events` counts for `emit()` from the next call on, in sessions that have emitted before, too.
+
+use harness::Database;
+
+use super::{on_both_installations, refusal, role, run, value};
+
+on_both_installations!(
+    a_trigger_of_the_users_runs_with_the_owners_rights,
+    a_trigger_of_the_users_does_not_look_where_the_caller_does,
+    a_constraint_that_is_added_is_enforced,
+    a_column_that_is_added_gets_its_default,
+    an_index_that_is_added_finds_new_events,
+    a_unique_index_that_is_added_is_enforced,
+    a_policy_does_not_stop_emit,
+    the_table_can_be_altered_after_emit_in_the_same_transaction,
+    a_refused_event_does_not_spoil_the_next,
+    a_savepoint_that_is_rolled_back_takes_its_events_with_it,
+    a_read_only_transaction_cannot_emit,
+    what_follows_in_the_same_statement_sees_the_event,
+    a_large_payload_of_another_table_arrives_whole,
+);
+
+const EMIT: &str = "SELECT outbox.emit('a', '{\"n\": 1}')";
+
+/// A session of a role that may emit and nothing else, which has emitted once.
+async fn emitter(db: &Database) -> harness::Connection {
+    let app = role(db, "app").await;
+    run(db, &format!("SELECT outbox.grant_emit('{app}')")).await;
+    let session = db.connect_as(&app).await;
+    run(&session, EMIT).await;
+    session
+}
+
+async fn a_trigger_of_the_users_runs_with_the_owners_rights(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &db,
+        "CREATE TABLE audit (topic text);
+         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN INSERT INTO public.audit VALUES (new.topic); RETURN new; END';
+         CREATE TRIGGER audit AFTER INSERT ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()",
+    )
+    .await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "1");
+    run(&db, "DROP TRIGGER audit ON outbox.events").await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "1");
+    assert_eq!(value(&session, "SELECT current_user = session_user").await, "true");
+}
+
+async fn a_trigger_of_the_users_does_not_look_where_the_caller_does(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &db,
+        "CREATE FUNCTION path() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN new.event_type := current_setting(''search_path''); RETURN new; END';
+         CREATE TRIGGER a_path BEFORE INSERT ON outbox.events FOR EACH ROW EXECUTE FUNCTION path()",
+    )
+    .await;
+    run(&session, "SET search_path = pg_temp, public").await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT max(event_type) FROM outbox.events").await, "pg_catalog, pg_temp");
+    assert_eq!(value(&session, "SELECT current_setting('search_path')").await, "pg_temp, public");
+}
+
+async fn a_constraint_that_is_added_is_enforced(db: Database) {
+    let session = emitter(&db).await;
+    run(&db, "ALTER TABLE outbox.events ADD CONSTRAINT short CHECK (length(topic) < 5)").await;
+    assert_eq!(refusal(&session, "SELECT outbox.emit('too long', '{}')").await.code().code(), "23514");
+    run(&session, EMIT).await;
+}
+
+async fn a_column_that_is_added_gets_its_default(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &db,
+        "ALTER TABLE outbox.events ADD COLUMN region text DEFAULT 'eu', ADD COLUMN at timestamptz DEFAULT clock_timestamp(),
+         ADD COLUMN nothing int, ADD COLUMN number serial",
+    )
+    .await;
+    run(&session, EMIT).await;
+    let row = "SELECT concat_ws(' ', region, at IS NOT NULL, nothing IS NULL, number)
+               FROM outbox.events ORDER BY seq DESC LIMIT 1";
+    assert_eq!(value(&db, row).await, "eu t t 2");
+    run(&db, "ALTER TABLE outbox.events DROP COLUMN at, ALTER COLUMN region SET DEFAULT 'us'").await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT max(region) FROM outbox.events").await, "us");
+    run(&db, "ALTER TABLE outbox.events ADD COLUMN upper text GENERATED ALWAYS AS (upper(topic)) STORED").await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events WHERE upper = 'A'").await, "4");
+}
+
+async fn an_index_that_is_added_finds_new_events(db: Database) {
+    let session = emitter(&db).await;
+    for index in [
+        "CREATE INDEX i ON outbox.events (topic)",
+        "CREATE INDEX CONCURRENTLY i ON outbox.events (topic) WHERE event_type IS NULL",
+        "CREATE INDEX i ON outbox.events (upper(topic))",
+        "CREATE INDEX i ON outbox.events USING gin (payload)",
+        "CREATE INDEX i ON outbox.events USING brin (created_at)",
+        "CREATE INDEX i ON outbox.events USING hash (topic)",
+    ] {
+        run(&db, index).await;
+        run(
+            &session,
+            "SELECT outbox.emit('found', '{\"found\": true}'); SELECT outbox.emit('found', '{\"found\": true}')",
+        )
+        .await;
+        run(&db, "SET enable_seqscan = off").await;
+        let condition = match index {
+            index if index.contains("gin") => "payload @> '{\"found\": true}'",
+            index if index.contains("upper") => "upper(topic) = 'FOUND'",
+            index if index.contains("brin") => "created_at > '2000-01-01'",
+            _ => "topic = 'found' AND event_type IS NULL",
+        };
+        let count = format!("SELECT count(*) FROM outbox.events WHERE topic = 'found' AND {condition}");
+        let all: i64 =
+            value(&db, "SELECT count(*) FROM outbox.events WHERE topic || '' = 'found'").await.parse().unwrap();
+        assert_eq!(value(&db, &count).await, all.to_string(), "{index}");
+        run(&db, "DROP INDEX outbox.i").await;
+    }
+}
+
+async fn a_unique_index_that_is_added_is_enforced(db: Database) {
+    let session = emitter(&db).await;
+    run(&db, "CREATE UNIQUE INDEX once ON outbox.events (correlation_id)").await;
+    let emit = "SELECT outbox.emit('a', '{}', correlation_id => 'c')";
+    run(&session, emit).await;
+    assert_eq!(refusal(&session, emit).await.code().code(), "23505");
+    run(&session, EMIT).await;
+}
+
+async fn a_policy_does_not_stop_emit(db: Database) {
+    let session = emitter(&db).await;
+    run(&db, "ALTER TABLE outbox.events ENABLE ROW LEVEL SECURITY").await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "2");
+}
+
+async fn the_table_can_be_altered_after_emit_in_the_same_transaction(db: Database) {
+    run(
+        &db,
+        "BEGIN;
+         SELECT outbox.emit('a', '{}');
+         ALTER TABLE outbox.events ADD COLUMN extra int DEFAULT 7;
+         SELECT outbox.emit('b', '{}');
+         CREATE INDEX extra ON outbox.events (extra);
+         SELECT outbox.emit('c', '{}');
+         COMMIT;
+         SELECT outbox.emit('d', '{}')",
+    )
+    .await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events WHERE extra = 7").await, "4");
+    run(&db, "BEGIN; ALTER TABLE outbox.events ADD COLUMN undone int; SELECT outbox.emit('e', '{}'); ROLLBACK").await;
+    run(&db, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "5");
+}
+
+async fn a_refused_event_does_not_spoil_the_next(db: Database) {
+    let session = emitter(&db).await;
+    run(&session, "BEGIN; SAVEPOINT s").await;
+    assert_eq!(refusal(&session, "SELECT outbox.emit('', '{}')").await.code().code(), "22023");
+    run(&session, "ROLLBACK TO s").await;
+    run(&session, EMIT).await;
+    run(&session, "COMMIT").await;
+    run(
+        &session,
+        "DO $$ BEGIN
+             PERFORM outbox.emit('b', '{}');
+             BEGIN PERFORM outbox.emit(repeat('x', 300), '{}'); EXCEPTION WHEN OTHERS THEN NULL; END;
+             PERFORM outbox.emit('b', '{}');
+         END $$",
+    )
+    .await;
+    assert_eq!(value(&db, "SELECT string_agg(topic, '' ORDER BY seq) FROM outbox.events").await, "aabb");
+}
+
+async fn a_savepoint_that_is_rolled_back_takes_its_events_with_it(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &session,
+        "BEGIN; SELECT outbox.emit('b', '{}'); SAVEPOINT s; SELECT outbox.emit('x', '{}'); ROLLBACK TO s;
+         SELECT outbox.emit('c', '{}'); COMMIT",
+    )
+    .await;
+    assert_eq!(value(&db, "SELECT string_agg(topic, '' ORDER BY seq) FROM outbox.events").await, "abc");
+}
+
+async fn a_read_only_transaction_cannot_emit(db: Database) {
+    let session = emitter(&db).await;
+    assert_eq!(refusal(&session, &format!("BEGIN READ ONLY; {EMIT}")).await.code().code(), "25006");
+    run(&session, "ROLLBACK").await;
+    run(&session, EMIT).await;
+}
+
+async fn what_follows_in_the_same_statement_sees_the_event(db: Database) {
+    run(
+        &db,
+        "CREATE FUNCTION emitted(uuid) RETURNS bigint LANGUAGE plpgsql VOLATILE AS
+             'BEGIN RETURN (SELECT count(*) FROM outbox.events WHERE id = $1); END'",
+    )
+    .await;
+    assert_eq!(value(&db, "SELECT sum(emitted(outbox.emit('a', '{}'))) FROM generate_series(1, 3)").await, "3");
+}
+
+async fn a_large_payload_of_another_table_arrives_whole(db: Database) {
+    run(
+        &db,
+        "CREATE TABLE document (body jsonb, bytes bytea);
+         INSERT INTO document SELECT jsonb_agg(md5(i::text)), string_agg(md5(i::text)::bytea, '')
+             FROM generate_series(1, 10000) AS i;
+         SELECT outbox.emit('a', body) FROM document;
+         SELECT outbox.emit('b', bytes) FROM document;
+         DROP TABLE document",
+    )
+    .await;
+    let sizes =
+        "SELECT concat_ws(' ', max(jsonb_array_length(payload)), max(length(payload_bytes))) FROM outbox.events";
+    assert_eq!(value(&db, sizes).await, "10000 320000");
+}

@@ -64,10 +64,10 @@ fn init(config: &Config) -> Result<(), RunError> {
     print(&format!("publication {publication}: {found}\nslot {slot}: {state}\n"))
 }
 
-/// Two threads, whatever the machine has: the session and the publisher are the two tasks with work to do.
+/// One thread. The tasks pass small pieces of work to each other all the time, and waking another thread for each costs more
+/// than a second one brings: 9 against 6 microseconds of CPU an event, and a sixth more events a second on two cores.
 fn runtime() -> Result<Runtime, RunError> {
-    Builder::new_multi_thread()
-        .worker_threads(2)
+    Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| RunError::new(Kind::Internal, "cannot start the runtime").source(error))

@@ -77,7 +77,7 @@ settings! {
 
         /// Events handed to RabbitMQ and not yet confirmed, at most.
         /// A crash repeats these, and up to twice settle_batch whose verdicts were not written yet.
-        in_flight: usize = Count(1..=10_000), Some("500");
+        in_flight: usize = Count(1..=10_000), Some("1000");
 
         /// How long RabbitMQ may confirm nothing before the connection is given up.
         /// Counts only while something waits for a confirm and RabbitMQ does not say that it is blocked.

@@ -13,5 +13,5 @@ fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
         assert!(help.contains(&format!("--{} <", setting.flag())), "{}", setting.key);
         assert!(help.contains(&format!("[env: {}]", setting.variable())), "{}", setting.key);
     }
-    assert!(help.contains("[default: 500]"));
+    assert!(help.contains("[default: 1000]"));
 }

@@ -3,6 +3,10 @@
 # T=<substring>  only the tests of the suite whose names contain it     make test T=freeze
 # SEED=<number>  repeats a randomised test                              make test T=order SEED=42
 # SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
+# ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
+# CASE=<part>    only cases of the benchmark's throughput whose names contain it
+# RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
+# RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
@@ -24,9 +28,10 @@ test: build extension ## all tests, on private servers
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work
 
-bench: setup extension ## speed and cost of the relay, built for release
+bench: extension ## speed and cost beside what the servers can do at all, in half an hour
+	@scripts/setup bench
 	cargo build $(LOCKED) --release
-	@$(CARGO_TARGET_DIR)/release/outbox-bench
+	@CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) $(CARGO_TARGET_DIR)/release/outbox-bench $(ONLY)
 
 lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies
 	scripts/setup lint

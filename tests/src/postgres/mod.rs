@@ -77,6 +77,20 @@ impl Postgres {
         self.port
     }
 
+    /// The postmaster's process id.
+    ///
+    /// # Panics
+    /// When it is stopped.
+    pub fn pid(&self) -> u32 {
+        let process = self.process.lock().expect("no panic while locked");
+        process.as_ref().expect("the server is running").pid()
+    }
+
+    /// Process ids of the postmaster's children: backends, walsenders, autovacuum and the others.
+    pub fn children(&self) -> Vec<u32> {
+        children_of(self.pid()).into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+    }
+
     /// The folder of its Unix socket; as a URL's host it is written percent-encoded, or as `?host=`.
     pub fn socket_folder(&self) -> &Path {
         &self.folder

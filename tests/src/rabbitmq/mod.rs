@@ -62,6 +62,15 @@ impl RabbitMq {
         self.http_port
     }
 
+    /// The node's process id.
+    ///
+    /// # Panics
+    /// When it is stopped.
+    pub fn pid(&self) -> u32 {
+        let process = self.process.lock().expect("no panic while locked");
+        process.as_ref().expect("the node is running").pid()
+    }
+
     /// One request to the HTTP API, e.g. `("GET", "/api/connections", None)`.
     ///
     /// # Panics

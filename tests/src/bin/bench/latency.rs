@@ -1,50 +1,135 @@
-//! From the moment a client sends `SELECT outbox.emit(…)`, which commits by itself, to the consumer: emit, commit with
-//! fsync, decoding, publishing and delivery.
+//! How long after its commit an event reaches a consumer: decoding (or the wait for the next poll), publishing, the broker
+//! and delivery.
+//!
+//! Events come at a steady rate by the clock, however long each takes, from as many connections as it needs that a slow
+//! commit delays no other. Each is a transaction of its own.
+
+mod emitter;
+mod percentiles;
 
 use std::{
     collections::HashMap,
-    time::{Duration, SystemTime},
+    sync::mpsc,
+    time::{Duration, Instant},
 };
 
 use harness::Stack;
-use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until};
-use uuid::Uuid;
 
-const SECONDS: u32 = 10;
+use crate::{
+    bench::Bench,
+    peer::{self, Peer},
+    poller::{self, Poller, Polling, Publishing},
+    report::Report,
+    socket::{Acks, Consumer, Queue, QueueType},
+};
+use emitter::Emitter;
+use percentiles::Percentiles;
 
-/// One client's events at a steady rate.
-pub(crate) async fn at(stack: &Stack, per_second: u32) -> Value {
-    let consumer = stack.consumer_with("#").without_bodies().start().await;
-    let _relay = stack.relay().start().await;
-    let emit = stack
-        .db
-        .prepare("SELECT outbox.emit('order.moved', jsonb_build_object('text', repeat('x', 270)), aggregate_type => 'order', aggregate_id => ($1::int % 1000)::text)")
-        .await
-        .expect("prepare");
-    let start = Instant::now();
-    let mut sent: HashMap<Uuid, SystemTime> = HashMap::new();
-    for number in 0..per_second * SECONDS {
-        sleep_until(start + Duration::from_secs(1) * number / per_second).await;
-        let at = SystemTime::now();
-        let id = stack.db.query_one(&emit, &[&number.cast_signed()]).await.expect("emit").get(0);
-        sent.insert(id, at);
+/// Length of the outbox's own runs, in seconds.
+const SECONDS: u64 = 15;
+/// Length of the baselines' runs, in seconds.
+const BASELINE_SECONDS: u64 = 10;
+/// What of each run is left out at its begin, in seconds.
+const WARM_UP_SECONDS: u64 = 2;
+/// Events a second where the maximum was not measured.
+const HALF_OF_MAXIMUM: u64 = 5_000;
+/// When nothing has come for so long, nothing will: a poller's longest pause is 1 s.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// One call that is one event; the parameter is its number.
+const EMIT: &str = "SELECT outbox.emit('order.moved', jsonb_build_object('order', $1::int, 'text', repeat('x', 170)),
+                                       'OrderMoved', 'order', ($1::int % 1000)::text)";
+
+/// All rates and baselines in turn, `bench.runs` times.
+pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
+    let half = half_of_maximum(report);
+    let peer = peer::install();
+    for _ in 0..bench.runs {
+        let mut ours = f64::NAN;
+        for (case, rate) in [("100/s", 100), ("1000/s", 1000), ("half of maximum", half)] {
+            let percentiles = outbox(bench, rate).await;
+            percentiles.add(report, &format!("outbox, {case}"));
+            if rate == 100 {
+                ours = percentiles.p50;
+            }
+        }
+        let mut baseline = |name: &str, theirs: &Percentiles| {
+            let case = format!("{name}, 100/s");
+            theirs.add(report, &case);
+            report.add("latency", &case, "outbox is faster by", "×", theirs.p50 / ours);
+            #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+            report.add("latency", &case, "never arrived", "events", theirs.never_arrived as f64);
+        };
+        for (name, milliseconds) in [("poller every 1 s", 1000), ("poller every 50 ms", 50)] {
+            baseline(name, &polled(bench, Duration::from_millis(milliseconds)).await);
+        }
+        if let Some(peer) = &peer {
+            baseline(peer::NAME, &replicated(bench, peer).await);
+        }
     }
-    let deliveries = consumer.wait_for(sent.len()).await;
-    let mut latencies: Vec<Duration> =
-        deliveries.iter().filter_map(|delivery| Some(delivery.since(*sent.get(&delivery.id)?))).collect();
-    latencies.sort_unstable();
-    let percentile = |part: f64| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "an index"
-        )]
-        let index = ((latencies.len() - 1) as f64 * part) as usize;
-        latencies.get(index).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
-    };
-    let (p50, p99, p999) = (percentile(0.5), percentile(0.99), percentile(0.999));
-    println!("{per_second:>7}/s: emit to consumer p50 {p50:.2} ms  p99 {p99:.2} ms  p99.9 {p999:.2} ms");
-    json!({ "what": "emit to consumer", "per_second": per_second, "p50_ms": p50, "p99_ms": p99, "p999_ms": p999 })
+}
+
+fn half_of_maximum(report: &Report) -> u64 {
+    let maximum = report.figure("throughput", "live, classic, 200 B, 100000 keys", "rate");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "events a second")]
+    maximum.map_or(HALF_OF_MAXIMUM, |rate| (rate.median() / 2.0) as u64)
+}
+
+async fn outbox(bench: &Bench, rate: u64) -> Percentiles {
+    let stack = bench.stack().await;
+    let arrivals = Arrivals::of(&stack);
+    let _relay = bench.relay(&stack).start().await;
+    let percentiles = arrivals.after(bench, &stack, EMIT, rate, SECONDS).await;
+    assert_eq!(percentiles.never_arrived, 0, "the outbox loses no event");
+    percentiles
+}
+
+async fn polled(bench: &Bench, interval: Duration) -> Percentiles {
+    let stack = bench.stack().await;
+    stack.db.batch_execute(poller::TABLE).await.expect("the poller's table");
+    let arrivals = Arrivals::of(&stack);
+    let polling = Polling { publishing: Publishing::Batched, batch: 500, interval };
+    let _poller = Poller::start(polling, &stack).await;
+    arrivals.after(bench, &stack, poller::INSERT_ONE, 100, BASELINE_SECONDS).await
+}
+
+async fn replicated(bench: &Bench, peer: &peer::Installed) -> Percentiles {
+    let stack = bench.stack().await;
+    peer.set_up(&stack).await;
+    let arrivals = Arrivals::of(&stack);
+    let _peer = Peer::start(peer, &stack);
+    arrivals.after(bench, &stack, peer::INSERT_ONE, 100, BASELINE_SECONDS).await
+}
+
+/// What a consumer gets, and when.
+struct Arrivals {
+    received: mpsc::Receiver<(uuid::Uuid, Instant)>,
+    _consumer: Consumer,
+}
+
+impl Arrivals {
+    fn of(stack: &Stack) -> Self {
+        let (sender, received) = mpsc::channel();
+        let queue = Queue::of_relay(QueueType::Classic);
+        let consumer = Consumer::start(&stack.vhost.url(), &queue, Acks::No, move |delivery| {
+            let _ = sender.send((delivery.id, delivery.at));
+        });
+        Self { received, _consumer: consumer }
+    }
+
+    /// Emits by `sql` at a rate for so long, waits until all has arrived, and compares.
+    async fn after(self, bench: &Bench, stack: &Stack, sql: &str, rate: u64, seconds: u64) -> Percentiles {
+        let events = bench.amount(rate * (WARM_UP_SECONDS + seconds));
+        let warm_up = events * WARM_UP_SECONDS / (WARM_UP_SECONDS + seconds);
+        let emitted = Emitter::open(stack, sql, rate).await.emit(events).await;
+        let mut first = HashMap::new();
+        while first.len() < emitted.len() {
+            let Ok((id, at)) = self.received.recv_timeout(QUIET) else {
+                break;
+            };
+            first.entry(id).or_insert(at); // a second time is another matter
+        }
+        let measured = emitted.iter().filter(|event| event.number >= warm_up);
+        Percentiles::of(measured.map(|event| (event, first.get(&event.id).copied())))
+    }
 }

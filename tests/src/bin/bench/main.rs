@@ -1,43 +1,79 @@
-//! `make bench`: how fast the relay is and what it costs, on private servers with everything real: fsync on, persistent
-//! messages, durable queue, mandatory, confirms, verdicts written back.
+//! `make bench`: how fast the outbox is and what it costs, beside what the two servers can do at all, on private servers with
+//! everything real: fsync on, persistent messages, durable queues, mandatory, confirms, verdicts written back.
 //!
-//! Emitters, both servers, the relay and the consumer share one machine, so a figure is only as good as the machine is
-//! idle. Figures go to standard output and to `target/bench/latest.json`.
+//! Machines differ, so what counts are ratios within one run. Emitters, servers, relay and consumer share one machine, and a
+//! figure is only as good as the machine is idle.
+//!
+//! Tables and targets go to standard output, every figure to `target/bench/latest.json`, with a plot (`.svg`) and the tables
+//! as Markdown (`.md`) beside it. Some sections or cases alone, other settings or a quick look (`ONLY`, `CASE`, `RELAY`, `QUICK=1`) go to `partial.json` instead:
+//! figures of different hours do not mix, and do not replace a complete run. `--from <file>` measures nothing, and makes
+//! tables, plot and Markdown again from a JSON.
 
+mod baselines;
+mod bench;
+mod ceiling;
+mod cost;
+mod cpu;
+mod emit;
+mod figure;
+mod growth;
 mod latency;
+mod load;
+mod machine;
+mod peer;
+mod plot;
+mod poller;
+mod present;
+mod report;
+mod socket;
+mod table;
+mod targets;
 mod throughput;
 
-use harness::{Postgres, RabbitMq, Stack};
-use serde_json::json;
+use std::path::Path;
+
+use crate::{bench::Bench, machine::Machine, report::Report};
+
+/// What can be measured by itself, as in `make bench ONLY="latency emit"`.
+const SECTIONS: [&str; 7] = ["ceiling", "throughput", "idle", "latency", "emit", "growth", "baselines"];
 
 #[tokio::main]
 async fn main() {
-    let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
-    println!("{} cores; one private PostgreSQL (fsync on) and RabbitMQ (durable classic queue)\n", cores());
-
-    let mut figures = Vec::new();
-    for events in [200_000, 1_000_000] {
-        let stack = Stack::on(&postgres, &rabbitmq).await;
-        figures.push(throughput::backlog(&stack, events).await);
+    let only: Vec<String> = std::env::args().skip(1).collect();
+    if let [from, file] = &*only
+        && from == "--from"
+    {
+        return present::all(&Report::load(Path::new(file)), Path::new(file));
     }
-    let stack = Stack::on(&postgres, &rabbitmq).await;
-    figures.push(throughput::one_transaction(&stack, 1_000_000).await);
-    let stack = Stack::on(&postgres, &rabbitmq).await;
-    figures.push(throughput::live(&stack, 4, 200_000).await);
-    for rate in [100, 1000] {
-        let stack = Stack::on(&postgres, &rabbitmq).await;
-        figures.push(latency::at(&stack, rate).await);
+    if let Some(unknown) = only.iter().find(|section| !SECTIONS.contains(&section.as_str())) {
+        eprintln!("there is no section {unknown:?}; there are: {}", SECTIONS.join(", "));
+        std::process::exit(2);
     }
-
-    let folder =
-        std::path::Path::new(&std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("bench");
-    std::fs::create_dir_all(&folder).expect("target/ is writable");
-    let file = folder.join("latest.json");
-    let report = json!({ "cores": cores(), "figures": figures });
-    std::fs::write(&file, format!("{report:#}\n")).expect("target/ is writable");
-    println!("\n{}", file.display());
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    let load = machine::load();
+    let bench = Bench::start().await;
+    let machine = Machine::look(&bench, load).await;
+    println!("{}", machine.table().text());
+    let partial = report::folder().join("partial.json");
+    let mut report = Report::new(machine, bench.runs, bench.is_quick());
+    for section in SECTIONS {
+        if only.is_empty() || only.iter().any(|wanted| wanted == section) {
+            println!("\n{section}");
+            match section {
+                "emit" => emit::measure(&bench, &mut report).await,
+                "ceiling" => ceiling::run(&bench, &mut report).await,
+                "throughput" => throughput::run(&bench, &mut report).await,
+                "idle" => throughput::idle(&bench, &mut report).await,
+                "growth" => growth::run(&bench, &mut report).await,
+                "latency" => latency::measure(&bench, &mut report).await,
+                "baselines" => baselines::measure(&bench, &mut report).await,
+                _ => unreachable!("{section}"),
+            }
+            present::section(&report, section);
+            report.save(&partial); // what is measured is safe, whatever becomes of the next section
+        }
+    }
+    let complete = only.is_empty() && bench.is_complete();
+    let json = if complete { report::folder().join("latest.json") } else { partial };
+    report.save(&json);
+    present::all(&report, &json);
 }

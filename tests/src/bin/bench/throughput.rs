@@ -1,88 +1,170 @@
-//! Events per second until every row is `SENT`, and what an event costs the relay.
+//! Events per second until every row is `SENT`, what each costs, and how that compares with the broker alone, measured just
+//! before.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::{Connection, Relay, Stack, eventually};
-use serde_json::{Value, json};
+use harness::RelayBuilder;
 
-const LONG: Duration = Duration::from_secs(900);
-/// A body of 300 bytes, and one of 1000 keys.
-const EMIT: &str = "outbox.emit('order.moved', jsonb_build_object('n', i, 'text', repeat('x', 270)),
-                                aggregate_type => 'order', aggregate_id => (i % 1000)::text)";
+use self::trial::Trial;
+use crate::{
+    bench::Bench,
+    ceiling::{self, rate},
+    load::{Load, Payload, emitters},
+    report::Report,
+    socket::QueueType,
+};
 
-/// Rows that wait in the table when the relay starts.
-pub(crate) async fn backlog(stack: &Stack, events: u64) -> Value {
-    let _consumer = stack.consumer_with("#").without_bodies().start().await;
-    emit(&stack.db, events).await;
-    let start = Instant::now();
-    let relay = stack.relay().spawn();
-    measured(stack, &relay, start, events, "a backlog in the table").await
+mod hot_key;
+mod idle;
+pub(crate) mod trial;
+
+pub(crate) use idle::run as idle;
+
+/// Nearly every event has a key that no other event in flight has.
+const MANY_KEYS: u64 = 100_000;
+/// Sessions that emit in a live run: twice as many as there are cores on the machine this was written for.
+const EMITTERS: usize = 4;
+/// How long they emit.
+const LIVE_MS: u64 = 4000;
+
+/// How events come to the relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// They wait in the table when it starts.
+    Backlog,
+    /// They are emitted while it streams.
+    Live,
 }
 
-/// Events of one transaction, streamed after its commit.
-pub(crate) async fn one_transaction(stack: &Stack, events: u64) -> Value {
-    let _consumer = stack.consumer_with("#").without_bodies().start().await;
-    let relay = stack.relay().start().await;
-    let start = Instant::now();
-    emit(&stack.db, events).await;
-    measured(stack, &relay, start, events, "one transaction, its emitting included").await
-}
+/// Queue type, arrival, payload, keys.
+type Case = (QueueType, Arrival, Payload, u64);
 
-/// Events of several clients in transactions of ten, while they emit.
-pub(crate) async fn live(stack: &Stack, clients: u64, events: u64) -> Value {
-    const PER_TRANSACTION: u64 = 10;
-    let _consumer = stack.consumer_with("#").without_bodies().start().await;
-    let relay = stack.relay().start().await;
-    let start = Instant::now();
-    let clients = (0..clients).map(|client| {
-        let url = stack.db.url().to_owned();
-        tokio::spawn(async move {
-            let db = Connection::open(&url).await;
-            let emit = db
-                .prepare(&format!("SELECT {EMIT} FROM generate_series($1::int, $1 + {PER_TRANSACTION} - 1) i"))
-                .await
-                .expect("prepare");
-            for transaction in 0..events / clients / PER_TRANSACTION {
-                let first = i32::try_from(client * events + transaction * PER_TRANSACTION).unwrap_or(0);
-                db.execute(&emit, &[&first]).await.expect("emit");
+/// One factor at a time is varied from 200 B, 100,000 keys.
+const CASES: [Case; 14] = {
+    use Arrival::{Backlog, Live};
+    use Payload::{B200, Kb1, Kb10};
+    use QueueType::{Classic, Quorum};
+    [
+        (Classic, Backlog, B200, MANY_KEYS),
+        (Classic, Backlog, B200, 100),
+        (Classic, Backlog, B200, 1),
+        (Classic, Backlog, Kb1, MANY_KEYS),
+        (Classic, Backlog, Kb10, MANY_KEYS),
+        (Quorum, Backlog, B200, MANY_KEYS),
+        (Quorum, Backlog, B200, 100),
+        (Quorum, Backlog, B200, 1),
+        (Quorum, Backlog, Kb1, MANY_KEYS),
+        (Quorum, Backlog, Kb10, MANY_KEYS),
+        (Classic, Live, B200, MANY_KEYS),
+        (Classic, Live, B200, 100),
+        (Classic, Live, Kb10, MANY_KEYS),
+        (Quorum, Live, B200, MANY_KEYS),
+    ]
+};
+
+/// Everything of this section.
+pub(crate) async fn run(bench: &Bench, report: &mut Report) {
+    warm_up(bench).await;
+    for _ in 0..bench.runs {
+        let mut of_many_keys = f64::NAN;
+        for case in CASES {
+            if !bench.wants(&name(case)) {
+                continue;
             }
-        })
-    });
-    for client in clients.collect::<Vec<_>>() {
-        client.await.expect("the emitter");
+            let rate = measure(bench, report, case).await;
+            if case == CASES[0] {
+                of_many_keys = rate;
+            }
+        }
+        if bench.wants("pipelined, one key") {
+            pipelined(bench, report, of_many_keys).await;
+        }
+        if bench.wants("strict, one hot key beside others") {
+            hot_key::measure(bench, report).await;
+        }
     }
-    println!("  (emitted at {:.0}/s)", rate(events, start.elapsed()));
-    measured(stack, &relay, start, events, "live, four clients, ten events a transaction").await
+    if bench.wants("one transaction of 1000000") {
+        one_transaction(bench, report).await;
+    }
 }
 
-async fn emit(db: &Connection, events: u64) {
-    let sql = format!("SELECT {EMIT} FROM generate_series(1, {events}) i");
-    db.batch_execute(&sql).await.expect("emit");
+/// The first run finds files to be made and code to be loaded; it does not count.
+async fn warm_up(bench: &Bench) {
+    println!("  warm-up");
+    let unreported = &mut Report::default();
+    for queue in [QueueType::Classic, QueueType::Quorum] {
+        measure(bench, unreported, (queue, Arrival::Backlog, Payload::B200, MANY_KEYS)).await;
+    }
 }
 
-async fn measured(stack: &Stack, relay: &Relay, start: Instant, events: u64, what: &str) -> Value {
-    let pending = "SELECT count(*) FROM (SELECT FROM outbox.events WHERE status = 'PENDING' LIMIT 1) p";
-    eventually("every row is SENT", LONG, async || {
-        let left: i64 = stack.db.query_one(pending, &[]).await.expect("count").get(0);
-        if left == 0 { Ok(()) } else { Err(left) }
-    })
-    .await;
-    let took = start.elapsed();
-    let usage = relay.usage();
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    let cpu_us = usage.cpu.as_secs_f64() * 1e6 / events as f64;
-    let peak_mb = usage.peak_rss_bytes / 1_000_000;
-    println!(
-        "{events:>9} events: {:>7.0}/s  relay CPU {cpu_us:>5.1} µs/event  peak memory {peak_mb:>3} MB  ({what})",
-        rate(events, took)
-    );
-    json!({
-        "what": what, "events": events, "seconds": took.as_secs_f64(), "events_per_second": rate(events, took).round(),
-        "relay_cpu_us_per_event": cpu_us, "relay_peak_bytes": usage.peak_rss_bytes,
-    })
+/// One run of a case, and of the broker alone before it. Returns events per second.
+async fn measure(bench: &Bench, report: &mut Report, (queue, arrival, payload, keys): Case) -> f64 {
+    let trial = Trial::prepare(bench, queue).await;
+    let load = Load { payload, keys };
+    let alone = bench.amount(backlog_of(Load { keys: MANY_KEYS, ..load }));
+    let ceiling = ceiling::of_broker(bench, &trial.stack.vhost, queue, payload, alone, None).await;
+    let case = name((queue, arrival, payload, keys));
+    let rate = match arrival {
+        Arrival::Backlog => {
+            let events = bench.amount(backlog_of(load));
+            trial.drain_backlog(report, &case, &load, events, &bench.relay(&trial.stack)).await
+        }
+        Arrival::Live => live(&trial, report, &case, &load).await,
+    };
+    report.add("throughput", &case, "of ceiling", "×", rate / ceiling.rate);
+    rate
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn rate(events: u64, took: Duration) -> f64 {
-    events as f64 / took.as_secs_f64()
+fn name((queue, arrival, payload, keys): Case) -> String {
+    let arrival = match arrival {
+        Arrival::Backlog => "backlog",
+        Arrival::Live => "live",
+    };
+    format!("{arrival}, {queue}, {payload}, {keys} keys")
+}
+
+/// How many events are drained, and as many are given to the broker alone: how deep its queue is decides how fast it is. What
+/// has a target is measured longest, so that starting the relay, which counts, weighs less.
+fn backlog_of(load: Load) -> u64 {
+    match load {
+        Load { keys: 1, .. } => 4000, // one in flight at a time
+        Load { payload: Payload::B200, keys: MANY_KEYS } => 100_000,
+        Load { payload, .. } => ceiling::messages(payload),
+    }
+}
+
+/// Clients emit as fast as they can, with the relay streaming. Time is counted from the first event until the last is SENT.
+async fn live(trial: &Trial<'_>, report: &mut Report, case: &str, load: &Load) -> f64 {
+    let sessions = emitters(&trial.stack.db, EMITTERS).await;
+    let relay = trial.bench.relay(&trial.stack).start().await;
+    let start = trial.begin(Some(&relay)).await;
+    let events = load.emit_live(&sessions, Duration::from_millis(trial.bench.amount(LIVE_MS))).await;
+    let emitted = rate(events, start.elapsed());
+    let rate = trial.finish(report, case, events, &start, &relay).await;
+    println!("    emitted at {emitted:.0}/s");
+    rate
+}
+
+/// The mode for one very hot key, against many keys.
+async fn pipelined(bench: &Bench, report: &mut Report, of_many_keys: f64) {
+    let trial = Trial::prepare(bench, QueueType::Classic).await;
+    let load = Load { payload: Payload::B200, keys: 1 };
+    let relay: RelayBuilder = trial.bench.relay(&trial.stack).set("ordering", "pipelined");
+    let rate = trial.drain_backlog(report, "pipelined, one key", &load, bench.amount(60_000), &relay).await;
+    report.add("throughput", "pipelined, one key", "of many keys", "×", rate / of_many_keys);
+}
+
+/// A million events of one transaction, streamed once it has committed; once, because it takes long and what counts is memory.
+/// A consumer keeps the queue short.
+async fn one_transaction(bench: &Bench, report: &mut Report) {
+    let trial = Trial::prepare(bench, QueueType::Classic).await;
+    let events = bench.amount(1_000_000);
+    let _consumer = trial.consumer();
+    let relay = trial.bench.relay(&trial.stack).start().await;
+    let emitter = emitters(&trial.stack.db, 1).await;
+    let start = trial.begin(Some(&relay)).await;
+    for emitter in &emitter {
+        Load { payload: Payload::B200, keys: MANY_KEYS }.emit_at_once(emitter, events).await;
+    }
+    trial.finish(report, "one transaction of 1000000", events, &start, &relay).await;
 }

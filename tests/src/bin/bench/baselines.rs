@@ -1,0 +1,131 @@
+//! A backlog drained by the outbox, and by what one would use without it.
+//!
+//! Every relay has the same events to send (200 B), with the same properties, to a durable classic queue that nobody reads,
+//! and is done when each row says that its event was sent. Pollers and `pg-transactional-outbox` are timed from the moment
+//! they are connected, the outbox from the start of its process.
+
+use std::time::{Duration, Instant};
+
+use harness::{Connection, Stack, eventually};
+
+use crate::{
+    bench::Bench,
+    ceiling::quiet,
+    peer::{self, Peer},
+    poller::{self, Poller, Polling, Publishing},
+    report::Report,
+    socket::{Link, Queue, QueueType},
+};
+
+/// No drain takes longer.
+const LONG: Duration = Duration::from_secs(300);
+/// Events for the outbox: some 3 s of work, as for all the others.
+const OUTBOX_EVENTS: u64 = 100_000;
+/// Events for `pg-transactional-outbox`.
+const PEER_EVENTS: u64 = 6_000;
+
+/// The pollers, and how many events they have for some 4 s of work.
+const POLLERS: [(Polling, u64); 6] = {
+    const fn polling(publishing: Publishing, batch: i64, milliseconds: u64) -> Polling {
+        Polling { publishing, batch, interval: Duration::from_millis(milliseconds) }
+    }
+    [
+        (polling(Publishing::OneAtATime, 100, 1000), 5_000),
+        (polling(Publishing::OneAtATime, 100, 50), 5_000),
+        (polling(Publishing::Batched, 100, 1000), 30_000),
+        (polling(Publishing::Batched, 100, 50), 30_000),
+        (polling(Publishing::Batched, 500, 1000), 50_000),
+        (polling(Publishing::Batched, 500, 50), 50_000),
+    ]
+};
+
+/// All of them in turn, `bench.runs` times.
+pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
+    let peer = peer::install();
+    outbox(bench, bench.amount(OUTBOX_EVENTS / 5)).await; // warm-up
+    for _ in 0..bench.runs {
+        let ours = outbox(bench, bench.amount(OUTBOX_EVENTS)).await;
+        add(report, "outbox", ours, ours);
+        for (polling, events) in POLLERS {
+            let theirs = polled(bench, polling, bench.amount(events)).await;
+            add(report, &polling.name(), theirs, ours);
+        }
+        if let Some(peer) = &peer {
+            add(report, peer::NAME, replicated(bench, peer, bench.amount(PEER_EVENTS)).await, ours);
+        }
+    }
+}
+
+fn add(report: &mut Report, case: &str, rate: f64, ours: f64) {
+    report.add("baselines", case, "rate", "/s", rate);
+    report.add("baselines", case, "outbox is faster by", "×", ours / rate);
+    println!("{case:<42} {rate:>8.0}/s  outbox is faster by {:>6.1} ×", ours / rate);
+}
+
+async fn outbox(bench: &Bench, events: u64) -> f64 {
+    let stack = with_queue(bench).await;
+    let emit = format!(
+        "SELECT count(outbox.emit('order.moved', jsonb_build_object('order', i, 'text', repeat('x', 170)),
+                                  'OrderMoved', 'order', (i % 1000)::text))
+         FROM generate_series(1, {events}) AS i"
+    );
+    stack.db.batch_execute(&emit).await.expect("a backlog");
+    quiet(&stack.db).await;
+    let start = Instant::now();
+    let _relay = bench.relay(&stack).spawn();
+    // The newest first: until the end it is PENDING, and found at once.
+    stack.db.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.expect("settings");
+    let newest =
+        "SELECT FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL ORDER BY seq DESC LIMIT 1";
+    none_left(&stack.db, newest).await;
+    per_second(events, start)
+}
+
+async fn polled(bench: &Bench, polling: Polling, events: u64) -> f64 {
+    let stack = with_queue(bench).await;
+    stack.db.batch_execute(poller::TABLE).await.expect("the poller's table");
+    poller::insert(&stack.db, events).await;
+    quiet(&stack.db).await;
+    let start = Instant::now();
+    let mut poller = Poller::start(polling, &stack).await;
+    poller.sent(events).await;
+    per_second(events, start)
+}
+
+async fn replicated(bench: &Bench, peer: &peer::Installed, events: u64) -> f64 {
+    let stack = with_queue(bench).await;
+    peer.set_up(&stack).await;
+    peer::insert(&stack.db, events).await;
+    quiet(&stack.db).await;
+    let newest = "SELECT id::text FROM outbox ORDER BY created_at DESC LIMIT 1";
+    let newest: String = stack.db.query_one(newest, &[]).await.expect("the newest event").get(0);
+    let _peer = Peer::start(peer, &stack);
+    let start = Instant::now();
+    // There is no index to ask but the primary key's: the newest first here too.
+    let unsent = format!(
+        "SELECT 1 FROM outbox WHERE id = '{newest}' AND processed_at IS NULL
+         UNION ALL (SELECT 1 FROM outbox WHERE processed_at IS NULL LIMIT 1) LIMIT 1"
+    );
+    none_left(&stack.db, &unsent).await;
+    per_second(events, start)
+}
+
+async fn with_queue(bench: &Bench) -> Stack {
+    let stack = bench.stack().await;
+    Link::open(&stack.vhost.url()).declare(&Queue::of_relay(QueueType::Classic));
+    stack
+}
+
+async fn none_left(db: &Connection, unsent: &str) {
+    let unsent = db.prepare(unsent).await.expect("prepare");
+    eventually("every event is marked as sent", LONG, async || {
+        let left = db.query(&unsent, &[]).await.expect("a look at the table");
+        if left.is_empty() { Ok(()) } else { Err("some are not") }
+    })
+    .await;
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn per_second(events: u64, start: Instant) -> f64 {
+    events as f64 / start.elapsed().as_secs_f64()
+}

@@ -1,0 +1,62 @@
+//! The servers under test, and how much to measure.
+
+use harness::{Postgres, RabbitMq, RelayBuilder, Stack};
+
+/// What every section is given.
+pub(crate) struct Bench {
+    /// fsync on, as it comes.
+    pub(crate) postgres: Postgres,
+    /// As it comes.
+    pub(crate) rabbitmq: RabbitMq,
+    /// How often each figure is measured, the warm-up left out.
+    pub(crate) runs: usize,
+    /// Everything is divided by this: `QUICK=1` only shows that the benchmark works.
+    shrink: u64,
+    case: Option<String>,
+    settings: Vec<(String, String)>,
+}
+
+impl Bench {
+    /// Starts the servers. Read from the environment: `RUNS=<count>`, `QUICK=1`, `CASE=<part of a name>` and
+    /// `RELAY="<setting>=<value> …"`, for a relay with other settings than the defaults.
+    pub(crate) async fn start() -> Self {
+        let quick = std::env::var("QUICK").is_ok_and(|quick| !quick.is_empty());
+        let runs = std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(if quick { 1 } else { 3 });
+        let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
+        let case = std::env::var("CASE").ok().filter(|part| !part.is_empty());
+        let relay = std::env::var("RELAY").unwrap_or_default();
+        let settings = relay.split_whitespace().filter_map(|setting| setting.split_once('='));
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { postgres, rabbitmq, runs, shrink: if quick { 100 } else { 1 }, case, settings }
+    }
+
+    /// An amount of work, less of it when only a quick look is wanted.
+    pub(crate) fn amount(&self, full: u64) -> u64 {
+        (full / self.shrink).max(100)
+    }
+
+    /// Whether a case is to be measured: all are, unless `CASE=<part of a name>` asks for some.
+    pub(crate) fn wants(&self, case: &str) -> bool {
+        self.case.as_ref().is_none_or(|part| case.contains(part.as_str()))
+    }
+
+    /// Whether this is only a look at whether the benchmark works.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.shrink > 1
+    }
+
+    /// Whether nothing is left out or other than by default.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.is_quick() && self.case.is_none() && self.settings.is_empty()
+    }
+
+    /// A relay with the settings of `RELAY`, or all defaults.
+    pub(crate) fn relay(&self, stack: &Stack) -> RelayBuilder {
+        self.settings.iter().fold(stack.relay(), |relay, (name, value)| relay.set(name, value))
+    }
+
+    /// A fresh database and vhost.
+    pub(crate) async fn stack(&self) -> Stack {
+        Stack::on(&self.postgres, &self.rabbitmq).await
+    }
+}

@@ -1,0 +1,131 @@
+//! What the two servers can do by themselves: RabbitMQ taking messages from a client that costs nothing, PostgreSQL decoding
+//! and settling.
+
+use std::time::Duration;
+
+use harness::Vhost;
+
+use crate::{
+    bench::Bench,
+    cpu,
+    load::Payload,
+    report::Report,
+    socket::{Acks, Consumer, Link, Queue, QueueType, publish},
+};
+
+mod postgres;
+
+pub(crate) use postgres::quiet;
+
+/// The most messages that are unconfirmed at a time: the fastest of these, over both types of queues (200 B, RabbitMQ 3.10,
+/// 2 cores, one run of 100,000 each):
+///
+/// | window | classic | quorum |
+/// |---|---|---|
+/// | 500 | 11,100/s | 26,300/s |
+/// | 1,000 | 12,700/s | 28,400/s |
+/// | 2,000 | 13,100/s | 31,800/s |
+/// | 5,000 | 13,200/s | 24,600/s |
+/// | 20,000 | 12,900/s | 25,600/s |
+const WINDOW: u64 = 2000;
+
+/// The most messages that a consumer has not acknowledged, where there is one.
+const CONSUMED_AHEAD: u16 = 2000;
+
+/// How fast the broker takes messages, and what it costs, per message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ceiling {
+    /// Confirmed messages per second.
+    pub(crate) rate: f64,
+    broker_cpu_us: f64,
+    client_cpu_us: f64,
+}
+
+impl Ceiling {
+    fn add_to(self, report: &mut Report, case: &str) {
+        report.add("ceiling", case, "rate", "/s", self.rate);
+        report.add("ceiling", case, "broker CPU", "µs", self.broker_cpu_us);
+        report.add("ceiling", case, "client CPU", "µs", self.client_cpu_us);
+    }
+}
+
+/// Everything of this section.
+pub(crate) async fn run(bench: &Bench, report: &mut Report) {
+    let vhost = bench.rabbitmq.vhost().await;
+    for run in 0..=bench.runs {
+        for kind in [QueueType::Classic, QueueType::Quorum] {
+            for payload in Payload::ALL {
+                let ceiling = of_broker(bench, &vhost, kind, payload, bench.amount(messages(payload)), None).await;
+                if run > 0 {
+                    ceiling.add_to(report, &format!("{kind}, {payload}"));
+                }
+            }
+            let (messages, acks) = (bench.amount(messages(Payload::B200)), Acks::Prefetch(CONSUMED_AHEAD));
+            let consumed = of_broker(bench, &vhost, kind, Payload::B200, messages, Some(acks)).await;
+            if run > 0 {
+                consumed.add_to(report, &format!("{kind}, 200 B, consumed"));
+            }
+        }
+    }
+    for _ in 0..bench.runs {
+        postgres::decode(bench, report).await;
+        postgres::settle(bench, report).await;
+    }
+}
+
+/// How many take 2 to 4 s.
+pub(crate) fn messages(payload: Payload) -> u64 {
+    match payload {
+        Payload::B200 | Payload::Kb1 => 40_000,
+        Payload::Kb10 => 15_000,
+    }
+}
+
+/// The broker alone: messages to a durable queue that nobody consumes.
+///
+/// Without a consumer they stay in the queue. A classic queue that passes them straight on to a consumer that need not acknowledge takes three
+/// times as many a second, but then it never writes them down.
+pub(crate) async fn of_broker(
+    bench: &Bench,
+    vhost: &Vhost,
+    kind: QueueType,
+    payload: Payload,
+    messages: u64,
+    consumer: Option<Acks>,
+) -> Ceiling {
+    let queue = Queue { name: "ceiling".to_owned(), exchange: "ceiling".to_owned(), ..Queue::of_relay(kind) };
+    let (url, broker) = (vhost.url(), bench.rabbitmq.pid());
+    let (published, broker_cpu) = on_own_thread(move || {
+        let mut link = Link::open(&url);
+        link.declare(&queue);
+        let _consumer = consumer.map(|acks| Consumer::start(&url, &queue, acks, |_| ()));
+        let before = cpu::used_by(broker);
+        let published = publish(&mut link, &queue.exchange, payload.bytes(), messages, WINDOW);
+        let broker_cpu = cpu::used_by(broker).saturating_sub(before);
+        link.delete(&queue);
+        (published, broker_cpu)
+    })
+    .await;
+    let ceiling = Ceiling {
+        rate: rate(messages, published.took),
+        broker_cpu_us: cpu::us_per_event(broker_cpu, messages),
+        client_cpu_us: cpu::us_per_event(published.cpu, messages),
+    };
+    let consumed = if consumer.is_some() { ", consumed" } else { "" };
+    println!(
+        "  broker alone, {kind}, {payload}{consumed}: {:.0}/s, broker {:.1} µs, client {:.2} µs",
+        ceiling.rate, ceiling.broker_cpu_us, ceiling.client_cpu_us
+    );
+    ceiling
+}
+
+/// Runs what blocks.
+pub(crate) async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}
+
+/// Events per second.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub(crate) fn rate(events: u64, took: Duration) -> f64 {
+    events as f64 / took.as_secs_f64()
+}

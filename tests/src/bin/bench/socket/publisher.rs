@@ -1,0 +1,132 @@
+//! Publishes as fast as the broker takes: the same properties as the relay's messages, mandatory, persistent, confirmed.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use super::{
+    confirms::Confirms,
+    link::Link,
+    wire::{BASIC, BODY, CHANNEL, HEADER, put_frame, put_method, put_short_string, put_sized, put_text_field},
+};
+
+/// Most bytes of one write to the socket.
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// What it took until the last confirm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Published {
+    pub(crate) took: Duration,
+    /// CPU time of this client.
+    pub(crate) cpu: Duration,
+}
+
+/// Publishes `count` messages with bodies of `body` bytes to `exchange`, with at most `window` of them unconfirmed.
+///
+/// Blocks the thread that calls it.
+pub(crate) fn publish(link: &mut Link, exchange: &str, body: usize, count: u64, window: u64) -> Published {
+    link.call(CHANNEL, (85, 10), |out| out.push(0)); // confirm.select
+    let mut messages = Messages::new(exchange, body, window);
+    let mut confirms = Confirms::default();
+    let mut published = 0;
+    let (start, cpu) = (Instant::now(), cpu_of_this_thread());
+    while confirms.count() < count {
+        // Not one by one as confirms come in: a write of many costs little more than a write of one.
+        let next = messages.most.min(count - published);
+        if next > 0 && published - confirms.count() + next <= window {
+            link.write(messages.numbered(published, next));
+            published += next;
+            continue;
+        }
+        link.read();
+        while let Some((kind, payload)) = link.received.next_frame() {
+            confirms.take(kind, payload);
+        }
+    }
+    Published { took: start.elapsed(), cpu: cpu_of_this_thread() - cpu }
+}
+
+/// The frames of several messages, one behind the other. Only what differs is written anew.
+struct Messages {
+    bytes: Vec<u8>,
+    /// Size of each, frames included.
+    size: usize,
+    /// How many there are.
+    most: u64,
+    /// Where the number of a message is in its frames: in the header `x-outbox-seq`, and in hexadecimal in `message_id`.
+    seq_at: usize,
+    id_at: usize,
+}
+
+impl Messages {
+    /// Version 7, variant 2; the last twelve digits are the number.
+    const ID: &str = "019a0000-0000-7000-8000-000000000000";
+    const ID_DIGITS: usize = 12;
+
+    fn new(exchange: &str, body: usize, window: u64) -> Self {
+        let mut one = Vec::new();
+        put_method(&mut one, CHANNEL, (BASIC, 40), |out| {
+            out.extend([0, 0]);
+            put_short_string(out, exchange);
+            put_short_string(out, "order.moved");
+            out.push(0b1); // mandatory
+        });
+        put_frame(&mut one, HEADER, CHANNEL, |out| put_header(out, body));
+        put_frame(&mut one, BODY, CHANNEL, |out| out.resize(body, b'x'));
+        let find = |text: &str| one.windows(text.len()).position(|part| part == text.as_bytes()).expect("it is there");
+        let seq_at = find("x-outbox-seq") + "x-outbox-seq".len() + 1;
+        let id_at = find(Self::ID) + Self::ID.len() - Self::ID_DIGITS;
+        let size = one.len();
+        // A quarter of the window: the broker always has the other three quarters to work on.
+        let most = ((WRITE_BYTES / size) as u64).clamp(1, (window / 4).max(1));
+        let bytes = one.repeat(usize::try_from(most).expect("at most 256 KiB of them"));
+        Self { bytes, size, most, seq_at, id_at }
+    }
+
+    /// The frames of `count` messages, numbered from `first`.
+    fn numbered(&mut self, first: u64, count: u64) -> &[u8] {
+        for (message, number) in self.bytes.chunks_exact_mut(self.size).zip(first..first + count) {
+            let seq = message.get_mut(self.seq_at..self.seq_at + 8).expect("part of the message");
+            seq.copy_from_slice(&number.to_be_bytes());
+            let mut digits = number;
+            for digit in message.iter_mut().skip(self.id_at).take(Self::ID_DIGITS).rev() {
+                *digit = b"0123456789abcdef".get((digits & 0xF) as usize).copied().expect("sixteen digits");
+                digits >>= 4;
+            }
+        }
+        let count = usize::try_from(count).expect("at most as many as there are");
+        self.bytes.get(..count * self.size).expect("at most as many as there are")
+    }
+}
+
+/// The content header: the properties that the relay sets, for an event with a type and a key.
+fn put_header(out: &mut Vec<u8>, body: usize) {
+    /// content-type, headers, delivery-mode, message-id, timestamp, type, app-id
+    const FLAGS: u16 = 1 << 15 | 1 << 13 | 1 << 12 | 1 << 7 | 1 << 6 | 1 << 5 | 1 << 3;
+    const PERSISTENT: u8 = 2;
+    out.extend(BASIC.to_be_bytes());
+    out.extend([0, 0]); // weight
+    out.extend((body as u64).to_be_bytes());
+    out.extend(FLAGS.to_be_bytes());
+    put_short_string(out, "application/json");
+    put_sized(out, |out| {
+        put_short_string(out, "x-outbox-seq");
+        out.push(b'l');
+        out.extend([0; 8]);
+        put_text_field(out, "aggregate_type", "order");
+        put_text_field(out, "aggregate_id", "12345");
+    });
+    out.push(PERSISTENT);
+    put_short_string(out, Messages::ID);
+    out.extend(1_800_000_000_u64.to_be_bytes());
+    put_short_string(out, "OrderMoved");
+    put_short_string(out, "outbox-relay");
+}
+
+/// The first field of `schedstat` is nanoseconds on a CPU (Linux, Documentation/scheduler/sched-stats).
+fn cpu_of_this_thread() -> Duration {
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").expect("/proc is there");
+    let nanoseconds = schedstat.split(' ').next().and_then(|first| first.parse().ok());
+    Duration::from_nanos(nanoseconds.expect("a number of nanoseconds"))
+}

@@ -1,0 +1,34 @@
+//! One key with a tenth of all events, one in flight at a time, beside others at full speed.
+
+use std::time::Duration;
+
+use super::{EMITTERS, trial::Trial};
+use crate::{
+    bench::Bench,
+    load::{Load, Payload, emitters},
+    report::Report,
+    socket::QueueType,
+};
+
+const CASE: &str = "strict, one hot key beside others";
+
+/// Rates of the hot key and of the others, each from the first emit to its own last verdict, by the times in the table.
+pub(super) async fn measure(bench: &Bench, report: &mut Report) {
+    let trial = Trial::prepare(bench, QueueType::Classic).await;
+    let sessions = emitters(&trial.stack.db, EMITTERS).await;
+    let relay = trial.bench.relay(&trial.stack).start().await;
+    trial.begin(Some(&relay)).await;
+    let load = Load { payload: Payload::B200, keys: 100_000 };
+    load.emit_live_beside_hot_key(&sessions, Duration::from_millis(bench.amount(5000))).await;
+    trial.all_settled(&relay).await;
+
+    let rates = "SELECT aggregate_id = 'hot', (count(*) / extract(epoch FROM
+                     max(processed_at) - (SELECT min(created_at) FROM outbox.events)))::float8
+                 FROM outbox.events GROUP BY 1";
+    for row in trial.stack.db.query(rates, &[]).await.expect("rates") {
+        let (is_hot, rate): (bool, f64) = (row.get(0), row.get(1));
+        let measure = if is_hot { "hot key rate" } else { "other keys rate" };
+        println!("  {CASE}: {measure} {rate:.0}/s");
+        report.add("throughput", CASE, measure, "/s", rate);
+    }
+}

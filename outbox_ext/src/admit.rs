@@ -8,6 +8,10 @@ use crate::postgres::{Column, Jsonb, NewRow};
 use crate::refusal::{Refusal, SHORT_STRING_BYTES};
 use crate::{headers, settings};
 
+/// Where PostgreSQL finds the function below, by the name that `pg_extern` gives it.
+pub(crate) const ADDRESS: unsafe extern "C-unwind" fn(pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum =
+    admit_wrapper;
+
 #[pg_extern(volatile)]
 pub(crate) fn admit(mut row: NewRow) -> NewRow {
     if let Err(refusal) = check_and_complete(&mut row) {

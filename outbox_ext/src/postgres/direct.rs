@@ -6,21 +6,26 @@
 //! the executor's own way, as one does that logical replication applies: triggers, constraints, the table, the indexes.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
-use super::insert::{COLUMNS, Values};
+use super::insert::{COLUMNS, TYPES, Values};
 
 /// As an INSERT locks its table and the indexes.
 const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
+/// The extension's own indexes with a predicate. One of the user's may run functions that need the owner's rights.
+const PARTIAL_INDEXES: [&CStr; 4] = [c"events_pending", c"events_due", c"events_holding", c"events_failed"];
+
 thread_local! {
     static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
     /// The table that [`KEPT`] is about.
     static TABLE: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
+    /// Something has changed since it was made, or an error has left it half done.
     static IS_STALE: Cell<bool> = const { Cell::new(true) };
+    static IS_BROKEN: Cell<bool> = const { Cell::new(false) };
     static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -62,10 +67,9 @@ pub(super) unsafe fn insert(values: &Values) -> bool {
             if let Some(ready) = ready {
                 pg_sys::PreventCommandIfReadOnly(c"outbox.emit()".as_ptr());
                 pg_sys::PreventCommandIfParallelMode(c"outbox.emit()".as_ptr());
-                // An error on the way leaves things half done: they are made anew then.
-                IS_STALE.set(true);
+                IS_BROKEN.set(true);
                 ready.insert(table, values);
-                IS_STALE.set(false);
+                IS_BROKEN.set(false); // and not IS_STALE: news of a change may have come meanwhile
             }
             let inserted = ready.is_some();
             pg_sys::table_close(table, NO_LOCK);
@@ -76,35 +80,43 @@ pub(super) unsafe fn insert(values: &Values) -> bool {
 
 /// Opens the table, with what is kept as fresh as the lock.
 unsafe fn open(kept: &mut Option<Kept>) -> pg_sys::Relation {
-    // SAFETY: names are static; a relation that is returned is open.
+    // SAFETY: a relation that is returned is open.
     unsafe {
         loop {
-            if kept.is_none() || IS_STALE.get() {
-                let schema = pg_sys::get_namespace_oid(c"outbox".as_ptr(), false);
-                TABLE.set(pg_sys::get_relname_relid(c"events".as_ptr(), schema));
+            let is_fresh = kept.is_some() && !IS_STALE.get() && !IS_BROKEN.get();
+            if !is_fresh {
+                TABLE.set(look_up());
             }
             let table = pg_sys::try_table_open(TABLE.get(), LOCK);
-            if table.is_null() {
-                // Dropped, and perhaps made again.
-                if IS_STALE.replace(true) {
+            // News of a change comes while the lock is waited for. The table may have another name then, or be gone.
+            if is_fresh && !IS_STALE.get() && !table.is_null() {
+                return table;
+            }
+            if look_up() == TABLE.get() {
+                if table.is_null() {
                     pgrx::error!("the table outbox.events does not exist");
                 }
-                continue;
-            }
-            if kept.is_none() || IS_STALE.get() {
                 listen();
                 if let Some(Kept { ready: Some(old) }) = kept.take() {
                     pg_sys::FreeExecutorState(old.estate);
                 }
                 IS_STALE.set(false);
-                *kept = Some(Kept { ready: is_plain(table).then(|| Ready::new(table)).flatten() });
+                IS_BROKEN.set(false);
+                *kept = Some(Kept { ready: if is_plain(table) { Ready::new(table) } else { None } });
+                if !IS_STALE.get() {
+                    return table;
+                }
             }
-            if !IS_STALE.get() {
-                return table;
+            if !table.is_null() {
+                pg_sys::table_close(table, NO_LOCK);
             }
-            pg_sys::table_close(table, NO_LOCK);
         }
     }
+}
+
+unsafe fn look_up() -> pg_sys::Oid {
+    // SAFETY: the names are static.
+    unsafe { pg_sys::get_relname_relid(c"events".as_ptr(), pg_sys::get_namespace_oid(c"outbox".as_ptr(), false)) }
 }
 
 /// Whether the row needs nothing but the extension's own trigger and btree indexes without expressions.
@@ -112,18 +124,20 @@ unsafe fn is_plain(table: pg_sys::Relation) -> bool {
     // SAFETY: the table is open, so its descriptors are there.
     unsafe {
         let class = &*(*table).rd_rel;
-        let is_ordinary = class.relkind == pg_sys::RELKIND_RELATION as std::ffi::c_char
+        let is_ordinary = class.relkind == pg_sys::RELKIND_RELATION as c_char
             && !class.relispartition
             && !class.relrowsecurity
             && (*table).rd_rules.is_null();
         let constraints = (*(*table).rd_att).constr.as_ref();
         let is_unchecked = constraints.is_none_or(|those| those.num_check == 0 && !those.has_generated_stored);
+        #[cfg(feature = "pg18")]
+        let is_unchecked = is_unchecked && constraints.is_none_or(|those| !those.has_generated_virtual);
         let Some(triggers) = (*table).trigdesc.as_ref() else { return false };
         let is_insert = |trigger: &&pg_sys::Trigger| trigger.tgtype & pg_sys::TRIGGER_TYPE_INSERT as i16 != 0;
         let list = std::slice::from_raw_parts(triggers.triggers, triggers.numtriggers as usize);
         let on_insert: Vec<_> = list.iter().filter(is_insert).collect();
         let has_only_ours = match on_insert.as_slice() {
-            [admit] => triggers.trig_insert_before_row && std::ffi::CStr::from_ptr(admit.tgname) == c"admit",
+            [admit] => triggers.trig_insert_before_row && admit.tgqual.is_null(), // its function is looked at below
             _ => false,
         };
         is_ordinary && is_unchecked && has_only_ours
@@ -136,12 +150,13 @@ impl Ready {
     unsafe fn new(table: pg_sys::Relation) -> Option<Self> {
         // SAFETY: the table is open. All that is made here is in the executor's memory, which lives as long as it.
         unsafe {
-            let before = pg_sys::MemoryContextSwitchTo(pg_sys::TopMemoryContext);
-            let estate = pg_sys::CreateExecutorState();
-            pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
+            let estate = pg_sys::CreateExecutorState(); // gone with the call if an error comes now
+            let before = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
             let ready = Self::prepared(table, estate);
             pg_sys::MemoryContextSwitchTo(before);
-            if ready.is_none() {
+            if ready.is_some() {
+                pg_sys::MemoryContextSetParent((*estate).es_query_cxt, pg_sys::TopMemoryContext);
+            } else {
                 pg_sys::FreeExecutorState(estate);
             }
             ready
@@ -156,6 +171,21 @@ impl Ready {
             if places.iter().any(|number| *number < 1) {
                 return None;
             }
+            let has_type = |(number, expected): (&c_int, pg_sys::Oid)| {
+                let (mut found, mut modifier, mut collation) = (pg_sys::InvalidOid, 0, pg_sys::InvalidOid);
+                let number = *number as pg_sys::AttrNumber;
+                pg_sys::get_atttypetypmodcoll(
+                    (*table).rd_id,
+                    number,
+                    &raw mut found,
+                    &raw mut modifier,
+                    &raw mut collation,
+                );
+                found == expected && modifier == -1
+            };
+            if !places.iter().zip(TYPES).all(has_type) {
+                return None;
+            }
             let places = places.map(|number| number as usize - 1);
             let others = (0..(*shape).natts as usize).filter(|place| !places.contains(place));
             let defaults = others.map(|place| Some((place, default_value(table, place)?))).collect::<Option<_>>()?;
@@ -163,6 +193,9 @@ impl Ready {
             let target = pg_sys::palloc0(size_of::<pg_sys::ResultRelInfo>()).cast::<pg_sys::ResultRelInfo>();
             (*target).type_ = pg_sys::NodeTag::T_ResultRelInfo;
             pg_sys::InitResultRelInfo(target, table, 0, std::ptr::null_mut(), 0);
+            if !is_admitted_by_us(target, estate) {
+                return None;
+            }
 
             let indexes = oids(pg_sys::RelationGetIndexList(table));
             let pointers = || pg_sys::palloc0(indexes.len() * size_of::<*mut u8>());
@@ -172,9 +205,14 @@ impl Ready {
             for (number, oid) in indexes.iter().enumerate() {
                 let index = pg_sys::index_open(*oid, LOCK);
                 let info = pg_sys::BuildIndexInfo(index);
-                let is_btree = (*(*index).rd_rel).relam == pg_sys::Oid::from(pg_sys::BTREE_AM_OID);
+                let class = &*(*index).rd_rel;
+                let is_btree = class.relam == pg_sys::BTREE_AM_OID;
+                let name = CStr::from_ptr(class.relname.data.as_ptr());
+                let runs_nothing = (*info).ii_Expressions.is_null()
+                    && (*info).ii_ExclusionOps.is_null()
+                    && ((*info).ii_Predicate.is_null() || PARTIAL_INDEXES.contains(&name));
                 pg_sys::index_close(index, LOCK);
-                if !is_btree || !(*info).ii_Expressions.is_null() {
+                if !is_btree || !runs_nothing {
                     return None;
                 }
                 *(*target).ri_IndexRelationInfo.add(number) = info;
@@ -213,11 +251,15 @@ impl Ready {
 
             (*target).ri_RelationDesc = table;
             for (number, oid) in self.indexes.iter().enumerate() {
-                *(*target).ri_IndexRelationDescs.add(number) = pg_sys::index_open(*oid, LOCK);
+                let index = pg_sys::index_open(*oid, LOCK);
+                *(*target).ri_IndexRelationDescs.add(number) = index;
+                // CREATE INDEX CONCURRENTLY tells of this under the index's name only.
+                (**(*target).ri_IndexRelationInfo.add(number)).ii_ReadyForInserts = (*(*index).rd_index).indisready;
             }
             pg_sys::ExecSimpleRelationInsert(target, estate, slot);
             pg_sys::ExecCloseIndices(target);
             clear(slot);
+            pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
             // What follows in the same statement may look for the event.
             pg_sys::CommandCounterIncrement();
         }
@@ -240,7 +282,11 @@ unsafe fn default_value(table: pg_sys::Relation, place: usize) -> Option<Default
     // SAFETY: the table has such a column, and a node is of the type that its tag says.
     unsafe {
         let number = place as c_int + 1;
-        let is_dropped = pg_sys::SPI_gettypeid((*table).rd_att, number) == pg_sys::InvalidOid;
+        let type_of_it = pg_sys::SPI_gettypeid((*table).rd_att, number);
+        let is_dropped = type_of_it == pg_sys::InvalidOid;
+        if !is_dropped && pg_sys::get_typtype(type_of_it) == pg_sys::TYPTYPE_DOMAIN as c_char {
+            return None;
+        }
         let expression = if is_dropped { std::ptr::null_mut() } else { pg_sys::build_column_default(table, number) };
         if expression.is_null() {
             return Some(DefaultValue::Null);
@@ -257,6 +303,24 @@ unsafe fn default_value(table: pg_sys::Relation, place: usize) -> Option<Default
             _ => false,
         };
         is_known.then(|| DefaultValue::Expression(pg_sys::ExecInitExpr(planned, std::ptr::null_mut())))
+    }
+}
+
+/// Finds the trigger's function, in memory that lives as long as the executor's, and says whether it is the extension's own as
+/// it was made: no wrapper that changes settings or rights.
+unsafe fn is_admitted_by_us(target: *mut pg_sys::ResultRelInfo, estate: *mut pg_sys::EState) -> bool {
+    // SAFETY: is_plain has seen that there are triggers; there is room for a function for each.
+    unsafe {
+        let triggers = &*(*target).ri_TrigDesc;
+        (0..triggers.numtriggers as usize).all(|number| {
+            let trigger = &*triggers.triggers.add(number);
+            if trigger.tgtype & pg_sys::TRIGGER_TYPE_INSERT as i16 == 0 {
+                return true;
+            }
+            let function = (*target).ri_TrigFunctions.add(number);
+            pg_sys::fmgr_info_cxt(trigger.tgfoid, function, (*estate).es_query_cxt);
+            (*function).fn_addr.is_some_and(|found| found as usize == crate::admit::ADDRESS as usize)
+        })
     }
 }
 
@@ -293,16 +357,24 @@ unsafe fn evaluate(
     }
 }
 
-/// Has PostgreSQL tell of changes to the table, once in a backend.
+/// Has PostgreSQL tell of changes to the table and to functions, once in a backend.
 fn listen() {
     #[pgrx::pg_guard]
-    extern "C-unwind" fn changed(_nothing: pg_sys::Datum, relation: pg_sys::Oid) {
+    extern "C-unwind" fn table_changed(_nothing: pg_sys::Datum, relation: pg_sys::Oid) {
         if relation == TABLE.get() || relation == pg_sys::InvalidOid {
             IS_STALE.set(true);
         }
     }
+    #[pgrx::pg_guard]
+    extern "C-unwind" fn function_changed(_nothing: pg_sys::Datum, _cache: c_int, _hash: u32) {
+        IS_STALE.set(true);
+    }
     if !LISTENS.replace(true) {
-        // SAFETY: the function lives as long as the library, which is never unloaded.
-        unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(changed), pg_sys::Datum::null()) };
+        // SAFETY: the functions live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), pg_sys::Datum::null());
+            let functions = pg_sys::SysCacheIdentifier::PROCOID as c_int;
+            pg_sys::CacheRegisterSyscacheCallback(functions, Some(function_changed), pg_sys::Datum::null());
+        }
     }
 }

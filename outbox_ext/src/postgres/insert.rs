@@ -20,6 +20,12 @@ pub(super) const COLUMNS: [&std::ffi::CStr; 12] = [
     c"available_at",
 ];
 
+/// Their types.
+pub(super) const TYPES: [pg_sys::Oid; COLUMNS.len()] = {
+    use pg_sys::{BYTEAOID as BYTEA, JSONBOID as JSONB, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as UUID};
+    [UUID, TEXT, JSONB, BYTEA, TEXT, TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TIME]
+};
+
 /// A value for each of [`COLUMNS`].
 pub(super) type Values = [Option<pg_sys::Datum>; COLUMNS.len()];
 

@@ -6,7 +6,7 @@ use std::ptr;
 
 use pgrx::pg_sys;
 
-use super::insert::{COLUMNS, InsertedRows, Values};
+use super::insert::{COLUMNS, InsertedRows, TYPES, Values};
 
 const INSERT: &CStr = c"INSERT INTO outbox.events (id, topic, payload, payload_bytes, content_type, event_type, \
     aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at) \
@@ -90,9 +90,7 @@ fn kept_plan() -> pg_sys::SPIPlanPtr {
         static PLAN: Cell<pg_sys::SPIPlanPtr> = const { Cell::new(ptr::null_mut()) };
     }
     if PLAN.get().is_null() {
-        use pg_sys::{BYTEAOID as BYTEA, JSONBOID as JSONB, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as UUID};
-        let mut types: [pg_sys::Oid; COLUMNS.len()] =
-            [UUID, TEXT, JSONB, BYTEA, TEXT, TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TIME];
+        let mut types = TYPES;
         // SAFETY: the arrays have the lengths given; SPI is connected, as `insert` has seen to. The plan is kept only when it
         // was made. A generic plan from the first call: there is but one way to insert a row of parameters.
         unsafe {

@@ -19,8 +19,7 @@ mod verdict;
 mod waiting;
 
 use std::{
-    cmp::Reverse,
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -50,7 +49,7 @@ enum State {
 #[derive(Debug)]
 struct Slot {
     event: Arc<Event>,
-    /// Order of admission; restores the order of what an outage sends back.
+    /// Order of admission, in which events leave.
     order: u64,
     state: State,
     attempts: u32,
@@ -68,7 +67,9 @@ pub struct Dispatch {
     budget: Budget,
     slots: HashMap<Uuid, Slot>,
     keys: Keys,
-    ready: VecDeque<Uuid>,
+    /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
+    /// number of hot keys keeps another waiting.
+    ready: BTreeMap<u64, Uuid>,
     left: Vec<LeftBehind>,
     admitted: u64,
     in_flight: usize,
@@ -83,7 +84,7 @@ impl Dispatch {
             budget: Budget::new(limits),
             slots: HashMap::new(),
             keys: Keys::new(policy.ordering, limits.key_share()),
-            ready: VecDeque::new(),
+            ready: BTreeMap::new(),
             left: Vec::new(),
             admitted: 0,
             in_flight: 0,
@@ -145,7 +146,7 @@ impl Dispatch {
             Entry::Full => return Admission::Spilled,
         };
         if state == State::Ready {
-            self.ready.push_back(id);
+            self.ready.insert(self.admitted, id);
         }
         self.budget.take(event.memory());
         let attempts = event.attempts;
@@ -172,7 +173,7 @@ impl Dispatch {
     pub fn next_batch(&mut self, max: usize) -> Vec<Arc<Event>> {
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
-            let Some(id) = self.ready.pop_front() else { break };
+            let Some((_, id)) = self.ready.pop_first() else { break };
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             // Pipelined events can be ready when one before them is refused.
             if !slot.returning && self.keys.hold_back(&slot.event) {
@@ -249,18 +250,11 @@ impl Dispatch {
 
     /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
     pub fn outage(&mut self) {
-        let mut unknown: Vec<(u64, Uuid)> = self
-            .slots
-            .iter_mut()
-            .filter(|(_, slot)| slot.state == State::InFlight)
-            .map(|(id, slot)| {
+        for (id, slot) in &mut self.slots {
+            if slot.state == State::InFlight {
                 slot.state = State::Ready;
-                (slot.order, *id)
-            })
-            .collect();
-        unknown.sort_unstable_by_key(|&(order, _)| Reverse(order));
-        for (_, id) in unknown {
-            self.ready.push_front(id);
+                self.ready.insert(slot.order, *id);
+            }
         }
         self.in_flight = 0;
     }
@@ -274,7 +268,7 @@ impl Dispatch {
         for id in released {
             if let Some(slot) = self.slots.get_mut(&id) {
                 slot.state = State::Ready;
-                self.ready.push_back(id);
+                self.ready.insert(slot.order, id);
             }
         }
     }

@@ -11,7 +11,9 @@ on_both_installations!(
     a_column_that_is_added_gets_its_default,
     an_index_that_is_added_finds_new_events,
     a_unique_index_that_is_added_is_enforced,
+    an_index_may_need_a_function_that_the_caller_may_not_call,
     a_policy_does_not_stop_emit,
+    a_table_in_the_place_of_another_is_the_one_that_is_written,
     the_table_can_be_altered_after_emit_in_the_same_transaction,
     a_refused_event_does_not_spoil_the_next,
     a_savepoint_that_is_rolled_back_takes_its_events_with_it,
@@ -129,6 +131,50 @@ async fn a_unique_index_that_is_added_is_enforced(db: Database) {
     run(&session, emit).await;
     assert_eq!(refusal(&session, emit).await.code().code(), "23505");
     run(&session, EMIT).await;
+}
+
+async fn an_index_may_need_a_function_that_the_caller_may_not_call(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &db,
+        "CREATE FUNCTION vip(text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1 = ''a''; END';
+         REVOKE EXECUTE ON FUNCTION vip(text) FROM PUBLIC;
+         CREATE UNIQUE INDEX ON outbox.events (correlation_id) WHERE public.vip(topic)",
+    )
+    .await;
+    let emit = "SELECT outbox.emit('a', '{}', correlation_id => 'c')";
+    run(&session, emit).await;
+    assert_eq!(refusal(&session, emit).await.code().code(), "23505");
+}
+
+async fn a_table_in_the_place_of_another_is_the_one_that_is_written(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &db,
+        "BEGIN;
+         ALTER TABLE outbox.events RENAME TO old_events;
+         CREATE TABLE outbox.events (LIKE outbox.old_events INCLUDING ALL);
+         CREATE TRIGGER admit BEFORE INSERT ON outbox.events FOR EACH ROW EXECUTE FUNCTION outbox.admit();
+         COMMIT",
+    )
+    .await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "1");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.old_events").await, "1");
+}
+
+#[tokio::test]
+async fn settings_put_on_the_triggers_function_hold_in_sessions_that_have_emitted() {
+    let db = super::with_the_extension().await;
+    let session = emitter(&db).await;
+    run(&db, "ALTER FUNCTION outbox.admit() SET search_path = pg_catalog").await;
+    for _ in 0..3 {
+        run(&session, EMIT).await;
+    }
+    assert_eq!(refusal(&session, "SELECT outbox.emit('', '{}')").await.code().code(), "22023");
+    run(&db, "ALTER FUNCTION outbox.admit() RESET search_path").await;
+    run(&session, EMIT).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "5");
 }
 
 async fn a_policy_does_not_stop_emit(db: Database) {

@@ -35,7 +35,7 @@ use std::path::Path;
 use crate::{bench::Bench, machine::Machine, report::Report};
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 7] = ["ceiling", "throughput", "idle", "latency", "emit", "growth", "baselines"];
+const SECTIONS: [&str; 7] = ["ceiling", "throughput", "idle", "latency", "emit", "baselines", "growth"];
 
 #[tokio::main]
 async fn main() {

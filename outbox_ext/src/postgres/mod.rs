@@ -14,11 +14,13 @@
 
 mod arguments;
 mod column;
+mod default_value;
 mod direct;
 mod insert;
 mod jsonb;
 mod plan;
 mod row;
+mod target;
 
 use std::ffi::CStr;
 

@@ -16,7 +16,6 @@ on_both_installations!(
     a_table_in_the_place_of_another_is_the_one_that_is_written,
     the_table_can_be_altered_after_emit_in_the_same_transaction,
     a_refused_event_does_not_spoil_the_next,
-    a_savepoint_that_is_rolled_back_takes_its_events_with_it,
     a_read_only_transaction_cannot_emit,
     what_follows_in_the_same_statement_sees_the_event,
     a_large_payload_of_another_table_arrives_whole,
@@ -220,17 +219,6 @@ async fn a_refused_event_does_not_spoil_the_next(db: Database) {
     )
     .await;
     assert_eq!(value(&db, "SELECT string_agg(topic, '' ORDER BY seq) FROM outbox.events").await, "aabb");
-}
-
-async fn a_savepoint_that_is_rolled_back_takes_its_events_with_it(db: Database) {
-    let session = emitter(&db).await;
-    run(
-        &session,
-        "BEGIN; SELECT outbox.emit('b', '{}'); SAVEPOINT s; SELECT outbox.emit('x', '{}'); ROLLBACK TO s;
-         SELECT outbox.emit('c', '{}'); COMMIT",
-    )
-    .await;
-    assert_eq!(value(&db, "SELECT string_agg(topic, '' ORDER BY seq) FROM outbox.events").await, "abc");
 }
 
 async fn a_read_only_transaction_cannot_emit(db: Database) {

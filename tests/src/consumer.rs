@@ -190,6 +190,24 @@ impl Consumer {
         eventually(&format!("all of {} ids", ids.len()), deadline, all).await
     }
 
+    /// Waits until at least `count` different events have arrived, however often each, and returns their ids. The broker
+    /// hands a message out a moment after it has confirmed it: rows that are `SENT` do not say that all have arrived.
+    ///
+    /// # Panics
+    /// When `deadline` has passed, with the number that have arrived.
+    pub async fn wait_for_events(&self, count: usize, deadline: Duration) -> HashSet<Uuid> {
+        let arrived = || {
+            let ids: HashSet<Uuid> = self.ids().into_iter().collect();
+            if ids.len() >= count { Ok(ids) } else { Err(ids.len()) }
+        };
+        // Counting is cheap, comparing a flood of ids is not.
+        let all = async || match self.count() {
+            deliveries if deliveries < count => Err(deliveries),
+            _ => arrived(),
+        };
+        eventually(&format!("{count} different events"), deadline, all).await
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Delivery>> {
         self.deliveries.lock().expect("no panic while locked")
     }

@@ -41,7 +41,7 @@ async fn a_hot_key_that_outgrows_memory_is_worked_off_in_order_while_other_keys_
     println!("{waiting} of the hot key still wait");
     wait_until_none_is_owed(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, HOT + OTHERS);
-    ledger::wait_for_all(&stack.db, || consumer.count()).await;
+    ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
     assert_memory_was_bounded(&relay);
 }
@@ -56,7 +56,7 @@ async fn a_hot_key_that_is_pipelined_arrives_in_order_beside_other_keys() {
 
     wait_until_none_is_owed(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, HOT + OTHERS);
-    ledger::wait_for_all(&stack.db, || consumer.count()).await;
+    ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
     assert_memory_was_bounded(&relay);
 }

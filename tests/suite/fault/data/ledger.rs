@@ -45,12 +45,19 @@ pub(super) async fn check(db: &Connection, queues: &[&[Uuid]], repeats: usize) {
     assert!(repeated <= repeats, "{repeated} of {} were repeated, {repeats} may be", sent.len());
 }
 
-/// Waits until as many ids have arrived as rows are `SENT`: the broker hands out messages a moment after it confirms them.
-pub(super) async fn wait_for_all(db: &Connection, arrived: impl Fn() -> usize) {
+/// Waits until as many different ids have arrived as rows are `SENT`: the broker hands out messages a moment after it
+/// confirms them.
+pub(super) async fn wait_for_all(db: &Connection, arrived: impl Fn() -> Vec<Uuid>) {
     let sent = usize::try_from(super::count(db, "status = 'SENT'").await).unwrap();
-    eventually(&format!("{sent} arrive"), LONG, async || match arrived() {
-        count if count >= sent => Ok(()),
-        count => Err(count),
+    eventually(&format!("{sent} arrive"), LONG, async || {
+        let ids = arrived();
+        match ids.len() {
+            count if count < sent => Err(count),
+            _ => match ids.into_iter().collect::<HashSet<Uuid>>().len() {
+                different if different < sent => Err(different),
+                _ => Ok(()),
+            },
+        }
     })
     .await;
 }

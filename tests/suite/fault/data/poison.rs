@@ -60,8 +60,8 @@ async fn each_kind_of_poison_fails_alone_between_good_events_of_its_key_and_of_o
     }
     let good = 2 * POISON.len() as i64 * 202;
     assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, good);
-    consumer.wait_for_within(good as usize, LONG).await;
-    // Each closed channel leaves what was in flight with it unanswered.
-    let unanswered = 2 * POISON.len() * 500;
+    consumer.wait_for_events(good as usize, LONG).await;
+    // Each closed channel leaves what was in flight with it unanswered: `in_flight` is 1000 by default.
+    let unanswered = 2 * POISON.len() * 1000;
     ledger::check(&stack.db, &[&consumer.ids()], unanswered).await;
 }

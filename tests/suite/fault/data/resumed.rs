@@ -33,10 +33,6 @@ impl Resumed {
         Self { ids, task, _connection: connection }
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.ids.lock().unwrap().len()
-    }
-
     pub(super) fn ids(&self) -> Vec<Uuid> {
         self.ids.lock().unwrap().clone()
     }

@@ -59,7 +59,7 @@ async fn each_fails_alone(rows: &[(&str, &str, &str)]) {
     }
     let good = rows.len() as i64 * 200;
     assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, good);
-    ledger::wait_for_all(&stack.db, || consumer.count()).await;
+    ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
 }
 

@@ -15,8 +15,8 @@ CREATE SCHEMA outbox;
 \ir status.sql
 \ir events.sql
 \ir indexes.sql
-\ir event_bytes.sql
 
+\ir plain/event_bytes.sql
 \ir plain/header_size.sql
 \ir plain/check_headers.sql
 \ir plain/check_payload_size.sql
@@ -32,6 +32,7 @@ CREATE SCHEMA outbox;
 \ir pending.sql
 \ir due.sql
 \ir holding.sql
+\ir plain/settle_sent.sql
 \ir settle.sql
 \ir publication.sql
 \ir replay.sql

@@ -19,4 +19,7 @@ COMMENT ON FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text,
     'Emits an event with this transaction: a JSON body, given as text, to the routing key topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) IS
     'Emits an event with this transaction: a body of bytes (Protobuf, Avro) to the routing key topic. Returns its id.';
+COMMENT ON FUNCTION outbox.event_bytes(jsonb, bytea, jsonb) IS 'Size of an event''s body and headers, uncompressed.';
+COMMENT ON FUNCTION outbox.settle_sent(uuid[]) IS
+    'Internal to settle(): writes the verdict SENT where that is simple; returns the other events.';
 COMMENT ON FUNCTION outbox.uuid_v7() IS 'A UUID version 7 (RFC 9562): sorts by the time it was made.';

@@ -25,41 +25,48 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 DECLARE
-    may_write uuid[] := ids;
-    settled bigint;
+    left_over uuid[] := ids;
+    written bigint;
+    settled bigint := 0;
 BEGIN
     IF cardinality(ids) IS DISTINCT FROM cardinality(statuses) OR cardinality(ids) IS DISTINCT FROM cardinality(errors) THEN
         RAISE EXCEPTION 'ids, statuses and errors must have one element per event'
             USING ERRCODE = 'array_subscript_error',
                   DETAIL = format('They have %s, %s and %s.', cardinality(ids), cardinality(statuses), cardinality(errors));
     END IF;
-    IF skip_locked THEN
-        may_write := ARRAY(
+    IF 'SENT' = ALL (statuses) THEN
+        left_over := outbox.settle_sent(ids);
+        settled := cardinality(ids) - cardinality(left_over);
+    END IF;
+    IF skip_locked AND cardinality(left_over) > 0 THEN
+        left_over := ARRAY(
             SELECT e.id FROM outbox.events AS e
-            WHERE e.id = ANY (ids)
+            WHERE e.id = ANY (left_over)
             ORDER BY e.id
             FOR NO KEY UPDATE SKIP LOCKED
         );
     END IF;
-
-    UPDATE outbox.events AS e
-    SET status = verdict.status,
-        attempts = e.attempts + 1,
-        holds_key = coalesce(verdict.holds, false),
-        available_at = CASE WHEN verdict.status = 'PENDING'
-            THEN now() + make_interval(secs => verdict.retry_ms / 1000.0) ELSE e.available_at END,
-        last_error = CASE WHEN verdict.status <> 'SENT' THEN verdict.error END,
-        last_attempted_at = now(),
-        processed_at = CASE WHEN verdict.status <> 'PENDING' THEN now() END
-    FROM (
-        SELECT * FROM unnest(ids, statuses, errors, retry_ms, holds) AS v (id, status, error, retry_ms, holds)
-        WHERE NOT skip_locked OR v.id = ANY (may_write)
-        ORDER BY v.id
-    ) AS verdict
-    WHERE e.id = verdict.id
-      -- Not "= 'PENDING'": the planner would take that for an invitation to scan events_pending once per event.
-      AND e.status NOT IN ('SENT', 'FAILED');
-    GET DIAGNOSTICS settled = ROW_COUNT;
+    IF cardinality(left_over) > 0 THEN
+        UPDATE outbox.events AS e
+        SET status = verdict.status,
+            attempts = e.attempts + 1,
+            holds_key = coalesce(verdict.holds, false),
+            available_at = CASE WHEN verdict.status = 'PENDING'
+                THEN now() + make_interval(secs => verdict.retry_ms / 1000.0) ELSE e.available_at END,
+            last_error = CASE WHEN verdict.status <> 'SENT' THEN verdict.error END,
+            last_attempted_at = now(),
+            processed_at = CASE WHEN verdict.status <> 'PENDING' THEN now() END
+        FROM (
+            SELECT * FROM unnest(ids, statuses, errors, retry_ms, holds) AS v (id, status, error, retry_ms, holds)
+            WHERE cardinality(left_over) = cardinality(ids) OR v.id = ANY (left_over)
+            ORDER BY v.id
+        ) AS verdict
+        WHERE e.id = verdict.id
+          -- Not "= 'PENDING'": the planner would take that for an invitation to scan events_pending once per event.
+          AND e.status NOT IN ('SENT', 'FAILED');
+        GET DIAGNOSTICS written = ROW_COUNT;
+        settled := settled + written;
+    END IF;
 
     IF settled < cardinality(ids) THEN
         -- This statement may see more than the one above did: a row that came in between is PENDING and was not

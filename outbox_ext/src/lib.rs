@@ -6,22 +6,26 @@
 //! | file | what |
 //! |---|---|
 //! | [`emit`] | `outbox.emit()`: a row into the table, past the cost of a statement |
+//! | [`settle_sent`] | the verdict `SENT`, past the cost of a statement |
 //! | [`admit`] | the INSERT trigger: checks and completes an event |
 //! | [`refusal`] | what it refuses, and with which SQLSTATE, message and hint |
+//! | [`event_bytes`] | the size of an event, without a look at its body |
 //! | [`headers`] | the size of JSON headers as an AMQP table |
 //! | [`uuid_v7`] | the ids |
 //! | [`settings`] | `outbox.*` |
-//! | [`postgres`] | all unsafe code: arguments, rows, jsonb and insertion as PostgreSQL has them |
+//! | [`postgres`] | all unsafe code: arguments, rows, jsonb, insertion and update as PostgreSQL has them |
 //!
 //! The same schema installs without the extension, by `sql/install.sql`: `sql/plain/` says in PL/pgSQL what is here in
 //! Rust.
 
 mod admit;
 mod emit;
+mod event_bytes;
 mod headers;
 mod postgres;
 mod refusal;
 mod settings;
+mod settle_sent;
 mod uuid_v7;
 
 use pgrx::prelude::*;
@@ -45,11 +49,10 @@ extension_sql_file!("../../sql/envelope_trigger.sql", name = "envelope_trigger",
 extension_sql_file!("../../sql/ring.sql", name = "ring", requires = ["envelope_trigger"]);
 extension_sql_file!("../../sql/status_trigger.sql", name = "status_trigger", requires = ["ring"]);
 extension_sql_file!("../../sql/notify_trigger.sql", name = "notify_trigger", requires = ["status_trigger"]);
-extension_sql_file!("../../sql/event_bytes.sql", name = "event_bytes", requires = ["notify_trigger"]);
-extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["event_bytes"]);
+extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["notify_trigger", event_bytes::event_bytes]);
 extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
 extension_sql_file!("../../sql/holding.sql", name = "holding", requires = ["due"]);
-extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["holding"]);
+extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["holding", settle_sent::settle_sent]);
 extension_sql_file!("../../sql/publication.sql", name = "publication", requires = ["settle"]);
 extension_sql_file!("../../sql/replay.sql", name = "replay", requires = ["publication"]);
 extension_sql_file!("../../sql/replay_many.sql", name = "replay_many", requires = ["replay"]);

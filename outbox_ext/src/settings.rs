@@ -15,7 +15,7 @@ pub(crate) static CORRELATION_ID: GucSetting<Option<CString>> = GucSetting::<Opt
 pub(crate) static TRACEPARENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 // Read in SQL only; defined so that PostgreSQL checks and lists them.
-static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
+pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static RUNG_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 /// Defines the settings. To be called once, when the library is loaded.

@@ -20,6 +20,8 @@ mod publication;
 mod replay;
 mod scan;
 mod settle;
+mod settle_alike;
+mod settle_altered;
 mod status;
 
 use harness::{Database, Postgres, places::checkout};

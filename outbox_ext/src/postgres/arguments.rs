@@ -6,6 +6,8 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{FromDatum, pg_sys};
 
+use super::raw_size::raw_size;
+
 macro_rules! passed_on {
     ($name:ident, $sql:literal) => {
         #[doc = concat!("An argument of type `", $sql, "`, neither copied nor looked at.")]
@@ -49,3 +51,19 @@ passed_on!(TextValue, "text");
 passed_on!(JsonbValue, "jsonb");
 passed_on!(BytesValue, "bytea");
 passed_on!(TimeValue, "timestamptz");
+
+impl JsonbValue {
+    /// Bytes, uncompressed.
+    pub(crate) fn size(&self) -> usize {
+        // SAFETY: a jsonb is a varlena.
+        unsafe { raw_size(self.0) }
+    }
+}
+
+impl BytesValue {
+    /// Bytes, uncompressed.
+    pub(crate) fn size(&self) -> usize {
+        // SAFETY: a bytea is a varlena.
+        unsafe { raw_size(self.0) }
+    }
+}

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use super::{BytesValue, JsonbValue, TextValue, TimeValue, direct, plan};
+use super::{BytesValue, JsonbValue, TextValue, TimeValue, direct_insert, plan};
 
 /// The columns that `emit` gives a value, and then those that a call of it may leave out.
 pub(super) const COLUMNS: [&std::ffi::CStr; 12] = [
@@ -68,7 +68,7 @@ pub(crate) fn insert_event(id: &pgrx::Uuid, given: Given) -> InsertedRows {
     ];
     // SAFETY: the datums are values of the columns' types, and valid until this call returns.
     unsafe {
-        if direct::insert(&values) {
+        if direct_insert::insert(&values) {
             return InsertedRows(1);
         }
         plan::insert(&values)

@@ -15,12 +15,16 @@
 mod arguments;
 mod column;
 mod default_value;
-mod direct;
+mod direct_insert;
+mod direct_settle;
 mod insert;
 mod jsonb;
+mod kept;
 mod plan;
+mod raw_size;
 mod row;
 mod target;
+mod update;
 
 use std::ffi::CStr;
 
@@ -28,6 +32,7 @@ use pgrx::pg_sys;
 
 pub(crate) use arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
 pub(crate) use column::Column;
+pub(crate) use direct_settle::settle_sent;
 pub(crate) use insert::{Given, InsertedRows, insert_event};
 pub(crate) use jsonb::{Jsonb, Token};
 pub(crate) use row::NewRow;

@@ -9,10 +9,11 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fired_by_insert, trigger_fired_for_row};
-use pgrx::{IntoDatum, pg_sys, varlena};
+use pgrx::{IntoDatum, pg_sys};
 
 use super::Jsonb;
 use super::column::{Column, NAMES};
+use super::raw_size::raw_size;
 
 /// A row on its way into the table: what a trigger function takes, in Rust, and what it returns.
 pub(crate) struct NewRow {
@@ -67,17 +68,8 @@ impl NewRow {
 
     /// Bytes of a text, bytea or jsonb, uncompressed and without a header, found without unpacking it.
     pub(crate) fn size(&self, column: Column) -> Option<usize> {
-        let value = self.value(column)?;
-        let pointer = value.cast_mut_ptr::<pg_sys::varlena>();
-        // SAFETY: the column is of a varlena type. What is stored out of line or compressed says its size in its header,
-        // which toast_raw_datum_size counts with one of four bytes.
-        unsafe {
-            if varlena::varatt_is_1b_e(pointer) || varlena::varatt_is_4b_c(pointer) {
-                Some(pg_sys::toast_raw_datum_size(value) - size_of::<i32>())
-            } else {
-                Some(varlena::varsize_any_exhdr(pointer))
-            }
-        }
+        // SAFETY: the callers ask for columns of such a type.
+        self.value(column).map(|value| unsafe { raw_size(value) })
     }
 
     /// A timestamptz, in microseconds since 2000.

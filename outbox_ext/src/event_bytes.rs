@@ -1,0 +1,17 @@
+//! `outbox.event_bytes()`: what an event takes in the relay's memory, by which it cuts what it reads.
+
+use pgrx::prelude::*;
+
+use crate::postgres::{BytesValue, JsonbValue};
+
+/// Bytes of an event's body and headers, uncompressed. A body that is stored out of line is not fetched for that.
+#[pg_extern(stable, parallel_safe)]
+pub(crate) fn event_bytes(
+    payload: Option<JsonbValue>,
+    payload_bytes: Option<BytesValue>,
+    headers: Option<JsonbValue>,
+) -> i64 {
+    let body = payload_bytes.map(|bytes| bytes.size()).or_else(|| payload.map(|payload| payload.size()));
+    let headers = headers.map(|headers| headers.size());
+    i64::try_from(body.unwrap_or(0) + headers.unwrap_or(0)).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,212 @@
+//! Writes the verdict `SENT` into `outbox.events` without a statement.
+//!
+//! Each row is found by its primary key, and its new version takes the executor's own way: constraints, the table, the
+//! indexes. The table's own triggers have nothing to do here, for the row is stamped in full: see `sql/status_trigger.sql`.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_int};
+
+use pgrx::{Uuid, pg_sys};
+
+use super::kept::{Kept, Ready, with_ready};
+use super::target::{Target, clear, prepare};
+use super::update::{begin_scan, update};
+
+thread_local! {
+    static KEPT: RefCell<Kept<Verdicts>> = const { RefCell::new(Kept::nothing()) };
+}
+
+/// The triggers that let a row pass that is stamped in full.
+const OUR_TRIGGERS: [&CStr; 2] = [c"status_moves", c"notify_status"];
+
+/// Writes `SENT` to the events that are `PENDING` and hold no key, in the order of their ids. Returns those it has not
+/// written: all others, and all from the first on that somebody else is writing.
+pub(crate) fn settle_sent(mut ids: Vec<Uuid>) -> Vec<Uuid> {
+    ids.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+    // SAFETY: the table is used while it is open.
+    let left = unsafe {
+        with_ready(&KEPT, |verdicts: &Verdicts, table| {
+            pg_sys::PreventCommandIfReadOnly(c"outbox.settle()".as_ptr());
+            pg_sys::PreventCommandIfParallelMode(c"outbox.settle()".as_ptr());
+            pg_sys::CheckCmdReplicaIdentity(table, pg_sys::CmdType::CMD_UPDATE);
+            verdicts.write(table, &ids)
+        })
+    };
+    left.unwrap_or(ids)
+}
+
+/// The table, and a row in it that gets its verdict.
+struct Verdicts {
+    target: Target,
+    /// Which of the table's indexes is the primary key.
+    primary_key: usize,
+    places: Places,
+    /// Values of the enum.
+    pending: pg_sys::Oid,
+    sent: pg_sys::Oid,
+    /// The row's version that is there.
+    found: *mut pg_sys::TupleTableSlot,
+    /// The one that takes its place. Columns that stay as they are point into the page of the other.
+    next: *mut pg_sys::TupleTableSlot,
+}
+
+/// Where the table has the columns of a verdict, from 0.
+struct Places {
+    status: usize,
+    attempts: usize,
+    holds_key: usize,
+    last_error: usize,
+    last_attempted_at: usize,
+    processed_at: usize,
+}
+
+/// What became of one row.
+enum Outcome {
+    Written,
+    /// Or not there, or it holds its key.
+    NotPending,
+    Contended,
+}
+
+impl Ready for Verdicts {
+    unsafe fn new(table: pg_sys::Relation) -> Option<Self> {
+        let ready = |target: Target| {
+            // SAFETY: the table is open.
+            unsafe {
+                let type_of_status =
+                    pg_sys::SPI_gettypeid(target.shape, pg_sys::SPI_fnumber(target.shape, c"status".as_ptr()));
+                let places = Places {
+                    status: target.place(c"status", type_of_status)?,
+                    attempts: target.place(c"attempts", pg_sys::INT4OID)?,
+                    holds_key: target.place(c"holds_key", pg_sys::BOOLOID)?,
+                    last_error: target.place(c"last_error", pg_sys::TEXTOID)?,
+                    last_attempted_at: target.place(c"last_attempted_at", pg_sys::TIMESTAMPTZOID)?,
+                    processed_at: target.place(c"processed_at", pg_sys::TIMESTAMPTZOID)?,
+                };
+                if !target.triggers().iter().all(|trigger| passes(trigger, &places)) {
+                    return None;
+                }
+                let primary_key = target.primary_key(table, target.place(c"id", pg_sys::UUIDOID)?)?;
+                let pending = enum_value(type_of_status, c"PENDING")?;
+                let sent = enum_value(type_of_status, c"SENT")?;
+                let found = pg_sys::MakeSingleTupleTableSlot(target.shape, pg_sys::table_slot_callbacks(table));
+                let next = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsVirtual);
+                Some(Self { target, primary_key, places, pending, sent, found, next })
+            }
+        };
+        // SAFETY: by the trait's contract.
+        unsafe { prepare(table, ready) }
+    }
+
+    unsafe fn free(self) {
+        // SAFETY: by the trait's contract.
+        unsafe { self.target.free() }
+    }
+}
+
+impl Verdicts {
+    /// Returns the ids that are not written.
+    unsafe fn write(&self, table: pg_sys::Relation, ids: &[Uuid]) -> Vec<Uuid> {
+        let mut left = Vec::new();
+        // SAFETY: the table and its indexes are open while they are used. A scan's memory is the caller's, a row's is reset.
+        unsafe {
+            self.target.open(table);
+            let index = *(*self.target.info).ri_IndexRelationDescs.add(self.primary_key);
+            let snapshot = pg_sys::GetActiveSnapshot();
+            let scan = begin_scan(table, index, snapshot);
+            let mut key = pg_sys::ScanKeyData::default();
+            let equal = pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber;
+            let nothing_yet = pg_sys::Datum::null();
+            pg_sys::ScanKeyInit(&raw mut key, 1, equal, pg_sys::Oid::from(pg_sys::F_UUID_EQ), nothing_yet);
+            let mut rest = ids;
+            while let Some((id, later)) = rest.split_first() {
+                key.sk_argument = id.as_bytes().as_ptr().into();
+                pg_sys::index_rescan(scan, &raw mut key, 1, std::ptr::null_mut(), 0);
+                let forward = pg_sys::ScanDirection::ForwardScanDirection;
+                let is_there = pg_sys::index_getnext_slot(scan, forward, self.found);
+                let outcome = if is_there { self.write_found(table, snapshot) } else { Outcome::NotPending };
+                match outcome {
+                    Outcome::Written => {}
+                    Outcome::NotPending => left.push(*id),
+                    // Whoever waits for this row has not taken one that comes later: two that settle cannot deadlock.
+                    Outcome::Contended => {
+                        left.extend_from_slice(rest);
+                        break;
+                    }
+                }
+                rest = later;
+            }
+            clear(self.next);
+            clear(self.found);
+            pg_sys::index_endscan(scan);
+            self.target.close();
+            self.target.reset();
+            // What follows in the same statement is to see the verdicts.
+            pg_sys::CommandCounterIncrement();
+        }
+        left
+    }
+
+    unsafe fn write_found(&self, table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Outcome {
+        let Self { found, next, ref places, .. } = *self;
+        // SAFETY: the slots have room for each of the table's columns, and the places are those of columns.
+        unsafe {
+            pg_sys::slot_getsomeattrs_int(found, (*self.target.shape).natts);
+            let now = |place: usize| (*(*found).tts_values.add(place)).value();
+            let attempts = (now(places.attempts) as i32).checked_add(1);
+            let is_pending = now(places.status) as u32 == self.pending.to_u32();
+            let (true, false, Some(attempts)) = (is_pending, now(places.holds_key) as u8 != 0, attempts) else {
+                return Outcome::NotPending;
+            };
+
+            clear(next);
+            let columns = (*self.target.shape).natts as usize;
+            std::ptr::copy_nonoverlapping((*found).tts_values, (*next).tts_values, columns);
+            std::ptr::copy_nonoverlapping((*found).tts_isnull, (*next).tts_isnull, columns);
+            let put = |place: usize, value: Option<pg_sys::Datum>| {
+                *(*next).tts_values.add(place) = value.unwrap_or(pg_sys::Datum::null());
+                *(*next).tts_isnull.add(place) = value.is_none();
+            };
+            let time = Some(pg_sys::Datum::from(super::transaction_time()));
+            put(places.status, Some(self.sent.into()));
+            put(places.attempts, Some(attempts.into()));
+            put(places.last_error, None);
+            put(places.last_attempted_at, time);
+            put(places.processed_at, time);
+            pg_sys::ExecStoreVirtualTuple(next);
+
+            self.target.reset();
+            let before = pg_sys::MemoryContextSwitchTo((*self.target.context()).ecxt_per_tuple_memory);
+            let is_written = update(&self.target, table, &raw mut (*found).tts_tid, next, snapshot);
+            pg_sys::MemoryContextSwitchTo(before);
+            if is_written { Outcome::Written } else { Outcome::Contended }
+        }
+    }
+}
+
+/// Whether the trigger is not called for a verdict, or is one of the table's own.
+fn passes(trigger: &pg_sys::Trigger, places: &Places) -> bool {
+    // SAFETY: a trigger has a name, and as many columns as it says.
+    let (name, columns) = unsafe {
+        let columns = match trigger.tgnattr {
+            0 => None, // whichever is updated
+            count => Some(std::slice::from_raw_parts(trigger.tgattr, count as usize)),
+        };
+        (CStr::from_ptr(trigger.tgname), columns)
+    };
+    let Places { status, attempts, holds_key, last_error, last_attempted_at, processed_at } = *places;
+    let written = [status, attempts, holds_key, last_error, last_attempted_at, processed_at];
+    let is_called = trigger.tgtype & pg_sys::TRIGGER_TYPE_UPDATE as i16 != 0
+        && columns.is_none_or(|columns| columns.iter().any(|number| written.contains(&(*number as usize - 1))));
+    !is_called || (OUR_TRIGGERS.contains(&name) && !trigger.tgqual.is_null())
+}
+
+unsafe fn enum_value(of: pg_sys::Oid, label: &CStr) -> Option<pg_sys::Oid> {
+    let (cache, column) = (pg_sys::SysCacheIdentifier::ENUMTYPOIDNAME as c_int, pg_sys::Anum_pg_enum_oid);
+    let none = pg_sys::Datum::null();
+    // SAFETY: the cache is looked up by type and label.
+    let value = unsafe {
+        pg_sys::GetSysCacheOid(cache, column as pg_sys::AttrNumber, of.into(), label.as_ptr().into(), none, none)
+    };
+    (value != pg_sys::InvalidOid).then_some(value)
+}

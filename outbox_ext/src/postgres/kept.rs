@@ -1,0 +1,162 @@
+//! What is made ready for the table once, and used until the table changes.
+//!
+//! A statement prepares to run at each call: it looks up its plan, copies the table's triggers, opens each index and
+//! prepares its predicate, makes and frees the executor's memory. That is most of what a single-row INSERT costs. Here all of
+//! it is kept from call to call, and made anew when PostgreSQL says that the table, one of its indexes or a function has
+//! changed.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::thread::LocalKey;
+
+use pgrx::pg_sys;
+
+/// As a statement that writes locks its table and the indexes.
+pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
+const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+
+thread_local! {
+    /// The table that PostgreSQL's news is heard of.
+    static TABLE: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
+    /// How often the table or a function has changed.
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
+    static LISTENS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a statement would make anew.
+pub(super) trait Ready: Sized {
+    /// `None`: the table has something that only a statement does justice to.
+    ///
+    /// # Safety
+    /// The table is open and locked.
+    unsafe fn new(table: pg_sys::Relation) -> Option<Self>;
+
+    /// Gives the memory back, without a look at what is in it: an error may have left it half done.
+    ///
+    /// # Safety
+    /// Nothing refers to it any longer.
+    unsafe fn free(self);
+}
+
+/// At most one of a kind in a backend.
+pub(super) struct Kept<T> {
+    made: Option<Made<T>>,
+    /// An error has left it half done.
+    is_broken: Cell<bool>,
+}
+
+struct Made<T> {
+    table: pg_sys::Oid,
+    /// [`CHANGES`] as it was then.
+    changes: u64,
+    ready: Option<T>,
+}
+
+/// Has the work done, if the table allows it this way; `None` if not. An error leaves nothing of it behind but what the
+/// transaction takes back.
+///
+/// # Safety
+/// The work needs nothing but a table that is open, locked, and as it was made ready for.
+pub(super) unsafe fn with_ready<T: Ready, R>(
+    kept: &'static LocalKey<RefCell<Kept<T>>>,
+    work: impl FnOnce(&T, pg_sys::Relation) -> R,
+) -> Option<R> {
+    kept.with(|kept| {
+        // Taken when a function in an index of the user's does the same, too.
+        let mut kept = kept.try_borrow_mut().ok()?;
+        // SAFETY: what is kept is used under the table's lock and only if it is fresh then.
+        unsafe {
+            let table = kept.open();
+            let ready = kept.made.as_ref().and_then(|made| made.ready.as_ref());
+            let done = ready.map(|ready| {
+                kept.is_broken.set(true);
+                let done = work(ready, table);
+                kept.is_broken.set(false);
+                done
+            });
+            pg_sys::table_close(table, NO_LOCK);
+            done
+        }
+    })
+}
+
+impl<T: Ready> Kept<T> {
+    pub(super) const fn nothing() -> Self {
+        Self { made: None, is_broken: Cell::new(false) }
+    }
+
+    /// Opens the table, with what is kept as fresh as the lock.
+    unsafe fn open(&mut self) -> pg_sys::Relation {
+        // SAFETY: a relation that is returned is open.
+        unsafe {
+            loop {
+                let is_fresh = self.is_fresh();
+                if !is_fresh {
+                    TABLE.set(look_up());
+                }
+                let table = pg_sys::try_table_open(TABLE.get(), LOCK);
+                // News of a change comes while the lock is waited for. The table may have another name then, or be gone.
+                if is_fresh && self.is_fresh() && !table.is_null() {
+                    return table;
+                }
+                if look_up() == TABLE.get() {
+                    if table.is_null() {
+                        pgrx::error!("the table outbox.events does not exist");
+                    }
+                    self.make(table);
+                    if self.is_fresh() {
+                        return table;
+                    }
+                }
+                if !table.is_null() {
+                    pg_sys::table_close(table, NO_LOCK);
+                }
+            }
+        }
+    }
+
+    unsafe fn make(&mut self, table: pg_sys::Relation) {
+        listen();
+        // SAFETY: the table is open and locked, as the caller has seen to.
+        unsafe {
+            if let Some(old) = self.made.take().and_then(|made| made.ready) {
+                old.free();
+            }
+            self.is_broken.set(false);
+            let changes = CHANGES.get();
+            self.made = Some(Made { table: TABLE.get(), changes, ready: T::new(table) });
+        }
+    }
+
+    fn is_fresh(&self) -> bool {
+        let is_of_now = |made: &Made<T>| made.table == TABLE.get() && made.changes == CHANGES.get();
+        self.made.as_ref().is_some_and(is_of_now) && !self.is_broken.get()
+    }
+}
+
+unsafe fn look_up() -> pg_sys::Oid {
+    // SAFETY: the names are static.
+    unsafe { pg_sys::get_relname_relid(c"events".as_ptr(), pg_sys::get_namespace_oid(c"outbox".as_ptr(), false)) }
+}
+
+/// Has PostgreSQL tell of changes to the table and to functions, once in a backend.
+fn listen() {
+    #[pgrx::pg_guard]
+    extern "C-unwind" fn table_changed(_nothing: pg_sys::Datum, relation: pg_sys::Oid) {
+        if relation == TABLE.get() || relation == pg_sys::InvalidOid {
+            CHANGES.set(CHANGES.get() + 1);
+        }
+    }
+    #[pgrx::pg_guard]
+    extern "C-unwind" fn function_changed(_nothing: pg_sys::Datum, _cache: c_int, _hash: u32) {
+        CHANGES.set(CHANGES.get() + 1);
+    }
+    if !LISTENS.replace(true) {
+        // SAFETY: the functions live as long as the library, which is never unloaded.
+        unsafe {
+            pg_sys::CacheRegisterRelcacheCallback(Some(table_changed), pg_sys::Datum::null());
+            let functions = pg_sys::SysCacheIdentifier::PROCOID as c_int;
+            pg_sys::CacheRegisterSyscacheCallback(functions, Some(function_changed), pg_sys::Datum::null());
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a DBA adds to `outbox.events` counts for `settle()` from the next call on, in sessions that have settled before, too.
+
+use harness::Database;
+
+use super::{on_both_installations, refusal, run, text, value};
+
+on_both_installations!(
+    a_trigger_of_the_users_runs_for_each_verdict,
+    a_constraint_that_is_added_is_enforced,
+    a_column_that_must_not_be_null_is_heeded_and_the_next_batch_is_written,
+    a_column_that_is_added_keeps_its_default,
+    an_index_that_is_added_finds_the_verdict,
+    a_constraint_that_is_checked_later_is_left_to_later,
+    a_table_in_the_place_of_another_is_the_one_that_is_written,
+    a_large_payload_stays_whole,
+    a_verdict_that_is_rolled_back_is_not_there,
+    a_read_only_transaction_cannot_settle,
+    what_follows_in_the_same_statement_sees_the_verdict,
+    a_batch_waits_for_a_locked_row_and_is_then_written_whole,
+);
+
+/// SENT for all that is owed.
+const SETTLE: &str =
+    "SELECT count(*) FROM (SELECT array_agg(id) AS ids FROM outbox.events WHERE status = 'PENDING') AS owed,
+    LATERAL outbox.settle(ids, array_fill('SENT'::outbox.status, ARRAY[cardinality(ids)]),
+        array_fill(NULL::text, ARRAY[cardinality(ids)]))";
+const SENT: &str = "SELECT count(*) FROM outbox.events WHERE status = 'SENT'";
+
+async fn emit(db: &Database, events: u32) {
+    run(db, &format!("SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, {events}) AS n")).await;
+}
+
+/// One event that this session has settled, and three that are owed.
+async fn settled_once(db: &Database) {
+    emit(db, 1).await;
+    run(db, SETTLE).await;
+    emit(db, 3).await;
+}
+
+#[tokio::test]
+async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
+    let db = super::with_the_extension().await;
+    let settle = async || {
+        let id = value(&db, "SELECT outbox.emit('t', '1')").await;
+        value(&db, &format!("SELECT cardinality(outbox.settle_sent('{{{id}}}'))")).await
+    };
+    assert_eq!(settle().await, "0");
+    run(&db, "CREATE INDEX mine ON outbox.events (processed_at)").await;
+    assert_eq!(settle().await, "0");
+    for (mine, away) in [
+        ("CREATE RULE mine AS ON UPDATE TO outbox.events DO ALSO NOTHING", "DROP RULE mine ON outbox.events"),
+        ("ALTER TABLE outbox.events ADD CONSTRAINT mine CHECK (seq > 0)", "ALTER TABLE outbox.events DROP CONSTRAINT mine"),
+        ("CREATE INDEX mine2 ON outbox.events USING hash (topic)", "DROP INDEX outbox.mine2"),
+        ("CREATE INDEX mine2 ON outbox.events (length(topic))", "DROP INDEX outbox.mine2"),
+        ("SET outbox.notify_status = on", "RESET outbox.notify_status"),
+        ("ALTER TABLE outbox.events ENABLE ROW LEVEL SECURITY", "ALTER TABLE outbox.events DISABLE ROW LEVEL SECURITY"),
+        (
+            "CREATE TABLE mine (event uuid REFERENCES outbox.events); CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN RETURN NULL; END'; CREATE TRIGGER mine AFTER UPDATE ON outbox.events EXECUTE FUNCTION mine()",
+            "DROP TABLE mine; DROP FUNCTION mine() CASCADE",
+        ),
+    ] {
+        run(&db, mine).await;
+        assert_eq!(settle().await, "1", "{mine}");
+        run(&db, away).await;
+        assert_eq!(settle().await, "0", "{away}");
+    }
+}
+
+async fn a_trigger_of_the_users_runs_for_each_verdict(db: Database) {
+    settled_once(&db).await;
+    run(
+        &db,
+        "CREATE TABLE audit (id uuid);
+         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN INSERT INTO public.audit VALUES (new.id); RETURN NULL; END';
+         CREATE TRIGGER audit AFTER UPDATE OF status ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()",
+    )
+    .await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "3");
+    run(&db, "DROP TRIGGER audit ON outbox.events").await;
+    emit(&db, 2).await;
+    run(&db, SETTLE).await;
+    assert_eq!((value(&db, "SELECT count(*) FROM audit").await, value(&db, SENT).await), ("3".into(), "6".into()));
+}
+
+async fn a_constraint_that_is_added_is_enforced(db: Database) {
+    settled_once(&db).await;
+    run(&db, "ALTER TABLE outbox.events ADD CONSTRAINT no CHECK (attempts < 1 OR payload <> '2')").await;
+    assert_eq!(refusal(&db, SETTLE).await.code().code(), "23514");
+    assert_eq!(value(&db, SENT).await, "1");
+    run(&db, "ALTER TABLE outbox.events DROP CONSTRAINT no").await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "4");
+}
+
+async fn a_column_that_must_not_be_null_is_heeded_and_the_next_batch_is_written(db: Database) {
+    settled_once(&db).await;
+    run(&db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'x' WHERE payload <> '1'").await;
+    run(&db, "DELETE FROM outbox.events WHERE last_error IS NULL").await;
+    run(&db, "ALTER TABLE outbox.events ALTER last_error SET NOT NULL").await;
+    run(&db, "UPDATE outbox.events SET status = 'PENDING'").await;
+    for _ in 0..2 {
+        assert_eq!(refusal(&db, SETTLE).await.code().code(), "23502");
+    }
+    assert_eq!(value(&db, SENT).await, "0");
+    run(&db, "ALTER TABLE outbox.events ALTER last_error DROP NOT NULL").await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "2");
+}
+
+async fn a_column_that_is_added_keeps_its_default(db: Database) {
+    settled_once(&db).await;
+    // No row is rewritten for the new column: those that are there get its value when they are read.
+    run(&db, "ALTER TABLE outbox.events ADD COLUMN region text DEFAULT 'eu', ADD COLUMN nothing int").await;
+    run(&db, "ALTER TABLE outbox.events DROP COLUMN nothing").await;
+    run(&db, SETTLE).await;
+    let rows = "SELECT string_agg(concat_ws(' ', payload, region, status), ', ' ORDER BY seq) FROM outbox.events";
+    assert_eq!(value(&db, rows).await, "1 eu SENT, 1 eu SENT, 2 eu SENT, 3 eu SENT");
+}
+
+async fn an_index_that_is_added_finds_the_verdict(db: Database) {
+    settled_once(&db).await;
+    run(&db, "CREATE INDEX by_time ON outbox.events (processed_at)").await;
+    run(&db, SETTLE).await;
+    let by_index = "SELECT count(*) FROM outbox.events WHERE processed_at > '-infinity'";
+    run(&db, "SET enable_seqscan = off; SET enable_bitmapscan = off").await;
+    assert_eq!(value(&db, by_index).await, "4");
+}
+
+async fn a_constraint_that_is_checked_later_is_left_to_later(db: Database) {
+    settled_once(&db).await;
+    run(&db, "ALTER TABLE outbox.events ADD UNIQUE (payload, processed_at) DEFERRABLE INITIALLY DEFERRED").await;
+    run(&db, "UPDATE outbox.events SET status = 'PENDING' WHERE status = 'SENT'").await;
+    // Two with payload 1 get the same time: refused, but not before the end.
+    run(&db, "BEGIN").await;
+    run(&db, SETTLE).await;
+    assert_eq!(refusal(&db, "COMMIT").await.code().code(), "23505");
+    run(&db, "ALTER TABLE outbox.events DROP CONSTRAINT events_payload_processed_at_key").await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "4");
+}
+
+async fn a_table_in_the_place_of_another_is_the_one_that_is_written(db: Database) {
+    settled_once(&db).await;
+    run(
+        &db,
+        "CREATE TABLE outbox.next (LIKE outbox.events INCLUDING ALL);
+         INSERT INTO outbox.next OVERRIDING SYSTEM VALUE SELECT * FROM outbox.events WHERE status = 'PENDING';
+         ALTER TABLE outbox.events RENAME TO before; ALTER TABLE outbox.next RENAME TO events",
+    )
+    .await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "3");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.before WHERE status = 'SENT'").await, "1");
+}
+
+async fn a_large_payload_stays_whole(db: Database) {
+    settled_once(&db).await;
+    let large = "SELECT outbox.emit('t', to_jsonb(string_agg(md5(n::text), ''))) FROM generate_series(1, 2000) AS n";
+    run(&db, large).await;
+    let sum = "SELECT md5(string_agg(md5(payload::text), '' ORDER BY seq)) FROM outbox.events";
+    let before = value(&db, sum).await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "5");
+    run(&db, "VACUUM outbox.events").await;
+    assert_eq!(value(&db, sum).await, before);
+}
+
+async fn a_verdict_that_is_rolled_back_is_not_there(db: Database) {
+    settled_once(&db).await;
+    run(&db, "BEGIN; SAVEPOINT s").await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "4");
+    run(&db, "ROLLBACK TO s").await;
+    assert_eq!(value(&db, SENT).await, "1");
+    run(&db, SETTLE).await;
+    run(&db, "COMMIT").await;
+    assert_eq!(value(&db, SENT).await, "4");
+    assert_eq!(value(&db, "SELECT max(attempts) FROM outbox.events").await, "1");
+}
+
+async fn a_read_only_transaction_cannot_settle(db: Database) {
+    settled_once(&db).await;
+    run(&db, "BEGIN READ ONLY").await;
+    assert_eq!(refusal(&db, SETTLE).await.code().code(), "25006");
+    run(&db, "ROLLBACK").await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, SENT).await, "4");
+}
+
+async fn what_follows_in_the_same_statement_sees_the_verdict(db: Database) {
+    settled_once(&db).await;
+    run(
+        &db,
+        &format!(
+            "CREATE FUNCTION seen() RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM {0}; RETURN ({SENT}); END $$",
+            &SETTLE[7..]
+        ),
+    )
+    .await;
+    assert_eq!(value(&db, "SELECT seen()").await, "4");
+}
+
+async fn a_batch_waits_for_a_locked_row_and_is_then_written_whole(db: Database) {
+    settled_once(&db).await;
+    let other = db.connect().await;
+    run(&other, "BEGIN; UPDATE outbox.events SET status = 'FAILED', last_error = 'by hand' WHERE payload = '2'").await;
+    run(&db, "SET lock_timeout = '1ms'").await;
+    assert_eq!(refusal(&db, SETTLE).await.code().code(), "55P03");
+    assert_eq!(value(&db, SENT).await, "1", "all or nothing");
+    run(&db, "RESET lock_timeout").await;
+
+    let pid = value(&db, "SELECT pg_backend_pid()").await;
+    let waits = format!("SELECT wait_event_type FROM pg_stat_activity WHERE pid = {pid}");
+    let end_it = async {
+        harness::eventually("settle waits for the row", harness::SOON, async || match text(&other, &waits).await {
+            Some(what) if what == "Lock" => Ok(()),
+            other => Err(other),
+        })
+        .await;
+        run(&other, "COMMIT").await;
+    };
+    tokio::join!(run(&db, SETTLE), end_it);
+    let rows = "SELECT string_agg(concat_ws(' ', payload, status, attempts), ', ' ORDER BY seq) FROM outbox.events";
+    assert_eq!(value(&db, rows).await, "1 SENT 1, 1 SENT 1, 2 FAILED 1, 3 SENT 1");
+}

@@ -8,6 +8,7 @@ use harness::Vhost;
 use crate::{
     bench::Bench,
     cpu,
+    emitted::Emitted,
     load::Payload,
     report::Report,
     socket::{Acks, Consumer, Link, Queue, QueueType, publish},
@@ -55,13 +56,14 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     for run in 0..=bench.runs {
         for kind in [QueueType::Classic, QueueType::Quorum] {
             for payload in Payload::ALL {
-                let ceiling = of_broker(bench, &vhost, kind, payload, bench.amount(messages(payload)), None).await;
+                let ceiling = Broker::of(kind, payload).takes(bench, &vhost, bench.amount(messages(payload))).await;
                 if run > 0 {
                     ceiling.add_to(report, &format!("{kind}, {payload}"));
                 }
             }
-            let (messages, acks) = (bench.amount(messages(Payload::B200)), Acks::Prefetch(CONSUMED_AHEAD));
-            let consumed = of_broker(bench, &vhost, kind, Payload::B200, messages, Some(acks)).await;
+            let consumer = Some(Acks::Prefetch(CONSUMED_AHEAD));
+            let broker = Broker { consumer, ..Broker::of(kind, Payload::B200) };
+            let consumed = broker.takes(bench, &vhost, bench.amount(messages(Payload::B200))).await;
             if run > 0 {
                 consumed.add_to(report, &format!("{kind}, 200 B, consumed"));
             }
@@ -81,42 +83,64 @@ pub(crate) fn messages(payload: Payload) -> u64 {
     }
 }
 
-/// The broker alone: messages to a durable queue that nobody consumes.
+/// The broker alone: messages to a durable queue.
 ///
 /// Without a consumer they stay in the queue. A classic queue that passes them straight on to a consumer that need not acknowledge takes three
 /// times as many a second, but then it never writes them down.
-pub(crate) async fn of_broker(
-    bench: &Bench,
-    vhost: &Vhost,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broker {
     kind: QueueType,
     payload: Payload,
-    messages: u64,
     consumer: Option<Acks>,
-) -> Ceiling {
-    let queue = Queue { name: "ceiling".to_owned(), exchange: "ceiling".to_owned(), ..Queue::of_relay(kind) };
-    let (url, broker) = (vhost.url(), bench.rabbitmq.pid());
-    let (published, broker_cpu) = on_own_thread(move || {
-        let mut link = Link::open(&url);
-        link.declare(&queue);
-        let _consumer = consumer.map(|acks| Consumer::start(&url, &queue, acks, |_| ()));
-        let before = cpu::used_by(broker);
-        let published = publish(&mut link, &queue.exchange, payload.bytes(), messages, WINDOW);
-        let broker_cpu = cpu::used_by(broker).saturating_sub(before);
-        link.delete(&queue);
-        (published, broker_cpu)
-    })
-    .await;
-    let ceiling = Ceiling {
-        rate: rate(messages, published.took),
-        broker_cpu_us: cpu::us_per_event(broker_cpu, messages),
-        client_cpu_us: cpu::us_per_event(published.cpu, messages),
-    };
-    let consumed = if consumer.is_some() { ", consumed" } else { "" };
-    println!(
-        "  broker alone, {kind}, {payload}{consumed}: {:.0}/s, broker {:.1} µs, client {:.2} µs",
-        ceiling.rate, ceiling.broker_cpu_us, ceiling.client_cpu_us
-    );
-    ceiling
+    /// The most messages that are unconfirmed at a time.
+    window: u64,
+}
+
+impl Broker {
+    /// With the window that it is fastest with, and without a consumer.
+    pub(crate) fn of(kind: QueueType, payload: Payload) -> Self {
+        Self { kind, payload, consumer: None, window: WINDOW }
+    }
+
+    /// As it is for one who waits for each confirm before the next message of a key, as `ordering = strict` has it.
+    pub(crate) fn one_in_flight_a_key(self, keys: u64) -> Self {
+        Self { window: self.window.min(keys), ..self }
+    }
+
+    /// Publishes, and waits for the last confirm.
+    pub(crate) async fn takes(self, bench: &Bench, vhost: &Vhost, messages: u64) -> Ceiling {
+        self.takes_as_emitted(bench, vhost, Emitted::all(messages)).await
+    }
+
+    /// Publishes a message for each event that is emitted, as a relay would that costs nothing and takes no time.
+    pub(crate) async fn takes_as_emitted(self, bench: &Bench, vhost: &Vhost, emitted: Emitted) -> Ceiling {
+        let Self { kind, payload, consumer, window } = self;
+        let queue = Queue { name: "ceiling".to_owned(), exchange: "ceiling".to_owned(), ..Queue::of_relay(kind) };
+        let (url, broker) = (vhost.url(), bench.rabbitmq.pid());
+        let (published, broker_cpu) = on_own_thread(move || {
+            let mut link = Link::open(&url);
+            link.declare(&queue);
+            let _consumer = consumer.map(|acks| Consumer::start(&url, &queue, acks, |_| ()));
+            let before = cpu::used_by(broker);
+            let published = publish(&mut link, &queue.exchange, payload.bytes(), &emitted, window);
+            let broker_cpu = cpu::used_by(broker).saturating_sub(before);
+            link.delete(&queue);
+            (published, broker_cpu)
+        })
+        .await;
+        let ceiling = Ceiling {
+            rate: rate(published.messages, published.took),
+            broker_cpu_us: cpu::us_per_event(broker_cpu, published.messages),
+            client_cpu_us: cpu::us_per_event(published.cpu, published.messages),
+        };
+        let consumed = if consumer.is_some() { ", consumed" } else { "" };
+        let in_flight = if window == WINDOW { String::new() } else { format!(", {window} in flight") };
+        println!(
+            "  broker alone, {kind}, {payload}{consumed}{in_flight}: {:.0}/s, broker {:.1} µs, client {:.2} µs",
+            ceiling.rate, ceiling.broker_cpu_us, ceiling.client_cpu_us
+        );
+        ceiling
+    }
 }
 
 /// Runs what blocks.

@@ -7,6 +7,8 @@ use std::{
 
 use harness::{Connection, Database};
 
+use crate::emitted::Emitted;
+
 /// `application_name` of the sessions that emit while the relay runs.
 pub(crate) const EMITTER: &str = "emitter";
 
@@ -69,17 +71,23 @@ impl Load {
         self.emit_some(db, &emit, 0, events).await;
     }
 
-    /// Emits from several sessions at once, ten events a transaction, as fast as they can, for so long. Returns how many.
-    pub(crate) async fn emit_live(&self, sessions: &[Connection], time: Duration) -> u64 {
-        self.emit_live_with(sessions, time, "i % $3").await
+    /// Emits from several sessions at once, ten events a transaction, as fast as they can, for so long.
+    pub(crate) async fn emit_live(&self, sessions: &[Connection], time: Duration, emitted: &Emitted) {
+        self.emit_live_with(sessions, time, "i % $3", emitted).await;
     }
 
     /// As [`emit_live`](Self::emit_live), but every tenth event has the key `hot`.
-    pub(crate) async fn emit_live_beside_hot_key(&self, sessions: &[Connection], time: Duration) -> u64 {
-        self.emit_live_with(sessions, time, "CASE WHEN i % 10 = 0 THEN 'hot' ELSE (i % $3)::text END").await
+    pub(crate) async fn emit_live_beside_hot_key(&self, sessions: &[Connection], time: Duration) {
+        self.emit_live_with(
+            sessions,
+            time,
+            "CASE WHEN i % 10 = 0 THEN 'hot' ELSE (i % $3)::text END",
+            &Emitted::default(),
+        )
+        .await;
     }
 
-    async fn emit_live_with(&self, sessions: &[Connection], time: Duration, key: &str) -> u64 {
+    async fn emit_live_with(&self, sessions: &[Connection], time: Duration, key: &str, emitted: &Emitted) {
         const PER_TRANSACTION: u64 = 10;
         let statement = self.statement(key);
         let end = Instant::now() + time;
@@ -90,12 +98,13 @@ impl Load {
                 // Each session has numbers of its own, so that all go through all keys.
                 let first = (transactions * sessions.len() as u64 + number) * PER_TRANSACTION;
                 self.emit_some(session, &emit, first, PER_TRANSACTION).await;
+                emitted.add(PER_TRANSACTION);
                 transactions += 1;
             }
-            transactions * PER_TRANSACTION
         };
         let all = sessions.iter().zip(0..).map(|(session, number)| emit(number, session));
-        futures_util::future::join_all(all).await.into_iter().sum()
+        futures_util::future::join_all(all).await;
+        emitted.end();
     }
 
     async fn emit_some(&self, db: &Connection, emit: &tokio_postgres::Statement, first: u64, count: u64) {

@@ -15,6 +15,7 @@ mod ceiling;
 mod cost;
 mod cpu;
 mod emit;
+mod emitted;
 mod figure;
 mod growth;
 mod latency;

@@ -8,7 +8,8 @@ use harness::RelayBuilder;
 use self::trial::Trial;
 use crate::{
     bench::Bench,
-    ceiling::{self, rate},
+    ceiling::{Broker, Ceiling, messages, quiet, rate},
+    emitted::Emitted,
     load::{Load, Payload, emitters},
     report::Report,
     socket::QueueType,
@@ -101,15 +102,20 @@ async fn warm_up(bench: &Bench) {
 async fn measure(bench: &Bench, report: &mut Report, (queue, arrival, payload, keys): Case) -> f64 {
     let trial = Trial::prepare(bench, queue).await;
     let load = Load { payload, keys };
-    let alone = bench.amount(backlog_of(Load { keys: MANY_KEYS, ..load }));
-    let ceiling = ceiling::of_broker(bench, &trial.stack.vhost, queue, payload, alone, None).await;
+    let broker = Broker::of(queue, payload).one_in_flight_a_key(keys);
+    let ceiling = broker.takes(bench, &trial.stack.vhost, bench.amount(backlog_of(load))).await;
     let case = name((queue, arrival, payload, keys));
     let rate = match arrival {
         Arrival::Backlog => {
             let events = bench.amount(backlog_of(load));
             trial.drain_backlog(report, &case, &load, events, &bench.relay(&trial.stack)).await
         }
-        Arrival::Live => live(&trial, report, &case, &load).await,
+        Arrival::Live => {
+            let beside = broker_beside_emitters(bench, broker, &load).await;
+            let rate = live(&trial, report, &case, &load).await;
+            report.add("throughput", &case, "of ceiling beside emitters", "×", rate / beside.rate);
+            rate
+        }
     };
     report.add("throughput", &case, "of ceiling", "×", rate / ceiling.rate);
     rate
@@ -129,8 +135,21 @@ fn backlog_of(load: Load) -> u64 {
     match load {
         Load { keys: 1, .. } => 4000, // one in flight at a time
         Load { payload: Payload::B200, keys: MANY_KEYS } => 100_000,
-        Load { payload, .. } => ceiling::messages(payload),
+        Load { payload, .. } => messages(payload),
     }
+}
+
+/// The broker alone with the same clients emitting on the same cores, and a message published for each event once it is
+/// committed: what there is to reach under a live load.
+async fn broker_beside_emitters(bench: &Bench, broker: Broker, load: &Load) -> Ceiling {
+    let stack = bench.stack().await;
+    let sessions = emitters(&stack.db, EMITTERS).await;
+    quiet(&stack.db).await;
+    let emitted = Emitted::default();
+    let emit = load.emit_live(&sessions, Duration::from_millis(bench.amount(LIVE_MS)), &emitted);
+    println!("  beside emitters:");
+    let ((), ceiling) = tokio::join!(emit, broker.takes_as_emitted(bench, &stack.vhost, emitted.clone()));
+    ceiling
 }
 
 /// Clients emit as fast as they can, with the relay streaming. Time is counted from the first event until the last is SENT.
@@ -138,7 +157,9 @@ async fn live(trial: &Trial<'_>, report: &mut Report, case: &str, load: &Load) -
     let sessions = emitters(&trial.stack.db, EMITTERS).await;
     let relay = trial.bench.relay(&trial.stack).start().await;
     let start = trial.begin(Some(&relay)).await;
-    let events = load.emit_live(&sessions, Duration::from_millis(trial.bench.amount(LIVE_MS))).await;
+    let emitted = Emitted::default();
+    load.emit_live(&sessions, Duration::from_millis(trial.bench.amount(LIVE_MS)), &emitted).await;
+    let events = emitted.so_far().events;
     let emitted = rate(events, start.elapsed());
     let rate = trial.finish(report, case, events, &start, &relay).await;
     println!("    emitted at {emitted:.0}/s");

@@ -16,8 +16,8 @@ const OUTBOX: &str = "#0969da";
 const OTHERS: &str = "#afb8c1";
 
 /// The load that panels show when they show one: small messages are the hardest, for everything is paid an event.
-const LIVE: &str = "live, classic, 200 B, 100000 keys";
-const BACKLOG: &str = "backlog, classic, 200 B, 100000 keys";
+const LIVE: &str = "live, quorum, 200 B, 100000 keys";
+const BACKLOG: &str = "backlog, quorum, 200 B, 100000 keys";
 
 /// Whose figure it is, for its colour.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ pub(crate) fn svg(report: &Report) -> String {
     let cores = report.machine.fact("cores");
     let on = if cores.is_empty() { String::new() } else { format!(" on {cores} cores") };
     svg.heading(34.0, &format!("Transactional outbox, from PostgreSQL to RabbitMQ{on}"));
-    let what = "200 B events, durable classic queue, persistent, confirmed, verdicts written back; fsync on";
+    let what = "200 B events, durable quorum queue, persistent, confirmed, verdicts written back; fsync on";
     svg.text((svg::MARGIN, 54.0), TEXT, MUTED, what);
     let mut top = 76.0;
     for panel in [throughput::draw, latency::draw, cost::draw] {

@@ -16,12 +16,12 @@ pub(super) fn draw(svg: &mut Svg, report: &Report, top: f64) -> f64 {
         figures.max_by(|one, other| one.median().total_cmp(&other.median()))
     };
     let rows: Vec<(String, Of, &Figure)> = [
-        ("RabbitMQ alone, plain socket", Of::Others, report.figure("ceiling", "classic, 200 B", "rate")),
+        ("RabbitMQ alone, plain socket", Of::Others, report.figure("ceiling", "quorum, 200 B", "rate")),
         ("outbox, backlog", Of::Outbox, report.figure("throughput", BACKLOG, "rate")),
         ("outbox, live load", Of::Outbox, report.figure("throughput", LIVE, "rate")),
-        ("batched poller at its best", Of::Others, best("poller, batches")),
-        ("pg-transactional-outbox", Of::Others, best("pg-transactional-outbox")),
-        ("one-at-a-time poller", Of::Others, best("poller, one")),
+        ("batched poller at its best", Of::Others, best("quorum, poller, batches")),
+        ("pg-transactional-outbox", Of::Others, best("quorum, pg-transactional-outbox")),
+        ("one-at-a-time poller", Of::Others, best("quorum, poller, one")),
     ]
     .into_iter()
     .filter_map(|(name, of, figure)| Some((name.to_owned(), of, figure?)))
@@ -30,7 +30,7 @@ pub(super) fn draw(svg: &mut Svg, report: &Report, top: f64) -> f64 {
         return top;
     }
 
-    svg.panel(top, "Throughput", "events a second");
+    svg.panel(top, "Throughput", "events a second, to a quorum queue");
     let most = rows.iter().map(|(_, _, figure)| figure.spread().1).fold(0.0, f64::max);
     let x = |rate: f64| LEFT + (RIGHT - LEFT) * rate / most;
     let mut y = top + 40.0;

@@ -10,6 +10,7 @@ use super::{
     link::Link,
     wire::{BASIC, BODY, CHANNEL, HEADER, put_frame, put_method, put_short_string, put_sized, put_text_field},
 };
+use crate::emitted::{Emitted, SoFar};
 
 /// Most bytes of one write to the socket.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -17,26 +18,36 @@ const WRITE_BYTES: usize = 256 * 1024;
 /// What it took until the last confirm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
+    pub(crate) messages: u64,
     pub(crate) took: Duration,
     /// CPU time of this client.
     pub(crate) cpu: Duration,
 }
 
-/// Publishes `count` messages with bodies of `body` bytes to `exchange`, with at most `window` of them unconfirmed.
+/// Publishes a message with a body of `body` bytes to `exchange` for each event that is emitted, until there are no more, with at
+/// most `window` of them unconfirmed.
 ///
 /// Blocks the thread that calls it.
-pub(crate) fn publish(link: &mut Link, exchange: &str, body: usize, count: u64, window: u64) -> Published {
+pub(crate) fn publish(link: &mut Link, exchange: &str, body: usize, emitted: &Emitted, window: u64) -> Published {
     link.call(CHANNEL, (85, 10), |out| out.push(0)); // confirm.select
     let mut messages = Messages::new(exchange, body, window);
     let mut confirms = Confirms::default();
     let mut published = 0;
     let (start, cpu) = (Instant::now(), cpu_of_this_thread());
-    while confirms.count() < count {
+    loop {
+        let SoFar { events, is_all } = emitted.so_far();
+        if is_all && confirms.count() == events {
+            break;
+        }
         // Not one by one as confirms come in: a write of many costs little more than a write of one.
-        let next = messages.most.min(count - published);
+        let next = messages.most.min(events - published);
         if next > 0 && published - confirms.count() + next <= window {
             link.write(messages.numbered(published, next));
             published += next;
+            continue;
+        }
+        if published == confirms.count() {
+            emitted.wait_for_more_than(published);
             continue;
         }
         link.read();
@@ -44,7 +55,7 @@ pub(crate) fn publish(link: &mut Link, exchange: &str, body: usize, count: u64, 
             confirms.take(kind, payload);
         }
     }
-    Published { took: start.elapsed(), cpu: cpu_of_this_thread() - cpu }
+    Published { messages: published, took: start.elapsed(), cpu: cpu_of_this_thread() - cpu }
 }
 
 /// The frames of several messages, one behind the other. Only what differs is written anew.

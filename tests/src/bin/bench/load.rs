@@ -73,26 +73,21 @@ impl Load {
 
     /// Emits from several sessions at once, ten events a transaction, as fast as they can, for so long.
     pub(crate) async fn emit_live(&self, sessions: &[Connection], time: Duration, emitted: &Emitted) {
-        self.emit_live_with(sessions, time, "i % $3", emitted).await;
+        self.emit_live_with(sessions, time, &self.statement("i % $3"), emitted).await;
     }
 
-    /// As [`emit_live`](Self::emit_live), but every tenth event has the key `hot`.
+    /// As [`emit_live`](Self::emit_live), but every tenth event has the key and the topic `hot`.
     pub(crate) async fn emit_live_beside_hot_key(&self, sessions: &[Connection], time: Duration) {
-        self.emit_live_with(
-            sessions,
-            time,
-            "CASE WHEN i % 10 = 0 THEN 'hot' ELSE (i % $3)::text END",
-            &Emitted::default(),
-        )
-        .await;
+        let hot = self.statement("CASE WHEN i % 10 = 0 THEN 'hot' ELSE (i % $3)::text END");
+        let hot = hot.replace("'order.moved'", "CASE WHEN i % 10 = 0 THEN 'hot' ELSE 'order.moved' END");
+        self.emit_live_with(sessions, time, &hot, &Emitted::default()).await;
     }
 
-    async fn emit_live_with(&self, sessions: &[Connection], time: Duration, key: &str, emitted: &Emitted) {
+    async fn emit_live_with(&self, sessions: &[Connection], time: Duration, statement: &str, emitted: &Emitted) {
         const PER_TRANSACTION: u64 = 10;
-        let statement = self.statement(key);
         let end = Instant::now() + time;
         let emit = async |number: u64, session: &Connection| {
-            let emit = session.prepare(&statement).await.expect("emit");
+            let emit = session.prepare(statement).await.expect("emit");
             let mut transactions = 0;
             while Instant::now() < end {
                 // Each session has numbers of its own, so that all go through all keys.

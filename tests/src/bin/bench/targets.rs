@@ -57,7 +57,7 @@ const fn target(promise: &'static str, of: Cases, bound: Bound) -> Target {
 }
 
 /// In the order in which they are told.
-const TARGETS: [Target; 25] = [
+const TARGETS: [Target; 26] = [
     target("backlog, classic queue, of the broker alone", of_ceiling("backlog, classic"), AtLeast(0.80)),
     target("backlog, quorum queue, of the broker alone", of_ceiling("backlog, quorum"), AtLeast(0.70)),
     target("live load, classic queue, of the broker alone", of_ceiling("live, classic"), AtLeast(0.80)),
@@ -106,7 +106,16 @@ const TARGETS: [Target; 25] = [
         all("latency", "poller every 1 s", "outbox is faster by"),
         AtLeast(50.0),
     ),
-    target("one hot key, strict", all("throughput", "strict", "hot key rate"), AtLeast(1000.0)),
+    target(
+        "one hot key, strict, in the queue of the others",
+        all("throughput", "strict, one hot key beside others", "hot key rate"),
+        AtLeast(1000.0),
+    ),
+    target(
+        "one hot key, strict, with a queue of its own",
+        all("throughput", "strict, one hot key with", "hot key rate"),
+        AtLeast(1000.0),
+    ),
     target("one key, pipelined, of many keys", all("throughput", "pipelined", "of many keys"), AtLeast(0.9)),
 ];
 

@@ -80,8 +80,10 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         if bench.wants("pipelined, one key") {
             pipelined(bench, report, of_many_keys).await;
         }
-        if bench.wants("strict, one hot key beside others") {
-            hot_key::measure(bench, report).await;
+        for case in hot_key::CASES {
+            if bench.wants(case) {
+                hot_key::measure(bench, report, case).await;
+            }
         }
     }
     if bench.wants("one transaction of 1000000") {

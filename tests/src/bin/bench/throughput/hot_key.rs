@@ -1,4 +1,7 @@
 //! One key with a tenth of all events, one in flight at a time, beside others at full speed.
+//!
+//! In the queue of the others each of its messages waits behind all that are in flight there. A queue of its own lets it go
+//! on as fast as the broker answers.
 
 use std::time::Duration;
 
@@ -7,14 +10,24 @@ use crate::{
     bench::Bench,
     load::{Load, Payload, emitters},
     report::Report,
-    socket::QueueType,
+    socket::{Queue, QueueType},
 };
 
-const CASE: &str = "strict, one hot key beside others";
+const SHARED: &str = "strict, one hot key beside others";
+const OWN: &str = "strict, one hot key with a queue of its own";
+pub(super) const CASES: [&str; 2] = [SHARED, OWN];
 
 /// Rates of the hot key and of the others, each from the first emit to its own last verdict, by the times in the table.
-pub(super) async fn measure(bench: &Bench, report: &mut Report) {
-    let trial = Trial::prepare(bench, QueueType::Classic).await;
+pub(super) async fn measure(bench: &Bench, report: &mut Report, case: &str) {
+    let queue = |name: &str, binding: &str| {
+        let (name, binding) = (name.to_owned(), binding.to_owned());
+        Queue { name, binding, ..Queue::of_relay(QueueType::Classic) }
+    };
+    let queues = match case {
+        OWN => vec![queue("bench", "order.#"), queue("hot", "hot")],
+        _ => vec![queue("bench", "#")],
+    };
+    let trial = Trial::with_queues(bench, QueueType::Classic, queues).await;
     let sessions = emitters(&trial.stack.db, EMITTERS).await;
     let relay = trial.bench.relay(&trial.stack).start().await;
     trial.begin(Some(&relay)).await;
@@ -28,7 +41,7 @@ pub(super) async fn measure(bench: &Bench, report: &mut Report) {
     for row in trial.stack.db.query(rates, &[]).await.expect("rates") {
         let (is_hot, rate): (bool, f64) = (row.get(0), row.get(1));
         let measure = if is_hot { "hot key rate" } else { "other keys rate" };
-        println!("  {CASE}: {measure} {rate:.0}/s");
-        report.add("throughput", CASE, measure, "/s", rate);
+        println!("  {case}: {measure} {rate:.0}/s");
+        report.add("throughput", case, measure, "/s", rate);
     }
 }

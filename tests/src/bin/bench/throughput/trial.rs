@@ -37,9 +37,18 @@ impl Start {
 impl<'a> Trial<'a> {
     /// A queue that gets all that the relay publishes, and nobody consumes.
     pub(crate) async fn prepare(bench: &'a Bench, queue: QueueType) -> Self {
+        Self::with_queues(bench, queue, vec![Queue::of_relay(queue)]).await
+    }
+
+    /// Queues that share what the relay publishes.
+    pub(crate) async fn with_queues(bench: &'a Bench, queue: QueueType, queues: Vec<Queue>) -> Self {
         let stack = bench.stack().await;
         let url = stack.vhost.url();
-        on_own_thread(move || Link::open(&url).declare(&Queue::of_relay(queue))).await;
+        on_own_thread(move || {
+            let mut link = Link::open(&url);
+            queues.iter().for_each(|queue| link.declare(queue));
+        })
+        .await;
         // The watcher looks every 20 ms. It must not cost, whatever the planner knows of the table.
         stack.db.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.expect("settings");
         Self { bench, stack, queue }

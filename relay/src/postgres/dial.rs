@@ -90,7 +90,7 @@ pub(super) async fn dial(target: &Target, config: &Config, tls: &TlsPolicy) -> R
         Target::Tcp { name, address, port } => (name, address, *port),
         Target::Unix { folder, port } => {
             let path = folder.join(format!(".s.PGSQL.{port}"));
-            return Ok(Socket::Unix(in_time(limit, UnixStream::connect(path)).await?));
+            return Ok(Socket::unix(in_time(limit, UnixStream::connect(path)).await?));
         }
     };
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address").into();
@@ -130,7 +130,7 @@ async fn open(address: SocketAddr, config: &Config) -> io::Result<TcpStream> {
 
 async fn encrypt(mut stream: TcpStream, name: &str, config: &Config, tls: &TlsPolicy) -> Result<Socket, ConnectCause> {
     if tls.mode == SslMode::Disable {
-        return Ok(Socket::Tcp(stream));
+        return Ok(Socket::tcp(stream));
     }
     if config.get_ssl_negotiation() == SslNegotiation::Postgres {
         const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]; // length, and 1234 5679
@@ -138,7 +138,7 @@ async fn encrypt(mut stream: TcpStream, name: &str, config: &Config, tls: &TlsPo
         // Exactly one byte: what follows in the clear, if anything, must not be taken for part of the session.
         match (stream.read_u8().await?, tls.mode) {
             (b'S', _) => {}
-            (b'N', SslMode::Prefer) => return Ok(Socket::Tcp(stream)),
+            (b'N', SslMode::Prefer) => return Ok(Socket::tcp(stream)),
             (b'N', _) => return Err(refused("the server does not support it, and sslmode asks for it")),
             _ => return Err(refused("the server does not understand the request for it")),
         }

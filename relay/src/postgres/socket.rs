@@ -15,13 +15,16 @@ use tokio_rustls::client;
 
 use super::channel_binding;
 
+/// Of what is received, before the protocol asks for it. tokio-postgres reads 8 KiB at a time, or the rest of one row.
+pub(super) const READ_BUFFER: usize = 64 * 1024;
+
 /// Where the bytes go.
 #[derive(Debug)]
 pub enum Socket {
     /// In the clear.
-    Tcp(TcpStream),
+    Tcp(BufReader<TcpStream>),
     /// To a server on this machine.
-    Unix(UnixStream),
+    Unix(BufReader<UnixStream>),
     /// Encrypted.
     Tls(Box<TlsSocket>),
 }
@@ -30,6 +33,16 @@ pub enum Socket {
 pub type TlsSocket = client::TlsStream<BufReader<TcpStream>>;
 
 impl Socket {
+    /// Over TCP, not encrypted.
+    pub(super) fn tcp(stream: TcpStream) -> Self {
+        Self::Tcp(BufReader::with_capacity(READ_BUFFER, stream))
+    }
+
+    /// Over a socket of this machine.
+    pub(super) fn unix(stream: UnixStream) -> Self {
+        Self::Unix(BufReader::with_capacity(READ_BUFFER, stream))
+    }
+
     /// Hash of the server's certificate, which SCRAM can bind a login to.
     pub(super) fn certificate_hash(&self) -> Option<Vec<u8>> {
         let Self::Tls(tls) = self else { return None };

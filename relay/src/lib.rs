@@ -16,6 +16,7 @@
 //! | [`publish`] | AMQP publisher with a certain verdict for each message | yes |
 //! | [`row`], [`event`] | a table row as an event | no |
 //! | [`dispatch`] | ordering keys, holds, retries, memory budget | no |
+//! | [`hash`] | a hasher for its maps | no |
 //! | [`resync`], [`snapshot`] | when to read the table, and what of the stream that covers | no |
 //! | [`deferred`] | when to look for events with `available_at` | no |
 //! | [`settle`] | batches of verdicts, rows that are not visible yet | no |
@@ -28,6 +29,7 @@ pub mod deferred;
 pub mod dispatch;
 pub mod error;
 pub mod event;
+pub mod hash;
 pub mod lsn;
 pub mod postgres;
 pub mod progress;

@@ -8,7 +8,10 @@ use std::{
 use uuid::Uuid;
 
 use super::{Holding, KeyName, Limits, Ordering};
-use crate::event::{Event, Text};
+use crate::{
+    event::{Event, Text},
+    hash::BuildFold,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
@@ -23,7 +26,8 @@ pub(super) enum Entry {
 }
 
 /// A hash stands for the key: a collision orders two keys that need no order, which is harmless.
-type KeyHash = u64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct KeyHash(u64);
 
 #[derive(Debug, Default)]
 struct Key {
@@ -77,13 +81,13 @@ pub(super) struct Keys {
     ordering: Ordering,
     share: Limits,
     hasher: std::hash::RandomState,
-    keys: HashMap<KeyHash, Key>,
+    keys: HashMap<KeyHash, Key, BuildFold>,
     spilled: usize,
 }
 
 impl Keys {
     pub(super) fn new(ordering: Ordering, share: Limits) -> Self {
-        Self { ordering, share, hasher: std::hash::RandomState::new(), keys: HashMap::new(), spilled: 0 }
+        Self { ordering, share, hasher: std::hash::RandomState::new(), keys: HashMap::default(), spilled: 0 }
     }
 
     /// Keys that something is known of.
@@ -91,13 +95,13 @@ impl Keys {
         self.keys.len()
     }
 
-    /// Whether the event belongs to a key, and keys mean something.
-    pub(super) fn has_key(&self, event: &Event) -> bool {
-        self.ordering != Ordering::None && event.aggregate_id.is_some()
+    /// The event's key, if it has one and keys mean something.
+    pub(super) fn of(&self, event: &Event) -> Option<KeyHash> {
+        let id = event.aggregate_id.as_ref().filter(|_| self.ordering != Ordering::None)?;
+        Some(self.hash(event.aggregate_type.as_ref().map(Text::as_bytes), id.as_bytes()))
     }
 
-    pub(super) fn enter(&mut self, event: &Event) -> Entry {
-        let Some(hash) = self.hash_of(event) else { return Entry::Free };
+    pub(super) fn enter(&mut self, hash: KeyHash, event: &Event) -> Entry {
         let key = self.keys.entry(hash).or_default();
         if event.holds_key {
             // Later events of the key are in the table, although this memory may not have seen how they came there.
@@ -129,8 +133,7 @@ impl Keys {
     }
 
     /// The event goes back to the table and holds its key there. Returns the events that it leaves no place for in memory.
-    pub(super) fn hold(&mut self, event: &Event, returning: bool) -> Vec<Uuid> {
-        let Some(hash) = self.hash_of(event) else { return Vec::new() };
+    pub(super) fn hold(&mut self, hash: KeyHash, event: &Event, returning: bool) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
         key.leaving -= 1;
         key.returning -= usize::from(returning);
@@ -140,16 +143,15 @@ impl Keys {
     }
 
     /// Whether an event that was free to leave must wait after all, since one before it was refused: in the table.
-    pub(super) fn hold_back(&mut self, event: &Event) -> bool {
-        let Some(key) = self.key_of(event).filter(|key| key.is_held_back()) else { return false };
+    pub(super) fn hold_back(&mut self, hash: KeyHash) -> bool {
+        let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held_back()) else { return false };
         key.leaving -= 1;
         true
     }
 
     /// The event has its verdict; one that was refused before, also in the table. Returns the events that may leave now.
-    pub(super) fn leave(&mut self, event: &Event, returning: bool) -> Vec<Uuid> {
+    pub(super) fn leave(&mut self, hash: KeyHash, returning: bool) -> Vec<Uuid> {
         let strict = self.ordering == Ordering::Strict;
-        let Some(hash) = self.hash_of(event) else { return Vec::new() };
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
         key.leaving -= 1;
         key.returning -= usize::from(returning);
@@ -166,9 +168,9 @@ impl Keys {
     }
 
     /// An event that held its key is no longer in the table.
-    pub(super) fn gone(&mut self, event: &Event) {
-        if let Some(key) = self.key_of(event) {
-            key.away.retain(|id| *id != event.id);
+    pub(super) fn gone(&mut self, hash: KeyHash, event: &Uuid) {
+        if let Some(key) = self.keys.get_mut(&hash) {
+            key.away.retain(|id| id != event);
         }
     }
 
@@ -195,7 +197,8 @@ impl Keys {
         }
         for Holding { key: name, id } in holding {
             if self.ordering != Ordering::None && !is_here(id) {
-                let key = self.keys.entry(self.hash(name.aggregate_type.as_deref(), &name.aggregate_id)).or_default();
+                let hash = self.hash(name.aggregate_type.as_ref().map(String::as_bytes), name.aggregate_id.as_bytes());
+                let key = self.keys.entry(hash).or_default();
                 key.away.push(*id);
                 waiting.extend(key.release(usize::MAX));
                 if key.spilled.is_none() {
@@ -228,18 +231,8 @@ impl Keys {
         self.keys.values().filter(|key| filter(key)).filter_map(|key| key.spilled.clone()).collect()
     }
 
-    fn key_of(&mut self, event: &Event) -> Option<&mut Key> {
-        let hash = self.hash_of(event)?;
-        self.keys.get_mut(&hash)
-    }
-
-    fn hash_of(&self, event: &Event) -> Option<KeyHash> {
-        let aggregate_id = event.aggregate_id.as_ref().filter(|_| self.ordering != Ordering::None)?;
-        Some(self.hash(event.aggregate_type.as_ref().map(Text::as_str), aggregate_id.as_str()))
-    }
-
-    fn hash(&self, aggregate_type: Option<&str>, aggregate_id: &str) -> KeyHash {
-        self.hasher.hash_one((aggregate_type, aggregate_id))
+    fn hash(&self, aggregate_type: Option<&[u8]>, aggregate_id: &[u8]) -> KeyHash {
+        KeyHash(self.hasher.hash_one((aggregate_type, aggregate_id)))
     }
 }
 

@@ -19,7 +19,7 @@ mod verdict;
 mod waiting;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry as MapEntry},
     sync::Arc,
 };
 
@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use self::{
     budget::Budget,
-    key::{Entry, Keys},
+    key::{Entry, KeyHash, Keys},
 };
 pub use self::{
     budget::Limits,
@@ -36,7 +36,7 @@ pub use self::{
     retry::Retry,
     verdict::{Admission, LeftBehind, Outcome, Settlement, Status},
 };
-use crate::{event::Event, progress::Ticket};
+use crate::{event::Event, hash::BuildFold, progress::Ticket};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -49,6 +49,9 @@ enum State {
 #[derive(Debug)]
 struct Slot {
     event: Arc<Event>,
+    /// The event's own, to tell without a look at it which rows a scan may find.
+    seq: i64,
+    key: Option<KeyHash>,
     /// Order of admission, in which events leave.
     order: u64,
     state: State,
@@ -65,7 +68,7 @@ struct Slot {
 pub struct Dispatch {
     policy: Policy,
     budget: Budget,
-    slots: HashMap<Uuid, Slot>,
+    slots: HashMap<Uuid, Slot, BuildFold>,
     keys: Keys,
     /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
     /// number of hot keys keeps another waiting.
@@ -82,7 +85,7 @@ impl Dispatch {
         Self {
             policy,
             budget: Budget::new(limits),
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             keys: Keys::new(policy.ordering, limits.key_share()),
             ready: BTreeMap::new(),
             left: Vec::new(),
@@ -102,9 +105,9 @@ impl Dispatch {
         self.budget.room()
     }
 
-    /// What is in memory.
-    pub fn known(&self) -> HashSet<Uuid> {
-        self.slots.keys().copied().collect()
+    /// What is in memory of the rows with a greater `seq`. As long as the pages of a backlog follow each other, it is nothing.
+    pub fn known(&self, after_seq: i64) -> HashSet<Uuid, BuildFold> {
+        self.slots.iter().filter(|(_, slot)| slot.seq > after_seq).map(|(id, _)| *id).collect()
     }
 
     /// Events in memory.
@@ -133,13 +136,13 @@ impl Dispatch {
     }
 
     /// Offers an event, in the order in which its key's events shall leave. `xid` is the transaction of a streamed one.
-    pub fn admit(&mut self, event: Event, xid: Option<u32>) -> Admission {
+    pub fn admit(&mut self, event: impl Into<Arc<Event>>, xid: Option<u32>) -> Admission {
+        let event = event.into();
         let id = event.id;
-        if self.slots.contains_key(&id) {
-            return Admission::Known;
-        }
+        let MapEntry::Vacant(slot) = self.slots.entry(id) else { return Admission::Known };
         self.admitted += 1;
-        let entry = self.keys.enter(&event);
+        let key = self.keys.of(&event);
+        let entry = key.map_or(Entry::Free, |key| self.keys.enter(key, &event));
         let state = match entry {
             Entry::Free | Entry::Returning => State::Ready,
             Entry::Behind => State::Held,
@@ -151,8 +154,8 @@ impl Dispatch {
         self.budget.take(event.memory());
         let attempts = event.attempts;
         let returning = entry == Entry::Returning;
-        let slot = Slot { event: Arc::new(event), order: self.admitted, state, attempts, returning, ticket: None, xid };
-        self.slots.insert(id, slot);
+        let (seq, order) = (event.seq, self.admitted);
+        slot.insert(Slot { event, seq, key, order, state, attempts, returning, ticket: None, xid });
         Admission::Admitted
     }
 
@@ -176,7 +179,7 @@ impl Dispatch {
             let Some((_, id)) = self.ready.pop_first() else { break };
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             // Pipelined events can be ready when one before them is refused.
-            if !slot.returning && self.keys.hold_back(&slot.event) {
+            if !slot.returning && slot.key.is_some_and(|key| self.keys.hold_back(key)) {
                 self.leave_to_table(&id);
                 continue;
             }
@@ -202,33 +205,41 @@ impl Dispatch {
         slot.state = State::Settling;
         self.settling += 1;
         let is_refused = status == Status::Pending || (status == Status::Failed && self.policy.hold_failed);
-        let holds_key = is_refused && self.keys.has_key(&slot.event);
-        if holds_key {
-            let returning = std::mem::take(&mut slot.returning);
-            for waiting in self.keys.hold(&slot.event, returning) {
-                self.leave_to_table(&waiting);
+        let mut holds_key = false;
+        match slot.key {
+            Some(key) if is_refused => {
+                holds_key = true;
+                let returning = std::mem::take(&mut slot.returning);
+                for waiting in self.keys.hold(key, &slot.event, returning) {
+                    self.leave_to_table(&waiting);
+                }
             }
-        } else if !slot.returning {
-            let released = self.keys.leave(&slot.event, false);
-            self.release(released);
+            Some(key) if !slot.returning => {
+                let released = self.keys.leave(key, false);
+                self.release(released);
+            }
+            Some(_) | None => {}
         }
         Some(Settlement { id: *id, status, error, retry_in, holds_key })
     }
 
     /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
     pub fn settled(&mut self, id: &Uuid, gone: bool) -> Option<Ticket> {
-        if self.slots.get(id).is_none_or(|slot| slot.state != State::Settling) {
+        let MapEntry::Occupied(slot) = self.slots.entry(*id) else { return None };
+        if slot.get().state != State::Settling {
             return None;
         }
-        let slot = self.slots.remove(id)?;
+        let slot = slot.remove();
         self.settling -= 1;
         self.budget.give_back(slot.event.memory());
-        if slot.returning {
-            let released = self.keys.leave(&slot.event, true);
-            self.release(released);
-        }
-        if gone {
-            self.keys.gone(&slot.event);
+        if let Some(key) = slot.key {
+            if slot.returning {
+                let released = self.keys.leave(key, true);
+                self.release(released);
+            }
+            if gone {
+                self.keys.gone(key, id);
+            }
         }
         slot.ticket
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tracing::{debug, warn};
+use tracing::{Level, debug, enabled, warn};
 use uuid::Uuid;
 
 use super::{Session, SessionError, desk::Finished};
@@ -92,7 +92,7 @@ impl Session<'_> {
             older_than,
             max_rows,
             max_bytes,
-            known: self.dispatch.known(),
+            known: self.dispatch.known(after_seq),
             left_out,
             max_holding,
             heed_holds,
@@ -215,6 +215,9 @@ impl Session<'_> {
 
     /// One line for each attempt. Bodies are never logged.
     pub(super) fn log_attempt(&self, settlement: &Settlement) {
+        if settlement.error.is_none() && !enabled!(target: "relay", Level::DEBUG) {
+            return;
+        }
         let Some(event) = self.dispatch.event(&settlement.id) else { return };
         let key = event.aggregate_id.as_ref().map(|text| text.as_str());
         let correlation_id = event.correlation_id.as_ref().map(|text| text.as_str());

@@ -10,7 +10,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{dispatch::Settlement, snapshot::Snapshot, store::Remedy};
+use crate::{dispatch::Settlement, hash::BuildFold, snapshot::Snapshot, store::Remedy};
 
 /// Wait before a row that could not be seen is tried again; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(5);
@@ -136,8 +136,10 @@ impl Settling {
 
     /// Takes a batch. It ends before an event that is in it already: two attempts of one event are two updates.
     pub fn take(&mut self) -> Batch {
-        let mut ids = HashSet::new();
-        let mut batch = Batch { settlements: Vec::new(), skip_locked: self.skip_locked, last_chance: HashSet::new() };
+        let count = self.limit.min(self.queue.len());
+        let mut ids = HashSet::with_capacity_and_hasher(count, BuildFold::default());
+        let settlements = Vec::with_capacity(count);
+        let mut batch = Batch { settlements, skip_locked: self.skip_locked, last_chance: HashSet::new() };
         while batch.settlements.len() < self.limit {
             let may_join = |verdict: &mut Verdict| {
                 // One that was refused goes alone: it would take the others with it.

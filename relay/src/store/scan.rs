@@ -14,6 +14,7 @@ use super::{Store, StoreError, parse};
 use crate::{
     dispatch::{Holding, KeyName},
     event::{Event, Text},
+    hash::BuildFold,
     lsn::Lsn,
     row::Row,
     snapshot::Snapshot,
@@ -36,8 +37,8 @@ pub struct Scan {
     pub max_rows: usize,
     /// Stop after so many bytes of them.
     pub max_bytes: usize,
-    /// What is in memory, and is left out.
-    pub known: HashSet<Uuid>,
+    /// What is in memory of those rows, and is left out.
+    pub known: HashSet<Uuid, BuildFold>,
     /// Keys that are left out.
     pub left_out: Vec<KeyName>,
     /// Read so many of the events that hold their keys, at most.
@@ -54,7 +55,7 @@ pub struct Page {
     /// A WAL position after the snapshot was taken.
     pub horizon: Lsn,
     /// Owed to the broker and not in memory, in order.
-    pub events: Vec<Event>,
+    pub events: Vec<Arc<Event>>,
     /// `None`: that is all there is. Otherwise the last `seq` that was dealt with.
     pub stopped_at: Option<i64>,
     /// Keys that were left out.
@@ -71,7 +72,7 @@ pub struct Due {
     /// What the scan could see.
     pub snapshot: Snapshot,
     /// Events whose time has come, not in memory.
-    pub events: Vec<Event>,
+    pub events: Vec<Arc<Event>>,
     /// Whether memory ended before they did.
     pub cut: bool,
     /// Time until the next one.
@@ -164,14 +165,21 @@ impl Store {
     }
 
     /// Adds the rows that are not in memory, up to the scan's limits. Returns the last `seq` that was dealt with.
-    fn collect(&self, rows: &[tokio_postgres::Row], scan: &Scan, found: &mut Found) -> Result<Option<i64>, StoreError> {
-        let left_out: HashSet<_> =
-            scan.left_out.iter().map(|key| (key.aggregate_type.as_deref(), key.aggregate_id.as_str())).collect();
+    fn collect<'s>(
+        &self,
+        rows: &[tokio_postgres::Row],
+        scan: &'s Scan,
+        found: &mut Found,
+    ) -> Result<Option<i64>, StoreError> {
+        let name = |key: &'s KeyName| (key.aggregate_type.as_ref().map(String::as_bytes), key.aggregate_id.as_bytes());
+        let left_out: HashSet<_> = scan.left_out.iter().map(name).collect();
         let mut last_seq = None;
+        let mut fields = Vec::new(); // one for all rows
         for row in rows {
-            let fields = (0..row.len())
-                .map(|place| row.try_get::<_, Option<Raw<'_>>>(place).map(|raw| raw.map(|Raw(bytes)| bytes)))
-                .collect::<Result<Vec<_>, _>>()?;
+            fields.clear();
+            for place in 0..row.len() {
+                fields.push(row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes));
+            }
             let row = Row::new(&self.layout, &fields);
             if !scan.known.contains(&row.id()?) {
                 if found.events.len() >= scan.max_rows || found.bytes >= scan.max_bytes {
@@ -182,12 +190,12 @@ impl Store {
                 let key = event
                     .aggregate_id
                     .as_ref()
-                    .map(|id| (event.aggregate_type.as_ref().map(Text::as_str), id.as_str()));
+                    .map(|id| (event.aggregate_type.as_ref().map(Text::as_bytes), id.as_bytes()));
                 if !event.holds_key && key.is_some_and(|key| left_out.contains(&key)) {
                     continue;
                 }
                 found.bytes += event.memory();
-                found.events.push(event);
+                found.events.push(Arc::new(event));
             }
             last_seq = Some(row.seq()?);
         }
@@ -197,7 +205,7 @@ impl Store {
 
 #[derive(Default)]
 struct Found {
-    events: Vec<Event>,
+    events: Vec<Arc<Event>>,
     bytes: usize,
     /// A limit was reached before the rows ended.
     cut: bool,

@@ -14,12 +14,13 @@ mod key;
 mod model;
 mod name;
 mod policy;
+mod ready;
 mod retry;
 mod verdict;
 mod waiting;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry as MapEntry},
+    collections::{HashMap, HashSet, hash_map::Entry as MapEntry},
     sync::Arc,
 };
 
@@ -28,6 +29,7 @@ use uuid::Uuid;
 use self::{
     budget::Budget,
     key::{Entry, KeyHash, Keys},
+    ready::Ready,
 };
 pub use self::{
     budget::Limits,
@@ -70,9 +72,7 @@ pub struct Dispatch {
     budget: Budget,
     slots: HashMap<Uuid, Slot, BuildFold>,
     keys: Keys,
-    /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
-    /// number of hot keys keeps another waiting.
-    ready: BTreeMap<u64, Uuid>,
+    ready: Ready,
     left: Vec<LeftBehind>,
     admitted: u64,
     in_flight: usize,
@@ -87,7 +87,7 @@ impl Dispatch {
             budget: Budget::new(limits),
             slots: HashMap::default(),
             keys: Keys::new(policy.ordering, limits.key_share()),
-            ready: BTreeMap::new(),
+            ready: Ready::default(),
             left: Vec::new(),
             admitted: 0,
             in_flight: 0,
@@ -149,7 +149,7 @@ impl Dispatch {
             Entry::Full => return Admission::Spilled,
         };
         if state == State::Ready {
-            self.ready.insert(self.admitted, id);
+            self.ready.push(self.admitted, id);
         }
         self.budget.take(event.memory());
         let attempts = event.attempts;
@@ -176,7 +176,7 @@ impl Dispatch {
     pub fn next_batch(&mut self, max: usize) -> Vec<Arc<Event>> {
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
-            let Some((_, id)) = self.ready.pop_first() else { break };
+            let Some(id) = self.ready.pop() else { break };
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             // Pipelined events can be ready when one before them is refused.
             if !slot.returning && slot.key.is_some_and(|key| self.keys.hold_back(key)) {
@@ -261,12 +261,11 @@ impl Dispatch {
 
     /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
     pub fn outage(&mut self) {
-        for (id, slot) in &mut self.slots {
-            if slot.state == State::InFlight {
-                slot.state = State::Ready;
-                self.ready.insert(slot.order, *id);
-            }
-        }
+        let unknown = self.slots.iter_mut().filter(|(_, slot)| slot.state == State::InFlight);
+        self.ready.extend(unknown.map(|(id, slot)| {
+            slot.state = State::Ready;
+            (slot.order, *id)
+        }));
         self.in_flight = 0;
     }
 
@@ -279,7 +278,7 @@ impl Dispatch {
         for id in released {
             if let Some(slot) = self.slots.get_mut(&id) {
                 slot.state = State::Ready;
-                self.ready.insert(slot.order, id);
+                self.ready.push(slot.order, id);
             }
         }
     }

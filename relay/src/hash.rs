@@ -1,8 +1,8 @@
 //! A hasher for keys that are spread already: ids of events, which are random, and hashes of ordering keys.
 //!
-//! Every event is looked up a dozen times on its way. With the standard library's SipHash that was a sixth of all instructions
-//! for an event. SipHash protects against keys that are chosen to collide; here they come from rows of the outbox's own table,
-//! and memory holds a bounded number of them.
+//! Every event is looked up half a dozen times on its way. With the standard library's SipHash that was a sixth of all
+//! instructions for an event. SipHash protects against keys that are chosen to collide. Ids are chosen by whoever may write to
+//! the outbox's table, and memory holds a bounded number of them; the hashes of ordering keys are SipHash's own.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -14,13 +14,13 @@ mod key;
 mod model;
 mod name;
 mod policy;
-mod ready;
 mod retry;
 mod verdict;
 mod waiting;
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry as MapEntry},
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet, hash_map::Entry as MapEntry},
     sync::Arc,
 };
 
@@ -29,7 +29,6 @@ use uuid::Uuid;
 use self::{
     budget::Budget,
     key::{Entry, KeyHash, Keys},
-    ready::Ready,
 };
 pub use self::{
     budget::Limits,
@@ -72,7 +71,9 @@ pub struct Dispatch {
     budget: Budget,
     slots: HashMap<Uuid, Slot, BuildFold>,
     keys: Keys,
-    ready: Ready,
+    /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
+    /// number of hot keys keeps another waiting.
+    ready: BinaryHeap<Reverse<(u64, Uuid)>>,
     left: Vec<LeftBehind>,
     admitted: u64,
     in_flight: usize,
@@ -87,7 +88,7 @@ impl Dispatch {
             budget: Budget::new(limits),
             slots: HashMap::default(),
             keys: Keys::new(policy.ordering, limits.key_share()),
-            ready: Ready::default(),
+            ready: BinaryHeap::new(),
             left: Vec::new(),
             admitted: 0,
             in_flight: 0,
@@ -149,7 +150,7 @@ impl Dispatch {
             Entry::Full => return Admission::Spilled,
         };
         if state == State::Ready {
-            self.ready.push(self.admitted, id);
+            self.ready.push(Reverse((self.admitted, id)));
         }
         self.budget.take(event.memory());
         let attempts = event.attempts;
@@ -176,7 +177,7 @@ impl Dispatch {
     pub fn next_batch(&mut self, max: usize) -> Vec<Arc<Event>> {
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
-            let Some(id) = self.ready.pop() else { break };
+            let Some(Reverse((_, id))) = self.ready.pop() else { break };
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             // Pipelined events can be ready when one before them is refused.
             if !slot.returning && slot.key.is_some_and(|key| self.keys.hold_back(key)) {
@@ -261,11 +262,12 @@ impl Dispatch {
 
     /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
     pub fn outage(&mut self) {
-        let unknown = self.slots.iter_mut().filter(|(_, slot)| slot.state == State::InFlight);
-        self.ready.extend(unknown.map(|(id, slot)| {
-            slot.state = State::Ready;
-            (slot.order, *id)
-        }));
+        for (id, slot) in &mut self.slots {
+            if slot.state == State::InFlight {
+                slot.state = State::Ready;
+                self.ready.push(Reverse((slot.order, *id)));
+            }
+        }
         self.in_flight = 0;
     }
 
@@ -278,7 +280,7 @@ impl Dispatch {
         for id in released {
             if let Some(slot) = self.slots.get_mut(&id) {
                 slot.state = State::Ready;
-                self.ready.push(slot.order, id);
+                self.ready.push(Reverse((slot.order, id)));
             }
         }
     }

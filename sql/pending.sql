@@ -24,34 +24,41 @@ SET enable_mergejoin = off
 AS $$
 DECLARE
     oldest xid := older_than::text::xid;
+    found record;
+    homes oid[] := '{}';
+    places tid[] := '{}';
+    bytes bigint := 0;
 BEGIN
-    -- A row goes from the table to the caller as it is stored: what lies out of line is fetched once, on the way out.
+    FOR found IN
+        SELECT e.tableoid AS home, e.ctid AS place, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old,
+            outbox.event_bytes(e.payload, e.payload_bytes, e.headers) AS bytes
+        FROM outbox.events AS e
+        WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > pending.after_seq
+          -- A subquery that does not depend on the row is hashed once. No key is '', which stands for null here.
+          AND (coalesce(e.aggregate_type, ''), coalesce(e.aggregate_id, '')) NOT IN (
+              SELECT coalesce(skipped.type, ''), skipped.id FROM unnest(skip_types, skip_ids) AS skipped (type, id)
+          )
+          AND (NOT heed_holds OR NOT EXISTS (
+              SELECT FROM outbox.events AS h
+              WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
+                AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
+          ))
+        ORDER BY e.seq
+        LIMIT pending.max_rows
+    LOOP
+        EXIT WHEN NOT found.is_old;
+        homes := homes || found.home;
+        places := places || found.place;
+        bytes := bytes + found.bytes;
+        EXIT WHEN bytes >= pending.max_bytes;
+    END LOOP;
+
+    -- Straight from the table: a row that goes through a variable is unpacked on the way.
     RETURN QUERY
-    SELECT event.*
-    FROM (
-        SELECT row.place, row.seq, bool_and(row.is_old) OVER so_far AS are_old, sum(row.bytes) OVER so_far - row.bytes AS bytes
-        FROM (
-            SELECT e.ctid AS place, e.seq, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old,
-                outbox.event_bytes(e.payload, e.payload_bytes, e.headers)::integer AS bytes
-            FROM outbox.events AS e
-            WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > pending.after_seq
-              -- A subquery that does not depend on the row is hashed once. No key is '', which stands for null here.
-              AND (coalesce(e.aggregate_type, ''), coalesce(e.aggregate_id, '')) NOT IN (
-                  SELECT coalesce(skipped.type, ''), skipped.id FROM unnest(skip_types, skip_ids) AS skipped (type, id)
-              )
-              AND (NOT heed_holds OR NOT EXISTS (
-                  SELECT FROM outbox.events AS h
-                  WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
-                    AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
-              ))
-            ORDER BY e.seq
-            LIMIT pending.max_rows
-        ) AS row
-        WINDOW so_far AS (ORDER BY row.seq ROWS UNBOUNDED PRECEDING)
-    ) AS page
-    JOIN outbox.events AS event ON event.ctid = page.place
-    WHERE page.are_old AND page.bytes < greatest(pending.max_bytes, 1)
-    ORDER BY page.seq;
+        SELECT e.*
+        FROM unnest(homes, places) WITH ORDINALITY AS page (home, place, number)
+        JOIN outbox.events AS e ON e.ctid = page.place AND e.tableoid = page.home
+        ORDER BY page.number;
 END
 $$;
 COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean) IS

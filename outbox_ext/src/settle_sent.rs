@@ -6,8 +6,8 @@ use pgrx::{Array, Uuid};
 use crate::postgres;
 use crate::settings::NOTIFY_STATUS;
 
-/// Writes `SENT` to those of the events that are `PENDING`, hold no key and are nobody else's just now. Returns the others, for
-/// `outbox.settle()` to deal with, whose part this is: it is the one that checks the caller's rights.
+/// Writes `SENT` where that is simple, and returns the other events, for `outbox.settle()` to deal with, whose part this is: it
+/// is the one that checks the caller's rights.
 #[pg_extern(volatile)]
 pub(crate) fn settle_sent(ids: Array<Uuid>) -> Vec<Option<Uuid>> {
     // A notification is a trigger's work.

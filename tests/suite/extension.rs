@@ -22,6 +22,7 @@ mod scan;
 mod settle;
 mod settle_alike;
 mod settle_altered;
+mod settle_locked;
 mod status;
 
 use harness::{Database, Postgres, places::checkout};

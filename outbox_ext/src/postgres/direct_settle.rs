@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_int};
 use pgrx::{Uuid, pg_sys};
 
 use super::kept::{Kept, Ready, with_ready};
+use super::passing_triggers::lets_pass;
 use super::target::{Target, clear, prepare};
 use super::update::{begin_scan, update};
 
@@ -16,11 +17,8 @@ thread_local! {
     static KEPT: RefCell<Kept<Verdicts>> = const { RefCell::new(Kept::nothing()) };
 }
 
-/// The triggers that let a row pass that is stamped in full.
-const OUR_TRIGGERS: [&CStr; 2] = [c"status_moves", c"notify_status"];
-
-/// Writes `SENT` to the events that are `PENDING` and hold no key, in the order of their ids. Returns those it has not
-/// written: all others, and all from the first on that somebody else is writing.
+/// Writes `SENT` to events, in the order of their ids, up to the first that is neither finished nor `PENDING` without a hold on its
+/// key. Returns those that it has not written.
 pub(crate) fn settle_sent(mut ids: Vec<Uuid>) -> Vec<Uuid> {
     ids.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
     // SAFETY: the table is used while it is open.
@@ -41,12 +39,14 @@ struct Verdicts {
     /// Which of the table's indexes is the primary key.
     primary_key: usize,
     places: Places,
+    /// Columns that are no more, but whose values may still lie in old rows.
+    dropped: Vec<usize>,
     /// Values of the enum.
     pending: pg_sys::Oid,
     sent: pg_sys::Oid,
     /// The row's version that is there.
     found: *mut pg_sys::TupleTableSlot,
-    /// The one that takes its place. Columns that stay as they are point into the page of the other.
+    /// The one that takes its place.
     next: *mut pg_sys::TupleTableSlot,
 }
 
@@ -60,12 +60,20 @@ struct Places {
     processed_at: usize,
 }
 
+impl Places {
+    fn written(&self) -> [usize; 6] {
+        let Self { status, attempts, holds_key, last_error, last_attempted_at, processed_at } = *self;
+        [status, attempts, holds_key, last_error, last_attempted_at, processed_at]
+    }
+}
+
 /// What became of one row.
 enum Outcome {
     Written,
-    /// Or not there, or it holds its key.
-    NotPending,
-    Contended,
+    /// It has its verdict already.
+    Finished,
+    /// It wants more than is done here.
+    Unusual,
 }
 
 impl Ready for Verdicts {
@@ -83,15 +91,18 @@ impl Ready for Verdicts {
                     last_attempted_at: target.place(c"last_attempted_at", pg_sys::TIMESTAMPTZOID)?,
                     processed_at: target.place(c"processed_at", pg_sys::TIMESTAMPTZOID)?,
                 };
-                if !target.triggers().iter().all(|trigger| passes(trigger, &places)) {
+                if !target.triggers().iter().all(|trigger| lets_pass(trigger, &places.written())) {
                     return None;
                 }
                 let primary_key = target.primary_key(table, target.place(c"id", pg_sys::UUIDOID)?)?;
                 let pending = enum_value(type_of_status, c"PENDING")?;
                 let sent = enum_value(type_of_status, c"SENT")?;
                 let found = pg_sys::MakeSingleTupleTableSlot(target.shape, pg_sys::table_slot_callbacks(table));
-                let next = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsVirtual);
-                Some(Self { target, primary_key, places, pending, sent, found, next })
+                let next = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsHeapTuple);
+                let columns = 0..(*target.shape).natts;
+                let is_dropped = |place: &c_int| pg_sys::SPI_gettypeid(target.shape, place + 1) == pg_sys::InvalidOid;
+                let dropped = columns.filter(is_dropped).map(|place| place as usize).collect();
+                Some(Self { target, primary_key, places, dropped, pending, sent, found, next })
             }
         };
         // SAFETY: by the trait's contract.
@@ -111,6 +122,9 @@ impl Verdicts {
         // SAFETY: the table and its indexes are open while they are used. A scan's memory is the caller's, a row's is reset.
         unsafe {
             self.target.open(table);
+            // What this command has done so far is to be seen.
+            pg_sys::CommandCounterIncrement();
+            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             let index = *(*self.target.info).ri_IndexRelationDescs.add(self.primary_key);
             let snapshot = pg_sys::GetActiveSnapshot();
             let scan = begin_scan(table, index, snapshot);
@@ -120,16 +134,17 @@ impl Verdicts {
             pg_sys::ScanKeyInit(&raw mut key, 1, equal, pg_sys::Oid::from(pg_sys::F_UUID_EQ), nothing_yet);
             let mut rest = ids;
             while let Some((id, later)) = rest.split_first() {
+                pgrx::check_for_interrupts!();
                 key.sk_argument = id.as_bytes().as_ptr().into();
                 pg_sys::index_rescan(scan, &raw mut key, 1, std::ptr::null_mut(), 0);
                 let forward = pg_sys::ScanDirection::ForwardScanDirection;
                 let is_there = pg_sys::index_getnext_slot(scan, forward, self.found);
-                let outcome = if is_there { self.write_found(table, snapshot) } else { Outcome::NotPending };
-                match outcome {
+                match if is_there { self.write_found(table, snapshot) } else { Outcome::Unusual } {
                     Outcome::Written => {}
-                    Outcome::NotPending => left.push(*id),
-                    // Whoever waits for this row has not taken one that comes later: two that settle cannot deadlock.
-                    Outcome::Contended => {
+                    Outcome::Finished => left.push(*id),
+                    // The statement may lock this row and those that come after it, and none of them is locked now: two that
+                    // settle take the rows in one order and cannot deadlock.
+                    Outcome::Unusual => {
                         left.extend_from_slice(rest);
                         break;
                     }
@@ -139,6 +154,7 @@ impl Verdicts {
             clear(self.next);
             clear(self.found);
             pg_sys::index_endscan(scan);
+            pg_sys::PopActiveSnapshot();
             self.target.close();
             self.target.reset();
             // What follows in the same statement is to see the verdicts.
@@ -152,12 +168,16 @@ impl Verdicts {
         // SAFETY: the slots have room for each of the table's columns, and the places are those of columns.
         unsafe {
             pg_sys::slot_getsomeattrs_int(found, (*self.target.shape).natts);
-            let now = |place: usize| (*(*found).tts_values.add(place)).value();
-            let attempts = (now(places.attempts) as i32).checked_add(1);
-            let is_pending = now(places.status) as u32 == self.pending.to_u32();
-            let (true, false, Some(attempts)) = (is_pending, now(places.holds_key) as u8 != 0, attempts) else {
-                return Outcome::NotPending;
+            let now = |place: usize| (!*(*found).tts_isnull.add(place)).then(|| *(*found).tts_values.add(place));
+            let attempts = now(places.attempts).and_then(|attempts| (attempts.value() as i32).checked_add(1));
+            let holds_key = now(places.holds_key).map(|holds| holds.value() as u8 != 0);
+            let status = now(places.status).map(|status| status.value() as u32);
+            let (Some(attempts), Some(false), Some(status)) = (attempts, holds_key, status) else {
+                return Outcome::Unusual;
             };
+            if status != self.pending.to_u32() {
+                return Outcome::Finished;
+            }
 
             clear(next);
             let columns = (*self.target.shape).natts as usize;
@@ -173,32 +193,16 @@ impl Verdicts {
             put(places.last_error, None);
             put(places.last_attempted_at, time);
             put(places.processed_at, time);
+            self.dropped.iter().for_each(|place| put(*place, None));
             pg_sys::ExecStoreVirtualTuple(next);
 
             self.target.reset();
             let before = pg_sys::MemoryContextSwitchTo((*self.target.context()).ecxt_per_tuple_memory);
             let is_written = update(&self.target, table, &raw mut (*found).tts_tid, next, snapshot);
             pg_sys::MemoryContextSwitchTo(before);
-            if is_written { Outcome::Written } else { Outcome::Contended }
+            if is_written { Outcome::Written } else { Outcome::Unusual }
         }
     }
-}
-
-/// Whether the trigger is not called for a verdict, or is one of the table's own.
-fn passes(trigger: &pg_sys::Trigger, places: &Places) -> bool {
-    // SAFETY: a trigger has a name, and as many columns as it says.
-    let (name, columns) = unsafe {
-        let columns = match trigger.tgnattr {
-            0 => None, // whichever is updated
-            count => Some(std::slice::from_raw_parts(trigger.tgattr, count as usize)),
-        };
-        (CStr::from_ptr(trigger.tgname), columns)
-    };
-    let Places { status, attempts, holds_key, last_error, last_attempted_at, processed_at } = *places;
-    let written = [status, attempts, holds_key, last_error, last_attempted_at, processed_at];
-    let is_called = trigger.tgtype & pg_sys::TRIGGER_TYPE_UPDATE as i16 != 0
-        && columns.is_none_or(|columns| columns.iter().any(|number| written.contains(&(*number as usize - 1))));
-    !is_called || (OUR_TRIGGERS.contains(&name) && !trigger.tgqual.is_null())
 }
 
 unsafe fn enum_value(of: pg_sys::Oid, label: &CStr) -> Option<pg_sys::Oid> {

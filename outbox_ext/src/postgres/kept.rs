@@ -15,6 +15,9 @@ use pgrx::pg_sys;
 pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
+/// The table is made ready again so often while news of changes comes.
+const MOST_ROUNDS: u32 = 10;
+
 thread_local! {
     /// The table that PostgreSQL's news is heard of.
     static TABLE: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
@@ -85,11 +88,12 @@ impl<T: Ready> Kept<T> {
         Self { made: None, is_broken: Cell::new(false) }
     }
 
-    /// Opens the table, with what is kept as fresh as the lock.
+    /// Opens the table, with what is kept as fresh as the lock, or with nothing if it will not stay fresh.
     unsafe fn open(&mut self) -> pg_sys::Relation {
         // SAFETY: a relation that is returned is open.
         unsafe {
-            loop {
+            for round in 0.. {
+                pgrx::check_for_interrupts!();
                 let is_fresh = self.is_fresh();
                 if !is_fresh {
                     TABLE.set(look_up());
@@ -107,11 +111,24 @@ impl<T: Ready> Kept<T> {
                     if self.is_fresh() {
                         return table;
                     }
+                    // Or debug_discard_caches is on, which makes news of everything.
+                    if round == MOST_ROUNDS {
+                        self.forget();
+                        return table;
+                    }
                 }
                 if !table.is_null() {
                     pg_sys::table_close(table, NO_LOCK);
                 }
             }
+        }
+        unreachable!("numbers do not end")
+    }
+
+    unsafe fn forget(&mut self) {
+        if let Some(ready) = self.made.take().and_then(|made| made.ready) {
+            // SAFETY: nobody uses it: self is borrowed exclusively.
+            unsafe { ready.free() }
         }
     }
 
@@ -119,9 +136,7 @@ impl<T: Ready> Kept<T> {
         listen();
         // SAFETY: the table is open and locked, as the caller has seen to.
         unsafe {
-            if let Some(old) = self.made.take().and_then(|made| made.ready) {
-                old.free();
-            }
+            self.forget();
             self.is_broken.set(false);
             let changes = CHANGES.get();
             self.made = Some(Made { table: TABLE.get(), changes, ready: T::new(table) });

@@ -20,6 +20,7 @@ mod direct_settle;
 mod insert;
 mod jsonb;
 mod kept;
+mod passing_triggers;
 mod plan;
 mod raw_size;
 mod row;

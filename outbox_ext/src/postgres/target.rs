@@ -67,7 +67,13 @@ impl Target {
                 let is_btree = class.relam == pg_sys::BTREE_AM_OID;
                 let is_immediate = (*(*index).rd_index).indimmediate;
                 let name = CStr::from_ptr(class.relname.data.as_ptr());
-                let runs_nothing = (*of_it).ii_Expressions.is_null()
+                // The functions that compare keys, too: an operator class may be somebody else's.
+                let functions = (*index).rd_indam.as_ref().map_or(0, |method| usize::from(method.amsupport));
+                let functions = functions * (*of_it).ii_NumIndexKeyAttrs as usize;
+                let functions = std::slice::from_raw_parts((*index).rd_support, functions);
+                let is_built_in = |function: &pg_sys::Oid| function.to_u32() < pg_sys::FirstNormalObjectId;
+                let runs_nothing = functions.iter().all(is_built_in)
+                    && (*of_it).ii_Expressions.is_null()
                     && (*of_it).ii_ExclusionOps.is_null()
                     && ((*of_it).ii_Predicate.is_null() || PARTIAL_INDEXES.contains(&name));
                 pg_sys::index_close(index, LOCK);

@@ -4,8 +4,8 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
 use super::target::Target;
 
-/// Puts `next` in the place of the row there, as `ExecSimpleRelationUpdate` does it but for the triggers, and without waiting:
-/// `false` when somebody else has changed or locked the row since the snapshot.
+/// Puts `next` in the place of the row there, as `ExecSimpleRelationUpdate` does it but for the triggers: `false` when the row has
+/// been changed since the snapshot. Waits for one who has it locked.
 ///
 /// # Safety
 /// The target is open for the table, the row at `place` is visible to the snapshot, and `next` has a value for each column.
@@ -18,10 +18,12 @@ pub(super) unsafe fn update(
 ) -> bool {
     // SAFETY: by this function's contract. The boundary turns an ERROR into a panic.
     unsafe {
-        pg_sys::ExecConstraints(target.info, next, target.estate);
+        if !(*(*table).rd_att).constr.is_null() {
+            pg_sys::ExecConstraints(target.info, next, target.estate);
+        }
         let Some(update) = (*(*table).rd_tableam).tuple_update else { return false };
         let command = pg_sys::GetCurrentCommandId(true);
-        let (no_crosscheck, waits) = (std::ptr::null_mut(), false);
+        let (no_crosscheck, waits) = (std::ptr::null_mut(), true);
         let mut failure = pg_sys::TM_FailureData::default();
         let mut lock_mode = pg_sys::LockTupleMode::LockTupleNoKeyExclusive;
         let mut which = WhichIndexes::default();

@@ -8,6 +8,7 @@ on_both_installations!(
     pending_pages_through_what_is_owed_in_order,
     pending_leaves_out_what_is_finished_or_scheduled,
     pending_leaves_out_the_keys_it_is_told_to_skip,
+    rows_that_were_moved_to_an_archive_below_the_table_are_not_taken_for_others,
     a_page_is_cut_by_bytes_but_never_empty,
     a_compressed_payload_counts_uncompressed,
     due_pages_by_time_then_by_order,
@@ -56,6 +57,20 @@ async fn pending_leaves_out_the_keys_it_is_told_to_skip(db: Database) {
         let pending = format!("{PENDING}(0, 10, 1000000, '{types}', '{ids}')");
         assert_eq!(value(&db, &pending).await, left, "{types} {ids}");
     }
+}
+
+async fn rows_that_were_moved_to_an_archive_below_the_table_are_not_taken_for_others(db: Database) {
+    run(&db, "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 3) AS n").await;
+    run(&db, "UPDATE outbox.events SET status = 'SENT'; CREATE TABLE archive () INHERITS (outbox.events)").await;
+    run(
+        &db,
+        "WITH moved AS (DELETE FROM ONLY outbox.events RETURNING *)
+         INSERT INTO archive OVERRIDING SYSTEM VALUE SELECT * FROM moved",
+    )
+    .await;
+    run(&db, "VACUUM outbox.events").await;
+    run(&db, "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(4, 5) AS n").await;
+    assert_eq!(value(&db, &format!("{PENDING}(0, 100, 1000000)")).await, "4 5");
 }
 
 async fn a_page_is_cut_by_bytes_but_never_empty(db: Database) {

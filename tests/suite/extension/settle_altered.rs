@@ -2,7 +2,11 @@
 
 use harness::Database;
 
-use super::{on_both_installations, refusal, run, text, value};
+use super::{
+    on_both_installations, refusal, run,
+    settle::{SENT, SETTLE_ALL as SETTLE},
+    value,
+};
 
 on_both_installations!(
     a_trigger_of_the_users_runs_for_each_verdict,
@@ -16,15 +20,9 @@ on_both_installations!(
     a_verdict_that_is_rolled_back_is_not_there,
     a_read_only_transaction_cannot_settle,
     what_follows_in_the_same_statement_sees_the_verdict,
-    a_batch_waits_for_a_locked_row_and_is_then_written_whole,
+    a_trigger_in_the_place_of_ours_runs_for_each_verdict,
+    a_column_that_is_dropped_leaves_nothing_in_rows_that_are_written,
 );
-
-/// SENT for all that is owed.
-const SETTLE: &str =
-    "SELECT count(*) FROM (SELECT array_agg(id) AS ids FROM outbox.events WHERE status = 'PENDING') AS owed,
-    LATERAL outbox.settle(ids, array_fill('SENT'::outbox.status, ARRAY[cardinality(ids)]),
-        array_fill(NULL::text, ARRAY[cardinality(ids)]))";
-const SENT: &str = "SELECT count(*) FROM outbox.events WHERE status = 'SENT'";
 
 async fn emit(db: &Database, events: u32) {
     run(db, &format!("SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, {events}) AS n")).await;
@@ -203,26 +201,33 @@ async fn what_follows_in_the_same_statement_sees_the_verdict(db: Database) {
     assert_eq!(value(&db, "SELECT seen()").await, "4");
 }
 
-async fn a_batch_waits_for_a_locked_row_and_is_then_written_whole(db: Database) {
+async fn a_trigger_in_the_place_of_ours_runs_for_each_verdict(db: Database) {
     settled_once(&db).await;
-    let other = db.connect().await;
-    run(&other, "BEGIN; UPDATE outbox.events SET status = 'FAILED', last_error = 'by hand' WHERE payload = '2'").await;
-    run(&db, "SET lock_timeout = '1ms'").await;
-    assert_eq!(refusal(&db, SETTLE).await.code().code(), "55P03");
-    assert_eq!(value(&db, SENT).await, "1", "all or nothing");
-    run(&db, "RESET lock_timeout").await;
+    run(
+        &db,
+        "CREATE TABLE audit (id uuid);
+         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN INSERT INTO public.audit VALUES (new.id); RETURN NULL; END';
+         CREATE OR REPLACE TRIGGER notify_status AFTER UPDATE OF status ON outbox.events
+             FOR EACH ROW WHEN (new.status <> old.status) EXECUTE FUNCTION audit()",
+    )
+    .await;
+    run(&db, SETTLE).await;
+    assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "3");
+}
 
-    let pid = value(&db, "SELECT pg_backend_pid()").await;
-    let waits = format!("SELECT wait_event_type FROM pg_stat_activity WHERE pid = {pid}");
-    let end_it = async {
-        harness::eventually("settle waits for the row", harness::SOON, async || match text(&other, &waits).await {
-            Some(what) if what == "Lock" => Ok(()),
-            other => Err(other),
-        })
-        .await;
-        run(&other, "COMMIT").await;
-    };
-    tokio::join!(run(&db, SETTLE), end_it);
-    let rows = "SELECT string_agg(concat_ws(' ', payload, status, attempts), ', ' ORDER BY seq) FROM outbox.events";
-    assert_eq!(value(&db, rows).await, "1 SENT 1, 1 SENT 1, 2 FAILED 1, 3 SENT 1");
+async fn a_column_that_is_dropped_leaves_nothing_in_rows_that_are_written(db: Database) {
+    settled_once(&db).await;
+    run(
+        &db,
+        "ALTER TABLE outbox.events ADD COLUMN large text; ALTER TABLE outbox.events ALTER large SET STORAGE EXTERNAL",
+    )
+    .await;
+    run(&db, "UPDATE outbox.events SET large = repeat('x', 100000)").await;
+    run(&db, "ALTER TABLE outbox.events DROP COLUMN large").await;
+    run(&db, SETTLE).await;
+    let toast = value(&db, "SELECT reltoastrelid::regclass FROM pg_class WHERE oid = 'outbox.events'::regclass").await;
+    run(&db, "DELETE FROM outbox.events WHERE seq = 1").await;
+    run(&db, "VACUUM outbox.events").await;
+    assert_eq!(value(&db, &format!("SELECT count(*) FROM {toast}")).await, "0");
 }

@@ -47,8 +47,11 @@ impl Budget {
         self.bytes += bytes;
     }
 
-    pub(super) fn give_back(&mut self, bytes: usize) {
+    pub(super) fn give_back_event(&mut self) {
         self.events -= 1;
+    }
+
+    pub(super) fn give_back_bytes(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
 }

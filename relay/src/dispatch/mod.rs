@@ -49,7 +49,8 @@ enum State {
 
 #[derive(Debug)]
 struct Slot {
-    event: Arc<Event>,
+    /// Until the broker has answered: then its row and its place in memory wait for the verdict, and nobody for its body.
+    event: Option<Arc<Event>>,
     /// The event's own, to tell without a look at it which rows a scan may find.
     seq: i64,
     key: Option<KeyHash>,
@@ -156,7 +157,7 @@ impl Dispatch {
         let attempts = event.attempts;
         let returning = entry == Entry::Returning;
         let (seq, order) = (event.seq, self.admitted);
-        slot.insert(Slot { event, seq, key, order, state, attempts, returning, ticket: None, xid });
+        slot.insert(Slot { event: Some(event), seq, key, order, state, attempts, returning, ticket: None, xid });
         Admission::Admitted
     }
 
@@ -186,15 +187,18 @@ impl Dispatch {
             }
             slot.state = State::InFlight;
             self.in_flight += 1;
-            batch.push(Arc::clone(&slot.event));
+            batch.extend(slot.event.clone());
         }
         batch
     }
 
-    /// Takes the broker's answer. `None`: the event was not in flight, the answer is about an earlier connection.
-    pub fn answered(&mut self, id: &Uuid, outcome: Outcome) -> Option<Settlement> {
+    /// Takes the broker's answer, and gives the event away. `None`: the event was not in flight, the answer is about an earlier
+    /// connection.
+    pub fn answered(&mut self, id: &Uuid, outcome: Outcome) -> Option<(Settlement, Arc<Event>)> {
         let slot = self.slots.get_mut(id).filter(|slot| slot.state == State::InFlight)?;
+        let event = slot.event.take()?;
         self.in_flight -= 1;
+        self.budget.give_back_bytes(event.memory());
         slot.attempts += 1;
         let (status, error) = match outcome {
             Outcome::Delivered => (Status::Sent, None),
@@ -211,7 +215,7 @@ impl Dispatch {
             Some(key) if is_refused => {
                 holds_key = true;
                 let returning = std::mem::take(&mut slot.returning);
-                for waiting in self.keys.hold(key, &slot.event, returning) {
+                for waiting in self.keys.hold(key, &event, returning) {
                     self.leave_to_table(&waiting);
                 }
             }
@@ -221,7 +225,7 @@ impl Dispatch {
             }
             Some(_) | None => {}
         }
-        Some(Settlement { id: *id, status, error, retry_in, holds_key })
+        Some((Settlement { id: *id, status, error, retry_in, holds_key }, event))
     }
 
     /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
@@ -232,7 +236,7 @@ impl Dispatch {
         }
         let slot = slot.remove();
         self.settling -= 1;
-        self.budget.give_back(slot.event.memory());
+        self.budget.give_back_event();
         if let Some(key) = slot.key {
             if slot.returning {
                 let released = self.keys.leave(key, true);
@@ -253,11 +257,6 @@ impl Dispatch {
     /// The transaction of an event that the stream brought.
     pub fn xid(&self, id: &Uuid) -> Option<u32> {
         self.slots.get(id).and_then(|slot| slot.xid)
-    }
-
-    /// The event's data, for the log line of an attempt.
-    pub fn event(&self, id: &Uuid) -> Option<&Arc<Event>> {
-        self.slots.get(id).map(|slot| &slot.event)
     }
 
     /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
@@ -287,7 +286,8 @@ impl Dispatch {
 
     fn leave_to_table(&mut self, id: &Uuid) {
         if let Some(slot) = self.slots.remove(id) {
-            self.budget.give_back(slot.event.memory());
+            self.budget.give_back_event();
+            self.budget.give_back_bytes(slot.event.map_or(0, |event| event.memory()));
             self.left.push(LeftBehind { ticket: slot.ticket, xid: slot.xid });
         }
     }

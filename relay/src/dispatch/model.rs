@@ -156,7 +156,7 @@ impl World {
     }
 
     fn answer(&mut self, id: u128, outcome: Outcome) {
-        let settlement = self.dispatch.answered(&Uuid::from_u128(id), outcome).expect("it was in flight");
+        let (settlement, _) = self.dispatch.answered(&Uuid::from_u128(id), outcome).expect("it was in flight");
         if settlement.holds_key || settlement.status == Status::Pending {
             self.blocked.insert(id);
         } else {

@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
-use tracing::{info, warn};
+use tracing::{Level, debug, enabled, info, warn};
 
 use super::{Session, link::News};
 use crate::{
     config::Unroutable,
-    dispatch::Outcome,
+    dispatch::{Outcome, Settlement},
+    event::Event,
     publish::{Answer, Verdict},
 };
 
@@ -38,10 +39,27 @@ impl Session<'_> {
                 }
                 Verdict::Returned { code, text } => Outcome::Rejected(format!("{code} {text}")),
             };
-            if let Some(settlement) = self.dispatch.answered(&id, outcome) {
-                self.log_attempt(&settlement);
+            if let Some((settlement, event)) = self.dispatch.answered(&id, outcome) {
+                log_attempt(&event, &settlement);
                 self.settling.push(settlement, now);
             }
+        }
+    }
+}
+
+/// One line for each attempt. Bodies are never logged.
+fn log_attempt(event: &Event, settlement: &Settlement) {
+    if settlement.error.is_none() && !enabled!(target: "relay", Level::DEBUG) {
+        return;
+    }
+    let key = event.aggregate_id.as_ref().map(|text| text.as_str());
+    let correlation_id = event.correlation_id.as_ref().map(|text| text.as_str());
+    let topic = event.topic.as_str();
+    match &settlement.error {
+        None => debug!(target: "relay", event = %event.id, key, correlation_id, topic, "sent"),
+        Some(error) => {
+            let status = settlement.status.as_str();
+            warn!(target: "relay", event = %event.id, key, correlation_id, topic, status, error, "not delivered");
         }
     }
 }

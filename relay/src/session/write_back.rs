@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tracing::{Level, debug, enabled, warn};
+use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::{Session, SessionError, desk::Finished};
 use crate::{
-    dispatch::{KeyName, Ordering, Settlement},
+    dispatch::{KeyName, Ordering},
     resync::{ScanFrom, Scanned},
     settle::Done,
     store::{Due, Page, Scan},
@@ -17,6 +17,10 @@ use crate::{
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 /// Wait before the table is read again after such an error.
 const SCAN_PAUSE: Duration = Duration::from_millis(100);
+/// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.
+const PAGES_IN_MEMORY: usize = 8;
+/// A page of fewer events costs more than it helps.
+const SMALLEST_PAGE: usize = 500;
 /// Keys that spilled may take this part of the time for passes of theirs: a pass holds the stream.
 const REFILL_SHARE: u32 = 10;
 
@@ -83,7 +87,13 @@ impl Session<'_> {
     }
 
     fn scan(&self, from: ScanFrom, left_out: Vec<KeyName>) -> Scan {
-        let (max_rows, max_bytes) = self.dispatch.room();
+        let (mut max_rows, mut max_bytes) = self.dispatch.room();
+        let reads_pages = !self.resync.is_live() && (!from.is_whole_pass() || self.dispatch.is_empty());
+        if reads_pages {
+            let limits = self.config.limits();
+            max_rows = max_rows.min((limits.max_events / PAGES_IN_MEMORY).max(SMALLEST_PAGE));
+            max_bytes = max_bytes.min(limits.max_bytes / PAGES_IN_MEMORY);
+        }
         let heed_holds = self.config.ordering != Ordering::None;
         let max_holding = if heed_holds { self.config.max_events } else { 0 };
         let ScanFrom { after_seq, older_than } = from;
@@ -210,24 +220,6 @@ impl Session<'_> {
         if publication != "exists" {
             warn!(target: "relay", publication = self.config.publication, outcome = publication, "the publication had lost the table; reading what was missed");
             self.resync.want_pass(now);
-        }
-    }
-
-    /// One line for each attempt. Bodies are never logged.
-    pub(super) fn log_attempt(&self, settlement: &Settlement) {
-        if settlement.error.is_none() && !enabled!(target: "relay", Level::DEBUG) {
-            return;
-        }
-        let Some(event) = self.dispatch.event(&settlement.id) else { return };
-        let key = event.aggregate_id.as_ref().map(|text| text.as_str());
-        let correlation_id = event.correlation_id.as_ref().map(|text| text.as_str());
-        let topic = event.topic.as_str();
-        match &settlement.error {
-            None => debug!(target: "relay", event = %event.id, key, correlation_id, topic, "sent"),
-            Some(error) => {
-                let status = settlement.status.as_str();
-                warn!(target: "relay", event = %event.id, key, correlation_id, topic, status, error, "not delivered");
-            }
         }
     }
 }

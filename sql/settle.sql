@@ -34,6 +34,7 @@ BEGIN
             USING ERRCODE = 'array_subscript_error',
                   DETAIL = format('They have %s, %s and %s.', cardinality(ids), cardinality(statuses), cardinality(errors));
     END IF;
+    -- Nearly every batch. The extension writes it without a statement as far as that goes, and leaves the rest.
     IF cardinality(ids) > 0 AND NOT skip_locked AND 'SENT' = ALL (statuses) THEN
         left_over := outbox.settle_sent(ids);
         settled := cardinality(ids) - cardinality(left_over);

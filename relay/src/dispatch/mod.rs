@@ -180,6 +180,7 @@ impl Dispatch {
         while batch.len() < max {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
             let Some(slot) = self.slots.get_mut(&id) else { continue };
+            debug_assert_eq!(slot.state, State::Ready, "an event is ready once");
             // Pipelined events can be ready when one before them is refused.
             if !slot.returning && slot.key.is_some_and(|key| self.keys.hold_back(key)) {
                 self.leave_to_table(&id);

@@ -67,7 +67,7 @@ mod tests {
     fn what_was_not_measured_is_left_out() {
         let mut report = Report::default();
         assert!(!svg(&report).contains("Throughput"));
-        report.add("throughput", BACKLOG, "rate", "/s", 38_500.0);
+        report.add("baselines", "quorum, outbox", "rate", "/s", 38_500.0);
         let svg = svg(&report);
         assert!(svg.contains("outbox, backlog") && svg.contains("38,500"), "{svg}");
         assert!(!svg.contains("live load") && !svg.contains("Latency"), "{svg}");

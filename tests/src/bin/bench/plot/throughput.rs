@@ -1,7 +1,7 @@
 //! Events a second: the broker alone, the outbox, and what others do.
 
 use super::{
-    BACKLOG, LIVE, Of,
+    LIVE, Of,
     svg::{BAR, LEFT, MUTED, RIGHT, ROW, Svg},
 };
 use crate::{
@@ -17,7 +17,8 @@ pub(super) fn draw(svg: &mut Svg, report: &Report, top: f64) -> f64 {
     };
     let rows: Vec<(String, Of, &Figure)> = [
         ("RabbitMQ alone, plain socket", Of::Others, report.figure("ceiling", "quorum, 200 B", "rate")),
-        ("outbox, backlog", Of::Outbox, report.figure("throughput", BACKLOG, "rate")),
+        // Of the same minutes as the others'.
+        ("outbox, backlog", Of::Outbox, report.figure("baselines", "quorum, outbox", "rate")),
         ("outbox, live load", Of::Outbox, report.figure("throughput", LIVE, "rate")),
         ("batched poller at its best", Of::Others, best("quorum, poller, batches")),
         ("pg-transactional-outbox", Of::Others, best("quorum, pg-transactional-outbox")),

@@ -92,7 +92,8 @@ impl<T: Ready> Kept<T> {
     unsafe fn open(&mut self) -> pg_sys::Relation {
         // SAFETY: a relation that is returned is open.
         unsafe {
-            for round in 0.. {
+            let mut rounds = 0;
+            loop {
                 pgrx::check_for_interrupts!();
                 let is_fresh = self.is_fresh();
                 if !is_fresh {
@@ -112,7 +113,8 @@ impl<T: Ready> Kept<T> {
                         return table;
                     }
                     // Or debug_discard_caches is on, which makes news of everything.
-                    if round == MOST_ROUNDS {
+                    rounds += 1;
+                    if rounds == MOST_ROUNDS {
                         self.forget();
                         return table;
                     }
@@ -122,7 +124,6 @@ impl<T: Ready> Kept<T> {
                 }
             }
         }
-        unreachable!("numbers do not end")
     }
 
     unsafe fn forget(&mut self) {

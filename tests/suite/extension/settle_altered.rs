@@ -24,6 +24,12 @@ on_both_installations!(
     a_column_that_is_dropped_leaves_nothing_in_rows_that_are_written,
 );
 
+/// A trigger function that writes down whom it was called for.
+const AUDIT: &str = "CREATE TABLE audit (id uuid);
+    CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN INSERT INTO public.audit VALUES (new.id); RETURN NULL; END'";
+const AUDITED: &str = "SELECT count(*) FROM audit";
+
 async fn emit(db: &Database, events: u32) {
     run(db, &format!("SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, {events}) AS n")).await;
 }
@@ -67,20 +73,15 @@ async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
 
 async fn a_trigger_of_the_users_runs_for_each_verdict(db: Database) {
     settled_once(&db).await;
-    run(
-        &db,
-        "CREATE TABLE audit (id uuid);
-         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
-             'BEGIN INSERT INTO public.audit VALUES (new.id); RETURN NULL; END';
-         CREATE TRIGGER audit AFTER UPDATE OF status ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()",
-    )
-    .await;
+    run(&db, AUDIT).await;
+    run(&db, "CREATE TRIGGER audit AFTER UPDATE OF status ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()")
+        .await;
     run(&db, SETTLE).await;
-    assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "3");
+    assert_eq!(value(&db, AUDITED).await, "3");
     run(&db, "DROP TRIGGER audit ON outbox.events").await;
     emit(&db, 2).await;
     run(&db, SETTLE).await;
-    assert_eq!((value(&db, "SELECT count(*) FROM audit").await, value(&db, SENT).await), ("3".into(), "6".into()));
+    assert_eq!((value(&db, AUDITED).await, value(&db, SENT).await), ("3".into(), "6".into()));
 }
 
 async fn a_constraint_that_is_added_is_enforced(db: Database) {
@@ -203,17 +204,15 @@ async fn what_follows_in_the_same_statement_sees_the_verdict(db: Database) {
 
 async fn a_trigger_in_the_place_of_ours_runs_for_each_verdict(db: Database) {
     settled_once(&db).await;
+    run(&db, AUDIT).await;
     run(
         &db,
-        "CREATE TABLE audit (id uuid);
-         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
-             'BEGIN INSERT INTO public.audit VALUES (new.id); RETURN NULL; END';
-         CREATE OR REPLACE TRIGGER notify_status AFTER UPDATE OF status ON outbox.events
+        "CREATE OR REPLACE TRIGGER notify_status AFTER UPDATE OF status ON outbox.events
              FOR EACH ROW WHEN (new.status <> old.status) EXECUTE FUNCTION audit()",
     )
     .await;
     run(&db, SETTLE).await;
-    assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "3");
+    assert_eq!(value(&db, AUDITED).await, "3");
 }
 
 async fn a_column_that_is_dropped_leaves_nothing_in_rows_that_are_written(db: Database) {

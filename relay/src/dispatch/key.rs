@@ -42,6 +42,8 @@ struct Key {
     held_bytes: usize,
     /// Later events wait in the table.
     spilled: Option<KeyName>,
+    /// The pass before whose end an event of the key last went back to the table.
+    left_in: u64,
 }
 
 /// A waiting event.
@@ -83,11 +85,13 @@ pub(super) struct Keys {
     hasher: std::hash::RandomState,
     keys: HashMap<KeyHash, Key, BuildFold>,
     spilled: usize,
+    /// Passes that have begun.
+    passes: u64,
 }
 
 impl Keys {
     pub(super) fn new(ordering: Ordering, share: Limits) -> Self {
-        Self { ordering, share, hasher: std::hash::RandomState::new(), keys: HashMap::default(), spilled: 0 }
+        Self { ordering, share, hasher: std::hash::RandomState::new(), keys: HashMap::default(), spilled: 0, passes: 0 }
     }
 
     /// Keys that something is known of.
@@ -138,6 +142,7 @@ impl Keys {
         key.leaving -= 1;
         key.returning -= usize::from(returning);
         key.away.push(event.id);
+        key.left_in = self.passes;
         spill(key, &mut self.spilled, event);
         key.release(usize::MAX)
     }
@@ -146,6 +151,7 @@ impl Keys {
     pub(super) fn hold_back(&mut self, hash: KeyHash) -> bool {
         let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held_back()) else { return false };
         key.leaving -= 1;
+        key.left_in = self.passes;
         true
     }
 
@@ -172,6 +178,11 @@ impl Keys {
         if let Some(key) = self.keys.get_mut(&hash) {
             key.away.retain(|id| id != event);
         }
+    }
+
+    /// A pass begins to read the table.
+    pub(super) fn begin_pass(&mut self) {
+        self.passes += 1;
     }
 
     /// Keys whose later events wait in the table.
@@ -210,12 +221,13 @@ impl Keys {
         waiting
     }
 
-    /// A pass offers every row of the keys that spilled, but for those that it left out and those that are held back.
+    /// A pass offers every row of the keys that spilled, but for those that it left out, those that are held back, and those
+    /// of which an event was in memory when it began to read and has gone back to the table since.
     pub(super) fn unspill(&mut self, left_out: &[KeyName]) {
         if self.spilled > 0 {
             let left_out: HashSet<&KeyName> = left_out.iter().collect();
             self.keys.retain(|_, key| {
-                if !key.is_held_back() {
+                if !key.is_held_back() && key.left_in < self.passes {
                     key.spilled = key.spilled.take().filter(|name| left_out.contains(name));
                 }
                 !key.is_idle()

@@ -179,18 +179,26 @@ impl Dispatch {
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
-            let Some(slot) = self.slots.get_mut(&id) else { continue };
-            debug_assert_eq!(slot.state, State::Ready, "an event is ready once");
-            // Pipelined events can be ready when one before them is refused.
-            if !slot.returning && slot.key.is_some_and(|key| self.keys.hold_back(key)) {
-                self.leave_to_table(&id);
+            if self.held_back(&id) {
                 continue;
             }
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            debug_assert_eq!(slot.state, State::Ready, "an event is ready once");
             slot.state = State::InFlight;
             self.in_flight += 1;
             batch.extend(slot.event.clone());
         }
         batch
+    }
+
+    /// Pipelined events can be ready when one before them is refused: they go back to the table.
+    fn held_back(&mut self, id: &Uuid) -> bool {
+        let key = self.slots.get(id).filter(|slot| !slot.returning).and_then(|slot| slot.key);
+        let is_held_back = key.is_some_and(|key| self.keys.hold_back(key));
+        if is_held_back {
+            self.leave_to_table(id);
+        }
+        is_held_back
     }
 
     /// Takes the broker's answer, and gives the event away. `None`: the event was not in flight, the answer is about an earlier

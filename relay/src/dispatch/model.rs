@@ -44,6 +44,7 @@ enum Step {
     Answer(prop::sample::Index, u8),
     Outage,
     Settle,
+    Pass,
     Operate,
     Restart,
     Wait(u64),
@@ -56,6 +57,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (any::<prop::sample::Index>(), 0_u8..10).prop_map(|(pick, kind)| Step::Answer(pick, kind)),
         1 => Just(Step::Outage),
         3 => Just(Step::Settle),
+        4 => Just(Step::Pass),
         1 => Just(Step::Operate),
         1 => Just(Step::Restart),
         2 => (0_u64..6).prop_map(Step::Wait),
@@ -73,6 +75,13 @@ struct Row {
     has_failed: bool,
 }
 
+/// A pass that has read the table, and whose rows are on their way into memory.
+struct Reading {
+    left_out: Vec<KeyName>,
+    holding: Vec<Holding>,
+    rows: Vec<u128>,
+}
+
 /// The table, the broker and the clock around one dispatch.
 struct World {
     dispatch: Dispatch,
@@ -85,6 +94,12 @@ struct World {
     verdicts: Vec<u128>,
     /// Refused, or failed and holding: later events of the key may not leave.
     blocked: HashSet<u128>,
+    reading: Option<Reading>,
+    /// An operator has let a key go on.
+    bell: bool,
+    /// Events that have left at least once, and the last one of each key.
+    left: HashSet<u128>,
+    departed: HashMap<u128, u128>,
 }
 
 fn key(id: u128) -> Option<u128> {
@@ -104,12 +119,17 @@ impl World {
             unsettled: Vec::new(),
             verdicts: Vec::new(),
             blocked: HashSet::new(),
+            reading: None,
+            bell: false,
+            left: HashSet::new(),
+            departed: HashMap::new(),
         }
     }
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Offer if self.dispatch.has_room() => {
+            // The stream waits for a pass.
+            Step::Offer if self.dispatch.has_room() && self.reading.is_none() => {
                 self.table.insert(self.next, Row::default());
                 self.dispatch.admit(event(self.next), None);
                 self.next += 1;
@@ -131,6 +151,7 @@ impl World {
                 self.in_flight.clear();
             }
             Step::Settle => self.settle(),
+            Step::Pass => self.pass(),
             Step::Operate => self.operate(),
             Step::Restart => self.restart(),
             Step::Wait(millis) => self.now += Duration::from_millis(millis),
@@ -149,6 +170,10 @@ impl World {
                 }
                 let held_back = self.blocked.iter().filter(same_key).any(|blocker| *blocker < id);
                 assert!(!held_back || self.blocked.contains(&id), "{id} left past an event that holds its key");
+                // Later ones than those that have left, or one of them again.
+                let last = self.departed.entry(own).or_insert(id);
+                assert!(self.left.insert(id) <= (id >= *last), "{id} left for the first time after {last}");
+                *last = id.max(*last);
             }
             self.in_flight.push(id);
         }
@@ -168,8 +193,11 @@ impl World {
         self.unsettled.push(settlement);
     }
 
-    /// Writes verdicts, and reads what is due and what has spilled.
+    /// Writes verdicts, and reads what is due.
     fn settle(&mut self) {
+        if self.reading.is_some() {
+            return; // one operation at a time
+        }
         for Settlement { id, status, retry_in, holds_key, .. } in self.unsettled.drain(..) {
             if status == Status::Pending || holds_key {
                 let row = self.table.get_mut(&id.as_u128()).expect("it has no verdict yet");
@@ -188,13 +216,22 @@ impl World {
                 self.dispatch.admit(Event { attempts: row.attempts, holds_key: row.holds_key, ..event(id) }, None);
             }
         }
-        if self.dispatch.wants_refill() {
-            self.pass();
+    }
+
+    /// Reads the table when that is wanted, or takes up what was read.
+    fn pass(&mut self) {
+        match self.reading.take() {
+            Some(reading) => self.take_up(reading),
+            None if self.bell || self.dispatch.wants_refill() => self.read(),
+            None => {}
         }
     }
 
-    fn pass(&mut self) {
-        let full = self.dispatch.full_keys();
+    fn read(&mut self) {
+        self.bell = false;
+        self.dispatch.begin_pass();
+        let known = self.dispatch.known(-1);
+        let left_out = self.dispatch.full_keys();
         let name = |id: u128| KeyName { aggregate_type: None, aggregate_id: (id % (KEYS + 1)).to_string() };
         let holding: Vec<Holding> = self
             .table
@@ -202,12 +239,18 @@ impl World {
             .filter(|(_, row)| row.holds_key)
             .map(|(&id, _)| Holding { key: name(id), id: Uuid::from_u128(id) })
             .collect();
-        self.dispatch.learn_holding(&holding);
-        self.dispatch.unspill(&full);
         let is_left_out = |id: u128| {
-            key(id).is_some() && (full.contains(&name(id)) || holding.iter().any(|holding| holding.key == name(id)))
+            key(id).is_some() && (left_out.contains(&name(id)) || holding.iter().any(|holding| holding.key == name(id)))
         };
-        for (&id, _) in self.table.iter().filter(|(id, row)| row.due.is_none() && !is_left_out(**id)) {
+        let is_owed = |id: u128, row: &Row| row.due.is_none() && !is_left_out(id) && !known.contains(&Uuid::from_u128(id));
+        let rows = self.table.iter().filter(|(id, row)| is_owed(**id, row)).map(|(id, _)| *id).collect();
+        self.reading = Some(Reading { left_out, holding, rows });
+    }
+
+    fn take_up(&mut self, Reading { left_out, holding, rows }: Reading) {
+        self.dispatch.learn_holding(&holding);
+        self.dispatch.unspill(&left_out);
+        for id in rows {
             self.dispatch.admit(event(id), None);
         }
     }
@@ -220,9 +263,7 @@ impl World {
             self.table.remove(id);
             self.blocked.remove(id);
         }
-        if !released.is_empty() {
-            self.pass();
-        }
+        self.bell |= !released.is_empty();
     }
 
     /// The relay dies and another one begins with the table.
@@ -238,6 +279,7 @@ impl World {
             }
         }
         self.dispatch = Dispatch::new(LIMITS, self.policy);
+        self.read();
         self.pass();
     }
 
@@ -252,6 +294,7 @@ impl World {
                 self.answer(id, Outcome::Delivered);
             }
             self.settle();
+            self.pass();
             self.operate();
         }
         panic!("never drained: {} rows left, dispatch {:?}", self.table.len(), self.dispatch);
@@ -278,6 +321,23 @@ fn run(ordering: Ordering, hold_failed: bool, steps: Vec<Step>) -> World {
     all.sort_unstable();
     assert_eq!(all, (0..world.next).collect::<Vec<_>>(), "every event gets exactly one verdict");
     world
+}
+
+/// What a pass leaves out, since it is in memory, can go back to the table before the pass has ended.
+#[test]
+fn an_event_that_goes_back_to_the_table_behind_a_pass_is_found_by_the_next() {
+    let mut world = World::new(Ordering::Pipelined, true);
+    (0..=2 * (KEYS + 1)).for_each(|_| world.step(Step::Offer));
+    world.send(usize::MAX);
+    world.in_flight.retain(|id| *id != 0);
+    world.answer(0, Outcome::Rejected("no".into()));
+    world.settle();
+    world.operate();
+    world.pass(); // has read that the key goes on
+    world.step(Step::Outage);
+    world.send(usize::MAX); // the key is still held back, as far as memory knows
+    world.pass();
+    world.drain();
 }
 
 proptest! {

@@ -1,5 +1,7 @@
 //! Keys whose events wait in the table: what a scan must leave out, and when to read the table for them.
 
+use std::cmp::Reverse;
+
 use super::{Dispatch, Holding, KeyName};
 
 impl Dispatch {
@@ -16,6 +18,14 @@ impl Dispatch {
     /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
     pub fn wants_refill(&self) -> bool {
         self.keys.wants_refill()
+    }
+
+    /// A pass begins to read the table. What is in memory then, it leaves out: so nothing may stay there that later goes back
+    /// to the table behind the pass's back, or leaves before an event that the pass brings.
+    pub fn begin_pass(&mut self) {
+        let ready = std::mem::take(&mut self.ready).into_vec();
+        self.ready = ready.into_iter().filter(|Reverse((_, id))| !self.held_back(id)).collect();
+        self.keys.begin_pass();
     }
 
     /// Learns which events in the table hold their keys.

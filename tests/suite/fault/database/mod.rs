@@ -7,6 +7,7 @@ mod connections;
 mod doorbell;
 mod extension;
 mod failover;
+mod gap;
 mod load;
 mod lock;
 mod read_only;

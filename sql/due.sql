@@ -1,8 +1,9 @@
 -- Events with a time of their own, once that has come: by time, then in the order they were made, a page at a time. The
 -- next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut as in
--- pending.sql, events behind one that holds their key are left out as there, and the settings are there for the same reason.
+-- pending.sql, events behind one that holds their key are left out as there, and careful and the settings mean the same.
 CREATE FUNCTION outbox.due(
-    max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, heed_holds boolean DEFAULT true
+    max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, heed_holds boolean DEFAULT true,
+    careful boolean DEFAULT false
 )
 RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -13,11 +14,15 @@ SET enable_sort = off
 AS $$
 DECLARE
     until timestamptz := clock_timestamp();
-    event outbox.events;
+    found record;
+    homes oid[] := '{}';
+    places tid[] := '{}';
     bytes bigint := 0;
+    reason text;
 BEGIN
-    FOR event IN
-        SELECT * FROM outbox.events AS e
+    FOR found IN
+        SELECT e.tableoid AS home, e.ctid AS place, outbox.event_bytes(e.payload, e.payload_bytes, e.headers) AS bytes
+        FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at <= until
           AND (e.available_at, e.seq) > (coalesce(due.after_at, '-infinity'), coalesce(due.after_seq, 0))
           AND (e.holds_key OR NOT heed_holds OR NOT EXISTS (
@@ -28,13 +33,24 @@ BEGIN
         ORDER BY e.available_at, e.seq
         LIMIT due.max_rows
     LOOP
-        RETURN NEXT event;
-        bytes := bytes + outbox.event_bytes(event.payload, event.payload_bytes, event.headers);
+        reason := CASE WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes)
+            WHEN careful THEN outbox.unreadable(found.home, found.place) END;
+        IF reason IS NOT NULL THEN
+            IF cardinality(places) = 0 THEN
+                RETURN NEXT outbox.row_without_contents(found.home, found.place, reason);
+            END IF;
+            EXIT;
+        END IF;
+        homes := homes || found.home;
+        places := places || found.place;
+        bytes := bytes + found.bytes;
         EXIT WHEN bytes >= due.max_bytes;
     END LOOP;
+
+    RETURN QUERY SELECT * FROM outbox.rows_at(homes, places);
 END
 $$;
-COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, boolean) IS 'Relay: events whose available_at has come.';
+COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, boolean, boolean) IS 'Relay: events whose available_at has come.';
 
 -- Milliseconds, rounded up, until the next event comes due; null when none waits. Only the future counts: to miss none,
 -- ask this first and outbox.due() after it.

@@ -6,9 +6,10 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
-        outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean),
-        outbox.due(integer, bigint, timestamptz, bigint, boolean),
+        outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean),
+        outbox.due(integer, bigint, timestamptz, bigint, boolean, boolean),
         outbox.next_due(),
+        outbox.flush(pg_lsn),
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text) TO %s', role);

@@ -29,6 +29,8 @@ CREATE SCHEMA outbox;
 \ir ring.sql
 \ir status_trigger.sql
 \ir notify_trigger.sql
+\ir page.sql
+\ir flush.sql
 \ir pending.sql
 \ir due.sql
 \ir holding.sql

@@ -8,11 +8,15 @@
 -- Later pages are given older_than, the oldest transaction that was running when the first was read, and end before the
 -- first event of a later one. It may build on an event that could not be seen then, with a seq that the pages have passed.
 --
+-- A row that cannot be read comes alone and without its contents (page.sql). With careful, each row is tried first; the relay asks
+-- for that, a row at a time, when a page has failed.
+--
 -- The settings leave the planner no way but the index, whatever the statistics say: right after a bulk load, or for a
 -- table that was empty when last looked at, it would otherwise sort the whole history for each page.
 CREATE FUNCTION outbox.pending(
     after_seq bigint, max_rows integer, max_bytes bigint, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
-    older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
+    older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true,
+    careful boolean DEFAULT false
 ) RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -28,6 +32,7 @@ DECLARE
     homes oid[] := '{}';
     places tid[] := '{}';
     bytes bigint := 0;
+    reason text;
 BEGIN
     FOR found IN
         SELECT e.tableoid AS home, e.ctid AS place, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old,
@@ -47,19 +52,22 @@ BEGIN
         LIMIT pending.max_rows
     LOOP
         EXIT WHEN NOT found.is_old;
+        reason := CASE WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes)
+            WHEN careful THEN outbox.unreadable(found.home, found.place) END;
+        IF reason IS NOT NULL THEN
+            IF cardinality(places) = 0 THEN
+                RETURN NEXT outbox.row_without_contents(found.home, found.place, reason);
+            END IF;
+            EXIT;
+        END IF;
         homes := homes || found.home;
         places := places || found.place;
         bytes := bytes + found.bytes;
         EXIT WHEN bytes >= pending.max_bytes;
     END LOOP;
 
-    -- Straight from the table: a row that goes through a variable is unpacked on the way.
-    RETURN QUERY
-        SELECT e.*
-        FROM unnest(homes, places) WITH ORDINALITY AS page (home, place, number)
-        JOIN outbox.events AS e ON e.ctid = page.place AND e.tableoid = page.home
-        ORDER BY page.number;
+    RETURN QUERY SELECT * FROM outbox.rows_at(homes, places);
 END
 $$;
-COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean) IS
+COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean) IS
     'Relay: events owed now, after seq, cut by rows and bytes.';

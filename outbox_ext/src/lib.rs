@@ -49,7 +49,9 @@ extension_sql_file!("../../sql/envelope_trigger.sql", name = "envelope_trigger",
 extension_sql_file!("../../sql/ring.sql", name = "ring", requires = ["envelope_trigger"]);
 extension_sql_file!("../../sql/status_trigger.sql", name = "status_trigger", requires = ["ring"]);
 extension_sql_file!("../../sql/notify_trigger.sql", name = "notify_trigger", requires = ["status_trigger"]);
-extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["notify_trigger", event_bytes::event_bytes]);
+extension_sql_file!("../../sql/page.sql", name = "page", requires = ["notify_trigger"]);
+extension_sql_file!("../../sql/flush.sql", name = "flush", requires = ["page"]);
+extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["flush", event_bytes::event_bytes]);
 extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
 extension_sql_file!("../../sql/holding.sql", name = "holding", requires = ["due"]);
 extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["holding", settle_sent::settle_sent]);

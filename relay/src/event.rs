@@ -1,5 +1,7 @@
 //! One row of `outbox.events` on its way to the broker.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -21,9 +23,9 @@ pub struct Event {
     pub aggregate_type: Option<Text>,
     /// Second half of the ordering key, and a header.
     pub aggregate_id: Option<Text>,
-    /// Message body: the JSON text of `payload`, or `payload_bytes` as it is. `None`: the row has neither, since it came in
-    /// past the checks, by logical replication or with triggers switched off.
-    pub body: Option<Bytes>,
+    /// Message body: the JSON text of `payload`, or `payload_bytes` as it is. An error says why the event cannot be sent, whatever
+    /// the broker: its row came in past the checks, by logical replication or with triggers switched off, or is damaged.
+    pub body: Result<Bytes, Box<str>>,
     /// AMQP `content_type`; `application/json` for a JSON payload that names none.
     pub content_type: Text,
     /// JSON text of `headers`, a JSON object.
@@ -59,6 +61,14 @@ impl Text {
     pub fn new(bytes: Bytes) -> Result<Self, std::str::Utf8Error> {
         std::str::from_utf8(&bytes)?;
         Ok(Self(bytes))
+    }
+
+    /// The bytes as text, and whether they are. What is not UTF-8 in them is replaced.
+    pub fn lossy(bytes: Bytes) -> (Self, bool) {
+        match String::from_utf8_lossy(&bytes) {
+            Cow::Borrowed(_) => (Self(bytes), true),
+            Cow::Owned(replaced) => (Self(replaced.into()), false),
+        }
     }
 
     /// A text that lives as long as the program.

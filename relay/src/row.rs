@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The columns that the relay reads, in the order of [`Layout`]'s places.
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "id",
     "seq",
     "exchange",
@@ -28,6 +28,7 @@ const COLUMNS: [&str; 16] = [
     "attempts",
     "available_at",
     "holds_key",
+    "last_error",
 ];
 const STATUS: &str = "status";
 
@@ -99,10 +100,10 @@ impl<'a> Row<'a> {
         self.field::<14>().is_some()
     }
 
-    /// Copies the row into one allocation of its own.
+    /// Copies the row into one allocation of its own. What cannot be sent of it is its event's own failure, not an error.
     pub fn to_event(&self) -> Result<Event, BadRow> {
         let exchange = self.field::<2>();
-        let topic = self.field::<3>().ok_or(BadRow::Null("topic"))?;
+        let topic = self.field::<3>();
         let event_type = self.field::<4>();
         let aggregate_type = self.field::<5>();
         let aggregate_id = self.field::<6>();
@@ -112,31 +113,38 @@ impl<'a> Row<'a> {
         let content_type = self.field::<9>();
         let headers = self.field::<10>().map(|headers| json_text(headers, "headers")).transpose()?;
         let correlation_id = self.field::<11>();
+        let texts = [exchange, topic, event_type, aggregate_type, aggregate_id, content_type, headers, correlation_id];
+        let total = texts.into_iter().flatten().map(<[u8]>::len).sum::<usize>() + body.map_or(0, <[u8]>::len);
+        let mut copy = Copy { buffer: BytesMut::with_capacity(total), defect: None };
 
-        let optional = [exchange, event_type, aggregate_type, aggregate_id, content_type, headers, correlation_id];
-        let total = optional.into_iter().flatten().map(<[u8]>::len).sum::<usize>() + topic.len();
-        let total = total + body.map_or(0, <[u8]>::len);
-        let mut copy = Copy(BytesMut::with_capacity(total));
-        Ok(Event {
+        let mut event = Event {
             id: self.id()?,
             seq: self.seq()?,
-            exchange: copy.optional_text(exchange, "exchange")?,
-            topic: copy.text(topic, "topic")?,
-            event_type: copy.optional_text(event_type, "event_type")?,
-            aggregate_type: copy.optional_text(aggregate_type, "aggregate_type")?,
-            aggregate_id: copy.optional_text(aggregate_id, "aggregate_id")?,
-            body: body.map(|body| copy.bytes(body)),
+            exchange: copy.optional_text(exchange, "exchange"),
+            topic: copy.text(topic.unwrap_or_default(), "topic"),
+            event_type: copy.optional_text(event_type, "event_type"),
+            aggregate_type: copy.optional_text(aggregate_type, "aggregate_type"),
+            aggregate_id: copy.optional_text(aggregate_id, "aggregate_id"),
+            body: body.map(|body| copy.bytes(body)).ok_or_else(|| "the row has no payload".into()),
             content_type: match (content_type, is_json) {
-                (Some(content_type), _) => copy.text(content_type, "content_type")?,
+                (Some(content_type), _) => copy.text(content_type, "content_type"),
                 (None, true) => Text::from_static("application/json"),
                 (None, false) => Text::from_static("application/octet-stream"),
             },
             headers: headers.map(|headers| copy.bytes(headers)),
-            correlation_id: copy.optional_text(correlation_id, "correlation_id")?,
+            correlation_id: copy.optional_text(correlation_id, "correlation_id"),
             created_at_us: i64::from_be_bytes(self.fixed::<12, 8>()?).saturating_add(POSTGRES_EPOCH_US),
             attempts: u32::try_from(i32::from_be_bytes(self.fixed::<13, 4>()?)).unwrap_or(0),
             holds_key: self.fixed::<15, 1>()? != [0],
-        })
+        };
+        if topic.is_none() {
+            // The database could not read the row (sql/page.sql), and says why.
+            let reason = self.field::<16>().unwrap_or(b"the row has no topic");
+            event.body = Err(String::from_utf8_lossy(reason).into());
+        } else if let Some(name) = copy.defect {
+            event.body = Err(format!("{name} is not UTF-8").into());
+        }
+        Ok(event)
     }
 
     fn field<const COLUMN: usize>(&self) -> Option<&'a [u8]> {
@@ -158,20 +166,28 @@ fn json_text<'a>(field: &'a [u8], name: &'static str) -> Result<&'a [u8], BadRow
 }
 
 /// Appends to one buffer and hands out slices of it.
-struct Copy(BytesMut);
+struct Copy {
+    buffer: BytesMut,
+    /// A text that is none.
+    defect: Option<&'static str>,
+}
 
 impl Copy {
     fn bytes(&mut self, bytes: &[u8]) -> Bytes {
-        self.0.extend_from_slice(bytes);
-        self.0.split().freeze()
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.split().freeze()
     }
 
-    fn text(&mut self, bytes: &[u8], name: &'static str) -> Result<Text, BadRow> {
-        Text::new(self.bytes(bytes)).map_err(|_| BadRow::WrongType(name))
+    fn text(&mut self, bytes: &[u8], name: &'static str) -> Text {
+        let (text, is_text) = Text::lossy(self.bytes(bytes));
+        if !is_text {
+            self.defect.get_or_insert(name);
+        }
+        text
     }
 
-    fn optional_text(&mut self, bytes: Option<&[u8]>, name: &'static str) -> Result<Option<Text>, BadRow> {
-        bytes.map(|bytes| self.text(bytes, name)).transpose()
+    fn optional_text(&mut self, bytes: Option<&[u8]>, name: &'static str) -> Option<Text> {
+        bytes.map(|bytes| self.text(bytes, name))
     }
 }
 
@@ -181,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: [&str; 17] = [
+    const NAMES: [&str; 18] = [
         "id",
         "seq",
         "topic",
@@ -199,10 +215,11 @@ mod tests {
         "available_at",
         "created_at",
         "holds_key",
+        "last_error",
     ];
 
-    fn fields<'a>() -> [Option<&'a [u8]>; 17] {
-        let mut fields = [None; 17];
+    fn fields() -> [Option<&'static [u8]>; 18] {
+        let mut fields = [None; 18];
         fields[0] = Some([7; 16].as_slice());
         fields[1] = Some([0, 0, 0, 0, 0, 0, 0, 42].as_slice());
         fields[2] = Some(b"orders.created".as_slice());
@@ -224,7 +241,7 @@ mod tests {
         assert_eq!(event.id, Uuid::from_bytes([7; 16]));
         assert_eq!((event.seq, event.attempts), (42, 3));
         assert_eq!(event.topic.as_str(), "orders.created");
-        assert_eq!(event.body.as_deref(), Some(&b"{\"a\": 1}"[..]));
+        assert_eq!(event.body.as_deref(), Ok(&b"{\"a\": 1}"[..]));
         assert_eq!(event.content_type.as_str(), "application/json");
         assert_eq!(event.created_at_us, POSTGRES_EPOCH_US);
         assert!(event.exchange.is_none() && event.headers.is_none());
@@ -239,7 +256,7 @@ mod tests {
         let event = Row::new(&layout, &fields).to_event().unwrap();
         assert_eq!(
             (event.body.as_deref(), event.content_type.as_str()),
-            (Some(&[0, 255][..]), "application/octet-stream")
+            (Ok(&[0, 255][..]), "application/octet-stream")
         );
     }
 
@@ -250,8 +267,27 @@ mod tests {
         let mut fields = fields();
         fields[0] = Some(b"short");
         assert_eq!(Row::new(&layout, &fields).to_event().unwrap_err(), BadRow::WrongType("id"));
-        fields[2] = None;
-        assert_eq!(Row::new(&layout, &fields).to_event().unwrap_err(), BadRow::Null("topic"));
+        fields[0] = None;
+        assert_eq!(Row::new(&layout, &fields).to_event().unwrap_err(), BadRow::Null("id"));
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_sent_says_why_and_keeps_its_name_and_key() {
+        let layout = Layout::new(NAMES).unwrap();
+        let spoil: [(fn(&mut [Option<&'static [u8]>; 18]), &str); 4] = [
+            (|fields| fields[7] = None, "the row has no payload"),
+            (|fields| fields[2] = Some(b"a\xff"), "topic is not UTF-8"),
+            (|fields| fields[3] = Some(b"\xff"), "exchange is not UTF-8"),
+            (|fields| (fields[2], fields[17]) = (None, Some(b"damaged".as_slice())), "damaged"),
+        ];
+        for (spoil, reason) in spoil {
+            let mut fields = fields();
+            fields[6] = Some(b"key");
+            spoil(&mut fields);
+            let event = Row::new(&layout, &fields).to_event().unwrap();
+            assert_eq!(event.body.unwrap_err().as_ref(), reason);
+            assert_eq!((event.id, event.aggregate_id.unwrap().as_str()), (Uuid::from_bytes([7; 16]), "key"));
+        }
     }
 
     proptest! {

@@ -27,7 +27,7 @@ fn event(number: u128) -> Event {
         aggregate_type: None,
         // One residue has no key.
         aggregate_id: (key < KEYS).then(|| Text::new(Bytes::from(key.to_string())).unwrap()),
-        body: None,
+        body: Ok(Bytes::new()),
         content_type: Text::from_static("application/json"),
         headers: None,
         correlation_id: None,

@@ -14,7 +14,7 @@ pub(super) fn event(id: u128) -> Event {
         event_type: None,
         aggregate_type: None,
         aggregate_id: None,
-        body: Some("{}".into()),
+        body: Ok("{}".into()),
         content_type: Text::from_static("application/json"),
         headers: None,
         correlation_id: None,

@@ -58,10 +58,12 @@ impl Encoder {
     /// Begins a message. On an error nothing is written.
     pub(super) fn begin(&mut self, event: &Event, out: &mut BytesMut) -> Result<(), Unpublishable> {
         debug_assert!(!self.is_inside_message(), "one message at a time");
+        let body = event.body.as_ref();
+        let body = body.map_err(|reason| Unpublishable { code: SYNTAX_ERROR, text: reason.to_string() })?;
         let start = out.len();
-        let written = self.put_method_and_header(event, out);
+        let written = self.put_method_and_header(event, body.len(), out);
         match written {
-            Ok(()) => self.body = event.body.clone().unwrap_or_default(),
+            Ok(()) => self.body = body.clone(),
             Err(_) => out.truncate(start),
         }
         written
@@ -74,14 +76,14 @@ impl Encoder {
         self.body.advance(length);
     }
 
-    fn put_method_and_header(&self, event: &Event, out: &mut BytesMut) -> Result<(), Unpublishable> {
+    fn put_method_and_header(&self, event: &Event, body_bytes: usize, out: &mut BytesMut) -> Result<(), Unpublishable> {
         let exchange = self.exchange_of(event).as_bytes();
         check("exchange", exchange)?;
         check("topic", event.topic.as_bytes())?;
         publish(out, exchange, event.topic.as_bytes());
         let start = out.len();
         let mut written = Ok(());
-        put_frame(out, HEADER, CHANNEL, |out| written = self.put_header(event, out));
+        put_frame(out, HEADER, CHANNEL, |out| written = self.put_header(event, body_bytes, out));
         written?;
         let length = out.len() - start;
         if length > self.frame_max {
@@ -92,7 +94,7 @@ impl Encoder {
     }
 
     /// Content header: class, weight, size of the body, flags for the properties that follow in this order.
-    fn put_header(&self, event: &Event, out: &mut BytesMut) -> Result<(), Unpublishable> {
+    fn put_header(&self, event: &Event, body_bytes: usize, out: &mut BytesMut) -> Result<(), Unpublishable> {
         const CONTENT_TYPE: u16 = 1 << 15;
         const HEADERS: u16 = 1 << 13;
         const DELIVERY_MODE: u16 = 1 << 12;
@@ -104,9 +106,6 @@ impl Encoder {
         /// Delivery mode: survives a restart of the broker, on a durable queue.
         const PERSISTENT: u8 = 2;
 
-        let Some(body) = &event.body else {
-            return Err(Unpublishable { code: SYNTAX_ERROR, text: "the row has no payload".to_owned() });
-        };
         let mut flags = CONTENT_TYPE | HEADERS | DELIVERY_MODE | MESSAGE_ID | TIMESTAMP | APP_ID;
         if event.correlation_id.is_some() {
             flags |= CORRELATION_ID;
@@ -116,7 +115,7 @@ impl Encoder {
         }
         out.put_u16(BASIC);
         out.put_u16(0); // weight: unused
-        out.put_u64(body.len() as u64);
+        out.put_u64(body_bytes as u64);
         out.put_u16(flags);
         put_checked(out, "content_type", event.content_type.as_bytes())?;
         put_sized(out, |out| put_headers(event, out))
@@ -172,7 +171,7 @@ mod tests {
     fn a_body_is_cut_into_frames_that_the_broker_takes() {
         for size in [0, 1, 4088, 4089, 3 * 4088, 10_000] {
             let mut event = event(1);
-            event.body = Some(vec![7; size].into());
+            event.body = Ok(vec![7; size].into());
             let (mut encoder, mut out) = (encoder(), BytesMut::new());
             encoder.begin(&event, &mut out).unwrap();
             while encoder.is_inside_message() {
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn an_event_that_does_not_fit_is_refused_and_leaves_no_trace() {
         let spoil: [fn(&mut Event); 9] = [
-            |event| event.body = None,
+            |event| event.body = Err("no".into()),
             |event| event.topic = text(256),
             |event| event.exchange = Some(text(256)),
             |event| event.content_type = text(256),

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{Session, SessionError};
 use crate::{
@@ -79,13 +79,24 @@ impl Session<'_> {
             }
             Message::Insert { relation, tuple } => self.take_insert(&relation, &tuple, now)?,
             Message::Message { transactional: true, prefix, .. } if prefix == BELL => self.resync.bell(now),
-            Message::Relation(_) | Message::Message { .. } | Message::Other(_) => {}
+            Message::Relation(relation) => self.take_relation(&relation, now),
+            Message::Message { .. } | Message::Other(_) => {}
         }
         Ok(())
     }
 
+    /// The server describes the table before the first row, and again before the next one when the table or the publication may
+    /// have changed: while the table was not published, nothing of it was streamed. What was missed goes first, so the stream is
+    /// left to the table until a pass has read that.
+    fn take_relation(&mut self, relation: &Relation, now: Instant) {
+        if is_outbox(relation) && self.resync.is_live() {
+            debug!(target: "relay", "the table is described: reading what may not have been streamed");
+            self.park(now);
+        }
+    }
+
     fn take_insert(&mut self, relation: &Arc<Relation>, tuple: &Tuple, now: Instant) -> Result<(), SessionError> {
-        if relation.namespace != "outbox" || relation.name != "events" {
+        if !is_outbox(relation) {
             return Ok(()); // someone has added a table to the publication
         }
         let unreadable = |error: crate::row::BadRow| SessionError::Unreadable(error.to_string());
@@ -133,8 +144,7 @@ impl Session<'_> {
         }
         if self.dispatch.knows_too_many_keys() && !self.desk.runs_whole_pass() && !self.is_pass_next(now) {
             self.announced_live = None;
-            self.progress.abandon();
-            self.resync.park(now);
+            self.park(now);
         }
         if !self.resync.is_live() {
             return;
@@ -149,6 +159,10 @@ impl Session<'_> {
             return;
         }
         self.announced_live = None;
+        self.park(now);
+    }
+
+    fn park(&mut self, now: Instant) {
         self.progress.abandon();
         self.resync.park(now);
     }
@@ -186,4 +200,8 @@ impl Session<'_> {
             info!(target: "relay", state = "parked", acknowledged = %self.progress.flushed(), "working off a backlog from the table");
         }
     }
+}
+
+fn is_outbox(relation: &Relation) -> bool {
+    relation.namespace == "outbox" && relation.name == "events"
 }

@@ -46,6 +46,10 @@ impl Session<'_> {
         } else if let Some(from) = self.next_scan(now) {
             self.scanned_due = false;
             self.pass_started = now;
+            if from.is_whole_pass() {
+                self.dispatch.begin_pass();
+                self.leave_behind();
+            }
             let scan = self.scan(from, self.dispatch.full_keys());
             self.desk.scan(from, scan);
         } else if self.check_at <= now {
@@ -118,9 +122,7 @@ impl Session<'_> {
                 for done in self.settling.written(batch, &not_written, |id| self.dispatch.xid(id)) {
                     self.settled(done, now);
                 }
-                if self.resync.is_live() && self.dispatch.wants_refill() {
-                    self.resync.want_pass(now.max(self.refill_at));
-                }
+                self.refill(now);
             }
             Finished::NotSettled(batch, error) => {
                 warn!(target: "relay", %error, events = batch.settlements.len(), "verdicts not written; trying again");
@@ -187,8 +189,16 @@ impl Session<'_> {
         if from.is_whole_pass() {
             self.deferred.look(now);
             self.refill_at = now + REFILL_SHARE * now.duration_since(self.pass_started);
+            self.refill(now); // a key may wait for something that this pass could not bring
         }
         self.log_mode(horizon, stopped_at.is_some());
+    }
+
+    /// Reads the table for keys that have worked off what they had in memory.
+    fn refill(&mut self, now: Instant) {
+        if self.resync.is_live() && self.dispatch.wants_refill() {
+            self.resync.want_pass(now.max(self.refill_at));
+        }
     }
 
     fn deferred_due(&mut self, due: Due, now: Instant) {

@@ -25,6 +25,12 @@ impl From<tokio_postgres::Error> for StoreError {
 }
 
 impl StoreError {
+    /// Whether a row that was read may be the cause: it is too large to print, or its pages on disk are damaged.
+    pub fn may_be_a_rows(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        self.remedy() == Remedy::Isolate || error.code() == Some(&SqlState::OUT_OF_MEMORY)
+    }
+
     /// What can be done about it.
     pub fn remedy(&self) -> Remedy {
         let Self::Sql(error) = self else { return Remedy::Reconnect };

@@ -30,7 +30,8 @@ const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '250ms'";
 pub struct Store {
     client: Client,
     snapshot: Statement,
-    horizon: Statement,
+    flushed: Statement,
+    flush: Statement,
     pending: Statement,
     holding: Statement,
     due: Statement,
@@ -43,13 +44,14 @@ pub struct Store {
 impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client) -> Result<Self, StoreError> {
-        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6, $7)").await?;
+        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6, $7, $8)").await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
         client.batch_execute(PATIENCE_WITH_LOCKS).await?;
         Ok(Self {
-            snapshot: client.prepare("SELECT pg_current_snapshot()::text").await?,
-            horizon: client.prepare("SELECT pg_current_wal_insert_lsn()::text").await?,
-            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4, $5)").await?,
+            snapshot: client.prepare("SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text").await?,
+            flushed: client.prepare("SELECT pg_current_wal_flush_lsn()::text").await?,
+            flush: client.prepare("SELECT outbox.flush($1::text::pg_lsn)").await?,
+            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4, $5, $6)").await?,
             next_due: client.prepare("SELECT outbox.next_due()").await?,
             holding: client.prepare("SELECT id, aggregate_type, aggregate_id FROM outbox.holding($1)").await?,
             settle: client
@@ -64,7 +66,7 @@ impl Store {
 
     /// Which transactions are visible now.
     pub async fn current_snapshot(self: Arc<Self>) -> Result<Snapshot, StoreError> {
-        parse(&self.client.query_one(&self.snapshot, &[]).await?)
+        parse(&self.client.query_one(&self.snapshot, &[]).await?, 0)
     }
 
     /// Writes verdicts, all or none but those that it says.
@@ -101,7 +103,7 @@ impl Store {
     }
 }
 
-fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row) -> Result<T, StoreError> {
-    let text: &str = row.try_get(0)?;
+fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row, place: usize) -> Result<T, StoreError> {
+    let text: &str = row.try_get(place)?;
     text.parse().map_err(|error: T::Err| StoreError::Answer(error.to_string()))
 }

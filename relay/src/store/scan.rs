@@ -8,6 +8,7 @@ use std::{
 };
 
 use tokio_postgres::types::{FromSql, ToSql, Type};
+use tracing::warn;
 use uuid::Uuid;
 
 use super::{Store, StoreError, parse};
@@ -22,6 +23,9 @@ use crate::{
 
 /// Rows that one query of a scan brings at most.
 const CHUNK_ROWS: i32 = 500;
+/// One snapshot for all queries of a scan.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
 /// Stored bytes that one query of a scan brings at most, but for a single larger row: what a scan needs of memory
 /// beside the events that it keeps.
 const CHUNK_BYTES: i64 = 2 << 20;
@@ -52,7 +56,7 @@ pub struct Scan {
 pub struct Page {
     /// What the scan could see.
     pub snapshot: Snapshot,
-    /// A WAL position after the snapshot was taken.
+    /// A WAL position from when the snapshot was taken: every commit that it sees lies before.
     pub horizon: Lsn,
     /// Owed to the broker and not in memory, in order.
     pub events: Vec<Arc<Event>>,
@@ -79,11 +83,45 @@ pub struct Due {
     pub next_in: Option<Duration>,
 }
 
+/// How a scan reads rows.
+#[derive(Clone, Copy, Debug)]
+struct Chunks {
+    /// In one query, at most.
+    rows: i32,
+    /// Each row is tried before it is read.
+    careful: bool,
+}
+
+impl Chunks {
+    const USUAL: Self = Self { rows: CHUNK_ROWS, careful: false };
+    const CAREFUL: Self = Self { rows: 1, careful: true };
+}
+
 impl Store {
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one
     /// snapshot, until memory or the table ends.
     pub async fn pending(self: Arc<Self>, scan: Scan) -> Result<Page, StoreError> {
-        self.in_transaction(self.read_pending(scan)).await
+        let page = self.in_transaction(self.read_pending(&scan, Chunks::USUAL)).await;
+        match page {
+            Err(error) if error.may_be_a_rows() => {
+                warn!(target: "relay", %error, "a page of the table cannot be read: reading it row by row");
+                self.in_transaction(self.read_pending(&scan, Chunks::CAREFUL)).await
+            }
+            page => page,
+        }
+    }
+
+    /// Reads the deferred events whose time has come, in the order in which it came: chunk by chunk under one snapshot, until
+    /// memory or the due events end.
+    pub async fn due(self: Arc<Self>, scan: Scan) -> Result<Due, StoreError> {
+        let due = self.in_transaction(self.read_due(&scan, Chunks::USUAL)).await;
+        match due {
+            Err(error) if error.may_be_a_rows() => {
+                warn!(target: "relay", %error, "events that are due cannot be read: reading them row by row");
+                self.in_transaction(self.read_due(&scan, Chunks::CAREFUL)).await
+            }
+            due => due,
+        }
     }
 
     /// Leaves no transaction open when the work fails.
@@ -95,17 +133,18 @@ impl Store {
         result
     }
 
-    async fn read_pending(&self, scan: Scan) -> Result<Page, StoreError> {
+    async fn read_pending(&self, scan: &Scan, chunks: Chunks) -> Result<Page, StoreError> {
         let types: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_type.as_deref()).collect();
         let ids: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_id.as_str()).collect();
         let older_than = scan.older_than.map(i64::from);
         let mut found = Found::default();
         let mut after_seq = scan.after_seq;
+        let Chunks { rows: max_rows, careful } = chunks;
         let chunk = async |after_seq: i64| {
             self.client
                 .query(
                     &self.pending,
-                    &[&after_seq, &CHUNK_ROWS, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holds],
+                    &[&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holds, &careful],
                 )
                 .await
         };
@@ -114,54 +153,69 @@ impl Store {
         let max_holding =
             if scan.after_seq == 0 { i32::try_from(scan.max_holding).unwrap_or(i32::MAX - 1) + 1 } else { 0 };
         let holding: [&(dyn ToSql + Sync); 1] = [&max_holding];
-        let ((), snapshot, holding, mut rows) = tokio::try_join!(
+        let ((), seen, holding, mut rows) = tokio::try_join!(
             biased;
-            self.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            self.client.batch_execute(BEGIN),
             self.client.query_one(&self.snapshot, &[]),
             self.client.query(&self.holding, &holding),
             chunk(after_seq),
         )?;
         while !rows.is_empty() {
-            after_seq = self.collect(&rows, &scan, &mut found)?.unwrap_or(after_seq);
+            after_seq = self.collect(&rows, scan, &mut found)?.unwrap_or(after_seq);
             rows.clear(); // not beside the next chunk, which can be as large
             if found.cut {
                 break;
             }
             rows = chunk(after_seq).await?;
         }
-        let ((), horizon) =
-            tokio::try_join!(biased; self.client.batch_execute("COMMIT"), self.client.query_one(&self.horizon, &[]))?;
-        let stopped_at = found.cut.then_some(after_seq);
+        let horizon = parse(&seen, 1)?;
+        self.commit_read(horizon, !found.events.is_empty()).await?;
         Ok(Page {
-            snapshot: parse(&snapshot)?,
-            horizon: parse(&horizon)?,
+            snapshot: parse(&seen, 0)?,
+            horizon,
             events: found.events,
-            stopped_at,
-            left_out: scan.left_out,
+            stopped_at: found.cut.then_some(after_seq),
+            left_out: scan.left_out.clone(),
             holding_cut: holding.len() > scan.max_holding,
             holding: holding.iter().take(scan.max_holding).map(to_holding).collect::<Result<_, _>>()?,
         })
     }
 
-    /// Reads the deferred events whose time has come, in the order in which it came: chunk by chunk, until memory or the
-    /// due events end.
-    pub async fn due(self: Arc<Self>, scan: Scan) -> Result<Due, StoreError> {
+    async fn read_due(&self, scan: &Scan, chunks: Chunks) -> Result<Due, StoreError> {
         // In this order: an event that comes due in between is then found by the chunks, and missed by none.
-        let snapshot = parse(&self.client.query_one(&self.snapshot, &[]).await?)?;
-        let next: Option<i64> = self.client.query_one(&self.next_due, &[]).await?.try_get(0)?;
+        let ((), seen, next) = tokio::try_join!(
+            biased;
+            self.client.batch_execute(BEGIN),
+            self.client.query_one(&self.snapshot, &[]),
+            self.client.query_one(&self.next_due, &[]),
+        )?;
+        let next: Option<i64> = next.try_get(0)?;
         let mut found = Found::default();
         let mut after: (Option<SystemTime>, i64) = (None, 0);
         while !found.cut {
             let rows = self
                 .client
-                .query(&self.due, &[&CHUNK_ROWS, &CHUNK_BYTES, &after.0, &after.1, &scan.heed_holds])
+                .query(&self.due, &[&chunks.rows, &CHUNK_BYTES, &after.0, &after.1, &scan.heed_holds, &chunks.careful])
                 .await?;
             let Some(last) = rows.last() else { break };
             after = (last.try_get("available_at")?, last.try_get("seq")?);
-            self.collect(&rows, &scan, &mut found)?;
+            self.collect(&rows, scan, &mut found)?;
         }
+        self.commit_read(parse(&seen, 1)?, !found.events.is_empty()).await?;
         let next_in = next.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
-        Ok(Due { snapshot, events: found.events, cut: found.cut, next_in })
+        Ok(Due { snapshot: parse(&seen, 0)?, events: found.events, cut: found.cut, next_in })
+    }
+
+    /// Ends a transaction that has read events. Those may be published only when the commits that the snapshot saw, all of which
+    /// lie before `horizon`, are on the server's disk: one under `synchronous_commit = off` is seen before it is, and is gone
+    /// after a crash. The stream needs none of this: the server streams only what is on its disk.
+    async fn commit_read(&self, horizon: Lsn, has_events: bool) -> Result<(), StoreError> {
+        let ((), flushed) =
+            tokio::try_join!(biased; self.client.batch_execute("COMMIT"), self.client.query_one(&self.flushed, &[]))?;
+        if has_events && parse::<Lsn>(&flushed, 0)? < horizon {
+            self.client.query_one(&self.flush, &[&horizon.to_string()]).await?;
+        }
+        Ok(())
     }
 
     /// Adds the rows that are not in memory, up to the scan's limits. Returns the last `seq` that was dealt with.

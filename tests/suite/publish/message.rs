@@ -23,7 +23,7 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
         aggregate_id: Some(Text::from_static("7")),
         headers: Some(headers.into()),
         correlation_id: Some(Text::from_static("cause")),
-        body: Some(r#"{"total":1}"#.into()),
+        body: Ok(r#"{"total":1}"#.into()),
         ..event("orders.created")
     };
 
@@ -63,7 +63,7 @@ async fn a_large_body_arrives_whole_among_small_ones() {
     let mut publisher = connect(&vhost.url()).await;
     let mut events = events("a", 9);
     for (number, event) in events.iter_mut().enumerate().filter(|(number, _)| number % 2 == 1) {
-        event.body = Some((0..number * 1_000_000).map(|byte| byte as u8).collect::<Vec<_>>().into());
+        event.body = Ok((0..number * 1_000_000).map(|byte| byte as u8).collect::<Vec<_>>().into());
     }
 
     let verdicts = publish(&mut publisher, &events, WINDOW).await;

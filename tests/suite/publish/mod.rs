@@ -55,7 +55,7 @@ fn event(topic: &'static str) -> Event {
         event_type: None,
         aggregate_type: None,
         aggregate_id: None,
-        body: Some("{}".into()),
+        body: Ok("{}".into()),
         holds_key: false,
         content_type: Text::from_static("application/json"),
         headers: None,

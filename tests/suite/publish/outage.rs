@@ -56,7 +56,7 @@ async fn a_broker_that_freezes_or_dies_is_lost_and_nobody_is_blamed() {
     let mut without = connect_with("heartbeat=0", Duration::from_millis(300)).await;
     let mut big = events("a", WINDOW);
     for event in &mut big {
-        event.body = Some(vec![b'x'; 100_000].into()); // more than the sockets' buffers hold
+        event.body = Ok(vec![b'x'; 100_000].into()); // more than the sockets' buffers hold
     }
     let batch = || big.iter().cloned().map(Arc::new).collect::<Vec<_>>();
 

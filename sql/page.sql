@@ -1,0 +1,58 @@
+-- Pages of the relay's scans (pending.sql, due.sql): rows by their places, and what stands in for a row that cannot be read.
+--
+-- A row that passed the checks can always be read. One that came in without them (triggers disabled), or whose pages on disk
+-- are damaged, may be too large to print or fail to be read at all. It must not stop the others: it comes without its
+-- contents, alone in its page, with the reason in last_error, and the relay gives it up.
+
+-- The largest row that is read, in bytes: more than the largest message that any RabbitMQ takes by default.
+CREATE FUNCTION outbox.largest_row() RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 130 * 1024 * 1024;
+
+-- The rows at these places, in this order. Straight from the table: a row that goes through a variable is unpacked on the way.
+-- It has no SET of its own, so that PostgreSQL makes it a part of the query that calls it.
+CREATE FUNCTION outbox.rows_at(homes oid[], places tid[]) RETURNS SETOF outbox.events
+LANGUAGE sql STABLE
+AS $$
+    SELECT e.*
+    FROM unnest(homes, places) WITH ORDINALITY AS page (home, place, number)
+    JOIN outbox.events AS e ON e.ctid = page.place AND e.tableoid = page.home
+    ORDER BY page.number
+$$;
+
+-- Why the row at this place cannot be read as a whole; null if it can. Prints it to find out: only after a page has failed.
+CREATE FUNCTION outbox.unreadable(home oid, place tid) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    bytes bigint;
+BEGIN
+    -- hashtext() and sha256() look at every byte; a length may be known without.
+    SELECT octet_length(coalesce(e.payload::text, '')) + octet_length(coalesce(e.headers::text, ''))
+        + coalesce(octet_length(e.payload_bytes), 0)
+        + 0 * (coalesce(octet_length(sha256(e.payload_bytes)), 0)
+               + num_nulls(hashtext(e.topic), hashtext(e.exchange), hashtext(e.event_type), hashtext(e.aggregate_type),
+                           hashtext(e.aggregate_id), hashtext(e.content_type), hashtext(e.correlation_id)))
+    INTO bytes
+    FROM outbox.events AS e WHERE e.ctid = place AND e.tableoid = home;
+    RETURN CASE WHEN bytes > outbox.largest_row() THEN format('%s bytes when printed', bytes) END;
+EXCEPTION WHEN OTHERS THEN
+    RETURN sqlerrm;
+END
+$$;
+
+-- The row at this place as far as it has a fixed size, and its key if that fits.
+CREATE FUNCTION outbox.row_without_contents(home oid, place tid, reason text) RETURNS outbox.events
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT jsonb_populate_record(NULL::outbox.events, jsonb_build_object(
+        'id', e.id, 'seq', e.seq, 'created_at', e.created_at, 'status', e.status, 'attempts', e.attempts,
+        'holds_key', e.holds_key, 'available_at', e.available_at,
+        'aggregate_type', CASE WHEN pg_column_size(e.aggregate_type) < 1024 THEN e.aggregate_type END,
+        'aggregate_id', CASE WHEN pg_column_size(e.aggregate_id) < 1024 THEN e.aggregate_id END,
+        'last_error', 'the row cannot be read: ' || reason
+    ))
+    FROM outbox.events AS e WHERE e.ctid = place AND e.tableoid = home
+$$;

@@ -242,7 +242,8 @@ impl World {
         let is_left_out = |id: u128| {
             key(id).is_some() && (left_out.contains(&name(id)) || holding.iter().any(|holding| holding.key == name(id)))
         };
-        let is_owed = |id: u128, row: &Row| row.due.is_none() && !is_left_out(id) && !known.contains(&Uuid::from_u128(id));
+        let is_owed =
+            |id: u128, row: &Row| row.due.is_none() && !is_left_out(id) && !known.contains(&Uuid::from_u128(id));
         let rows = self.table.iter().filter(|(id, row)| is_owed(**id, row)).map(|(id, _)| *id).collect();
         self.reading = Some(Reading { left_out, holding, rows });
     }

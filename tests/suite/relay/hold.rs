@@ -118,3 +118,31 @@ async fn an_event_that_is_retried_for_long_pins_no_log() {
     .await;
     assert_eq!(row(&stack.db, id).await.status, "PENDING");
 }
+
+#[tokio::test]
+async fn a_key_that_is_released_again_and_again_goes_on_in_order_though_its_events_are_in_flight_together() {
+    const EVENTS: i64 = 6000;
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("bound").await;
+    let relay = stack.relay().set("after-failed", "hold").set("ordering", "pipelined").set("in-flight", "100");
+    let _relay = relay.start().await;
+    // Each key from one statement; one event of 50 cannot be delivered.
+    let emit = "SELECT outbox.emit(CASE WHEN n % 50 = 7 THEN 'unbound' ELSE 'bound' END, jsonb_build_object('n', n),
+                    aggregate_id => (n % 10)::text) FROM generate_series(1, $1::bigint) AS n";
+    stack.db.query(emit, &[&EVENTS]).await.unwrap();
+    let release = "SELECT count(outbox.release(id)) FROM outbox.events WHERE holds_key AND status = 'FAILED'";
+    eventually("nothing is owed", Duration::from_secs(120), async || {
+        stack.db.query(release, &[]).await.unwrap();
+        match super::counts(&stack.db).await {
+            (0, ..) => Ok(()),
+            counts => Err(counts),
+        }
+    })
+    .await;
+    let mut last = std::collections::HashMap::new();
+    for delivery in consumer.wait_for((EVENTS - EVENTS / 50) as usize).await {
+        let n = delivery.json()["n"].as_i64().unwrap();
+        let before = last.insert(n % 10, n);
+        assert!(before.is_none_or(|before| before < n), "{n} came after {before:?}");
+    }
+}

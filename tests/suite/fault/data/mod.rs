@@ -17,6 +17,7 @@ mod savepoints;
 mod stuck_keys;
 mod transaction;
 mod unchecked;
+mod unreadable;
 
 use std::time::Duration;
 

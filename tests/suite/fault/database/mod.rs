@@ -10,6 +10,7 @@ mod failover;
 mod gap;
 mod load;
 mod lock;
+mod phantom;
 mod read_only;
 mod restart;
 mod rows;

@@ -1,0 +1,66 @@
+//! Rows that cannot be read as a whole: too large to print, or damaged on disk. None can come in by
+//! `emit` or a plain INSERT.
+
+use harness::{Connection, Stack};
+
+use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
+
+/// Its payload prints more than a gigabyte, from some 100 kB.
+const TOO_LARGE: &str =
+    "payload) SELECT ('[' || string_agg('1e131071', ',') || ']')::jsonb FROM generate_series(1, 8200)";
+
+/// A payload out of line.
+const DAMAGED: &str = "payload) SELECT jsonb_agg(md5(i::text)) FROM generate_series(1, 1000) AS i";
+
+/// For each kind: its key has a good event before it and one behind it, and others are all around.
+async fn insert(db: &Connection, kind: &str, columns: &str) {
+    let good =
+        |n: i32| format!("SELECT outbox.emit('t', to_jsonb({n}), aggregate_type => 'kind', aggregate_id => '{kind}');");
+    let others = "SELECT outbox.emit('t', to_jsonb(i), aggregate_type => 'other', aggregate_id => (i % 7)::text)
+                  FROM generate_series(1, 50) AS i;";
+    let (before, behind) = (good(1), good(3));
+    let sql = format!(
+        "{others}{before}
+         ALTER TABLE outbox.events DISABLE TRIGGER USER;
+         INSERT INTO outbox.events (topic, event_type, aggregate_type, aggregate_id, {};
+         ALTER TABLE outbox.events ENABLE TRIGGER USER;
+         {behind}{others}",
+        columns.replacen(") SELECT ", &format!(") SELECT 't', '{kind}', 'kind', '{kind}', "), 1)
+    );
+    db.batch_execute(&sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+}
+
+/// Takes the values away that are stored out of line.
+async fn damage(db: &Connection) {
+    let sql = "CREATE EXTENSION pg_surgery;
+               DO $$
+               DECLARE
+                   toast regclass := (SELECT reltoastrelid FROM pg_class WHERE oid = 'outbox.events'::regclass);
+                   places tid[];
+               BEGIN
+                   EXECUTE 'SELECT array_agg(ctid) FROM ' || toast INTO places;
+                   PERFORM heap_force_kill(toast, places);
+               END $$";
+    db.batch_execute(sql).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_fails_alone_when_it_is_found_in_the_table() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    insert(&stack.db, "damaged", DAMAGED).await;
+    damage(&stack.db).await;
+    insert(&stack.db, "too-large", TOO_LARGE).await;
+    let relay = stack.relay().start().await;
+    wait_until_none_is_owed(&stack.db, "true").await;
+    for (kind, reason) in [("too-large", "%cannot be read: %"), ("damaged", "%cannot be read: missing chunk number 0%")]
+    {
+        let failed =
+            format!("event_type = '{kind}' AND status = 'FAILED' AND attempts = 1 AND last_error LIKE '{reason}'");
+        assert_eq!(count(&stack.db, &failed).await, 1, "{kind}");
+    }
+    assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, 204);
+    ledger::wait_for_all(&stack.db, || consumer.ids()).await;
+    ledger::check(&stack.db, &[&consumer.ids()], 0).await;
+    assert_memory_was_bounded(&relay);
+}

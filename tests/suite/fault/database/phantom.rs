@@ -1,6 +1,6 @@
 //! Commits that are seen before they are on disk, and a server that crashes in between.
 
-use harness::{Postgres, RabbitMq, Stack};
+use harness::{Postgres, RabbitMq, SOON, Stack};
 
 use super::{emit, number, relay};
 
@@ -12,13 +12,13 @@ async fn what_a_crash_takes_back_was_not_published() {
     let postgres = Postgres::private().set("wal_writer_delay", "10s").set("fsync", "off").start().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
-    // Passes, which see what the stream does not bring yet.
-    let relay = relay(&stack).set("check-interval", "100ms").start().await;
+    // Passes, which see what the stream does not bring yet; and no verdict, whose commit would take the log to the disk.
+    let relay = relay(&stack).set("check-interval", "100ms").set("settle-interval", "10s").start().await;
     for round in 1..=ROUNDS {
         let hasty = stack.db.connect().await;
         hasty.batch_execute("SET synchronous_commit = off").await.unwrap();
         let id = emit(&hasty, "k", round).await;
-        consumer.wait_for(round as usize).await;
+        consumer.wait_for_ids(&[id], SOON).await;
         let mark = relay.mark();
         postgres.kill().await;
         postgres.start().await;

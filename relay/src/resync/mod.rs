@@ -166,10 +166,10 @@ impl Resync {
         self.awaited.extend(xid);
     }
 
-    /// The current transaction made rows `PENDING` again.
-    pub fn bell(&mut self, now: Instant) {
+    /// The current transaction made rows `PENDING` again: asks for a pass then.
+    pub fn bell(&mut self, then: Instant) {
         self.left_to_table();
-        self.want_pass(now);
+        self.want_pass(then);
     }
 
     /// Asks for a pass then, if none comes earlier.

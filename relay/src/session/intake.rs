@@ -78,7 +78,10 @@ impl Session<'_> {
                 self.resync.commit();
             }
             Message::Insert { relation, tuple } => self.take_insert(&relation, &tuple, now)?,
-            Message::Message { transactional: true, prefix, .. } if prefix == BELL => self.resync.bell(now),
+            // Paced, for anybody may write such a message, and each pass holds the stream.
+            Message::Message { transactional: true, prefix, .. } if prefix == BELL => {
+                self.resync.bell(now.max(self.refill_at));
+            }
             Message::Relation(relation) => self.take_relation(&relation, now),
             Message::Message { .. } | Message::Other(_) => {}
         }

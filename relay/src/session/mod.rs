@@ -82,7 +82,7 @@ pub struct Session<'a> {
     check_at: Instant,
     /// No scan before this time: the last one failed.
     scan_pause: Option<Instant>,
-    /// When the pass that runs was started; and before when keys that spilled call for no other.
+    /// When the pass that runs was started; and before when keys that spilled, and replays, call for no other.
     pass_started: Instant,
     refill_at: Instant,
     /// Whether the last scan of the table was one for events that are due.

@@ -21,7 +21,7 @@ const SCAN_PAUSE: Duration = Duration::from_millis(100);
 const PAGES_IN_MEMORY: usize = 8;
 /// A page of fewer events costs more than it helps.
 const SMALLEST_PAGE: usize = 500;
-/// Keys that spilled may take this part of the time for passes of theirs: a pass holds the stream.
+/// Keys that spilled and replays may take this part of the time for passes of theirs: a pass holds the stream.
 const REFILL_SHARE: u32 = 10;
 
 impl Session<'_> {

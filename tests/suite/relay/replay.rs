@@ -53,3 +53,22 @@ async fn a_replay_that_is_rolled_back_delivers_nothing() {
     wait_for_counts(&stack.db, (0, 2, 0), SOON).await;
     assert_eq!(consumer.count(), 2);
 }
+
+#[tokio::test]
+async fn a_role_without_any_right_that_calls_for_passes_all_the_time_gets_few() {
+    const CALLS: usize = 2000;
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = stack.relay().set("log", "info,relay=debug").start().await;
+    let role = format!("{}_nobody", stack.db.name());
+    stack.db.batch_execute(&format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN")).await.unwrap();
+    let nobody = stack.db.connect_as(&role).await;
+    for _ in 0..CALLS {
+        nobody.batch_execute("SELECT pg_logical_emit_message(true, 'outbox', 'replay')").await.unwrap();
+    }
+    let id = emit(&stack.db, "'t', '1'", &[]).await;
+    consumer.wait_for_ids(&[id], SOON).await;
+    let passes = relay.log_lines().iter().filter(|line| line.contains("read the table")).count();
+    println!("{CALLS} calls, {passes} passes");
+    assert!(passes < CALLS / 2, "{passes} passes");
+}

@@ -32,6 +32,12 @@ impl Snapshot {
         xid
     }
 
+    /// The transactions that had not finished, as 32-bit ids. One whose commit is in the log but not visible yet is among them.
+    pub fn running(&self) -> impl Iterator<Item = u32> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is what the stream carries")]
+        self.in_progress.iter().map(|xid| *xid as u32)
+    }
+
     fn widen(&self, xid: u32) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what the stream carries")]
         let distance = xid.wrapping_sub(self.xmax as u32).cast_signed();

@@ -177,6 +177,12 @@ impl Resync {
         self.pass_at = Some(self.pass_at.map_or(then, |at| at.min(then)));
     }
 
+    /// A part of the stream was passed over, as it could not be sent; `snapshot` was taken afterwards. What it does not see of that
+    /// part must be read before events are streamed again.
+    pub fn passed_over(&mut self, snapshot: &Snapshot) {
+        self.awaited.extend(snapshot.running());
+    }
+
     /// From now on the stream is acknowledged unread.
     pub fn park(&mut self, now: Instant) {
         self.left_to_table(); // the stream may be in the middle of a transaction

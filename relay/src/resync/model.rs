@@ -23,6 +23,7 @@ enum Step {
     Scan,
     Settle,
     Park,
+    PassOver,
     Broker,
     Wait,
 }
@@ -39,6 +40,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Step::Scan),
         3 => Just(Step::Settle),
         1 => Just(Step::Park),
+        1 => Just(Step::PassOver),
         1 => Just(Step::Broker),
         2 => Just(Step::Wait),
     ];
@@ -129,6 +131,11 @@ impl World {
                 if self.resync.is_live() {
                     self.resync.park(self.now);
                 }
+            }
+            Step::PassOver => {
+                self.log.clear();
+                self.resync.park(self.now);
+                self.resync.passed_over(&self.snapshot());
             }
             Step::Broker => self.broker_is_away ^= true,
             Step::Wait => self.now += LONGEST_WAIT,

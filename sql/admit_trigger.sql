@@ -5,3 +5,6 @@
 -- (10 microseconds) than calling the function (1).
 CREATE TRIGGER admit BEFORE INSERT ON outbox.events
     FOR EACH ROW EXECUTE FUNCTION outbox.admit();
+
+-- ALWAYS: what logical replication brings passes it, too. A row that nobody can read would stop all who read the table.
+ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER admit;

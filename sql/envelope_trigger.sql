@@ -38,3 +38,6 @@ CREATE TRIGGER envelope_is_final
          new.payload, new.payload_bytes, new.content_type, new.headers, new.correlation_id)
     )
     EXECUTE FUNCTION outbox.refuse_envelope_change();
+
+-- ALWAYS, as admit is: an UPDATE must not bring in what an INSERT may not.
+ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER envelope_is_final;

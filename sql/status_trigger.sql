@@ -14,6 +14,28 @@ AS $$
 DECLARE
     changed text;
 BEGIN
+    -- What logical replication brings was moved and stamped where it comes from, and is kept as it was. No move is refused
+    -- there: when relays have been at work on both sides, a verdict may come to an event that has one, and a refusal would
+    -- stop replication for good. Refused is what would stop those who read or settle.
+    IF current_setting('session_replication_role') = 'replica' THEN
+        changed := CASE
+            WHEN new.attempts < 0 OR new.attempts = 2147483647 THEN 'attempts' -- settle() adds 1
+            WHEN new.available_at = 'infinity' THEN 'available_at'
+            WHEN new.holds_key AND new.status = 'SENT' THEN 'holds_key'
+        END;
+        IF changed IS NOT NULL THEN
+            RAISE EXCEPTION '% of event % cannot be %', changed, old.id, to_jsonb(new) ->> changed
+                USING ERRCODE = 'check_violation',
+                      DETAIL = 'Nobody could settle this event, or those behind it.',
+                      HINT = 'Look for who wrote it: a session with session_replication_role = replica, or a publisher.',
+                      SCHEMA = tg_table_schema, TABLE = tg_table_name, COLUMN = changed, CONSTRAINT = tg_name;
+        END IF;
+        IF old.holds_key AND NOT new.holds_key OR old.status <> 'PENDING' AND new.status = 'PENDING' THEN
+            PERFORM outbox.ring();
+        END IF;
+        RETURN new;
+    END IF;
+
     IF old.status = 'PENDING' AND new.status = 'PENDING' AND new.attempts = old.attempts + 1
         OR old.status = 'PENDING' AND new.status <> 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at
     THEN
@@ -88,6 +110,7 @@ CREATE TRIGGER status_moves
             END
     ) IS NOT TRUE)
     EXECUTE FUNCTION outbox.move_status();
+ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER status_moves;
 
 -- An event that is deleted holds its key no longer, either. WHEN is looked at before anything is queued, so a deletion of
 -- old history pays next to nothing.
@@ -106,3 +129,4 @@ CREATE TRIGGER deletion_ends_hold
     FOR EACH ROW
     WHEN (old.holds_key)
     EXECUTE FUNCTION outbox.end_hold();
+ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER deletion_ends_hold;

@@ -23,8 +23,9 @@ pub(crate) fn admit(mut row: NewRow) -> NewRow {
 fn check_and_complete(row: &mut NewRow) -> Result<(), Refusal> {
     let now = crate::postgres::transaction_time();
     // A row that is new has this transaction's time. Another one is being restored: it is kept as it was, but for the
-    // limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore.
-    let is_new = row.time(Column::CreatedAt) == Some(now);
+    // limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. What
+    // logical replication brings is as it was, too.
+    let is_new = row.time(Column::CreatedAt) == Some(now) && !crate::postgres::is_replica();
 
     check_text(row, Column::Topic)?.ok_or(Refusal::NoTopic)?;
     check_payload(row, is_new)?;

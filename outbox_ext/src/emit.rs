@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use pgrx::{Uuid, default};
 
 use crate::postgres::{BytesValue, JsonbValue, TextValue, TimeValue};
-use crate::postgres::{Given, InsertedRows, insert_event};
+use crate::postgres::{Given, InsertedRows, insert_event, with_all_error_fields};
 use crate::refusal::Refusal;
 use crate::uuid_v7::uuid_v7;
 
@@ -72,9 +72,11 @@ pub(crate) fn emit_bytea(
 }
 
 fn insert(given: Given) -> Uuid {
-    let id = uuid_v7();
-    match insert_event(&id, given) {
-        InsertedRows(1) => id,
-        _ => Refusal::NotInserted.raise(),
-    }
+    with_all_error_fields(|| {
+        let id = uuid_v7();
+        match insert_event(&id, given) {
+            InsertedRows(1) => id,
+            _ => Refusal::NotInserted.raise(),
+        }
+    })
 }

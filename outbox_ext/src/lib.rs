@@ -36,6 +36,7 @@ pgrx::pg_module_magic!(name, version);
 #[allow(non_snake_case)]
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    postgres::take_no_backtraces();
     settings::define();
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 /// Largest body an event may have, in bytes. 1 MiB by default: a broker keeps messages in memory, copies them to every
 /// queue, and slows down for all when they are large. It is a guard against accidents, so any role may raise it.
@@ -17,6 +17,39 @@ pub(crate) static TRACEPARENT: GucSetting<Option<CString>> = GucSetting::<Option
 // Read in SQL only; defined so that PostgreSQL checks and lists them.
 pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static RUNG_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+
+/// Whether `emit()` and `settle()` write past the executor.
+#[derive(Clone, Copy, PostgresGucEnum)]
+enum DirectWrites {
+    #[name = c"off"]
+    Off,
+    #[name = c"auto"]
+    Auto,
+    #[name = c"on"]
+    On,
+}
+
+static DIRECT_WRITES: GucSetting<DirectWrites> = GucSetting::<DirectWrites>::new(DirectWrites::Auto);
+
+/// The major versions of PostgreSQL on which the whole suite has run, on both paths.
+const TESTED_ON: [u32; 1] = [15];
+
+/// Whether this session may write past the executor: see docs/direct-writes.md.
+pub(crate) fn writes_directly() -> bool {
+    const IS_TESTED: bool = {
+        let (major, mut number, mut found) = (pgrx::pg_sys::PG_VERSION_NUM / 10_000, 0, false);
+        while number < TESTED_ON.len() {
+            found |= TESTED_ON[number] == major;
+            number += 1;
+        }
+        found
+    };
+    match DIRECT_WRITES.get() {
+        DirectWrites::Off => false,
+        DirectWrites::Auto => IS_TESTED,
+        DirectWrites::On => true,
+    }
+}
 
 /// Defines the settings. To be called once, when the library is loaded.
 pub(crate) fn define() {
@@ -62,6 +95,14 @@ pub(crate) fn define() {
         &RUNG_IN,
         GucContext::Userset,
         GucFlags::NO_SHOW_ALL | GucFlags::DISALLOW_IN_FILE,
+    );
+    GucRegistry::define_enum_guc(
+        c"outbox.direct_writes",
+        c"Whether emit() and settle() write past the executor where the table allows it.",
+        c"auto: on the major versions of PostgreSQL on which this has been tested. A superuser's.",
+        &DIRECT_WRITES,
+        GucContext::Suset,
+        GucFlags::default(),
     );
     crate::postgres::reserve_prefix(c"outbox");
 }

@@ -14,5 +14,6 @@ pub(crate) fn settle_sent(ids: Array<Uuid>) -> Vec<Option<Uuid>> {
     if NOTIFY_STATUS.get() || ids.contains_nulls() {
         return ids.iter().collect();
     }
-    postgres::settle_sent(ids.iter().flatten().collect()).into_iter().map(Some).collect()
+    let ids = ids.iter().flatten().collect();
+    postgres::with_all_error_fields(|| postgres::settle_sent(ids)).into_iter().map(Some).collect()
 }

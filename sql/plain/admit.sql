@@ -6,8 +6,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- A row that is new has this transaction's time. Another one is being restored: it is kept as it was, but for the
-    -- limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore.
-    is_new boolean := new.created_at = now();
+    -- limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. What
+    -- logical replication brings is as it was, too.
+    is_new boolean := new.created_at = now() AND current_setting('session_replication_role') <> 'replica';
     traceparent text;
 BEGIN
     IF new.topic IS NULL

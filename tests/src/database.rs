@@ -14,7 +14,30 @@ pub struct Database {
     url: String,
     maintenance_url: String,
     connection: Connection,
+    is_checked: bool,
 }
+
+/// Whether the outbox's table and each btree index agree. The functions are contrib's `amcheck`, whose file comes with the server; a
+/// table that a test has replaced by something else is not looked at.
+const CHECK: &str = "
+    CREATE FUNCTION pg_temp.check_index(regclass, bool) RETURNS void STRICT LANGUAGE c AS '$libdir/amcheck', 'bt_index_check';
+    CREATE FUNCTION pg_temp.check_table(regclass, bool, bool, text, bigint, bigint,
+        OUT bigint, OUT int, OUT int, OUT msg text) RETURNS SETOF record LANGUAGE c AS '$libdir/amcheck', 'verify_heapam';
+    SET statement_timeout = '1min';
+    DO $$
+    DECLARE wrong text;
+    BEGIN
+        PERFORM pg_temp.check_index(i.indexrelid, true)
+        FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS a ON a.oid = c.relam
+        WHERE i.indrelid = to_regclass('outbox.events') AND a.amname = 'btree' AND i.indisready AND i.indisvalid;
+        SELECT string_agg(f.msg, '; ') INTO wrong
+        FROM pg_class AS c JOIN pg_am AS a ON a.oid = c.relam,
+            LATERAL pg_temp.check_table(c.oid, false, true, 'none', NULL, NULL) AS f
+        WHERE c.oid = to_regclass('outbox.events') AND a.amname = 'heap';
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION 'outbox.events is corrupt: %', wrong;
+        END IF;
+    END $$";
 
 impl Database {
     pub(crate) async fn create(maintenance_url: &str, url: impl Fn(&str) -> String, template: &str) -> Self {
@@ -24,7 +47,15 @@ impl Database {
         maintenance.batch_execute(&create).await.unwrap_or_else(|e| panic!("{create}: {e:?}"));
         let url = url(&name);
         let connection = Connection::open(&url).await;
-        Self { name, url, maintenance_url: maintenance_url.to_owned(), connection }
+        Self { name, url, maintenance_url: maintenance_url.to_owned(), connection, is_checked: false }
+    }
+
+    /// Has the table and its indexes checked when it is dropped, however the test has left them: a test that finds corruption
+    /// fails.
+    #[must_use]
+    pub fn checked_at_the_end(mut self) -> Self {
+        self.is_checked = true;
+        self
     }
 
     /// Its name: made of the test's name, and fit for a slot or a vhost too.
@@ -84,17 +115,28 @@ impl DerefMut for Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let (name, url) = (&self.name, &self.maintenance_url);
+        let is_checked = self.is_checked && !std::thread::panicking();
+        let check = async || {
+            // What the test has not committed is not to be waited for.
+            let others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+                          WHERE datname = current_database() AND pid <> pg_backend_pid()";
+            let session = Connection::try_open(&self.url).await.map_err(|e| e.to_string())?;
+            session.batch_execute(others).await.map_err(|e| format!("{e:?}"))?;
+            session.batch_execute(CHECK).await.map_err(|e| format!("{e:?}"))
+        };
         // A slot left behind would keep the shared server's WAL. The server may be stopped, then nothing is owed.
         on_own_runtime(async {
             let Ok(maintenance) = Connection::try_open(url).await else {
                 return;
             };
+            let checked = if is_checked { check().await } else { Ok(()) };
             let slots = format!(
                 "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE database = '{name}' AND active;
                  SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}'"
             );
             let _ = maintenance.batch_execute(&slots).await;
             let _ = maintenance.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+            assert_eq!(checked, Ok(()), "the check of database {name}");
         });
     }
 }

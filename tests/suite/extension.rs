@@ -1,23 +1,28 @@
 //! What the database promises: `outbox.emit`, the rules of the table, and what the relay and operators call.
 //!
-//! Every promise is checked twice: with the extension, and with the plain SQL that installs where no extension can be
-//! built. The two must not differ.
+//! Every promise is checked three times: with the extension, which writes past the executor; with the extension where that is
+//! switched off; and with the plain SQL that installs where no extension can be built. They must not differ.
 
 mod altered_table;
+mod altered_types;
 mod available_at;
 mod context;
+mod direct_writes;
 mod dump;
 mod emit;
+mod error_fields;
 mod hold;
 mod insert;
 mod install;
 mod limits;
 mod notify;
+mod paths_alike;
 mod payload_limit;
 mod plans;
 mod privileges;
 mod publication;
 mod replay;
+mod replica_role;
 mod scan;
 mod settle;
 mod settle_alike;
@@ -28,11 +33,14 @@ mod status;
 use harness::{Database, Postgres, places::checkout};
 use tokio_postgres::{Client, error::DbError};
 
-/// Makes two tests of each function, one for each way to install.
+/// Makes three tests of each function: one for each way to install, and one for each way in which the extension writes.
 macro_rules! on_both_installations {
     ($($promise:ident),+ $(,)?) => {
         mod with_the_extension {
             $(#[tokio::test] async fn $promise() { super::$promise(crate::extension::with_the_extension().await).await })+
+        }
+        mod without_direct_writes {
+            $(#[tokio::test] async fn $promise() { super::$promise(crate::extension::without_direct_writes().await).await })+
         }
         mod with_plain_sql {
             $(#[tokio::test] async fn $promise() { super::$promise(crate::extension::with_plain_sql().await).await })+
@@ -41,9 +49,17 @@ macro_rules! on_both_installations {
 }
 use on_both_installations;
 
-/// A database with the extension.
+/// A database with the extension. What it wrote is checked at the end.
 async fn with_the_extension() -> Database {
-    Postgres::shared().await.database().await
+    Postgres::shared().await.database().await.checked_at_the_end()
+}
+
+/// A database with the extension, which writes by statements.
+async fn without_direct_writes() -> Database {
+    let db = Postgres::shared().await.database().await;
+    let off = format!("ALTER DATABASE {} SET outbox.direct_writes = off; SET outbox.direct_writes = off", db.name());
+    run(&db, &off).await;
+    db
 }
 
 /// A database with the same schema from sql/install.sql.

@@ -24,8 +24,8 @@ pub(super) unsafe fn insert(values: &Values) -> bool {
     // SAFETY: by this function's contract.
     unsafe {
         let inserted = with_ready(&KEPT, |insertion: &Insertion, table| {
-            pg_sys::PreventCommandIfReadOnly(c"outbox.emit()".as_ptr());
-            pg_sys::PreventCommandIfParallelMode(c"outbox.emit()".as_ptr());
+            pg_sys::PreventCommandIfReadOnly(c"INSERT".as_ptr());
+            pg_sys::PreventCommandIfParallelMode(c"INSERT".as_ptr());
             insertion.insert(table, values);
         });
         inserted.is_some()

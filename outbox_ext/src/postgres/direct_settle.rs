@@ -24,8 +24,8 @@ pub(crate) fn settle_sent(mut ids: Vec<Uuid>) -> Vec<Uuid> {
     // SAFETY: the table is used while it is open.
     let left = unsafe {
         with_ready(&KEPT, |verdicts: &Verdicts, table| {
-            pg_sys::PreventCommandIfReadOnly(c"outbox.settle()".as_ptr());
-            pg_sys::PreventCommandIfParallelMode(c"outbox.settle()".as_ptr());
+            pg_sys::PreventCommandIfReadOnly(c"UPDATE".as_ptr());
+            pg_sys::PreventCommandIfParallelMode(c"UPDATE".as_ptr());
             pg_sys::CheckCmdReplicaIdentity(table, pg_sys::CmdType::CMD_UPDATE);
             verdicts.write(table, &ids)
         })
@@ -58,12 +58,15 @@ struct Places {
     last_error: usize,
     last_attempted_at: usize,
     processed_at: usize,
+    /// Not written here, but named by the statement, which decides what is called.
+    available_at: usize,
 }
 
 impl Places {
-    fn written(&self) -> [usize; 6] {
-        let Self { status, attempts, holds_key, last_error, last_attempted_at, processed_at } = *self;
-        [status, attempts, holds_key, last_error, last_attempted_at, processed_at]
+    /// What the statement of `outbox.settle()` sets: a trigger UPDATE OF these is called, whatever their values.
+    fn named(&self) -> [usize; 7] {
+        let Self { status, attempts, holds_key, last_error, last_attempted_at, processed_at, available_at } = *self;
+        [status, attempts, holds_key, last_error, last_attempted_at, processed_at, available_at]
     }
 }
 
@@ -90,8 +93,9 @@ impl Ready for Verdicts {
                     last_error: target.place(c"last_error", pg_sys::TEXTOID)?,
                     last_attempted_at: target.place(c"last_attempted_at", pg_sys::TIMESTAMPTZOID)?,
                     processed_at: target.place(c"processed_at", pg_sys::TIMESTAMPTZOID)?,
+                    available_at: target.place(c"available_at", pg_sys::TIMESTAMPTZOID)?,
                 };
-                if !target.triggers().iter().all(|trigger| lets_pass(trigger, &places.written())) {
+                if !target.triggers().iter().all(|trigger| lets_pass(trigger, &places.named())) {
                     return None;
                 }
                 let primary_key = target.primary_key(table, target.place(c"id", pg_sys::UUIDOID)?)?;

@@ -9,7 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::thread::LocalKey;
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, panic::ErrorReport};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+use crate::settings;
 
 /// As a statement that writes locks its table and the indexes.
 pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
@@ -23,6 +26,8 @@ thread_local! {
     static TABLE: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
     /// How often the table or a function has changed.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
+    /// How often any table has changed.
+    static CHANGES_OF_TABLES: Cell<u64> = const { Cell::new(0) };
     static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -64,6 +69,9 @@ pub(super) unsafe fn with_ready<T: Ready, R>(
     kept: &'static LocalKey<RefCell<Kept<T>>>,
     work: impl FnOnce(&T, pg_sys::Relation) -> R,
 ) -> Option<R> {
+    if !settings::writes_directly() {
+        return None;
+    }
     kept.with(|kept| {
         // Taken when a function in an index of the user's does the same, too.
         let mut kept = kept.try_borrow_mut().ok()?;
@@ -106,7 +114,7 @@ impl<T: Ready> Kept<T> {
                 }
                 if look_up() == TABLE.get() {
                     if table.is_null() {
-                        pgrx::error!("the table outbox.events does not exist");
+                        no_table();
                     }
                     self.make(table);
                     if self.is_fresh() {
@@ -150,15 +158,29 @@ impl<T: Ready> Kept<T> {
     }
 }
 
-unsafe fn look_up() -> pg_sys::Oid {
+/// The table that has the name now; if none has, no OID.
+pub(super) unsafe fn look_up() -> pg_sys::Oid {
     // SAFETY: the names are static.
     unsafe { pg_sys::get_relname_relid(c"events".as_ptr(), pg_sys::get_namespace_oid(c"outbox".as_ptr(), false)) }
 }
 
-/// Has PostgreSQL tell of changes to the table and to functions, once in a backend.
-fn listen() {
+/// Ends the statement as one does that names the table.
+pub(super) fn no_table() -> ! {
+    let what = "relation \"outbox.events\" does not exist";
+    ErrorReport::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, what, "outbox").report(PgLogLevel::ERROR);
+    unreachable!("an ERROR does not return")
+}
+
+/// How often a table, whichever, has changed since [`listen`].
+pub(super) fn changes_of_tables() -> u64 {
+    CHANGES_OF_TABLES.get()
+}
+
+/// Has PostgreSQL tell of changes to tables and to functions, once in a backend.
+pub(super) fn listen() {
     #[pgrx::pg_guard]
     extern "C-unwind" fn table_changed(_nothing: pg_sys::Datum, relation: pg_sys::Oid) {
+        CHANGES_OF_TABLES.set(CHANGES_OF_TABLES.get() + 1);
         if relation == TABLE.get() || relation == pg_sys::InvalidOid {
             CHANGES.set(CHANGES.get() + 1);
         }

@@ -17,23 +17,27 @@ mod column;
 mod default_value;
 mod direct_insert;
 mod direct_settle;
+mod error_fields;
+mod index_code;
 mod insert;
 mod jsonb;
 mod kept;
 mod passing_triggers;
 mod plan;
+mod positions;
 mod raw_size;
 mod row;
 mod target;
 mod update;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 
 use pgrx::pg_sys;
 
 pub(crate) use arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
 pub(crate) use column::Column;
 pub(crate) use direct_settle::settle_sent;
+pub(crate) use error_fields::with_all_error_fields;
 pub(crate) use insert::{Given, InsertedRows, insert_event};
 pub(crate) use jsonb::{Jsonb, Token};
 pub(crate) use row::NewRow;
@@ -42,6 +46,30 @@ pub(crate) use row::NewRow;
 pub(crate) fn transaction_time() -> i64 {
     // SAFETY: reads a variable of the backend.
     unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+}
+
+/// Whether what comes was checked where it comes from: logical replication applies it, or a session that says so.
+pub(crate) fn is_replica() -> bool {
+    // SAFETY: reads a variable of the backend.
+    unsafe { pg_sys::SessionReplicationRole == pg_sys::SESSION_REPLICATION_ROLE_REPLICA as c_int }
+}
+
+/// Has Rust take no backtraces here. Where the server's environment asks for them, pgrx puts one, build paths and all, into the
+/// DETAIL of each error.
+#[allow(clippy::disallowed_methods)] // a backend has one thread, and the variable is back before anybody else looks
+pub(crate) fn take_no_backtraces() {
+    const ASKS: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(ASKS);
+    // SAFETY: a backend has one thread.
+    unsafe { std::env::set_var(ASKS, "0") };
+    drop(std::backtrace::Backtrace::capture()); // the first one asks, for this library and for all later ones
+    // SAFETY: as above.
+    unsafe {
+        match before {
+            Some(before) => std::env::set_var(ASKS, before),
+            None => std::env::remove_var(ASKS),
+        }
+    }
 }
 
 /// Fills `bytes` from PostgreSQL's strong random source.

@@ -2,23 +2,21 @@
 
 use pgrx::{IntoDatum, pg_sys};
 
-/// As PostgreSQL tells them (`pg_get_triggerdef`) when they are as `sql/status_trigger.sql` and `sql/notify_trigger.sql` make them, but
-/// for blanks and parentheses. The second waits for a setting, which the caller has looked at.
+/// As PostgreSQL prints them (`pg_get_triggerdef`, alike in its versions) when they are as `sql/status_trigger.sql` and
+/// `sql/notify_trigger.sql` make them. Each sign counts: without a parenthesis another expression would look alike. The second
+/// waits for a setting, which the caller has looked at.
 const PASSING: [&str; 2] = [
-    "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, last_attempted_at,
-        processed_at ON outbox.events FOR EACH ROW WHEN (
-            (old.status = 'PENDING'::outbox.status AND new.attempts = old.attempts + 1 AND new.last_attempted_at = now()
-            AND CASE new.status
-                WHEN 'PENDING'::outbox.status THEN new.processed_at IS NULL
-                WHEN 'FAILED'::outbox.status THEN new.processed_at = now()
-                ELSE new.processed_at = now() AND new.last_error IS NULL AND NOT new.holds_key
-            END) IS NOT TRUE)
-        EXECUTE FUNCTION outbox.move_status()",
-    "CREATE TRIGGER notify_status AFTER UPDATE OF status ON outbox.events FOR EACH ROW WHEN (
-            lower(current_setting('outbox.notify_status'::text, true))
-                = ANY (ARRAY['on'::text, 'true'::text, 'yes'::text, '1'::text])
-            AND new.status <> old.status)
-        EXECUTE FUNCTION outbox.notify_status()",
+    "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, last_attempted_at, \
+     processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \
+     AND (new.attempts = (old.attempts + 1)) AND (new.last_attempted_at = now()) AND\n\
+     \x20       CASE new.status\n\
+     \x20           WHEN 'PENDING'::outbox.status THEN (new.processed_at IS NULL)\n\
+     \x20           WHEN 'FAILED'::outbox.status THEN (new.processed_at = now())\n\
+     \x20           ELSE ((new.processed_at = now()) AND (new.last_error IS NULL) AND (NOT new.holds_key))\n\
+     \x20       END) IS NOT TRUE)) EXECUTE FUNCTION outbox.move_status()",
+    "CREATE TRIGGER notify_status AFTER UPDATE OF status ON outbox.events FOR EACH ROW WHEN \
+     (((lower(current_setting('outbox.notify_status'::text, true)) = ANY (ARRAY['on'::text, 'true'::text, 'yes'::text, \
+     '1'::text])) AND (new.status <> old.status))) EXECUTE FUNCTION outbox.notify_status()",
 ];
 
 /// Whether an UPDATE of these columns, counted from 0, does not call the trigger, or calls it for nothing.
@@ -34,10 +32,6 @@ pub(super) fn lets_pass(trigger: &pg_sys::Trigger, written: &[usize]) -> bool {
         // SAFETY: a function of one argument, the trigger's OID. One of the table is there as long as the table is locked.
         let told =
             unsafe { pgrx::direct_function_call::<String>(pg_sys::pg_get_triggerdef, &[trigger.tgoid.into_datum()]) };
-        told.is_some_and(|told| PASSING.iter().any(|passing| bare(passing).eq(bare(&told))))
+        told.is_some_and(|told| PASSING.contains(&told.as_str()))
     }
-}
-
-fn bare(text: &str) -> impl Iterator<Item = char> + '_ {
-    text.chars().filter(|sign| !sign.is_whitespace() && !"()".contains(*sign))
 }

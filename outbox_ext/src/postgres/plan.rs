@@ -7,6 +7,7 @@ use std::ptr;
 use pgrx::pg_sys;
 
 use super::insert::{COLUMNS, InsertedRows, TYPES, Values};
+use super::kept;
 
 const INSERT: &CStr = c"INSERT INTO outbox.events (id, topic, payload, payload_bytes, content_type, event_type, \
     aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at) \
@@ -48,11 +49,10 @@ struct Caller {
 unsafe fn become_owner() -> Caller {
     // SAFETY: the table is there, or an error is raised.
     unsafe {
-        let schema = pg_sys::get_namespace_oid(c"outbox".as_ptr(), false);
-        let table = pg_sys::table_open(
-            pg_sys::get_relname_relid(c"events".as_ptr(), schema),
-            pg_sys::RowExclusiveLock as pg_sys::LOCKMODE,
-        );
+        let table = pg_sys::try_table_open(kept::look_up(), kept::LOCK);
+        if table.is_null() {
+            kept::no_table();
+        }
         let owner = (*(*table).rd_rel).relowner;
         pg_sys::table_close(table, pg_sys::NoLock as pg_sys::LOCKMODE);
 

@@ -1,6 +1,5 @@
 //! The row that a BEFORE INSERT trigger is about.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
@@ -12,7 +11,8 @@ use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fir
 use pgrx::{IntoDatum, pg_sys};
 
 use super::Jsonb;
-use super::column::{Column, NAMES};
+use super::column::Column;
+use super::positions::{Positions, positions};
 use super::raw_size::raw_size;
 
 /// A row on its way into the table: what a trigger function takes, in Rust, and what it returns.
@@ -56,7 +56,7 @@ impl NewRow {
             let mut values = vec![pg_sys::Datum::null(); columns];
             let mut nulls = vec![true; columns];
             pg_sys::heap_deform_tuple(tuple, shape, values.as_mut_ptr(), nulls.as_mut_ptr());
-            let positions = positions((*trigger.tg_relation).rd_id, shape);
+            let positions = positions(trigger.tg_relation);
             NewRow { tuple, shape, positions, values, nulls, changes: Changes::default() }
         }
     }
@@ -125,6 +125,8 @@ impl NewRow {
     }
 
     fn set(&mut self, column: Column, value: Option<pg_sys::Datum>) {
+        // SAFETY: the callers give values of the types that positions() has asked for.
+        let value = unsafe { self.positions.cast(column, value) };
         self.changes.columns.push(self.positions.index(column) as c_int + 1);
         self.changes.values.push(value.unwrap_or(pg_sys::Datum::null()));
         self.changes.nulls.push(value.is_none());
@@ -157,44 +159,4 @@ unsafe impl SqlTranslatable for NewRow {
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
     const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::Skip);
     const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("trigger")));
-}
-
-/// Where a relation has the columns, from 0.
-#[derive(Clone, Copy)]
-struct Positions {
-    relation: pg_sys::Oid,
-    columns: c_int,
-    indexes: [usize; NAMES.len()],
-}
-
-impl Positions {
-    fn index(&self, column: Column) -> usize {
-        self.indexes.get(column as usize).copied().unwrap_or(usize::MAX)
-    }
-}
-
-/// The positions of this relation, remembered from row to row. Looked up by name, for a partition may have another order.
-///
-/// # Safety
-/// `shape` is that of `relation`.
-unsafe fn positions(relation: pg_sys::Oid, shape: pg_sys::TupleDesc) -> Positions {
-    thread_local! {
-        static LAST: Cell<Option<Positions>> = const { Cell::new(None) };
-    }
-    // SAFETY: by this function's contract.
-    let columns = unsafe { (*shape).natts };
-    if let Some(last) = LAST.get().filter(|last| last.relation == relation && last.columns == columns) {
-        return last;
-    }
-    let indexes = NAMES.map(|name| {
-        // SAFETY: by this function's contract; despite its name it needs no SPI.
-        let number = unsafe { pg_sys::SPI_fnumber(shape, name.as_ptr()) };
-        if number < 1 {
-            pgrx::error!("outbox.admit(): the table has no column {}", name.to_string_lossy());
-        }
-        number as usize - 1
-    });
-    let found = Positions { relation, columns, indexes };
-    LAST.set(Some(found));
-    found
 }

@@ -7,10 +7,8 @@ use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
+use super::index_code::runs_nothing_of_the_users;
 use super::kept::LOCK;
-
-/// The extension's own indexes with a predicate. One of the user's may run functions that need the owner's rights.
-const PARTIAL_INDEXES: [&CStr; 4] = [c"events_pending", c"events_due", c"events_holding", c"events_failed"];
 
 /// The table, ready to take rows.
 pub(super) struct Target {
@@ -63,19 +61,9 @@ impl Target {
             for (number, oid) in indexes.iter().enumerate() {
                 let index = pg_sys::index_open(*oid, LOCK);
                 let of_it = pg_sys::BuildIndexInfo(index);
-                let class = &*(*index).rd_rel;
-                let is_btree = class.relam == pg_sys::BTREE_AM_OID;
+                let is_btree = (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID;
                 let is_immediate = (*(*index).rd_index).indimmediate;
-                let name = CStr::from_ptr(class.relname.data.as_ptr());
-                // The functions that compare keys, too: an operator class may be somebody else's.
-                let functions = (*index).rd_indam.as_ref().map_or(0, |method| usize::from(method.amsupport));
-                let functions = functions * (*of_it).ii_NumIndexKeyAttrs as usize;
-                let functions = std::slice::from_raw_parts((*index).rd_support, functions);
-                let is_built_in = |function: &pg_sys::Oid| function.to_u32() < pg_sys::FirstNormalObjectId;
-                let runs_nothing = functions.iter().all(is_built_in)
-                    && (*of_it).ii_Expressions.is_null()
-                    && (*of_it).ii_ExclusionOps.is_null()
-                    && ((*of_it).ii_Predicate.is_null() || PARTIAL_INDEXES.contains(&name));
+                let runs_nothing = runs_nothing_of_the_users(index, &*of_it);
                 pg_sys::index_close(index, LOCK);
                 if !(is_btree && is_immediate && runs_nothing) {
                     return None;
@@ -179,7 +167,9 @@ unsafe fn is_plain(table: pg_sys::Relation) -> bool {
     unsafe {
         let class = &*(*table).rd_rel;
         let is_ordinary = class.relkind == pg_sys::RELKIND_RELATION as c_char
+            && class.relam == pg_sys::HEAP_TABLE_AM_OID
             && !class.relispartition
+            && !class.relhassubclass
             && !class.relrowsecurity
             && (*table).rd_rules.is_null();
         let constraints = (*(*table).rd_att).constr.as_ref();

@@ -138,7 +138,7 @@ impl Postgres {
     pub async fn start(&self) {
         let mut command = Command::new(pg_folder("--bindir").join("postgres"));
         command.arg("-D").arg(self.folder.join("data"));
-        command.env_remove("RUST_BACKTRACE"); // pgrx would put a backtrace into the DETAIL of every error
+        command.env("RUST_BACKTRACE", "1"); // as an administrator may set it: no error may have a backtrace in its DETAIL
         let name = format!("postgres on port {}", self.port);
         let log = self.log_file();
         let start =

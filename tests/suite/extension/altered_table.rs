@@ -12,6 +12,7 @@ on_both_installations!(
     an_index_that_is_added_finds_new_events,
     a_unique_index_that_is_added_is_enforced,
     an_index_may_need_a_function_that_the_caller_may_not_call,
+    what_an_index_runs_runs_as_the_owner,
     a_policy_does_not_stop_emit,
     a_table_in_the_place_of_another_is_the_one_that_is_written,
     the_table_can_be_altered_after_emit_in_the_same_transaction,
@@ -144,6 +145,51 @@ async fn an_index_may_need_a_function_that_the_caller_may_not_call(db: Database)
     let emit = "SELECT outbox.emit('a', '{}', correlation_id => 'c')";
     run(&session, emit).await;
     assert_eq!(refusal(&session, emit).await.code().code(), "23505");
+}
+
+async fn what_an_index_runs_runs_as_the_owner(db: Database) {
+    let session = emitter(&db).await;
+    run(
+        &db,
+        "CREATE FUNCTION is_owner() RETURNS bool STABLE LANGUAGE plpgsql AS $$
+             BEGIN IF current_user <> 'postgres' THEN RAISE 'run as %', current_user; END IF; RETURN true; END $$;
+         CREATE FUNCTION f(text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN public.is_owner(); END';
+         CREATE TYPE pair AS (a int);
+         CREATE FUNCTION compare(pair, pair) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN public.is_owner()::int - 1; END';
+         CREATE FUNCTION less(pair, pair) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN NOT public.is_owner(); END';
+         CREATE FUNCTION same(pair, pair) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN public.is_owner(); END';
+         CREATE OPERATOR <<< (FUNCTION = less, LEFTARG = pair, RIGHTARG = pair);
+         CREATE OPERATOR === (FUNCTION = same, LEFTARG = pair, RIGHTARG = pair);
+         CREATE OPERATOR CLASS pairs DEFAULT FOR TYPE pair USING btree AS
+             OPERATOR 1 <<< (pair, pair), OPERATOR 3 === (pair, pair), FUNCTION 1 compare(pair, pair)",
+    )
+    .await;
+    for (mine, away) in [
+        // By the name of one of ours.
+        (
+            "DROP INDEX outbox.events_failed; CREATE INDEX events_failed ON outbox.events (seq) WHERE public.f(topic)",
+            "DROP INDEX outbox.events_failed",
+        ),
+        (
+            "CREATE INDEX i ON outbox.events (seq) WHERE topic = 'a' AND NOT (seq > 0 AND public.f(topic))",
+            "DROP INDEX outbox.i",
+        ),
+        (
+            "ALTER TABLE outbox.events ADD COLUMN p pair DEFAULT ROW(1); CREATE INDEX i ON outbox.events (p)",
+            "ALTER TABLE outbox.events DROP COLUMN p",
+        ),
+        // An array is compared by PostgreSQL's own function, which calls that of the elements' type.
+        (
+            "ALTER TABLE outbox.events ADD COLUMN p pair[] DEFAULT ARRAY[ROW(1)::pair]; CREATE INDEX i ON outbox.events (p)",
+            "ALTER TABLE outbox.events DROP COLUMN p",
+        ),
+    ] {
+        run(&db, mine).await;
+        for _ in 0..2 {
+            run(&session, EMIT).await;
+        }
+        run(&db, away).await;
+    }
 }
 
 async fn a_table_in_the_place_of_another_is_the_one_that_is_written(db: Database) {

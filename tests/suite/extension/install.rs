@@ -80,7 +80,7 @@ async fn settings_are_known_and_a_misspelt_one_is_refused() {
     let settings = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE name LIKE 'outbox.%'";
     assert_eq!(
         value(&db, settings).await,
-        "outbox.correlation_id outbox.max_payload_bytes outbox.notify_status outbox.traceparent"
+        "outbox.correlation_id outbox.direct_writes outbox.max_payload_bytes outbox.notify_status outbox.traceparent"
     );
     assert_eq!(refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(), "22023");
     if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true" {

@@ -10,6 +10,7 @@ use super::{
 
 on_both_installations!(
     a_trigger_of_the_users_runs_for_each_verdict,
+    a_trigger_on_a_column_that_settle_names_runs_for_each_verdict,
     a_constraint_that_is_added_is_enforced,
     a_column_that_must_not_be_null_is_heeded_and_the_next_batch_is_written,
     a_column_that_is_added_keeps_its_default,
@@ -51,6 +52,10 @@ async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
     assert_eq!(settle().await, "0");
     run(&db, "CREATE INDEX mine ON outbox.events (processed_at)").await;
     assert_eq!(settle().await, "0");
+    let definition = "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'status_moves'";
+    let ours = value(&db, definition).await.replacen("CREATE", "CREATE OR REPLACE", 1);
+    let in_other_parentheses = ours.replacen("((((", "(((", 1).replacen("CASE", "(CASE", 1);
+    assert_ne!(ours, in_other_parentheses);
     for (mine, away) in [
         ("CREATE RULE mine AS ON UPDATE TO outbox.events DO ALSO NOTHING", "DROP RULE mine ON outbox.events"),
         ("ALTER TABLE outbox.events ADD CONSTRAINT mine CHECK (seq > 0)", "ALTER TABLE outbox.events DROP CONSTRAINT mine"),
@@ -58,6 +63,18 @@ async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
         ("CREATE INDEX mine2 ON outbox.events (length(topic))", "DROP INDEX outbox.mine2"),
         ("SET outbox.notify_status = on", "RESET outbox.notify_status"),
         ("ALTER TABLE outbox.events ENABLE ROW LEVEL SECURITY", "ALTER TABLE outbox.events DISABLE ROW LEVEL SECURITY"),
+        (
+            "CREATE INDEX mine2 ON outbox.events (seq) WHERE topic LIKE 'a%' OR seq + 1 > 2 AND coalesce(topic, 'x') = 'x'",
+            "DROP INDEX outbox.mine2",
+        ),
+        ("CREATE TABLE mine () INHERITS (outbox.events)", "DROP TABLE mine; ANALYZE outbox.events"),
+        ("SET outbox.direct_writes = off", "RESET outbox.direct_writes"),
+        (
+            "CREATE ACCESS METHOD mine TYPE TABLE HANDLER heap_tableam_handler; ALTER TABLE outbox.events SET ACCESS METHOD mine",
+            "ALTER TABLE outbox.events SET ACCESS METHOD heap; DROP ACCESS METHOD mine",
+        ),
+        // As ours, but for parentheses.
+        (&in_other_parentheses, &ours),
         (
             "CREATE TABLE mine (event uuid REFERENCES outbox.events); CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS
              'BEGIN RETURN NULL; END'; CREATE TRIGGER mine AFTER UPDATE ON outbox.events EXECUTE FUNCTION mine()",
@@ -82,6 +99,22 @@ async fn a_trigger_of_the_users_runs_for_each_verdict(db: Database) {
     emit(&db, 2).await;
     run(&db, SETTLE).await;
     assert_eq!((value(&db, AUDITED).await, value(&db, SENT).await), ("3".into(), "6".into()));
+}
+
+async fn a_trigger_on_a_column_that_settle_names_runs_for_each_verdict(db: Database) {
+    settled_once(&db).await;
+    run(&db, AUDIT).await;
+    for column in ["status", "attempts", "holds_key", "available_at", "last_error", "last_attempted_at", "processed_at"]
+    {
+        let trigger = format!(
+            "CREATE OR REPLACE TRIGGER audit AFTER UPDATE OF {column} ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()"
+        );
+        run(&db, &trigger).await;
+        run(&db, SETTLE).await;
+        assert_eq!(value(&db, AUDITED).await, "3", "{column}");
+        run(&db, "DROP TRIGGER audit ON outbox.events; DELETE FROM audit").await;
+        run(&db, "UPDATE outbox.events SET status = 'PENDING' WHERE seq > 1").await;
+    }
 }
 
 async fn a_constraint_that_is_added_is_enforced(db: Database) {

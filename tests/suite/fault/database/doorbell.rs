@@ -61,8 +61,8 @@ async fn a_replay_with_triggers_disabled_is_delivered() {
     wait_until_sent(&stack.db, 2).await;
     consumer.wait_for(2).await;
 
-    let replay = "SET session_replication_role = replica; UPDATE outbox.events SET status = 'PENDING';
-                  RESET session_replication_role";
+    let replay = "ALTER TABLE outbox.events DISABLE TRIGGER USER; UPDATE outbox.events SET status = 'PENDING';
+                  ALTER TABLE outbox.events ENABLE TRIGGER USER";
     run(&stack.db, replay).await;
     consumer.wait_for(4).await;
     wait_until_sent(&stack.db, 2).await;
@@ -78,10 +78,10 @@ async fn an_event_that_was_inserted_with_triggers_disabled_and_left_out_of_the_l
     wait_until_sent(&stack.db, 1).await;
     // As by a logical restore: the rows come back as they were, PENDING among them.
     let restore = "ALTER PUBLICATION outbox DROP TABLE outbox.events;
-                   SET session_replication_role = replica;
+                   ALTER TABLE outbox.events DISABLE TRIGGER USER;
                    INSERT INTO outbox.events (id, topic, payload, status, created_at)
                    SELECT gen_random_uuid(), 'restored', to_jsonb(n), 'PENDING', now() FROM generate_series(1, 10) n;
-                   RESET session_replication_role;
+                   ALTER TABLE outbox.events ENABLE TRIGGER USER;
                    ALTER PUBLICATION outbox ADD TABLE outbox.events";
     run(&stack.db, restore).await;
     wait_until_sent(&stack.db, 11).await;

@@ -1,0 +1,136 @@
+//! What an error of PostgreSQL's says beside its message.
+//!
+//! pgrx catches each ERROR, unwinds as Rust does, and raises it again at the outermost function with its SQLSTATE, message,
+//! detail and hint: constraint, table, column, schema, datatype, position and inner context are gone, and an SQLSTATE that
+//! PostgreSQL has no name for, as a user's trigger may raise, has become XX000. PostgreSQL asks a stack of callbacks for context
+//! before it throws an error. One of ours writes down there what is thrown, and another one completes what pgrx raises in its
+//! place.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::null_mut;
+
+use pgrx::pg_sys::{self, ErrorContextCallback, ErrorData};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+unsafe extern "C-unwind" {
+    // pgrx leaves them out of its bindings: they are for those who raise errors.
+    fn errcode(sqlstate: c_int) -> c_int;
+    fn errcontext_msg(format: *const c_char, ...) -> c_int;
+}
+
+/// Does the work; an error in it reaches the client with all its fields. For the outermost function that PostgreSQL calls.
+pub(crate) fn with_all_error_fields<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: the backend's own variables. What the callback refers to is on this function's stack and leaves PostgreSQL's stack
+    // of callbacks with it, for neither returning nor unwinding passes by here.
+    unsafe {
+        let mut noted = Noted { memory: pg_sys::CurrentMemoryContext, error: null_mut() };
+        let previous = pg_sys::error_context_stack;
+        let mut callback = ErrorContextCallback { previous, callback: Some(note), arg: (&raw mut noted).cast() };
+        pg_sys::error_context_stack = &raw mut callback;
+        let done = catch_unwind(AssertUnwindSafe(work));
+        pg_sys::error_context_stack = previous;
+        match done {
+            Ok(done) => done,
+            Err(panic) => {
+                if !(&raw const noted.error).read_volatile().is_null() {
+                    tell_later(&noted);
+                }
+                resume_unwind(panic)
+            }
+        }
+    }
+}
+
+/// The last error that was thrown; it may have been caught again.
+struct Noted {
+    memory: pg_sys::MemoryContext,
+    error: *mut ErrorData,
+}
+
+/// Writes an error down as it is thrown. Called for notices, too.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn note(noted: *mut c_void) {
+    // SAFETY: with_all_error_fields is still on the stack. PostgreSQL calls back while there is an error, in its memory.
+    unsafe {
+        let noted = noted.cast::<Noted>();
+        if pg_sys::geterrcode() == PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int {
+            return; // no time to ask for more; it has no fields
+        }
+        let error = copy_error((*noted).memory);
+        if (*error).elevel == PgLogLevel::ERROR as c_int {
+            (*noted).error = error;
+        } else {
+            pg_sys::FreeErrorData(error);
+        }
+    }
+}
+
+unsafe fn copy_error(memory: pg_sys::MemoryContext) -> *mut ErrorData {
+    // SAFETY: by the callers, there is an error, and the memory lives.
+    unsafe {
+        let before = pg_sys::MemoryContextSwitchTo(memory);
+        let error = pg_sys::CopyErrorData();
+        pg_sys::MemoryContextSwitchTo(before);
+        error
+    }
+}
+
+/// Has the error that pgrx is about to raise completed. Whoever catches that error takes the callback off the stack.
+unsafe fn tell_later(noted: &Noted) {
+    // SAFETY: the memory is that of the call, which outlives the error's way out of it.
+    unsafe {
+        let told = pg_sys::MemoryContextAlloc(noted.memory, size_of::<Noted>()).cast::<Noted>();
+        told.write(Noted { memory: noted.memory, error: noted.error });
+        let callback = pg_sys::MemoryContextAlloc(noted.memory, size_of::<ErrorContextCallback>());
+        let callback = callback.cast::<ErrorContextCallback>();
+        let previous = pg_sys::error_context_stack;
+        callback.write(ErrorContextCallback { previous, callback: Some(tell), arg: told.cast() });
+        pg_sys::error_context_stack = callback;
+    }
+}
+
+/// Completes the error that is being raised, if it is the one that was noted.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn tell(told: *mut c_void) {
+    // SAFETY: tell_later made it, in memory that is there until the error is caught. The functions are those that PostgreSQL has
+    // for this place; they copy the texts.
+    unsafe {
+        let told = &*told.cast::<Noted>();
+        let (noted, raised) = (&*told.error, copy_error(told.memory));
+        let is_the_same = (*raised).lineno == noted.lineno
+            && text((*raised).filename) == text(noted.filename)
+            && text((*raised).message) == text(noted.message);
+        pg_sys::FreeErrorData(raised);
+        if !is_the_same {
+            return;
+        }
+        errcode(noted.sqlerrcode);
+        for (field, value) in [
+            (pg_sys::PG_DIAG_SCHEMA_NAME, noted.schema_name),
+            (pg_sys::PG_DIAG_TABLE_NAME, noted.table_name),
+            (pg_sys::PG_DIAG_COLUMN_NAME, noted.column_name),
+            (pg_sys::PG_DIAG_DATATYPE_NAME, noted.datatype_name),
+            (pg_sys::PG_DIAG_CONSTRAINT_NAME, noted.constraint_name),
+        ] {
+            if !value.is_null() {
+                pg_sys::err_generic_string(field as c_int, value);
+            }
+        }
+        if !noted.detail_log.is_null() {
+            pg_sys::errdetail_log(c"%s".as_ptr(), noted.detail_log);
+        }
+        if !noted.internalquery.is_null() {
+            pg_sys::internalerrquery(noted.internalquery);
+            pg_sys::internalerrposition(noted.internalpos);
+        }
+        if !noted.context.is_null() {
+            errcontext_msg(c"%s".as_ptr(), noted.context);
+        }
+    }
+}
+
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: by the caller, null or a text that is there.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}

@@ -1,0 +1,154 @@
+//! Where a table has the columns that the trigger looks at, and whether they are of the types that it takes them for.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+use std::ptr::null_mut;
+
+use pgrx::PgSqlErrorCode::{ERRCODE_DATATYPE_MISMATCH, ERRCODE_UNDEFINED_COLUMN};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::pg_sys::{self, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
+use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+use super::column::{Column, NAMES};
+use super::kept;
+
+/// The types of [`NAMES`].
+const TYPES: [pg_sys::Oid; NAMES.len()] = [
+    TEXTOID,        // topic
+    JSONBOID,       // payload
+    BYTEAOID,       // payload_bytes
+    TEXTOID,        // content_type
+    TEXTOID,        // event_type
+    TEXTOID,        // aggregate_type
+    TEXTOID,        // aggregate_id
+    JSONBOID,       // headers
+    TEXTOID,        // correlation_id
+    TEXTOID,        // exchange
+    TIMESTAMPTZOID, // available_at
+    TIMESTAMPTZOID, // created_at
+];
+
+/// Where a table has the columns, from 0.
+#[derive(Clone, Copy)]
+pub(super) struct Positions {
+    table: pg_sys::Oid,
+    /// [`kept::changes_of_tables`] as it was then.
+    changes: u64,
+    indexes: [usize; NAMES.len()],
+    types: [Type; NAMES.len()],
+}
+
+/// A column's type, which may be a domain over the one that is expected, or a varchar of a certain length.
+#[derive(Clone, Copy)]
+struct Type {
+    oid: pg_sys::Oid,
+    modifier: c_int,
+}
+
+impl Positions {
+    pub(super) fn index(&self, column: Column) -> usize {
+        self.indexes.get(column as usize).copied().unwrap_or(usize::MAX)
+    }
+
+    /// A value for the column, which a domain or a length may refuse: as an assignment casts it, by way of its text.
+    ///
+    /// # Safety
+    /// The value is of the type that is expected there.
+    pub(super) unsafe fn cast(&self, column: Column, value: Option<pg_sys::Datum>) -> Option<pg_sys::Datum> {
+        let (Some(of), Some(expected)) = (self.types.get(column as usize), TYPES.get(column as usize)) else {
+            return value;
+        };
+        if of.oid == *expected && of.modifier == -1 {
+            return value;
+        }
+        // SAFETY: a type has these functions.
+        unsafe {
+            let (mut print, mut read, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid, pg_sys::InvalidOid);
+            let mut is_varlena = false;
+            pg_sys::getTypeOutputInfo(*expected, &raw mut print, &raw mut is_varlena);
+            pg_sys::getTypeInputInfo(of.oid, &raw mut read, &raw mut parameter);
+            let text = value.map_or(null_mut(), |value| pg_sys::OidOutputFunctionCall(print, value));
+            let cast = pg_sys::OidInputFunctionCall(read, text, parameter, of.modifier);
+            value.map(|_| cast)
+        }
+    }
+}
+
+/// The positions in this table, remembered from row to row until a table changes. Looked up by name, for a partition may have
+/// another order.
+///
+/// # Safety
+/// The table is open.
+pub(super) unsafe fn positions(table: pg_sys::Relation) -> Positions {
+    thread_local! {
+        static LAST: Cell<Option<Positions>> = const { Cell::new(None) };
+    }
+    // SAFETY: by this function's contract.
+    let oid = unsafe { (*table).rd_id };
+    let is_of_now = |last: &Positions| last.table == oid && last.changes == kept::changes_of_tables();
+    if let Some(last) = LAST.get().filter(is_of_now) {
+        return last;
+    }
+    kept::listen();
+    let changes = kept::changes_of_tables();
+    // SAFETY: by this function's contract.
+    let found = unsafe { look_up(table) };
+    let found = Positions { table: oid, changes, indexes: found.map(|of| of.0), types: found.map(|of| of.1) };
+    LAST.set(Some(found));
+    found
+}
+
+unsafe fn look_up(table: pg_sys::Relation) -> [(usize, Type); NAMES.len()] {
+    let mut expected = TYPES.iter();
+    NAMES.map(|name| {
+        let expected = expected.next().copied().unwrap_or(pg_sys::InvalidOid);
+        // SAFETY: the table is open. Despite their names the functions need no SPI.
+        unsafe {
+            let number = pg_sys::SPI_fnumber((*table).rd_att, name.as_ptr());
+            if number < 1 {
+                let what = format!("column {} of table {} does not exist", written(name), of(table));
+                refuse(ERRCODE_UNDEFINED_COLUMN, what, "Give the column its name back.");
+            }
+            let oid = pg_sys::SPI_gettypeid((*table).rd_att, number);
+            // A domain is stored as its type, and a varchar as a text.
+            if !pg_sys::IsBinaryCoercible(pg_sys::getBaseType(oid), expected) {
+                let (found, expected) = (pg_sys::format_type_be(oid), pg_sys::format_type_be(expected));
+                let what = format!(
+                    "column {} of table {} is of type {}, but an event has {} there",
+                    written(name),
+                    of(table),
+                    written(CStr::from_ptr(found)),
+                    written(CStr::from_ptr(expected)),
+                );
+                refuse(ERRCODE_DATATYPE_MISMATCH, what, "Give the column its type back.");
+            }
+            (number as usize - 1, Type { oid, modifier: modifier(table, number) })
+        }
+    })
+}
+
+/// A length, for one; `-1`: none.
+unsafe fn modifier(table: pg_sys::Relation, number: c_int) -> c_int {
+    let (mut oid, mut modifier, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
+    // SAFETY: the table has such a column.
+    unsafe {
+        let number = number as pg_sys::AttrNumber;
+        pg_sys::get_atttypetypmodcoll((*table).rd_id, number, &raw mut oid, &raw mut modifier, &raw mut collation);
+    }
+    modifier
+}
+
+unsafe fn of(table: pg_sys::Relation) -> String {
+    // SAFETY: the table is open.
+    unsafe { written(CStr::from_ptr((*(*table).rd_rel).relname.data.as_ptr())) }
+}
+
+fn written(text: &CStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+fn refuse(sqlstate: PgSqlErrorCode, message: String, hint: &str) -> ! {
+    let detail = "outbox.admit() checks every new row of the table.";
+    ErrorReport::new(sqlstate, message, "outbox").set_detail(detail).set_hint(hint).report(PgLogLevel::ERROR);
+    unreachable!("an ERROR does not return")
+}

@@ -1,0 +1,47 @@
+//! Writing past the executor can be switched off, by a superuser only, and is of no consequence but for its cost.
+
+use harness::Database;
+
+use super::{refusal, role, run, value, with_the_extension, without_direct_writes};
+
+/// How many of one event `settle_sent()` leaves to the statement.
+async fn left(db: &Database) -> String {
+    let id = value(db, "SELECT outbox.emit('t', '1')").await;
+    value(db, &format!("SELECT cardinality(outbox.settle_sent('{{{id}}}'))")).await
+}
+
+#[tokio::test]
+async fn a_superuser_switches_it_off_and_on_at_once() {
+    let db = with_the_extension().await;
+    assert_eq!(left(&db).await, "0");
+    for (setting, expected) in [("off", "1"), ("on", "0"), ("auto", "0"), ("off", "1")] {
+        run(&db, &format!("SET outbox.direct_writes = {setting}")).await;
+        assert_eq!(left(&db).await, expected, "{setting}");
+    }
+    run(&db, "RESET outbox.direct_writes").await;
+    assert_eq!(value(&db, "SELECT current_setting('outbox.direct_writes')").await, "auto");
+    assert_eq!(refusal(&db, "SET outbox.direct_writes = maybe").await.code().code(), "22023");
+}
+
+#[tokio::test]
+async fn nobody_else_switches_it() {
+    let db = with_the_extension().await;
+    let app = role(&db, "app").await;
+    run(&db, &format!("SELECT outbox.grant_emit('{app}')")).await;
+    let session = db.connect_as(&app).await;
+    // Before the library is loaded nobody knows the setting; what was said then counts for nothing.
+    run(&session, "SET outbox.direct_writes = off; SELECT outbox.emit('t', '1')").await;
+    assert_eq!(value(&session, "SELECT current_setting('outbox.direct_writes')").await, "auto");
+    assert_eq!(refusal(&session, "SET outbox.direct_writes = off").await.code().code(), "42501");
+}
+
+#[tokio::test]
+async fn a_database_may_have_it_off_for_all() {
+    let db = without_direct_writes().await;
+    let app = role(&db, "app").await;
+    run(&db, &format!("SELECT outbox.grant_emit('{app}')")).await;
+    let session = db.connect_as(&app).await;
+    run(&session, "SELECT outbox.emit('t', '1')").await;
+    assert_eq!(value(&session, "SELECT current_setting('outbox.direct_writes')").await, "off");
+    assert_eq!(left(&db).await, "1");
+}

@@ -28,7 +28,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
     let mut shutdown = Shutdown(Some(Box::pin(shutdown)));
     let connected = async {
         let publisher = startup::connect_broker(&config).await?;
-        startup::connect_all(&config, Inherited { publisher: Some(publisher), slot_is_useless: false }).await
+        startup::connect_all(&config, Inherited { publisher: Some(publisher), ..Inherited::default() }).await
     };
     let mut parts = tokio::select! {
         parts = connected => parts?,
@@ -37,7 +37,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
     let mut failures = 0;
     loop {
         let since = Instant::now();
-        let slot_is_useless = match Session::new(&config, parts).run(shutdown.requested()).await {
+        let (slot_is_useless, careful) = match Session::new(&config, parts).run(shutdown.requested()).await {
             Ok(Drained::Clean) => return Ok(()),
             Ok(Drained::DeadlinePassed { unsettled }) => {
                 return Err(RunError::new(
@@ -53,7 +53,10 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             }
             Err(error) => {
                 warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again");
-                matches!(error, SessionError::Stream(error) if error.publication_missing())
+                (
+                    matches!(&error, SessionError::Stream(error) if error.publication_missing()),
+                    matches!(error, SessionError::RowTooLarge(_)),
+                )
             }
         };
         // One that fails again at once must not publish the same events over and over.
@@ -68,7 +71,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             }
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
-                connected = startup::connect_all(&config, Inherited { publisher: None, slot_is_useless }) => match connected {
+                connected = startup::connect_all(&config, Inherited { publisher: None, slot_is_useless, careful }) => match connected {
                     Ok(parts) => break parts,
                     Err(error) => warn!(target: "relay", %error, "cannot connect; trying again"),
                 },

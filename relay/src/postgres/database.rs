@@ -13,6 +13,7 @@ use tokio_postgres::{
 };
 
 use super::{
+    bounded::Bounded,
     connect_error::{ConnectCause, ConnectError},
     conninfo,
     dial::{connect_timeout, dial, in_time, targets, targets_to_try},
@@ -23,6 +24,10 @@ use super::{
     socket::Socket,
     tls::TlsPolicy,
 };
+
+/// Longest row that a session for SQL lets in, in bytes. The largest event has a body of 128 MiB (`outbox.max_payload_bytes`), and
+/// all else in its row is less than a tenth of a MiB.
+const LARGEST_ROW: usize = 130 << 20;
 
 /// What a connection string says: hosts, credentials, TLS. Prints without the password.
 #[derive(Clone)]
@@ -72,7 +77,10 @@ impl Database {
     ) -> Result<(Client, impl Future<Output = Result<(), tokio_postgres::Error>> + Send + use<>), ConnectError> {
         let config = self.named(application_name);
         self.first_of_targets(|socket| async {
-            let (client, connection) = config.connect_raw(socket, Established).await.map_err(ConnectCause::from_sql)?;
+            let (client, connection) = config
+                .connect_raw(Bounded::new(socket, LARGEST_ROW), Established)
+                .await
+                .map_err(ConnectCause::from_sql)?;
             // Reported since PostgreSQL 14, for this very question.
             let on = |name| connection.parameter(name) == Some("on");
             let read_only = on("in_hot_standby") || on("default_transaction_read_only");
@@ -152,12 +160,12 @@ impl fmt::Debug for Database {
 /// "Makes" the TLS session that a [`Socket`] has already.
 struct Established;
 
-impl TlsConnect<Socket> for Established {
-    type Stream = Socket;
+impl TlsConnect<Bounded> for Established {
+    type Stream = Bounded;
     type Error = io::Error;
-    type Future = Ready<io::Result<Socket>>;
+    type Future = Ready<io::Result<Bounded>>;
 
-    fn connect(self, socket: Socket) -> Self::Future {
+    fn connect(self, socket: Bounded) -> Self::Future {
         ready(Ok(socket))
     }
 }

@@ -9,6 +9,7 @@
 //! Both kinds of session share one way of dialling, so that timeouts, TLS and fail-over between hosts mean the same.
 //! Nothing outside this module knows the replication protocol.
 
+mod bounded;
 mod channel_binding;
 mod connect_error;
 mod conninfo;

@@ -1,6 +1,6 @@
 //! How a session ends.
 
-use std::time::Duration;
+use std::{error::Error, io, time::Duration};
 
 use tokio::task::JoinError;
 
@@ -18,6 +18,9 @@ pub enum SessionError {
     /// The SQL connection, and with it the lock, is gone.
     #[error("the database connection is lost: {0}")]
     ConnectionLost(String),
+    /// The database sent a row that is larger than any event; see [`Parts::careful`](super::Parts::careful).
+    #[error("{0}")]
+    RowTooLarge(String),
     /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
     #[error("stood still for {0:?}: another relay may have taken over")]
     StoodStill(Duration),
@@ -40,8 +43,14 @@ pub enum Drained {
 
 pub(super) fn connection_lost(ended: Option<Result<Result<(), tokio_postgres::Error>, JoinError>>) -> SessionError {
     SessionError::ConnectionLost(match ended {
+        Some(Ok(Err(error))) if is_too_large(&error) => return SessionError::RowTooLarge(chain(&error)),
         Some(Ok(Err(error))) => chain(&error),
         Some(Err(error)) => error.to_string(),
         Some(Ok(Ok(()))) | None => "closed".to_owned(),
     })
+}
+
+fn is_too_large(error: &tokio_postgres::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData)
 }

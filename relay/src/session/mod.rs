@@ -54,6 +54,8 @@ pub struct Parts {
     pub publisher: Option<Publisher>,
     /// How often a status update goes out at least.
     pub status_interval: Duration,
+    /// The session before this one met a row that is larger than any event: this one tries each row before it reads it, once.
+    pub careful: bool,
     /// A pause of the whole process after which another relay may soon take over.
     pub stands_still_after: Duration,
 }
@@ -82,6 +84,9 @@ pub struct Session<'a> {
     check_at: Instant,
     /// No scan before this time: the last one failed.
     scan_pause: Option<Instant>,
+    /// Passes, and looks for what is due, try each row before they read it, until one has read all.
+    careful_pass: bool,
+    careful_due: bool,
     /// When the pass that runs was started; and before when keys that spilled, and replays, call for no other.
     pass_started: Instant,
     refill_at: Instant,
@@ -124,6 +129,8 @@ impl<'a> Session<'a> {
             full_since: None,
             check_at: now + config.check_interval,
             scan_pause: None,
+            careful_pass: parts.careful,
+            careful_due: parts.careful,
             pass_started: now,
             refill_at: now,
             scanned_due: true, // the pass comes first

@@ -42,7 +42,7 @@ impl Session<'_> {
         } else if self.is_due_next(now) {
             self.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.spilled_keys());
-            self.desk.due(scan);
+            self.desk.due(Scan { careful: self.careful_due, ..scan });
         } else if let Some(from) = self.next_scan(now) {
             self.scanned_due = false;
             self.pass_started = now;
@@ -51,7 +51,7 @@ impl Session<'_> {
                 self.leave_behind();
             }
             let scan = self.scan(from, self.dispatch.full_keys());
-            self.desk.scan(from, scan);
+            self.desk.scan(from, Scan { careful: self.careful_pass, ..scan });
         } else if self.check_at <= now {
             self.check_at = now + self.config.check_interval;
             self.check(now);
@@ -110,6 +110,7 @@ impl Session<'_> {
             left_out,
             max_holding,
             heed_holds,
+            careful: false,
         }
     }
 
@@ -179,6 +180,7 @@ impl Session<'_> {
             self.dispatch.admit(event, None);
         }
         debug!(target: "relay", after_seq = from.after_seq, found, complete = page.stopped_at.is_none(), "read the table");
+        self.careful_pass &= page.stopped_at.is_some();
         let horizon = page.horizon;
         let Page { ref snapshot, stopped_at, holding_cut, .. } = page;
         let scanned = Scanned { from, snapshot, horizon, stopped_at, knows_holds: !holding_cut };
@@ -202,6 +204,7 @@ impl Session<'_> {
     }
 
     fn deferred_due(&mut self, due: Due, now: Instant) {
+        self.careful_due &= due.cut;
         let found = due.events.len();
         // The stream may have filled memory meanwhile.
         let mut taken = 0;

@@ -60,6 +60,8 @@ pub(crate) struct Inherited {
     pub(crate) publisher: Option<Publisher>,
     /// The slot cannot be read on: it must be made anew.
     pub(crate) slot_is_useless: bool,
+    /// It met a row that is larger than any event.
+    pub(crate) careful: bool,
 }
 
 /// Connects to both servers, takes the lock and starts the stream.
@@ -94,7 +96,16 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
     })?;
     info!(target: "relay", state = "connected", slot = config.slot, "connected to {database}");
     let publisher = inherited.publisher;
-    Ok(Parts { stream, store, connection, publish, publisher, status_interval, stands_still_after: timeout / 2 })
+    Ok(Parts {
+        stream,
+        store,
+        connection,
+        publish,
+        publisher,
+        status_interval,
+        stands_still_after: timeout / 2,
+        careful: inherited.careful,
+    })
 }
 
 /// Connects to the broker once, so that a wrong address or password is reported at the start.

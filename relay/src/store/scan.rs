@@ -49,6 +49,8 @@ pub struct Scan {
     pub max_holding: usize,
     /// Whether events wait behind one that holds their key.
     pub heed_holds: bool,
+    /// Try each row before it is read.
+    pub careful: bool,
 }
 
 /// What a scan of the backlog found.
@@ -95,15 +97,19 @@ struct Chunks {
 impl Chunks {
     const USUAL: Self = Self { rows: CHUNK_ROWS, careful: false };
     const CAREFUL: Self = Self { rows: 1, careful: true };
+
+    fn of(scan: &Scan) -> Self {
+        if scan.careful { Self::CAREFUL } else { Self::USUAL }
+    }
 }
 
 impl Store {
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one
     /// snapshot, until memory or the table ends.
     pub async fn pending(self: Arc<Self>, scan: Scan) -> Result<Page, StoreError> {
-        let page = self.in_transaction(self.read_pending(&scan, Chunks::USUAL)).await;
+        let page = self.in_transaction(self.read_pending(&scan, Chunks::of(&scan))).await;
         match page {
-            Err(error) if error.may_be_a_rows() => {
+            Err(error) if error.may_be_a_rows() && !scan.careful => {
                 warn!(target: "relay", %error, "a page of the table cannot be read: reading it row by row");
                 self.in_transaction(self.read_pending(&scan, Chunks::CAREFUL)).await
             }
@@ -114,9 +120,9 @@ impl Store {
     /// Reads the deferred events whose time has come, in the order in which it came: chunk by chunk under one snapshot, until
     /// memory or the due events end.
     pub async fn due(self: Arc<Self>, scan: Scan) -> Result<Due, StoreError> {
-        let due = self.in_transaction(self.read_due(&scan, Chunks::USUAL)).await;
+        let due = self.in_transaction(self.read_due(&scan, Chunks::of(&scan))).await;
         match due {
-            Err(error) if error.may_be_a_rows() => {
+            Err(error) if error.may_be_a_rows() && !scan.careful => {
                 warn!(target: "relay", %error, "events that are due cannot be read: reading them row by row");
                 self.in_transaction(self.read_due(&scan, Chunks::CAREFUL)).await
             }

@@ -9,6 +9,9 @@ use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
 const TOO_LARGE: &str =
     "payload) SELECT ('[' || string_agg('1e131071', ',') || ']')::jsonb FROM generate_series(1, 8200)";
 
+/// Its payload prints 262 MB, which PostgreSQL could send.
+const LARGE: &str = "payload) SELECT ('[' || string_agg('1e131071', ',') || ']')::jsonb FROM generate_series(1, 2000)";
+
 /// A payload out of line.
 const DAMAGED: &str = "payload) SELECT jsonb_agg(md5(i::text)) FROM generate_series(1, 1000) AS i";
 
@@ -51,6 +54,7 @@ async fn a_row_that_cannot_be_read_fails_alone_when_it_is_found_in_the_table() {
     insert(&stack.db, "damaged", DAMAGED).await;
     damage(&stack.db).await;
     insert(&stack.db, "too-large", TOO_LARGE).await;
+    insert(&stack.db, "large", LARGE).await;
     let relay = stack.relay().start().await;
     wait_until_none_is_owed(&stack.db, "true").await;
     for (kind, reason) in [("too-large", "%cannot be read: %"), ("damaged", "%cannot be read: missing chunk number 0%")]
@@ -59,7 +63,7 @@ async fn a_row_that_cannot_be_read_fails_alone_when_it_is_found_in_the_table() {
             format!("event_type = '{kind}' AND status = 'FAILED' AND attempts = 1 AND last_error LIKE '{reason}'");
         assert_eq!(count(&stack.db, &failed).await, 1, "{kind}");
     }
-    assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, 204);
+    assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, 306);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
     assert_memory_was_bounded(&relay);

@@ -10,7 +10,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo test soak bench lint servers build extension setup install uninstall clean
+.PHONY: help demo test assert soak bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -24,6 +24,12 @@ demo: build extension ## real events on private servers, from emit to consumer, 
 
 test: build extension ## all tests, on private servers
 	cargo test $(LOCKED) --no-fail-fast -- $(T)
+
+assert: build ## the extension's tests on a PostgreSQL with assertions (built in some minutes, once) and with Rust's own
+	pg_config=$$(scripts/postgres-with-assertions) && \
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assert CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$pg_config" && \
+	PG_CONFIG=$$pg_config cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work

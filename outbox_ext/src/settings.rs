@@ -36,17 +36,9 @@ const TESTED_ON: [u32; 1] = [15];
 
 /// Whether this session may write past the executor: see docs/direct-writes.md.
 pub(crate) fn writes_directly() -> bool {
-    const IS_TESTED: bool = {
-        let (major, mut number, mut found) = (pgrx::pg_sys::PG_VERSION_NUM / 10_000, 0, false);
-        while number < TESTED_ON.len() {
-            found |= TESTED_ON[number] == major;
-            number += 1;
-        }
-        found
-    };
     match DIRECT_WRITES.get() {
         DirectWrites::Off => false,
-        DirectWrites::Auto => IS_TESTED,
+        DirectWrites::Auto => TESTED_ON.contains(&(pgrx::pg_sys::PG_VERSION_NUM / 10_000)),
         DirectWrites::On => true,
     }
 }

@@ -14,6 +14,7 @@ mod error_fields;
 mod hold;
 mod insert;
 mod install;
+mod interrupted;
 mod limits;
 mod notify;
 mod paths_alike;

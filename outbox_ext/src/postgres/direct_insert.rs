@@ -103,7 +103,8 @@ impl Insertion {
 }
 
 /// Whether the only trigger of an INSERT is the extension's, BEFORE each row, and its function the extension's own as it
-/// was made: no wrapper that changes settings or rights. The function is found in memory that lives as long as the executor's.
+/// was made: no wrapper that changes settings or rights. Whether it is enabled in this session is looked at when it is called.
+/// The function is found in memory that lives as long as the executor's.
 unsafe fn is_admitted_by_us(target: &Target) -> bool {
     // SAFETY: there is room for a function for each trigger.
     unsafe {

@@ -57,11 +57,12 @@ unsafe extern "C-unwind" fn note(noted: *mut c_void) {
         if pg_sys::geterrcode() == PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int {
             return; // no time to ask for more; it has no fields
         }
-        let error = copy_error((*noted).memory);
+        let mut error = copy_error((*noted).memory);
         if (*error).elevel == PgLogLevel::ERROR as c_int {
-            (*noted).error = error;
-        } else {
-            pg_sys::FreeErrorData(error);
+            std::mem::swap(&mut error, &mut (*noted).error);
+        }
+        if !error.is_null() {
+            pg_sys::FreeErrorData(error); // a notice, or the error before, which was caught
         }
     }
 }

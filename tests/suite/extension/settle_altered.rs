@@ -56,6 +56,7 @@ async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
     let ours = value(&db, definition).await.replacen("CREATE", "CREATE OR REPLACE", 1);
     let in_other_parentheses = ours.replacen("((((", "(((", 1).replacen("CASE", "(CASE", 1);
     assert_ne!(ours, in_other_parentheses);
+    let before_15 = value(&db, "SELECT current_setting('server_version_num')::int < 150000").await == "true";
     for (mine, away) in [
         ("CREATE RULE mine AS ON UPDATE TO outbox.events DO ALSO NOTHING", "DROP RULE mine ON outbox.events"),
         ("ALTER TABLE outbox.events ADD CONSTRAINT mine CHECK (seq > 0)", "ALTER TABLE outbox.events DROP CONSTRAINT mine"),
@@ -81,6 +82,9 @@ async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
             "DROP TABLE mine; DROP FUNCTION mine() CASCADE",
         ),
     ] {
+        if mine.contains("SET ACCESS METHOD") && before_15 {
+            continue;
+        }
         run(&db, mine).await;
         assert_eq!(settle().await, "1", "{mine}");
         run(&db, away).await;

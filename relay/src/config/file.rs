@@ -21,7 +21,13 @@ pub(super) fn read(path: &Path, given: &mut Given) {
         Ok(table) => take(path, &text, table.get_ref(), given),
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
-            given.refuse(format!("{}:{line}: not TOML: {}", path.display(), error.message()));
+            let place = format!("{}:{line}", path.display());
+            given.refuse(match key_without_value(&text, line) {
+                Some(key) => {
+                    format!("{place}: {key}: there is no value: write \"\" for an empty one, or leave the line out")
+                }
+                None => format!("{place}: not TOML: {}", error.message()),
+            });
         }
     }
 }
@@ -30,6 +36,13 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
     for (key, value) in table {
         let line = line_of(text, key.span().start);
         let place = format!("{}:{line}: {}", path.display(), key.get_ref().escape_debug());
+        if let DeValue::Table(_) = value.get_ref() {
+            given.refuse(format!(
+                "{place}: a section: the file is one flat table, so write the settings without [{}]",
+                key.get_ref().escape_debug()
+            ));
+            continue;
+        }
         let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key.get_ref()) else {
             given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
                 Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
@@ -56,6 +69,13 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
         DeValue::Datetime(time) => Some(time.to_string()),
         DeValue::Array(_) | DeValue::Table(_) => None,
     }
+}
+
+/// The key of a line that ends behind its `=`, but for a comment. A value, which may be secret, is never told.
+fn key_without_value(text: &str, line: usize) -> Option<&str> {
+    let (key, value) = text.lines().nth(line - 1)?.split_once('=')?;
+    let value = value.trim();
+    (value.is_empty() || value.starts_with('#')).then_some(key.trim())
 }
 
 /// Number of the line (1 is the first) that holds the byte at `offset`.

@@ -46,3 +46,22 @@ fn a_table_in_the_place_of_a_value_is_refused() {
     let told = refusal(&["--config", file.path()], &[]);
     assert!(told.starts_with(&format!("{}:1: slot: not a single value: expected 1 to 63", file.path())), "{told}");
 }
+
+#[test]
+fn a_section_is_told_from_an_unknown_key() {
+    let file = file("slot = 'a'\n[publishing]\nexchange = 'b'\n");
+    let told = refusal(&["--config", file.path()], &[]);
+    assert!(
+        told.starts_with(&format!("{}:2: publishing: a section: the file is one flat table", file.path())),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_key_without_a_value_is_told_as_such() {
+    for (text, line) in [("slot = 'a'\nexchange =\n", 2), ("exchange =   # none\nslot = 'a'", 1)] {
+        let file = file(text);
+        let told = refusal(&["--config", file.path()], &[]);
+        assert!(told.starts_with(&format!("{}:{line}: exchange: there is no value", file.path())), "{told}");
+    }
+}

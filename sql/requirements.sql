@@ -10,7 +10,9 @@ BEGIN
             USING ERRCODE = 'feature_not_supported',
                   HINT = 'Create the database with ENCODING ''UTF8'' TEMPLATE template0.';
     END IF;
-    IF current_setting('wal_level') <> 'logical' THEN
+    -- From PostgreSQL 19 on, replica is enough: the first logical slot raises it.
+    IF current_setting('wal_level') <> 'logical'
+       AND NOT (current_setting('wal_level') = 'replica' AND current_setting('server_version_num')::int >= 190000) THEN
         RAISE WARNING 'wal_level is %, the relay needs logical: events will wait in outbox.events unsent',
                 current_setting('wal_level')
             USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -7,32 +7,43 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    events CONSTANT oid := 'outbox.events'::regclass;
     publication pg_publication;
     has_table boolean;
+    has_other boolean;
+    has_schema boolean := false;
 BEGIN
-    SELECT * INTO publication FROM pg_publication AS p WHERE p.pubname = ensure_publication.name;
-    IF NOT FOUND THEN
-        BEGIN
-            EXECUTE format('CREATE PUBLICATION %I FOR TABLE outbox.events WITH (publish = ''insert'')', name);
-            RETURN 'created';
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN
-            RETURN 'exists'; -- another relay was quicker
-        END;
-    END IF;
+    FOR attempt IN 1..2 LOOP
+        SELECT * INTO publication FROM pg_publication AS p WHERE p.pubname = ensure_publication.name;
+        -- Not from the view pg_publication_tables, which waits for whoever has locked one of the tables (since PostgreSQL 17).
+        SELECT coalesce(bool_or(r.prrelid = events), false), coalesce(bool_or(r.prrelid <> events), false)
+        INTO has_table, has_other
+        FROM pg_publication_rel AS r WHERE r.prpubid = publication.oid;
+        IF to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL THEN -- since PostgreSQL 15
+            EXECUTE 'SELECT coalesce(bool_or(n.pnnspid = $2), false), $3 OR coalesce(bool_or(n.pnnspid <> $2), false)
+                     FROM pg_publication_namespace AS n WHERE n.pnpubid = $1'
+            INTO has_schema, has_other USING publication.oid, (SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = events), has_other;
+        END IF;
+        has_table := has_table OR has_schema OR coalesce(publication.puballtables, false);
+        has_other := has_other OR coalesce(publication.puballtables, false);
+        IF has_table AND publication.pubinsert THEN
+            RETURN 'exists';
+        END IF;
+        IF has_other THEN
+            RAISE EXCEPTION 'publication % belongs to something else', name
+                USING ERRCODE = 'duplicate_object',
+                      DETAIL = 'It publishes other tables, but not the inserts of outbox.events.',
+                      HINT = 'Choose another name, or add outbox.events to it.';
+        END IF;
+        -- One relay at a time makes or repairs it. Another may have, while this one waited for the lock.
+        IF attempt = 1 THEN
+            LOCK TABLE outbox.events IN SHARE UPDATE EXCLUSIVE MODE;
+        END IF;
+    END LOOP;
 
-    SELECT coalesce(bool_or(t.schemaname = 'outbox' AND t.tablename = 'events'), false) INTO has_table
-    FROM pg_publication_tables AS t WHERE t.pubname = ensure_publication.name;
-    IF has_table AND publication.pubinsert THEN
-        RETURN 'exists';
-    END IF;
-    IF EXISTS (
-        SELECT FROM pg_publication_tables AS t
-        WHERE t.pubname = ensure_publication.name AND (t.schemaname, t.tablename) <> ('outbox', 'events')
-    ) THEN
-        RAISE EXCEPTION 'publication % belongs to something else', name
-            USING ERRCODE = 'duplicate_object',
-                  DETAIL = 'It publishes other tables, but not the inserts of outbox.events.',
-                  HINT = 'Choose another name, or add outbox.events to it.';
+    IF publication.oid IS NULL THEN
+        EXECUTE format('CREATE PUBLICATION %I FOR TABLE outbox.events WITH (publish = ''insert'')', name);
+        RETURN 'created';
     END IF;
     IF NOT has_table THEN
         EXECUTE format('ALTER PUBLICATION %I ADD TABLE outbox.events', name);

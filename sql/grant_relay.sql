@@ -1,5 +1,6 @@
 -- What the relay's role needs in this schema. To read the write-ahead log it needs REPLICATION besides, which is an
--- attribute of the role and only a superuser's to give.
+-- attribute of the role and only a superuser's or a cloud's admin's to give. On Amazon RDS and Aurora no role has that attribute:
+-- there it comes from membership in rds_replication.
 CREATE FUNCTION outbox.grant_relay(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -13,9 +14,13 @@ BEGIN
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text) TO %s', role);
-    IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = role AND (r.rolreplication OR r.rolsuper)) THEN
-        RAISE NOTICE '% also needs the attribute REPLICATION', role
-            USING HINT = format('ALTER ROLE %s REPLICATION;', role);
+    IF NOT EXISTS (
+        SELECT FROM pg_roles AS r
+        WHERE (r.oid = role AND (r.rolreplication OR r.rolsuper))
+           OR (r.rolname = 'rds_replication' AND pg_has_role(role, r.oid, 'MEMBER'))
+    ) THEN
+        RAISE NOTICE '% also needs the right REPLICATION', role
+            USING HINT = format('ALTER ROLE %s REPLICATION; or, on Amazon RDS and Aurora, GRANT rds_replication TO %s;', role, role);
     END IF;
 END
 $$;

@@ -1,6 +1,7 @@
 # Everything that people and CI call. `make help` lists it.
 #
 # T=<substring>  only the tests of the suite whose names contain it     make test T=freeze
+# SUITES=<names>  only these Debians of `make matrix`                   make matrix SUITES=trixie T=freeze
 # SEED=<number>  repeats a randomised test                              make test T=order SEED=42
 # SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
@@ -10,7 +11,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo test assert soak bench lint servers build extension setup install uninstall clean
+.PHONY: help demo test assert matrix soak bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,6 +31,9 @@ assert: build ## the extension's tests on a PostgreSQL with assertions (built in
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assert CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
 	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$pg_config" && \
 	PG_CONFIG=$$pg_config cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
+
+matrix: ## all tests on other versions of the servers, in chroots of newer Debians (SUITES="trixie sid"); as root, an hour
+	T=$(T) scripts/matrix $(SUITES)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work

@@ -12,8 +12,8 @@ use crate::{
     config::Config,
     dispatch::Retry,
     error::{Kind, RunError},
-    session::{Drained, Session, SessionError},
-    startup::{self, Inherited},
+    session::{Drained, Session},
+    startup::{self, After, Inherited},
 };
 
 /// Pauses between sessions: a database that restarts is back in seconds.
@@ -37,7 +37,8 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
     let mut failures = 0;
     loop {
         let since = Instant::now();
-        let (slot_is_useless, careful) = match Session::new(&config, parts).run(shutdown.requested()).await {
+        let walsender = Some(parts.stream.pid());
+        let after = match Session::new(&config, parts).run(shutdown.requested()).await {
             Ok(Drained::Clean) => return Ok(()),
             Ok(Drained::DeadlinePassed { unsettled }) => {
                 return Err(RunError::new(
@@ -52,11 +53,8 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
                     .source(error));
             }
             Err(error) => {
-                warn!(target: "relay", state = "disconnected", %error, "the session ended; connecting again");
-                (
-                    matches!(&error, SessionError::Stream(error) if error.publication_missing()),
-                    matches!(error, SessionError::RowTooLarge(_)),
-                )
+                warn!(target: "relay", state = %"disconnected", %error, "the session ended; connecting again");
+                After::of(&error)
             }
         };
         // One that fails again at once must not publish the same events over and over.
@@ -71,7 +69,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             }
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
-                connected = startup::connect_all(&config, Inherited { publisher: None, slot_is_useless, careful }) => match connected {
+                connected = startup::connect_all(&config, Inherited { publisher: None, after, walsender }) => match connected {
                     Ok(parts) => break parts,
                     Err(error) => warn!(target: "relay", %error, "cannot connect; trying again"),
                 },

@@ -45,8 +45,8 @@ settings! {
         create_slot: bool = Switch, Some("true");
 
         /// How long a relay may stand still before one that waits may take its place.
-        /// Sets wal_sender_timeout for the relay's stream, if the server's is longer. A waiting relay takes over some 4 s
-        /// later; from one that has died, within a second.
+        /// Sets wal_sender_timeout for the relay's stream, if the server's is longer. A waiting relay takes over then; from one
+        /// that has died, within a second.
         takeover_after: Duration = Time(Duration::from_secs(1)..=HOUR), Some("10s");
 
         /// How often publication and table are looked at in any case.

@@ -96,7 +96,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// As for [`connect`](Self::connect). A user without the `REPLICATION` attribute is refused with `42501`; with no
+    /// As for [`connect`](Self::connect). A user without the `REPLICATION` right is refused with `42501`; with no
     /// walsender free (`max_wal_senders`) it is `53300`.
     pub async fn connect_replication(&self, application_name: &str) -> Result<Replication, ConnectError> {
         let config = self.named(application_name);
@@ -107,6 +107,11 @@ impl Database {
             Ok(Replication::new(framed, pid))
         })
         .await
+    }
+
+    /// The role.
+    pub fn user(&self) -> &str {
+        self.config.get_user().unwrap_or_default() // `parse` asks for one
     }
 
     fn named(&self, application_name: &str) -> Config {

@@ -9,10 +9,14 @@ use std::{
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
 
+use super::server_error::ServerError;
 use crate::lsn::Lsn;
 
 /// Seconds from the Unix epoch to 2000-01-01, where the protocol's clock begins.
 const POSTGRES_EPOCH_S: u64 = 946_684_800;
+
+/// So much of an insert that is passed over is handed out.
+const HEAD: usize = 512;
 
 /// One message of a running stream.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,6 +38,17 @@ pub enum Frame {
         /// down asks so too, and waits until everything it sent is acknowledged.
         reply_requested: bool,
     },
+    /// An insert that was larger than the caller lets in; see
+    /// [`limit_inserts`](super::ReplicationStream::limit_inserts). It was passed over.
+    Oversized {
+        /// Its length.
+        bytes: usize,
+        /// The beginning of the plugin's message, 512 bytes: which table, and its first columns, cut anywhere.
+        head: Bytes,
+    },
+    /// The server warns of something. Since PostgreSQL 18 so also of a publication that is missing: what it would have
+    /// brought is left out of the stream.
+    Warning(Box<ServerError>),
 }
 
 /// Shows the length of the data, not the data.
@@ -49,6 +64,8 @@ impl fmt::Debug for Frame {
             Self::Keepalive { wal_end, reply_requested } => {
                 f.debug_struct("Keepalive").field("wal_end", wal_end).field("reply_requested", reply_requested).finish()
             }
+            Self::Oversized { bytes, .. } => f.debug_struct("Oversized").field("bytes", bytes).finish_non_exhaustive(),
+            Self::Warning(warning) => f.debug_tuple("Warning").field(warning).finish(),
         }
     }
 }
@@ -70,6 +87,40 @@ impl Frame {
             _ => return Ok(None),
         };
         Ok(Some(frame))
+    }
+}
+
+/// What to do with a large message, from its beginning.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Large {
+    /// Wait for the whole of it, or for enough to say.
+    Wanted,
+    /// Nobody reads it.
+    Unwanted,
+    /// An insert beyond the limit.
+    Oversized { bytes: usize, head: Bytes },
+}
+
+impl Large {
+    /// Reads the beginning of a message of `length` bytes, tag and length included.
+    pub(super) fn judge(length: usize, here: &[u8], insert_limit: usize) -> Self {
+        /// Tag and length; kind, two positions and a time.
+        const HEADERS: usize = 5 + 25;
+        let Some((headers, plugin)) = here.split_at_checked(HEADERS) else { return Self::Wanted };
+        let bytes = length.saturating_sub(HEADERS);
+        if (headers.first(), headers.get(5)) != (Some(&b'd'), Some(&b'w')) {
+            return Self::Wanted;
+        }
+        // The first byte of what pgoutput says
+        // (<https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html>).
+        match plugin.first() {
+            Some(b'M' | b'U' | b'D') => Self::Unwanted,
+            Some(b'I') if bytes > insert_limit => match plugin.get(..HEAD) {
+                Some(head) => Self::Oversized { bytes, head: Bytes::copy_from_slice(head) },
+                None => Self::Wanted,
+            },
+            _ => Self::Wanted,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 /// Most that one read asks for, except inside a larger message. A hundred and more rows of a few hundred bytes.
 const CHUNK: usize = 64 * 1024;
 /// After a message longer than this the buffer, which grew for it, is given back.
-const LARGE: usize = 4 * CHUNK;
+pub(super) const LARGE: usize = 4 * CHUNK;
 /// Longest message of a session that has not authenticated: nobody should fill our memory before.
 pub(super) const LOGIN_LIMIT: usize = CHUNK;
 /// Longest message at all: what PostgreSQL can hold in memory at once (`MaxAllocSize`), and the header.
@@ -39,12 +39,22 @@ pub(super) struct Framed<S> {
     limit: usize,
     /// The buffer grew for a large message.
     grown: bool,
+    /// Bytes still to come of a message that is passed over. `incoming` is empty until they have.
+    passing: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
     pub(super) fn new(socket: S) -> Self {
         let incoming = BytesMut::with_capacity(2 * CHUNK);
-        Self { socket, incoming, outgoing: BytesMut::new(), unflushed: false, limit: LOGIN_LIMIT, grown: false }
+        Self {
+            socket,
+            incoming,
+            outgoing: BytesMut::new(),
+            unflushed: false,
+            limit: LOGIN_LIMIT,
+            grown: false,
+            passing: 0,
+        }
     }
 
     /// Lets messages of up to `limit` bytes in.
@@ -66,6 +76,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// The message at the front, if it is a large one of which more is to come: its length, tag and length included, and
+    /// what is here.
+    pub(super) fn large(&self) -> io::Result<Option<(usize, &[u8])>> {
+        let total = self.front()?.filter(|total| *total > LARGE.max(self.incoming.len()));
+        Ok(total.map(|total| (total, &self.incoming[..])))
+    }
+
+    /// Passes over the message at the front, if its header is in: what is here is dropped, and the rest as it arrives.
+    pub(super) fn pass_over(&mut self) -> io::Result<()> {
+        if let Some(total) = self.front()? {
+            self.passing = total;
+            self.drop_passing();
+        }
+        Ok(())
+    }
+
+    /// What the buffer has room for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.incoming.capacity()
+    }
+
+    fn drop_passing(&mut self) {
+        let here = self.passing.min(self.incoming.len());
+        self.incoming.advance(here);
+        self.passing -= here;
     }
 
     /// Waits for the next whole message, and writes what is to be written meanwhile. Loses nothing when dropped.
@@ -115,6 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         if read == 0 {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")));
         }
+        self.drop_passing();
         Poll::Ready(Ok(()))
     }
 

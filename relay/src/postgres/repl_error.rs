@@ -66,6 +66,13 @@ impl ReplError {
         matches!(self, Self::Stream(error) if error.sqlstate == SqlState::UNDEFINED_OBJECT)
     }
 
+    /// The server cannot put into the stream what stands in the log, and would fail there again: a row or a logical message
+    /// that is longer as the protocol has it than a server can hold in memory (1 GB).
+    pub fn not_streamable(&self) -> bool {
+        matches!(self, Self::Stream(error) if error.sqlstate == SqlState::PROGRAM_LIMIT_EXCEEDED
+            || error.sqlstate == SqlState::INTERNAL_ERROR)
+    }
+
     /// The connection is gone, or the server is going: connect again after a while.
     pub fn connection_lost(&self) -> bool {
         match self {

@@ -115,7 +115,7 @@ impl Replication {
         );
         frontend::query(&command, self.framed.outgoing())?;
         match self.receive().await?.first() {
-            Some(b'W') => Ok(ReplicationStream::new(self.framed)), // CopyBothResponse
+            Some(b'W') => Ok(ReplicationStream::new(self.framed, self.pid)), // CopyBothResponse
             _ => Err(ReplError::Protocol("no stream where one begins")),
         }
     }

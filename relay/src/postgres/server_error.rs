@@ -29,13 +29,23 @@ impl ServerError {
         going.contains(&self.sqlstate) || self.sqlstate.code().starts_with("08")
     }
 
+    /// Whether it says that a publication does not exist at this place of the log, so that the stream leaves out what it
+    /// would have brought. (Servers before PostgreSQL 18 end the stream.)
+    pub fn publication_skipped(&self) -> bool {
+        self.sqlstate == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
+    }
+
     pub(super) fn from_error(body: &ErrorResponseBody) -> Self {
+        Self::from_fields(body.fields())
+    }
+
+    pub(super) fn from_notice(body: &NoticeResponseBody) -> Self {
         Self::from_fields(body.fields())
     }
 
     /// Logs a notice: a warning as such, the chatter for those who look closely.
     pub(super) fn log_notice(body: &NoticeResponseBody) {
-        let notice = Self::from_fields(body.fields());
+        let notice = Self::from_notice(body);
         if notice.severity == "WARNING" {
             tracing::warn!(%notice, "warning from the server");
         } else {

@@ -15,7 +15,7 @@ use postgres_protocol::message::{backend::Message, frontend};
 use tokio::{task::unconstrained, time::timeout};
 
 use super::{
-    frame::{Frame, Status},
+    frame::{Frame, Large, Status},
     framed::Framed,
     repl_error::ReplError,
     server_error::ServerError,
@@ -34,6 +34,10 @@ const STOP_DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct ReplicationStream<S = Socket> {
     framed: Framed<S>,
+    /// The server process at the other end.
+    pid: i32,
+    /// Longest insert that is handed out whole.
+    insert_limit: usize,
     /// What the next status will say. One at a time is written; later ones merge here until it is out, which bounds
     /// what waits however long the server does not read.
     unsent: Option<Status>,
@@ -42,8 +46,21 @@ pub struct ReplicationStream<S = Socket> {
 }
 
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<S> {
-    pub(super) fn new(framed: Framed<S>) -> Self {
-        Self { framed, unsent: None, flushed: Lsn(0) }
+    pub(super) fn new(framed: Framed<S>, pid: i32) -> Self {
+        Self { framed, pid, insert_limit: usize::MAX, unsent: None, flushed: Lsn(0) }
+    }
+
+    /// Id of the server process that streams.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// From now on an insert of more bytes than that is not held in memory: a [`Frame::Oversized`] says that there was one.
+    ///
+    /// What nobody here reads is never held in memory beyond some 256 KiB, whoever wrote it, and is passed over without a
+    /// frame: longer logical messages, updates, deletes.
+    pub fn limit_inserts(&mut self, bytes: usize) {
+        self.insert_limit = bytes;
     }
 
     /// Waits for the next frame, and finishes writing statuses meanwhile. Cancellation safe.
@@ -71,12 +88,25 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
     ///
     /// As for [`next`](Self::next).
     pub fn try_next(&mut self) -> Result<Option<Frame>, ReplError> {
-        while let Some(message) = self.framed.take()? {
-            if let Some(frame) = read(message)? {
-                return Ok(Some(frame));
+        loop {
+            while let Some(message) = self.framed.take()? {
+                if let Some(frame) = read(message)? {
+                    return Ok(Some(frame));
+                }
+            }
+            let Some((length, here)) = self.framed.large()? else { return Ok(None) };
+            match Large::judge(length, here, self.insert_limit) {
+                Large::Wanted => return Ok(None),
+                Large::Unwanted => {
+                    tracing::debug!(bytes = length, "passed over a part of the stream that nobody reads");
+                    self.framed.pass_over()?;
+                }
+                Large::Oversized { bytes, head } => {
+                    self.framed.pass_over()?;
+                    return Ok(Some(Frame::Oversized { bytes, head }));
+                }
             }
         }
-        Ok(None)
     }
 
     /// Tells the server that everything before `flushed` is done with here, and with `reply` asks for a keepalive.
@@ -123,7 +153,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         poll_fn(|cx| {
             // Frames are dropped meanwhile: a server that blocks on sending them would not read.
             loop {
-                while self.framed.take()?.is_some() {}
+                while self.take_last_words()?.is_some() {}
                 match (self.poll_send(cx), self.framed.poll_read(cx)) {
                     (Poll::Pending, Poll::Ready(read)) => read?,
                     (sent, _) => return sent,
@@ -132,9 +162,30 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         })
         .await?;
         frontend::copy_done(self.framed.outgoing());
-        while self.framed.read().await?.first() != Some(&b'Z') {}
+        loop {
+            match self.take_last_words()? {
+                Some(message) if message.first() == Some(&b'Z') => break,
+                Some(_) => {}
+                None => {
+                    poll_fn(|cx| {
+                        let _ = self.framed.poll_write(cx);
+                        self.framed.poll_read(cx)
+                    })
+                    .await?;
+                }
+            }
+        }
         frontend::terminate(self.framed.outgoing());
         self.framed.flush().await
+    }
+
+    /// The next message, without those that are large: no frame is of use any more.
+    fn take_last_words(&mut self) -> io::Result<Option<BytesMut>> {
+        let message = self.framed.take()?;
+        if message.is_none() && self.framed.large()?.is_some() {
+            self.framed.pass_over()?;
+        }
+        Ok(message)
     }
 
     /// Writes what waits, one status after the other.
@@ -161,7 +212,11 @@ fn read(mut message: BytesMut) -> Result<Option<Frame>, ReplError> {
         _ => match Message::parse(&mut message) {
             Ok(Some(Message::ErrorResponse(body))) => Err(ReplError::Stream(Box::new(ServerError::from_error(&body)))),
             Ok(Some(Message::NoticeResponse(body))) => {
-                ServerError::log_notice(&body);
+                let notice = ServerError::from_notice(&body);
+                if notice.severity == "WARNING" {
+                    return Ok(Some(Frame::Warning(Box::new(notice))));
+                }
+                tracing::debug!(%notice, "notice from the server");
                 Ok(None)
             }
             Ok(Some(Message::ParameterStatus(_))) => Ok(None), // a reload changed a setting

@@ -15,7 +15,7 @@ pub enum SessionError {
     /// A statement failed.
     #[error("a statement failed: {0}")]
     Store(#[from] StoreError),
-    /// The SQL connection, and with it the lock, is gone.
+    /// The SQL connection is gone.
     #[error("the database connection is lost: {0}")]
     ConnectionLost(String),
     /// The database sent a row that is larger than any event; see [`Parts::careful`](super::Parts::careful).

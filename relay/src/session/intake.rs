@@ -65,6 +65,17 @@ impl Session<'_> {
                 self.status.asked |= reply_requested;
                 return Ok(());
             }
+            Frame::Oversized { bytes, .. } => {
+                self.pass_over_insert(bytes, now);
+                return Ok(());
+            }
+            Frame::Warning(warning) => {
+                warn!(target: "relay", %warning, "warning from the server");
+                if warning.publication_skipped() {
+                    self.check_at = now;
+                }
+                return Ok(());
+            }
             Frame::XLogData { data, .. } => data,
         };
         let message = self.intake.decoder.decode(data).map_err(|error| SessionError::Unreadable(error.to_string()))?;
@@ -96,6 +107,16 @@ impl Session<'_> {
             debug!(target: "relay", "the table is described: reading what may not have been streamed");
             self.park(now);
         }
+    }
+
+    /// An insert too large to be streamed is left to the table, and what follows it with it.
+    fn pass_over_insert(&mut self, bytes: usize, now: Instant) {
+        if self.resync.route() == Route::Covered {
+            return;
+        }
+        warn!(target: "relay", state = %"parked", bytes, "a row of the stream is too large to be held in memory: it is left to the table");
+        self.announced_live = None;
+        self.park(now);
     }
 
     fn take_insert(&mut self, relation: &Arc<Relation>, tuple: &Tuple, now: Instant) -> Result<(), SessionError> {
@@ -154,10 +175,10 @@ impl Session<'_> {
         }
         let patience = self.config.park_after;
         if self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience) {
-            warn!(target: "relay", state = "parked", "the broker is away: events wait in the table, the slot moves on");
+            warn!(target: "relay", state = %"parked", "the broker is away: events wait in the table, the slot moves on");
         } else if self.is_full_for(patience, now) {
             let events = self.dispatch.len();
-            warn!(target: "relay", state = "parked", events, "memory is full of events that cannot leave: later ones wait in the table");
+            warn!(target: "relay", state = %"parked", events, "memory is full of events that cannot leave: later ones wait in the table");
         } else {
             return;
         }
@@ -198,9 +219,9 @@ impl Session<'_> {
         }
         self.announced_live = Some(is_live);
         if is_live {
-            info!(target: "relay", state = "streaming", horizon = %horizon, acknowledged = %self.progress.flushed(), in_memory = self.dispatch.len(), "streaming");
+            info!(target: "relay", state = %"streaming", horizon = %horizon, acknowledged = %self.progress.flushed(), in_memory = self.dispatch.len(), "streaming");
         } else {
-            info!(target: "relay", state = "parked", acknowledged = %self.progress.flushed(), "working off a backlog from the table");
+            info!(target: "relay", state = %"parked", acknowledged = %self.progress.flushed(), "working off a backlog from the table");
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::{
     publish::{PublishConfig, Publisher},
     resync::Resync,
     settle::{Batching, Settling},
+    snapshot::Snapshot,
     store::Store,
 };
 
@@ -44,7 +45,9 @@ const STATUS_PAUSE: Duration = Duration::from_millis(100);
 pub struct Parts {
     /// The started stream.
     pub stream: ReplicationStream,
-    /// The SQL connection, which holds the lock.
+    /// What its slot has confirmed.
+    pub confirmed: Lsn,
+    /// The SQL connection.
     pub store: Store,
     /// The task that drives it.
     pub connection: JoinSet<Result<(), tokio_postgres::Error>>,
@@ -54,6 +57,8 @@ pub struct Parts {
     pub publisher: Option<Publisher>,
     /// How often a status update goes out at least.
     pub status_interval: Duration,
+    /// A part of the log was left out of the stream, since the server cannot send it; taken after that.
+    pub passed_over: Option<Snapshot>,
     /// The session before this one met a row that is larger than any event: this one tries each row before it reads it, once.
     pub careful: bool,
     /// A pause of the whole process after which another relay may soon take over.
@@ -110,6 +115,10 @@ impl<'a> Session<'a> {
     /// A session over connected parts.
     pub fn new(config: &'a Config, parts: Parts) -> Self {
         let now = Instant::now();
+        let mut resync = Resync::new(now);
+        if let Some(snapshot) = &parts.passed_over {
+            resync.passed_over(snapshot);
+        }
         Self {
             config,
             stream: parts.stream,
@@ -119,8 +128,8 @@ impl<'a> Session<'a> {
             link: Link::new(parts.publish, parts.publisher),
             dispatch: Dispatch::new(config.limits(), config.policy()),
             settling: Settling::new(Batching { max: config.settle_batch, interval: config.settle_interval }),
-            progress: Progress::default(),
-            resync: Resync::new(now),
+            progress: Progress::new(parts.confirmed),
+            resync,
             deferred: Deferred::new(now),
             status: Status { interval: parts.status_interval, sent: Default::default(), sent_at: now, asked: false },
             moved_at: now,
@@ -234,7 +243,7 @@ impl<'a> Session<'a> {
 
     fn begin_drain(&mut self) {
         self.drain_until = Some(Instant::now() + self.config.shutdown_timeout);
-        info!(target: "relay", state = "draining", in_flight = self.dispatch.in_flight(), "stopping: finishing what is in flight");
+        info!(target: "relay", state = %"draining", in_flight = self.dispatch.in_flight(), "stopping: finishing what is in flight");
     }
 
     /// Whether the drain is over, and how it went.
@@ -252,7 +261,7 @@ impl<'a> Session<'a> {
         if let Err(error) = self.stream.status(self.progress.flushed(), false).await {
             warn!(target: "relay", %error, "could not acknowledge at the end");
         }
-        info!(target: "relay", state = "stopped", acknowledged = %self.progress.flushed(), "stopped");
+        info!(target: "relay", state = %"stopped", acknowledged = %self.progress.flushed(), "stopped");
         self.stream.stop().await;
         self.link.close().await;
     }

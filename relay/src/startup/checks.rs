@@ -3,8 +3,9 @@
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
+    config::Config,
     error::{Kind, RunError},
-    postgres::{ConnectError, Database},
+    postgres::{ConnectError, Database, ReplError},
     publish::{AmqpUrl, PublishError},
 };
 
@@ -12,29 +13,22 @@ use crate::{
 /// (<https://www.postgresql.org/docs/14/release-14.html>).
 const OLDEST_SERVER: i32 = 140_000;
 
-/// Checks version, settings, role and extension.
+/// The first server that raises `wal_level` by itself when the first logical slot is made
+/// (<https://www.postgresql.org/docs/devel/logicaldecoding-explanation.html>).
+const RAISES_WAL_LEVEL: i32 = 190_000;
+
+/// Checks version and settings.
 pub(super) async fn server(client: &Client, database: &Database) -> Result<(), RunError> {
     let row = client
         .query_one(
             "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
-                    current_setting('transaction_read_only')::bool,
-                    (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user), current_user::text",
+                    current_setting('transaction_read_only')::bool",
             &[],
         )
         .await
         .map_err(sql_error)?;
-    let read = || {
-        Ok::<_, tokio_postgres::Error>((
-            row.try_get(0)?,
-            row.try_get(1)?,
-            row.try_get(2)?,
-            row.try_get(3)?,
-            row.try_get(4)?,
-            row.try_get(5)?,
-        ))
-    };
-    let (version, wal_level, standby, read_only, may_replicate, role): (i32, &str, bool, bool, Option<bool>, &str) =
-        read().map_err(sql_error)?;
+    let read = || Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
+    let (version, wal_level, standby, read_only): (i32, &str, bool, bool) = read().map_err(sql_error)?;
     if version < OLDEST_SERVER {
         let what = format!("the server is PostgreSQL {}", version / 10_000);
         return Err(RunError::new(Kind::Database, what).hint("the relay needs PostgreSQL 14 or newer"));
@@ -46,26 +40,27 @@ pub(super) async fn server(client: &Client, database: &Database) -> Result<(), R
         return Err(RunError::new(Kind::Database, format!("{database} is read-only"))
             .hint("connect to the primary, and check default_transaction_read_only"));
     }
-    if wal_level != "logical" {
+    if !suffices(wal_level, version) {
         return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
             .hint("ALTER SYSTEM SET wal_level = logical; then restart the server"));
     }
-    if may_replicate != Some(true) {
-        return Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} has no REPLICATION right"))
-            .hint(format!("as a superuser: ALTER ROLE {role:?} REPLICATION")));
-    }
-    extension(client, role).await
+    Ok(())
 }
 
-async fn extension(client: &Client, role: &str) -> Result<(), RunError> {
+fn suffices(wal_level: &str, version: i32) -> bool {
+    wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL)
+}
+
+/// Checks the extension's version, and that this role may run its functions.
+pub(super) async fn extension(client: &Client, database: &Database) -> Result<(), RunError> {
     let version: String = match client.query_one("SELECT outbox.version()", &[]).await {
         Ok(row) => row.try_get(0).map_err(sql_error)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
             return Err(RunError::new(
                 Kind::ExtensionMissing,
-                "the extension outbox is not installed in this database",
+                format!("the extension outbox is not installed in this database ({database})"),
             )
-            .hint("CREATE EXTENSION outbox"));
+            .hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names; if it was dropped, its events are gone with it"));
         }
         Err(error) => return Err(sql_error(error)),
     };
@@ -88,6 +83,7 @@ async fn extension(client: &Client, role: &str) -> Result<(), RunError> {
     if permitted {
         Ok(())
     } else {
+        let role = database.user();
         Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not run the relay's functions"))
             .hint(format!("as the extension's owner: SELECT outbox.grant_relay('{role}')")))
     }
@@ -103,9 +99,11 @@ pub(super) fn connect_error(error: ConnectError, database: &Database) -> RunErro
             "check user and password in DATABASE_URL, and that pg_hba.conf has a line for this user and database",
         ),
         Some("3D000") => (Kind::NoDatabase, format!("no such database: {database}"), "check the name in DATABASE_URL"),
-        Some("42501") => {
-            (Kind::NotPermitted, format!("{database} does not permit the connection"), "ALTER ROLE … REPLICATION")
-        }
+        Some("42501") => (
+            Kind::NotPermitted,
+            format!("{database} does not permit the connection"),
+            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role",
+        ),
         Some("53300" | "53400") => {
             (Kind::Database, format!("{database} has no connection left"), "raise max_connections or max_wal_senders")
         }
@@ -116,6 +114,37 @@ pub(super) fn connect_error(error: ConnectError, database: &Database) -> RunErro
         ),
     };
     RunError::new(kind, what).hint(hint).source(error)
+}
+
+/// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
+/// and Aurora that comes from membership in a role, and its own attribute stays off.
+pub(super) fn replication_connect_error(error: ConnectError, database: &Database) -> RunError {
+    if error.sqlstate() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+        return connect_error(error, database);
+    }
+    let role = database.user();
+    RunError::new(Kind::NotPermitted, format!("the role {role:?} has no REPLICATION right"))
+        .hint(format!(
+            "as a superuser or the cloud's admin: ALTER ROLE {role:?} REPLICATION; on Amazon RDS and Aurora: GRANT rds_replication TO {role:?}"
+        ))
+        .source(error)
+}
+
+/// What a failure of the replication connection means for the operator.
+pub(super) fn stream_error(config: &Config, error: ReplError) -> RunError {
+    if error.slot_invalidated() {
+        invalidated(config).source(error)
+    } else if error.connection_lost() {
+        RunError::new(Kind::Database, "lost the database while starting the stream").source(error)
+    } else {
+        let hint = "check max_replication_slots and max_wal_senders, and the server's log";
+        RunError::new(Kind::Slot, format!("cannot stream from the slot {:?}", config.slot)).hint(hint).source(error)
+    }
+}
+
+pub(super) fn invalidated(config: &Config) -> RunError {
+    RunError::new(Kind::Slot, format!("the server has invalidated the slot {:?}", config.slot))
+        .hint("drop it and run `outbox-relay init`: events that are PENDING are read from the table, none is lost")
 }
 
 /// A broker that could not be reached or refused, in the operator's terms.
@@ -149,4 +178,21 @@ pub(super) fn sql_error(error: tokio_postgres::Error) -> RunError {
 
 fn is(error: &tokio_postgres::Error, states: &[SqlState]) -> bool {
     error.code().is_some_and(|state| states.contains(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wal_level_replica_is_enough_where_the_server_raises_it() {
+        for (wal_level, version, enough) in [
+            ("logical", 140_000, true),
+            ("replica", 180_006, false),
+            ("replica", 190_000, true),
+            ("minimal", 190_000, false),
+        ] {
+            assert_eq!(suffices(wal_level, version), enough, "{wal_level} on {version}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! From settings to connected parts, with a clear answer to whatever is missing.
 
 mod checks;
-mod lock;
 mod slot;
+mod takeover;
+mod waiting;
 
 use std::time::Duration;
 
@@ -11,24 +12,26 @@ use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
 pub use self::slot::SlotState;
+use self::takeover::Turn;
 use crate::{
     config::Config,
-    error::{Kind, RunError},
-    postgres::Database,
+    error::{Kind, RunError, chain},
+    lsn::Lsn,
+    postgres::{Database, Replication},
     publish::{PublishConfig, Publisher},
-    session::Parts,
+    session::{Parts, SessionError},
     store::Store,
 };
 
-/// Makes the server notice within some 15 s that the relay's machine is gone, and so free the lock for a standby; its
-/// own default is more than two hours. Without effect on a Unix socket
+/// Makes the server notice within some 15 s that the relay's machine is gone, and so end its session; its own default is
+/// more than two hours. Without effect on a Unix socket
 /// (<https://www.postgresql.org/docs/current/runtime-config-connection.html#RUNTIME-CONFIG-TCP-SETTINGS>).
 const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
                                    SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
 
 /// Makes the server notice that a relay has died while a statement of its session waits, for a lock or for the transactions
-/// that a new slot waits for. Otherwise the session, and the lock it holds, live until the statement ends. Servers on
-/// platforms that cannot tell refuse it (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
+/// that a new slot waits for. Otherwise the session lives until the statement ends. Servers on platforms that cannot tell
+/// refuse it (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
 pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
 
 /// Pause before a waiting relay connects again.
@@ -46,11 +49,37 @@ pub struct InitReport {
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     let database = database(config)?;
-    let (client, mut connection) = connect(config, &database).await?;
-    let report = prepare(config, &database, &client).await?;
+    let Connected { client, mut connection, mut replication } = connect(config, &database).await?;
+    let report = prepare(config, &client, &mut replication).await?;
+    drop(replication);
     drop(client);
     connection.shutdown().await;
     Ok(report)
+}
+
+/// What the end of a session asks of the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Nothing.
+    #[default]
+    Usual,
+    /// The slot cannot be read on: it must be made anew.
+    SlotUseless,
+    /// The server cannot send what comes next in the log: the stream must begin behind it.
+    NotStreamable,
+    /// It met a row that is larger than any event.
+    RowTooLarge,
+}
+
+impl After {
+    pub(crate) fn of(end: &SessionError) -> Self {
+        match end {
+            SessionError::Stream(error) if error.publication_missing() => Self::SlotUseless,
+            SessionError::Stream(error) if error.not_streamable() => Self::NotStreamable,
+            SessionError::RowTooLarge(_) => Self::RowTooLarge,
+            _ => Self::Usual,
+        }
+    }
 }
 
 /// What a session inherits from the one before.
@@ -58,53 +87,69 @@ pub async fn init(config: &Config) -> Result<InitReport, RunError> {
 pub(crate) struct Inherited {
     /// A connection to the broker that it can start with.
     pub(crate) publisher: Option<Publisher>,
-    /// The slot cannot be read on: it must be made anew.
-    pub(crate) slot_is_useless: bool,
-    /// It met a row that is larger than any event.
-    pub(crate) careful: bool,
+    /// How it ended.
+    pub(crate) after: After,
+    /// The server process of its stream, which may not have noticed yet that the stream has ended.
+    pub(crate) walsender: Option<i32>,
 }
 
-/// Connects to both servers, takes the lock and starts the stream.
+/// Connects to both servers, waits for the slot and starts the stream.
 pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts, RunError> {
     let publish = publish_config(config)?;
     let database = database(config)?;
-    let (client, connection) = connect_and_lock(config, &database).await?;
-    if config.create_slot {
-        if inherited.slot_is_useless {
-            slot::discard(config, &client).await?;
-        }
-        prepare(config, &database, &client).await?;
-    } else {
-        slot::require(config, &client).await?;
-    }
-    // The server ends a replication connection that is silent for that long: a third leaves room for two late updates.
-    let timeout =
-        wal_sender_timeout(&client).await?.map_or(config.takeover_after, |own| own.min(config.takeover_after));
-    let status_interval = config.status_interval.min(timeout / 3);
-    let stream = loop {
-        match slot::stream(config, &database, timeout).await? {
-            Some(stream) => break stream,
-            // A relay that died while it made the slot has taken it along.
-            None if config.create_slot => slot::ensure(config, &database, &client).await?,
-            None => slot::require(config, &client).await.map(|()| SlotState::Exists)?,
+    let Inherited { publisher, after, walsender } = inherited;
+    let mut slot_is_useless = after == After::SlotUseless;
+    let mut turn = Turn::new(walsender);
+    let (client, connection, stream) = loop {
+        let taken = async {
+            let Connected { client, connection, replication } = connect(config, &database).await?;
+            if slot_is_useless && config.create_slot {
+                slot::discard(config, &client).await?;
+                slot_is_useless = false;
+            }
+            let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
+            let stream = takeover::take(config, &database, &client, replication, from, &mut turn).await?;
+            Ok((client, connection, stream))
         };
+        match taken.await {
+            // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
+            Err(error) if turn.is_standby() => {
+                warn!(target: "relay", %error, "lost the database while waiting; connecting again");
+                tokio::time::sleep(STANDBY_PAUSE).await;
+            }
+            taken => break taken?,
+        }
     };
+    let silence = slot::silence(config, &client).await?;
+    let confirmed = slot::confirmed(config, &client).await?;
     let store = Store::prepare(client).await.map_err(|error| {
         RunError::new(Kind::Database, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
             .source(error)
     })?;
-    info!(target: "relay", state = "connected", slot = config.slot, "connected to {database}");
-    let publisher = inherited.publisher;
+    let passed_over = match after {
+        After::NotStreamable => Some(
+            store
+                .current_snapshot()
+                .await
+                .map_err(|error| RunError::new(Kind::Database, "cannot learn which transactions run").source(error))?,
+        ),
+        _ => None,
+    };
+    info!(target: "relay", state = %"connected", slot = config.slot, "connected to {database}");
+    // The server ends a stream whose reader is silent for that long: a third leaves room for two late updates.
+    let status_interval = config.status_interval.min(silence / 3);
     Ok(Parts {
         stream,
+        confirmed,
         store,
         connection,
         publish,
         publisher,
         status_interval,
-        stands_still_after: timeout / 2,
-        careful: inherited.careful,
+        stands_still_after: silence / 2,
+        passed_over,
+        careful: after == After::RowTooLarge,
     })
 }
 
@@ -115,6 +160,14 @@ pub(crate) async fn connect_broker(config: &Config) -> Result<Publisher, RunErro
     Publisher::connect(publish).await.map_err(|error| checks::broker_error(error, &url))
 }
 
+/// Both kinds of session with the database, and the task that drives the one for SQL.
+struct Connected {
+    client: Client,
+    connection: JoinSet<Result<(), tokio_postgres::Error>>,
+    replication: Replication,
+}
+
+/// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
 async fn connect(config: &Config, database: &Database) -> Result<Connected, RunError> {
     let (client, driver) =
         database.connect(&config.application_name).await.map_err(|error| checks::connect_error(error, database))?;
@@ -122,51 +175,24 @@ async fn connect(config: &Config, database: &Database) -> Result<Connected, RunE
     connection.spawn(driver);
     client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
     if let Err(error) = client.batch_execute(NOTICE_A_DEAD_RELAY).await {
-        debug!(target: "relay", %error, "the server cannot tell whether this relay lives while a statement waits");
+        debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while a statement waits");
     }
+    // One that stands still in the middle of a pass keeps no row from vacuum for longer than another waits to take over.
+    let bound = format!("SET idle_in_transaction_session_timeout = {}", config.takeover_after.as_millis());
+    client.batch_execute(&bound).await.map_err(checks::sql_error)?;
     checks::server(&client, database).await?;
-    Ok((client, connection))
+    let replication = slot::connect(config, database, &client).await?;
+    checks::extension(&client, database).await?;
+    Ok(Connected { client, connection, replication })
 }
 
-type Connected = (Client, JoinSet<Result<(), tokio_postgres::Error>>);
-
-/// A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
-async fn connect_and_lock(config: &Config, database: &Database) -> Result<Connected, RunError> {
-    let mut is_standby = false;
-    loop {
-        let connected = async {
-            let (client, connection) = connect(config, database).await?;
-            lock::take(config, &client, &mut is_standby).await?;
-            Ok((client, connection))
-        };
-        match connected.await {
-            Err(error) if is_standby => {
-                warn!(target: "relay", %error, "lost the database while waiting; connecting again");
-                tokio::time::sleep(STANDBY_PAUSE).await;
-            }
-            connected => return connected,
-        }
-    }
-}
-
-async fn prepare(config: &Config, database: &Database, client: &Client) -> Result<InitReport, RunError> {
-    let publication: String = client
-        .query_one("SELECT outbox.ensure_publication($1)", &[&config.publication])
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(checks::sql_error)?;
-    let slot = slot::ensure(config, database, client).await?;
+async fn prepare(config: &Config, client: &Client, replication: &mut Replication) -> Result<InitReport, RunError> {
+    let ensure = "SELECT outbox.ensure_publication($1)";
+    let rows = waiting::for_table(client, ensure, &[&config.publication]).await?;
+    let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
+    let publication: String = row.try_get(0).map_err(checks::sql_error)?;
+    let slot = slot::ensure(config, client, replication).await?;
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
-}
-
-/// `None` if the server has it switched off.
-async fn wal_sender_timeout(client: &Client) -> Result<Option<Duration>, RunError> {
-    let millis: i32 = client
-        .query_one("SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", &[])
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(checks::sql_error)?;
-    Ok(u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis))
 }
 
 fn database(config: &Config) -> Result<Database, RunError> {

@@ -1,28 +1,17 @@
 //! The replication slot: found, made, or made anew.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Duration};
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
-use super::checks;
+use super::{checks, waiting};
 use crate::{
     config::Config,
     error::{Kind, RunError},
     lsn::Lsn,
-    postgres::{Database, ReplError, ReplicationStream},
+    postgres::{Database, Replication},
 };
-
-/// How long the server may take to make a slot before the relay says what it waits for.
-const CREATE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How often a slot that is still in use is asked for again.
-const IN_USE_PAUSE: Duration = Duration::from_millis(100);
-/// How long: the default of `wal_sender_timeout`, for a walsender of some other program's.
-const IN_USE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What became of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,174 +34,180 @@ impl fmt::Display for SlotState {
     }
 }
 
-enum Found {
+/// What the server knows of the slot.
+pub(super) enum Found {
     Nothing,
-    Usable,
+    /// Nobody reads it.
+    Free,
+    /// Somebody reads it, or is making it.
+    Taken(Holder),
+    /// The log that it needs is gone.
     Invalidated,
 }
 
+/// Who has the slot: a server process, its role, and its program's name, which only some may see.
+pub(super) struct Holder {
+    pub(super) pid: i32,
+    pub(super) user: String,
+    pub(super) application: Option<String>,
+}
+
+/// Looks for the slot.
+pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunError> {
+    let row = client
+        .query_opt(
+            "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
+                    coalesce(slot.wal_status = 'lost', false), slot.active_pid,
+                    coalesce(holder.usename, '')::text, holder.application_name
+             FROM pg_catalog.pg_replication_slots AS slot
+             LEFT JOIN pg_catalog.pg_stat_activity AS holder ON holder.pid = slot.active_pid
+             WHERE slot.slot_name = $1",
+            &[&config.slot],
+        )
+        .await
+        .map_err(checks::sql_error)?;
+    let Some(row) = row else { return Ok(Found::Nothing) };
+    let read = || {
+        Ok::<_, tokio_postgres::Error>((
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
+            (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
+        ))
+    };
+    let ((plugin, here, lost), (pid, user, application)) = read().map_err(checks::sql_error)?;
+    let (plugin, here, lost, pid): (Option<String>, Option<bool>, bool, Option<i32>) = (plugin, here, lost, pid);
+    // While a slot is being made it has no plugin for a moment.
+    let is_ours = here == Some(true)
+        && (plugin.as_deref() == Some("pgoutput") || (plugin.as_deref() == Some("") && pid.is_some()));
+    if !is_ours {
+        let what = format!("the slot {:?} is not a pgoutput slot of this database", config.slot);
+        return Err(RunError::new(Kind::Slot, what).hint("choose another name with --slot, or drop that slot"));
+    }
+    Ok(match pid {
+        Some(pid) => Found::Taken(Holder { pid, user, application }),
+        None if lost => Found::Invalidated,
+        None => Found::Free,
+    })
+}
+
+/// Where a stream begins that is to leave out all that is in the log now. What it leaves out stands in the table.
+pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
+    let lsn: String = client
+        .query_one("SELECT pg_catalog.pg_current_wal_flush_lsn()::text", &[])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(checks::sql_error)?;
+    warn!(target: "relay", lsn, "the server cannot stream what is in its log: going on behind it; events are read from the table");
+    lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the log cannot be read").source(error))
+}
+
 /// The slot must be there.
-pub(super) async fn require(config: &Config, client: &Client) -> Result<(), RunError> {
-    match find(config, client).await? {
-        Found::Usable => Ok(()),
+pub(super) fn require(config: &Config, found: &Found) -> Result<(), RunError> {
+    match found {
+        Found::Free | Found::Taken(_) => Ok(()),
         Found::Nothing => Err(RunError::new(Kind::Slot, format!("there is no replication slot {:?}", config.slot))
             .hint("run `outbox-relay init`, or let create-slot be true")),
-        Found::Invalidated => Err(invalidated(config)),
+        Found::Invalidated => Err(checks::invalidated(config)),
     }
 }
 
 /// Makes the slot if it is missing or lost.
-pub(super) async fn ensure(config: &Config, database: &Database, client: &Client) -> Result<SlotState, RunError> {
+pub(super) async fn ensure(
+    config: &Config,
+    client: &Client,
+    replication: &mut Replication,
+) -> Result<SlotState, RunError> {
     match find(config, client).await? {
-        Found::Usable => Ok(SlotState::Exists),
-        Found::Nothing => {
-            let lsn = create(config, database, client).await?;
-            info!(target: "relay", slot = config.slot, %lsn, "created the replication slot");
-            Ok(SlotState::Created(lsn))
-        }
+        Found::Free | Found::Taken(_) => Ok(SlotState::Exists),
+        Found::Nothing => match create(config, client, replication).await? {
+            Some(lsn) => {
+                info!(target: "relay", slot = config.slot, %lsn, "created the replication slot");
+                Ok(SlotState::Created(lsn))
+            }
+            None => Ok(SlotState::Exists),
+        },
         Found::Invalidated => {
-            warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (max_slot_wal_keep_size): making it anew; events are read from the table");
-            client
-                .execute("SELECT pg_catalog.pg_drop_replication_slot($1)", &[&config.slot])
-                .await
-                .map_err(checks::sql_error)?;
-            Ok(SlotState::Recreated(create(config, database, client).await?))
+            warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (see its log): making it anew; events are read from the table");
+            drop_unread(config, client).await?;
+            Ok(create(config, client, replication).await?.map_or(SlotState::Exists, SlotState::Recreated))
         }
     }
 }
 
 /// Drops a slot that cannot be read on. What it would have brought stands in the table.
 pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunError> {
+    if drop_unread(config, client).await? {
+        warn!(target: "relay", slot = config.slot, "dropped the slot: a part of what it would read cannot be streamed; events are read from the table");
+    }
+    Ok(())
+}
+
+/// Drops the slot unless somebody reads it. Says whether it did: another relay can be quicker at either.
+async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError> {
     let dropped = client
         .execute(
             "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
              WHERE slot_name = $1 AND NOT active",
             &[&config.slot],
         )
-        .await
-        .map_err(checks::sql_error)?;
-    if dropped > 0 {
-        warn!(target: "relay", slot = config.slot, "dropped the slot: the publication was missing for a part of what it would read");
-    }
-    Ok(())
-}
-
-/// Starts the stream from where the slot has confirmed.
-///
-/// The walsender of a relay that has just died can live on for a moment, at most its `wal_sender_timeout`: it is waited
-/// for, since this relay holds the lock and so the other is dead. `None`: there is no such slot.
-pub(super) async fn stream(
-    config: &Config,
-    database: &Database,
-    wal_sender_timeout: Duration,
-) -> Result<Option<ReplicationStream>, RunError> {
-    let deadline = Instant::now() + IN_USE_PATIENCE.max(2 * wal_sender_timeout);
-    let mut waits = false;
-    loop {
-        let mut replication = database
-            .connect_replication(&config.application_name)
-            .await
-            .map_err(|error| checks::connect_error(error, database))?;
-        let millis = wal_sender_timeout.as_millis().to_string();
-        replication.set("wal_sender_timeout", &millis).await.map_err(|error| stream_error(config, error))?;
-        // The server moves a position before the confirmed one forward.
-        match replication.start(&config.slot, &config.publication, Lsn(0)).await {
-            Err(error) if error.slot_in_use() && Instant::now() < deadline => {
-                if !waits {
-                    waits = true;
-                    info!(target: "relay", %error, "the slot is still in use: waiting until the server lets go of it");
-                }
-                tokio::time::sleep(IN_USE_PAUSE).await;
-            }
-            Err(error) if error.slot_missing() => return Ok(None),
-            started => return started.map(Some).map_err(|error| stream_error(config, error)),
+        .await;
+    match dropped {
+        Err(error) if [Some(&SqlState::UNDEFINED_OBJECT), Some(&SqlState::OBJECT_IN_USE)].contains(&error.code()) => {
+            Ok(false)
         }
+        dropped => dropped.map(|count| count > 0).map_err(checks::sql_error),
     }
 }
 
-async fn find(config: &Config, client: &Client) -> Result<Found, RunError> {
-    let row = client
-        .query_opt(
-            "SELECT plugin::text, database = pg_catalog.current_database(), coalesce(wal_status = 'lost', false)
-             FROM pg_catalog.pg_replication_slots WHERE slot_name = $1",
-            &[&config.slot],
-        )
-        .await
-        .map_err(checks::sql_error)?;
-    let Some(row) = row else { return Ok(Found::Nothing) };
-    let read = || Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
-    let (plugin, here, lost): (Option<&str>, Option<bool>, bool) = read().map_err(checks::sql_error)?;
-    if plugin != Some("pgoutput") || here != Some(true) {
-        let what = format!("the slot {:?} is not a pgoutput slot of this database", config.slot);
-        return Err(RunError::new(Kind::Slot, what).hint("choose another name with --slot, or drop that slot"));
-    }
-    Ok(if lost { Found::Invalidated } else { Found::Usable })
-}
-
-/// Making a slot waits for every transaction that is older: says which, when it takes long.
-async fn create(config: &Config, database: &Database, client: &Client) -> Result<Lsn, RunError> {
+/// Opens a session that can make the slot, and read it.
+pub(super) async fn connect(config: &Config, database: &Database, client: &Client) -> Result<Replication, RunError> {
     let mut replication = database
         .connect_replication(&config.application_name)
         .await
-        .map_err(|error| checks::connect_error(error, database))?;
+        .map_err(|error| checks::replication_connect_error(error, database))?;
+    let millis = silence(config, client).await?.as_millis().to_string();
+    replication.set("wal_sender_timeout", &millis).await.map_err(|error| checks::stream_error(config, error))?;
     if let Err(error) = replication.set("client_connection_check_interval", "500").await {
         debug!(target: "relay", %error, "the server cannot tell whether this relay lives while the slot is made");
     }
+    Ok(replication)
+}
+
+/// What the slot has confirmed: where its stream begins.
+pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, RunError> {
+    let confirmed: Option<String> = client
+        .query_opt(
+            "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = $1",
+            &[&config.slot],
+        )
+        .await
+        .and_then(|row| row.map_or(Ok(None), |row| row.try_get(0)))
+        .map_err(checks::sql_error)?;
+    Ok(confirmed.and_then(|lsn| lsn.parse().ok()).unwrap_or_default())
+}
+
+/// How long the server bears a stream's reader that says nothing: its own `wal_sender_timeout`, or less.
+pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration, RunError> {
+    let millis: i32 = client
+        .query_one("SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", &[])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(checks::sql_error)?;
+    let own = u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
+    Ok(own.map_or(config.takeover_after, |own| own.min(config.takeover_after)))
+}
+
+/// Making a slot waits for every transaction that is older: says which, when it takes long. `None`: another relay was
+/// quicker.
+async fn create(config: &Config, client: &Client, replication: &mut Replication) -> Result<Option<Lsn>, RunError> {
     let creation = replication.create_slot(&config.slot);
     tokio::pin!(creation);
     loop {
         tokio::select! {
-            created = &mut creation => return created.map_err(|error| stream_error(config, error)),
-            () = tokio::time::sleep(CREATE_PATIENCE) => log_what_it_waits_for(client).await?,
+            created = &mut creation => return match created {
+                Err(error) if error.slot_exists() => Ok(None),
+                created => created.map(Some).map_err(|error| checks::stream_error(config, error)),
+            },
+            () = tokio::time::sleep(waiting::PATIENCE) => waiting::log_oldest_transaction(client).await?,
         }
     }
-}
-
-async fn log_what_it_waits_for(client: &Client) -> Result<(), RunError> {
-    let row = client
-        .query_opt(
-            "SELECT pid, coalesce(usename, '')::text, coalesce(application_name, ''), coalesce(state, ''),
-                    extract(epoch FROM clock_timestamp() - xact_start)::bigint
-             FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL
-             ORDER BY pg_catalog.age(backend_xid) DESC LIMIT 1",
-            &[],
-        )
-        .await
-        .map_err(checks::sql_error)?;
-    let Some(row) = row else { return Ok(()) };
-    let read = || {
-        Ok::<_, tokio_postgres::Error>((
-            row.try_get(0)?,
-            row.try_get(1)?,
-            row.try_get(2)?,
-            row.try_get(3)?,
-            row.try_get(4)?,
-        ))
-    };
-    let (pid, user, application, state, seconds): (i32, &str, &str, &str, Option<i64>) =
-        read().map_err(checks::sql_error)?;
-    info!(target: "relay", pid, user, application, state, seconds, "making the slot waits for an older transaction to end");
-    Ok(())
-}
-
-/// What a failure of the replication connection means for the operator.
-fn stream_error(config: &Config, error: ReplError) -> RunError {
-    let slot = &config.slot;
-    if error.slot_in_use() {
-        RunError::new(Kind::Slot, format!("the slot {slot:?} is in use"))
-            .hint("another program reads it, or the server has not noticed yet that an earlier relay is gone (wal_sender_timeout)")
-            .source(error)
-    } else if error.slot_invalidated() {
-        invalidated(config).source(error)
-    } else if error.connection_lost() {
-        RunError::new(Kind::Database, "lost the database while starting the stream").source(error)
-    } else {
-        let hint = "check max_replication_slots and max_wal_senders, and the server's log";
-        RunError::new(Kind::Slot, format!("cannot stream from the slot {slot:?}")).hint(hint).source(error)
-    }
-}
-
-fn invalidated(config: &Config) -> RunError {
-    RunError::new(Kind::Slot, format!("the server has invalidated the slot {:?}", config.slot))
-        .hint("drop it and run `outbox-relay init`: events that are PENDING are read from the table, none is lost")
 }

@@ -65,7 +65,7 @@ impl Store {
     }
 
     /// Which transactions are visible now.
-    pub async fn current_snapshot(self: Arc<Self>) -> Result<Snapshot, StoreError> {
+    pub async fn current_snapshot(&self) -> Result<Snapshot, StoreError> {
         parse(&self.client.query_one(&self.snapshot, &[]).await?, 0)
     }
 

@@ -82,7 +82,7 @@ async fn a_role_without_the_rights_is_told_which_it_lacks_and_with_them_it_needs
     let role = format!("role_{}", stack.db.name());
     let relay = || stack.relay().set("database-url", &stack.db.url_as(&role));
     stack.db.batch_execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'")).await.unwrap();
-    refused(relay(), 13, &[&role, "REPLICATION"]).await;
+    refused(relay(), 13, &[&role, "ALTER ROLE", "REPLICATION", "GRANT rds_replication"]).await;
     stack.db.batch_execute(&format!("ALTER ROLE {role} REPLICATION")).await.unwrap();
     refused(relay(), 13, &[&role, "outbox.grant_relay"]).await;
 
@@ -135,4 +135,50 @@ async fn a_slot_that_waits_for_an_older_transaction_says_for_which() {
     assert!(line.contains(&format!("pid={pid}")), "{line}");
     open.commit().await.unwrap();
     relay.wait_for_log("streaming").await;
+}
+
+#[tokio::test]
+async fn a_slot_that_waits_for_another_roles_transaction_says_what_it_may_see_and_how_to_see_more() {
+    let stack = Stack::new().await;
+    let role = format!("role_{}", stack.db.name());
+    let make = format!("CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'secret'; SELECT outbox.grant_relay('{role}')");
+    stack.db.batch_execute(&make).await.unwrap();
+    let older = stack.db.connect().await;
+    let pid: i32 = older.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    older.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+    let relay = stack.relay().set("database-url", &stack.db.url_as(&role)).spawn();
+    let line = relay.wait_for_log("waits for an older transaction").await;
+    assert!(line.contains(&format!("pid={pid}")) && line.contains("user="), "{line}");
+    assert!(line.contains("GRANT pg_read_all_stats") && !line.contains("application="), "{line}");
+    older.batch_execute("COMMIT").await.unwrap();
+    relay.wait_for_log("streaming").await;
+    assert!(relay.stop().await.success());
+    stack.db.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_slot_that_waits_for_a_prepared_transaction_names_it() {
+    let postgres = Postgres::private().set("max_prepared_transactions", "1").start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    stack.db.batch_execute("BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'forgotten'").await.unwrap();
+    let relay = stack.relay().spawn();
+    let line = relay.wait_for_log("waits for an older transaction").await;
+    assert!(line.contains("prepared transaction forgotten"), "{line}");
+    stack.db.batch_execute("ROLLBACK PREPARED 'forgotten'").await.unwrap();
+    relay.wait_for_log("streaming").await;
+}
+
+#[tokio::test]
+async fn the_log_says_from_where_it_streams() {
+    let stack = Stack::new().await;
+    let relay = stack.relay().start().await;
+    emit(&stack.db, "'t', '{}'::jsonb", &[]).await;
+    assert!(relay.stop().await.success());
+    let sql = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1";
+    let confirmed: String = stack.db.query_one(sql, &[&stack.db.name()]).await.unwrap().get(0);
+    let confirmed: ::relay::lsn::Lsn = confirmed.parse().unwrap();
+
+    let line = stack.relay().start().await.wait_for_log("state=streaming").await;
+    let acknowledged = line.split("acknowledged=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(acknowledged.parse::<::relay::lsn::Lsn>().unwrap() >= confirmed, "{line}");
 }

@@ -81,7 +81,7 @@ async fn a_server_that_shuts_down_ends_the_stream_once_everything_is_acknowledge
         loop {
             match reader.stream.next().await {
                 Ok(Frame::Keepalive { wal_end, .. }) => reader.stream.status(wal_end, false).await.unwrap(),
-                Ok(Frame::XLogData { .. }) => {}
+                Ok(_) => {}
                 Err(error) => break error,
             }
         }

@@ -187,6 +187,47 @@ fn what_the_server_said_last_is_read_although_writing_fails() {
 }
 
 proptest! {
+    /// Wherever the bytes are cut, and however much of a message is here when it is passed over.
+    #[test]
+    fn a_message_that_is_passed_over_takes_nothing_else_with_it(
+        messages in vec((any::<bool>(), LARGE - 10..LARGE + 60), 1..6),
+        cuts in vec(1..50_000_usize, 1..60),
+    ) {
+        let sent: Vec<Vec<u8>> = (1..).zip(&messages).map(|(n, (_, size))| message(b'd', &vec![n; *size])).collect();
+        let is_large = |sent: &[u8]| sent.len() > LARGE;
+        let expected: Vec<&Vec<u8>> =
+            sent.iter().zip(&messages).filter(|(sent, (unwanted, _))| !(*unwanted && is_large(sent))).map(|(sent, _)| sent).collect();
+        let mut stream = [sent.concat(), message(b'Z', b"")].concat();
+        let mut pieces = Vec::new();
+        for cut in cuts.iter().cycle() {
+            if stream.is_empty() {
+                break;
+            }
+            let rest = stream.split_off((*cut).min(stream.len()));
+            pieces.push(std::mem::replace(&mut stream, rest));
+        }
+        let mut framed = over(pieces);
+        let read = run(async {
+            let mut read: Vec<BytesMut> = Vec::new();
+            loop {
+                while let Some(message) = framed.take().unwrap() {
+                    if message[0] == b'Z' {
+                        return read;
+                    }
+                    read.push(message);
+                }
+                // Once the first byte of its body is here.
+                let unwanted = framed.large().unwrap().and_then(|(_, here)| here.get(5)).is_some_and(|n| messages[usize::from(*n) - 1].0);
+                if unwanted {
+                    framed.pass_over().unwrap();
+                } else {
+                    poll_fn(|cx| framed.poll_read(cx)).await.unwrap();
+                }
+            }
+        });
+        prop_assert_eq!(read.iter().map(|message| message.to_vec()).collect::<Vec<_>>(), expected.into_iter().cloned().collect::<Vec<_>>());
+    }
+
     /// However the bytes are cut, and wherever a future is dropped.
     #[test]
     fn every_message_comes_whole_and_in_order_whatever_is_cancelled(

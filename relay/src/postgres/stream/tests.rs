@@ -8,12 +8,17 @@ use tokio::{
     select,
 };
 
-use super::*;
+use super::{
+    super::framed::{LARGE, SESSION_LIMIT},
+    *,
+};
 
 /// Our end, with room for `room` bytes either way, and the server's end.
 fn stream(room: usize) -> (ReplicationStream<DuplexStream>, DuplexStream) {
     let (ours, theirs) = duplex(room);
-    (ReplicationStream::new(Framed::new(ours)), theirs)
+    let mut framed = Framed::new(ours);
+    framed.set_limit(SESSION_LIMIT);
+    (ReplicationStream::new(framed, 7), theirs)
 }
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -162,10 +167,83 @@ async fn an_error_in_the_stream_keeps_its_sqlstate() {
 #[tokio::test]
 async fn notices_and_changed_settings_are_passed_over() {
     let (mut stream, mut server) = stream(1000);
-    let notice = message(b'N', b"SWARNING\0VWARNING\0C01000\0Mcareful\0\0");
+    let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mby the way\0\0");
     let setting = message(b'S', b"TimeZone\0UTC\0");
     server.write_all(&[notice, setting, message(b'd', b"?later"), wal(1, b"")].concat()).await.unwrap();
     assert!(matches!(stream.next().await.unwrap(), Frame::XLogData { start: Lsn(1), .. }));
+}
+
+#[tokio::test]
+async fn a_warning_is_handed_out_with_its_sqlstate() {
+    let (mut stream, mut server) = stream(1000);
+    let warning = b"SWARNUNG\0VWARNING\0C55000\0Mskipped loading publication \"p\"\0\0";
+    server.write_all(&[message(b'N', warning), wal(1, b"")].concat()).await.unwrap();
+    let Frame::Warning(warning) = stream.next().await.unwrap() else { panic!("no warning") };
+    assert!(warning.publication_skipped(), "{warning}");
+    assert!(matches!(stream.next().await.unwrap(), Frame::XLogData { start: Lsn(1), .. }));
+}
+
+/// Statuses go out meanwhile, whatever is cancelled.
+#[tokio::test]
+async fn what_nobody_reads_is_passed_over_in_constant_memory_however_large() {
+    let (mut stream, mut server) = stream(10_000);
+    stream.limit_inserts(20 << 20);
+    let sent = async {
+        let mut position = 0;
+        for kind in *b"MUDIMM" {
+            position += 1;
+            server.write_all(&wal(position, b"Bfirst")).await.unwrap();
+            server.write_all(&wal(position, &[&[kind][..], &[7; 30 << 20]].concat())).await.unwrap();
+        }
+        server.write_all(&wal(99, b"last")).await.unwrap();
+        server
+    };
+    let received = async {
+        let (mut seen, mut oversized, mut status) = (Vec::new(), Vec::new(), 0);
+        while seen.last() != Some(&Lsn(99)) {
+            status += 1;
+            stream.status(Lsn(status), false).await.unwrap();
+            select! {
+                biased;
+                frame = stream.next() => match frame.unwrap() {
+                    Frame::XLogData { start, .. } => seen.push(start),
+                    Frame::Oversized { bytes, head } => oversized.push((bytes, head)),
+                    other => panic!("{other:?}"),
+                },
+                () = tokio::task::yield_now() => {}
+            }
+            assert!(stream.framed.capacity() <= 2 * LARGE, "{}", stream.framed.capacity());
+        }
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 99].map(Lsn));
+        let head = [&b"I"[..], &[7; 511]].concat();
+        assert_eq!(oversized, [(1 + (30 << 20), Bytes::from(head))]);
+        stream
+    };
+    let read_statuses = async |server: &mut DuplexStream| {
+        let mut statuses = Vec::new();
+        server.read_buf(&mut statuses).await.unwrap();
+        statuses
+    };
+    let (mut server, _stream) = tokio::join!(sent, received);
+    assert!(!read_statuses(&mut server).await.is_empty(), "statuses went out");
+}
+
+#[tokio::test]
+async fn an_insert_within_the_limit_comes_whole_and_so_do_large_messages_of_other_kinds() {
+    let (mut stream, mut server) = stream(100_000);
+    stream.limit_inserts(3 << 20);
+    let sent = async {
+        for kind in [b'I', b'R', b'?'] {
+            server.write_all(&wal(1, &[&[kind][..], &[7; 3 << 20][1..]].concat())).await.unwrap();
+        }
+    };
+    let received = async {
+        for kind in [b'I', b'R', b'?'] {
+            let Frame::XLogData { data, .. } = stream.next().await.unwrap() else { panic!("no data") };
+            assert_eq!((data.first(), data.len()), (Some(&kind), 3 << 20));
+        }
+    };
+    tokio::join!(sent, received);
 }
 
 #[tokio::test]

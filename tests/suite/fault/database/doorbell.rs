@@ -87,3 +87,81 @@ async fn an_event_that_was_inserted_with_triggers_disabled_and_left_out_of_the_l
     wait_until_sent(&stack.db, 11).await;
     assert_eq!(consumer.wait_for(11).await.len(), 11);
 }
+
+#[tokio::test]
+async fn logical_messages_of_anybody_of_any_size_cost_the_relay_no_memory() {
+    const MIB: u64 = 1 << 20;
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = super::relay(&stack).start().await;
+    let role = format!("nobody_{}", stack.db.name());
+    run(&stack.db, &format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'")).await;
+    let nobody = stack.db.connect_as(&role).await;
+    emit(&stack.db, "k", 0).await;
+    wait_until_sent(&stack.db, 1).await;
+    let before = relay.usage().peak_rss_bytes;
+
+    let messages = [
+        "SELECT pg_logical_emit_message(true, 'x', repeat('x', 300000000))",
+        "SELECT pg_logical_emit_message(false, 'x', repeat('x', 300000000))",
+        "SELECT pg_logical_emit_message(true, 'outbox', repeat('x', 100000000))",
+        "SELECT pg_logical_emit_message(true, repeat('x', 100000000), 'x')",
+        "SELECT pg_logical_emit_message(n % 2 = 0, 'x', repeat('x', 1000000)) FROM generate_series(1, 100) n",
+        "SELECT pg_logical_emit_message(n % 2 = 0, 'outbox', repeat('x', 1000)) FROM generate_series(1, 10000) n",
+    ];
+    for (n, message) in (1..).zip(messages) {
+        run(&nobody, message).await;
+        emit(&stack.db, "k", n).await;
+        wait_until_sent(&stack.db, n + 1).await;
+    }
+    let grown = relay.usage().peak_rss_bytes - before;
+    println!("grown by {} KiB", grown / 1024);
+    assert!(grown < 8 * MIB, "{grown}");
+    assert_eq!(consumer.wait_for(1 + messages.len()).await.len(), 1 + messages.len());
+    assert!(!relay.log_text().contains("disconnected"));
+    drop(nobody);
+    run(&stack.db, &format!("DROP ROLE {role}")).await;
+}
+
+/// A column of the user's own may hold what no event may.
+#[tokio::test]
+async fn a_row_too_large_to_be_streamed_is_found_in_the_table_in_its_order() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = super::relay(&stack).start().await;
+    run(&stack.db, "ALTER TABLE outbox.events ADD COLUMN attachment text").await;
+    emit(&stack.db, "k", 0).await;
+    wait_until_sent(&stack.db, 1).await;
+    let large = "BEGIN; SELECT outbox.emit('t', '1', aggregate_type => 'order', aggregate_id => 'k');
+                 INSERT INTO outbox.events (topic, payload, aggregate_type, aggregate_id, attachment)
+                 VALUES ('t', '2', 'order', 'k', repeat('x', 160 << 20));
+                 SELECT outbox.emit('t', '3', aggregate_type => 'order', aggregate_id => 'k'); COMMIT";
+    run(&stack.db, large).await;
+    wait_until_sent(&stack.db, 4).await;
+    assert_one_attempt(&stack.db).await;
+    let bodies: Vec<_> = consumer.wait_for(4).await.iter().skip(1).map(|delivery| delivery.json()).collect();
+    assert_eq!(bodies, [1, 2, 3]);
+    assert!(relay.log_text().contains("too large to be held in memory"));
+}
+
+/// As long as the server can hold in memory: with the protocol's header it is longer.
+#[tokio::test]
+async fn a_logical_message_that_the_server_cannot_stream_stops_nobody() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = super::relay(&stack).start().await;
+    emit(&stack.db, "k", 0).await;
+    wait_until_sent(&stack.db, 1).await;
+    let message = "SELECT pg_logical_emit_message(false, 'x', convert_to(repeat('x', 500000000), 'UTF8') || convert_to(repeat('x', 523741700), 'UTF8'))";
+    match stack.db.batch_execute(message).await {
+        Ok(()) => {}
+        // Newer servers do not let it into the log.
+        Err(error) => return assert_eq!(error.code().map(|state| state.code()), Some("54000"), "{error:?}"),
+    }
+    emit(&stack.db, "k", 1).await;
+    wait_until_sent(&stack.db, 2).await;
+    emit(&stack.db, "k", 2).await;
+    wait_until_sent(&stack.db, 3).await;
+    println!("{}", relay.log_text());
+    assert_eq!(consumer.wait_for(3).await.len(), 3);
+}

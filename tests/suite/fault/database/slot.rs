@@ -63,9 +63,62 @@ async fn a_slot_that_the_server_has_invalidated_is_made_again_and_loses_nothing(
     check(&stack.db, &consumer, &committed, 2 * REPEATED).await;
 }
 
+#[tokio::test]
+async fn a_slot_that_is_invalidated_under_a_frozen_relay_is_made_anew_by_the_one_that_waits() {
+    let postgres = Postgres::private().set("max_slot_wal_keep_size", "1MB").set("min_wal_size", "32MB").start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    let working = relay(&stack).set("takeover-after", "60s").start().await;
+    let waiting = relay(&stack).set("takeover-after", "60s").spawn();
+    waiting.wait_for_log("state=standby").await;
+    let mut committed = vec![emit(&stack.db, "k", 0).await];
+    wait_until_sent(&stack.db, 1).await;
+    working.pause();
+    committed.push(emit(&stack.db, "k", 1).await);
+    write_log(&stack.db).await;
+    waiting.wait_for_log("making it anew").await;
+    waiting.wait_for_log("state=streaming").await;
+    wait_until_sent(&stack.db, 2).await;
+    let mark = working.mark();
+    working.resume();
+    working.wait_for_log_after(mark, "state=standby").await;
+    committed.push(emit(&stack.db, "k", 2).await);
+    wait_until_sent(&stack.db, 3).await;
+    check(&stack.db, &consumer, &committed, REPEATED).await;
+}
+
+#[tokio::test]
+async fn a_slot_that_is_dropped_while_a_relay_waits_for_it_is_made_by_whoever_comes_first() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relays = [relay(&stack).start().await, relay(&stack).spawn()];
+    relays[1].wait_for_log("state=standby").await;
+    let mut committed = vec![];
+    for n in 0..3 {
+        let marks = relays.each_ref().map(|relay| relay.mark());
+        committed.push(emit(&stack.db, "k", n).await);
+        drop_slot(&stack.db, stack.db.name()).await;
+        eventually("one of them streams", SOON, async || {
+            let streams = |(relay, mark): (&harness::Relay, usize)| {
+                relay.log_lines().iter().skip(mark).any(|line| line.contains("state=streaming"))
+            };
+            if relays.iter().zip(marks).any(streams) { Ok(()) } else { Err("none") }
+        })
+        .await;
+        wait_until_sent(&stack.db, n + 1).await;
+    }
+    check(&stack.db, &consumer, &committed, 3 * REPEATED).await;
+}
+
 /// Writes log until the server gives up what the slot would still need. None of it goes to the relay: PostgreSQL cannot
 /// end a walsender whose client is frozen with a full socket.
 async fn outrun_slot(db: &Client) {
+    write_log(db).await;
+    let lost = "EXISTS (SELECT FROM pg_replication_slots WHERE wal_status = 'lost')";
+    wait_until(db, "the slot is invalidated", lost).await;
+}
+
+async fn write_log(db: &Client) {
     run(db, "CREATE TABLE IF NOT EXISTS noise (text text)").await;
     for _ in 0..4 {
         run(db, "INSERT INTO noise SELECT repeat('x', 1000) FROM generate_series(1, 16000)").await;
@@ -73,6 +126,4 @@ async fn outrun_slot(db: &Client) {
     }
     run(db, "TRUNCATE noise").await;
     run(db, "CHECKPOINT").await;
-    let lost = "EXISTS (SELECT FROM pg_replication_slots WHERE wal_status = 'lost')";
-    wait_until(db, "the slot is invalidated", lost).await;
 }

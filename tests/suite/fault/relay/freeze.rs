@@ -60,6 +60,59 @@ async fn frozen_it_is_replaced_and_when_it_wakes_publishes_nothing_of_what_is_an
     assert_eq!(repeated(&stack, &consumer, &ids).await, 1, "no more than before");
 }
 
+/// More is to be sent to it than the sockets hold, so that its walsender is stuck sending.
+#[tokio::test]
+async fn frozen_in_the_middle_of_a_large_transaction_it_is_replaced_too() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let settings = || stack.relay().set("takeover-after", "2s").set("in-flight", "1");
+    let first = settings().start().await;
+    let second = settings().spawn();
+    second.wait_for_log("state=standby").await;
+    let before = emit(&stack.db, 1, 1).await;
+    consumer.wait_for_ids(&before, SOON).await;
+    first.pause();
+    let large =
+        "SELECT outbox.emit('large', jsonb_build_object('body', repeat('x', 500000))) FROM generate_series(1, 60)";
+    stack.db.batch_execute(large).await.unwrap();
+    second.wait_for_log("streaming").await;
+    let sent = "SELECT count(*) FROM outbox.events WHERE topic = 'large' AND status = 'SENT'";
+    eventually("the other relay delivers them", SOON, async || {
+        let sent: i64 = stack.db.query_one(sent, &[]).await.unwrap().get(0);
+        if sent == 60 { Ok(()) } else { Err(sent) }
+    })
+    .await;
+}
+
+/// It would keep rows from vacuum for as long as it stands still.
+#[tokio::test]
+async fn one_that_stands_still_in_the_middle_of_a_pass_keeps_no_transaction_open() {
+    let stack = Stack::new().await;
+    let proxy = Proxy::to(stack.db.port()).await;
+    let relay = stack.relay().set("database-url", &stack.db.url_at(proxy.port())).set("takeover-after", "1s");
+    let _relay = relay.set("check-interval", "100ms").start().await;
+    let sql =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'outbox-relay'
+               AND state LIKE 'idle in transaction%'";
+    let open = async || stack.db.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
+    eventually("answers fail to reach it in the middle of a pass", SOON, async || {
+        proxy.hold(FromServer);
+        for _ in 0..10 {
+            if open().await == 1 {
+                return Ok(());
+            }
+        }
+        proxy.release(FromServer);
+        Err("none")
+    })
+    .await;
+    eventually("the server ends the pass", SOON, async || match open().await {
+        0 => Ok(()),
+        open => Err(open),
+    })
+    .await;
+}
+
 async fn wait_until_inactive(stack: &Stack) {
     let sql = "SELECT active FROM pg_replication_slots WHERE slot_name = $1";
     eventually("the server has given up the frozen relay", SOON, async || {

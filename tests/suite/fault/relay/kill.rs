@@ -44,7 +44,6 @@ async fn killed_during_the_drain_it_publishes_once_more_what_the_drain_waited_fo
     assert_eq!(repeated(&stack, &consumer, &ids).await, EVENTS);
 }
 
-/// Its session must not outlive it either: it holds the lock that the next relay waits for.
 #[tokio::test]
 async fn killed_before_the_write_back_it_publishes_those_events_once_more_while_the_rows_are_still_locked() {
     let stack = Stack::new().await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use harness::{Connection, Consumer, Delivery, Relay, SOON, Stack, eventually, seed};
+use harness::{Connection, Consumer, Delivery, Postgres, RabbitMq, Relay, SOON, Stack, eventually, seed};
 use uuid::Uuid;
 
 use super::{emit, repeated};
@@ -85,6 +85,88 @@ async fn three_relays_of_which_any_is_killed_at_any_time_lose_nothing_and_never_
     }
     println!("they worked in turn: {worked:?}");
     assert!(worked.len() > 1, "none of the kills met the one at work");
+}
+
+#[tokio::test]
+async fn several_that_start_at_once_on_an_empty_database_come_to_one_that_works_and_others_that_wait() {
+    const RELAYS: usize = 4;
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relays: Vec<Relay> = (0..RELAYS).map(|_| stack.relay().spawn()).collect();
+    eventually("one streams, the others wait", SOON, async || {
+        let state = |state: &str| relays.iter().filter(|relay| relay.log_text().contains(state)).count();
+        match (state("state=streaming"), state("state=standby")) {
+            (1, standby) if standby == RELAYS - 1 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    let walsenders =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'walsender'";
+    let walsenders: i64 = stack.db.query_one(walsenders, &[]).await.unwrap().get(0);
+    assert_eq!(walsenders, 1, "one that waits takes no walsender");
+    let ids = emit(&stack.db, 100, 10).await;
+    assert_eq!(repeated(&stack, &consumer, &ids).await, 0);
+}
+
+/// An advisory lock is anybody's to take, also by the name that an earlier version of the relay took.
+#[tokio::test]
+async fn no_lock_that_a_role_without_rights_can_hold_keeps_a_relay_from_its_work() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let role = format!("nobody_{}", stack.db.name());
+    stack.db.batch_execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'")).await.unwrap();
+    let nobody = stack.db.connect_as(&role).await;
+    let lock = format!("SELECT pg_advisory_lock(hashtextextended('outbox-relay {}', 0))", stack.db.name());
+    nobody.batch_execute(&lock).await.unwrap();
+
+    let _relay = stack.relay().start().await;
+    let ids = emit(&stack.db, 10, 10).await;
+    assert_eq!(repeated(&stack, &consumer, &ids).await, 0);
+    drop(nobody);
+    let gone = format!("DROP ROLE {role}");
+    eventually("the role is gone", SOON, async || stack.db.batch_execute(&gone).await.map_err(|e| e.to_string())).await;
+}
+
+#[tokio::test]
+async fn a_slot_that_another_program_reads_is_waited_for_and_that_program_named() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    assert!(stack.relay().start().await.stop().await.success());
+    let database = ::relay::postgres::Database::parse(stack.db.url()).unwrap();
+    let session = database.connect_replication("a reader").await.unwrap();
+    let pid = session.pid();
+    let stream = session.start(stack.db.name(), "outbox", ::relay::lsn::Lsn(0)).await.unwrap();
+    let ids = emit(&stack.db, 10, 10).await;
+
+    let relay = stack.relay().spawn();
+    let line = relay.wait_for_log("state=standby").await;
+    assert!(line.contains(&format!("pid={pid}")) && line.contains("a reader"), "{line}");
+    stream.stop().await;
+    relay.wait_for_log("streaming").await;
+    assert_eq!(repeated(&stack, &consumer, &ids).await, 0);
+}
+
+/// The server's log is not to fill up with what a waiting relay tries.
+#[tokio::test]
+async fn one_that_waits_writes_no_errors_into_the_servers_log() {
+    let postgres = Postgres::private().start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let _working = stack.relay().start().await;
+    let waiting = stack.relay().spawn();
+    waiting.wait_for_log("state=standby").await;
+    // It looks, and finds a relay at work, again and again.
+    let looked = "SELECT query_start::text FROM pg_stat_activity WHERE query LIKE '%pg_replication_slots%' AND pid <> pg_backend_pid()
+                  AND application_name = 'outbox-relay'";
+    let mut last = String::new();
+    for _ in 0..5 {
+        last = eventually("it looks again", SOON, async || {
+            let row = stack.db.query_opt(looked, &[]).await.unwrap();
+            row.map(|row| row.get::<_, String>(0)).filter(|look| *look != last).ok_or("no look")
+        })
+        .await;
+    }
+    assert!(!postgres.log().contains("is active for PID"), "{}", postgres.log());
 }
 
 fn published_by(delivery: &Delivery) -> String {

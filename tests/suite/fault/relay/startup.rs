@@ -22,7 +22,7 @@ async fn killed_while_its_slot_is_being_made_it_is_no_obstacle_to_the_next() {
     let next = stack.relay().spawn();
     eventually("the next one waits, too, be it for the server to let go of the slot", SOON, async || {
         let log = next.log_text();
-        let waits = ["waits for an older transaction", "still in use"].iter().any(|line| log.contains(line));
+        let waits = ["waits for an older transaction", "state=standby"].iter().any(|line| log.contains(line));
         if waits { Ok(()) } else { Err(log) }
     })
     .await;
@@ -31,7 +31,7 @@ async fn killed_while_its_slot_is_being_made_it_is_no_obstacle_to_the_next() {
     assert_eq!(repeated(&stack, &consumer, &ids).await, 0);
 }
 
-/// The next relay waits for the same table, and not for the session of a dead one, which has the lock of the slot.
+/// The next relay waits for the same table, and not for the session of a dead one.
 #[tokio::test]
 async fn killed_while_it_reads_the_table_it_leaves_no_session_behind() {
     let stack = Stack::new().await;
@@ -56,6 +56,28 @@ async fn killed_while_it_reads_the_table_it_leaves_no_session_behind() {
     let _next = stack.relay().spawn();
     waiting("the next one waits for the table", 1).await;
     locked.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(repeated(&stack, &consumer, &ids).await, 0);
+}
+
+#[tokio::test]
+async fn a_start_that_waits_for_the_table_says_who_has_locked_it() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    assert!(stack.relay().start().await.stop().await.success());
+    let ids = emit(&stack.db, 10, 10).await;
+    for repair in ["", "ALTER PUBLICATION outbox DROP TABLE outbox.events"] {
+        stack.db.batch_execute(repair).await.unwrap();
+        let locked = stack.db.connect().await;
+        let pid: i32 = locked.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        locked.batch_execute("BEGIN; LOCK TABLE outbox.events").await.unwrap();
+        let relay = stack.relay().spawn();
+        let line = relay.wait_for_log("someone who has locked outbox.events").await;
+        assert!(line.contains(&format!("pid={pid}")) && line.contains("seconds="), "{line}");
+        locked.batch_execute("COMMIT").await.unwrap();
+        relay.wait_for_log("streaming").await;
+        assert!(relay.stop().await.success());
+    }
+    let _relay = stack.relay().start().await;
     assert_eq!(repeated(&stack, &consumer, &ids).await, 0);
 }
 

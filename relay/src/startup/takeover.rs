@@ -1,0 +1,136 @@
+//! One relay reads the slot; the others wait here, connected.
+//!
+//! The slot is the lock: the server lets one session read it, and only a role that may replicate. So nobody without that
+//! right can keep the relays from their work, and a stream is never started beside another.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Client;
+use tracing::info;
+
+use super::{
+    checks, prepare,
+    slot::{self, Found, Holder},
+    waiting,
+};
+use crate::{
+    config::Config,
+    error::RunError,
+    lsn::Lsn,
+    postgres::{Database, Replication, ReplicationStream},
+};
+
+/// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
+/// the server's log each time.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A server needs a moment to notice that a stream's reader is gone: until then nobody is said to read the slot.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// The largest row that is taken from the stream: the largest payload that `outbox.max_payload_bytes` can let in, as much as
+/// RabbitMQ takes by default at most (128 MiB), and what is beside it.
+const LARGEST_INSERT: usize = (128 + 16) << 20;
+
+/// Waits for whoever has locked the table as the relay's first statement would, and reads nothing. Whoever waits with a
+/// stream would have it ended by the server.
+const READ_TABLE: &str = "SELECT FROM outbox.pending(0, 0, 0, NULL, NULL, NULL, false) LIMIT 0";
+
+/// This relay's place in the queue for the slot; it outlives a lost connection.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    since: Option<Instant>,
+    is_standby: bool,
+    /// The server process of this relay's earlier stream.
+    own: Option<i32>,
+    told_of_own: bool,
+}
+
+impl Turn {
+    pub(super) fn new(own: Option<i32>) -> Self {
+        Self { own, ..Self::default() }
+    }
+
+    /// Whether another relay was seen at work.
+    pub(super) fn is_standby(&self) -> bool {
+        self.is_standby
+    }
+
+    fn wait_for(&mut self, holder: &Holder, config: &Config) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if self.is_standby || since.elapsed() < MOMENT {
+            return;
+        }
+        let Holder { pid, user, application } = holder;
+        if self.own == Some(*pid) {
+            if !self.told_of_own {
+                self.told_of_own = true;
+                info!(target: "relay", pid, "the server has not noticed yet that this relay's last stream has ended: waiting");
+            }
+            return;
+        }
+        self.is_standby = true;
+        let slot = &config.slot;
+        match application {
+            Some(other) if *other != config.application_name => {
+                info!(target: "relay", state = %"standby", slot, pid, user, application = other, "another program reads this slot, perhaps a relay of that name: waiting to take over");
+            }
+            _ => {
+                info!(target: "relay", state = %"standby", slot, pid, user, "another relay works for this slot: waiting to take over");
+            }
+        }
+    }
+
+    fn has_come(&mut self) {
+        if self.is_standby {
+            let waited = self.since.map(|since| since.elapsed()).unwrap_or_default();
+            info!(target: "relay", ?waited, "the other relay is gone: taking over");
+        }
+    }
+}
+
+/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later. Makes publication and slot
+/// where they are missing.
+///
+/// A waiting relay has no replication connection: it takes none of `max_wal_senders`.
+pub(super) async fn take(
+    config: &Config,
+    database: &Database,
+    client: &Client,
+    replication: Replication,
+    from: Lsn,
+    turn: &mut Turn,
+) -> Result<ReplicationStream, RunError> {
+    let mut replication = Some(replication);
+    loop {
+        let found = slot::find(config, client).await?;
+        if let Found::Taken(holder) = &found {
+            replication = None;
+            turn.wait_for(holder, config);
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        }
+        let mut session = match replication.take() {
+            Some(session) => session,
+            None => slot::connect(config, database, client).await?,
+        };
+        waiting::for_table(client, READ_TABLE, &[]).await?;
+        if config.create_slot {
+            prepare(config, client, &mut session).await?;
+        } else {
+            slot::require(config, &found)?;
+        }
+        match session.start(&config.slot, &config.publication, from).await {
+            Ok(mut stream) => {
+                stream.limit_inserts(LARGEST_INSERT);
+                turn.has_come();
+                return Ok(stream);
+            }
+            // Another relay was quicker, or one that died while it made the slot has taken it along.
+            Err(error) if error.slot_in_use() || error.slot_missing() => tokio::time::sleep(PAUSE).await,
+            Err(error) => match slot::find(config, client).await? {
+                Found::Invalidated if config.create_slot => {}
+                _ => return Err(checks::stream_error(config, error)),
+            },
+        }
+    }
+}

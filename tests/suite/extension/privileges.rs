@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use harness::Database;
+use harness::{Database, Postgres};
 
 use super::{on_both_installations, refusal, role, run, value};
 
@@ -83,6 +83,25 @@ async fn the_relays_role_can_do_the_relays_work_and_nothing_else(db: Database) {
     forbidden(&session, &[EMIT]).await;
     forbidden(&session, &FORBIDDEN).await;
     forbidden(&session, &OPERATOR).await;
+}
+
+/// On Amazon RDS and Aurora roles replicate by membership in another.
+#[tokio::test]
+async fn a_role_that_may_not_replicate_is_told_both_ways_to_it_and_one_that_may_is_told_nothing() {
+    let postgres = Postgres::private().start().await;
+    let db = postgres.database().await;
+    run(&db, "CREATE ROLE plain; CREATE ROLE direct REPLICATION; CREATE ROLE rds_replication; CREATE ROLE amazon IN ROLE rds_replication").await;
+    let told = |role: &str| {
+        let grant = format!("SELECT outbox.grant_relay('{role}')");
+        let output = postgres.program("psql").args([db.url(), "--quiet", "--command", &grant]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let notice = told("plain");
+    for words in ["NOTICE", "ALTER ROLE plain REPLICATION", "GRANT rds_replication TO plain"] {
+        assert!(notice.contains(words), "{words:?} is not in {notice:?}");
+    }
+    assert_eq!([told("direct"), told("amazon")], ["", ""]);
 }
 
 async fn an_operators_role_can_look_and_replay(db: Database) {

@@ -39,3 +39,13 @@ async fn an_idle_relay_outlives_a_new_extension_too() {
     wait_until_sent(&stack.db, 1).await;
     assert_eq!(consumer.wait_for(1).await[0].id, id);
 }
+
+#[tokio::test]
+async fn a_dropped_extension_is_told_with_what_to_do() {
+    let stack = Stack::new().await;
+    let relay = relay(&stack).set("check-interval", "500ms").start().await;
+    run(&stack.db, "DROP EXTENSION outbox").await;
+    let line = relay.wait_for_log("the extension outbox is not installed").await;
+    assert!(line.contains("CREATE EXTENSION outbox") && line.contains(stack.db.name()), "{line}");
+    assert_eq!(relay.try_exit(), None);
+}

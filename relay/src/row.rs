@@ -54,6 +54,12 @@ pub enum BadRow {
 }
 
 impl Layout {
+    /// The columns to select from the table, with commas between: not what a user has added to it.
+    pub fn columns() -> String {
+        let quoted: Vec<String> = COLUMNS.iter().chain([&STATUS]).map(|name| format!("\"{name}\"")).collect();
+        quoted.join(", ")
+    }
+
     /// Finds the columns by their names.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str> + Clone) -> Result<Self, BadRow> {
         let find = |name: &'static str| {

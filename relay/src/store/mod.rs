@@ -44,14 +44,16 @@ pub struct Store {
 impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client) -> Result<Self, StoreError> {
-        let pending = client.prepare("SELECT * FROM outbox.pending($1, $2, $3, $4, $5, $6, $7, $8)").await?;
+        let columns = Layout::columns();
+        let pending = format!("SELECT {columns} FROM outbox.pending($1, $2, $3, $4, $5, $6, $7, $8)");
+        let pending = client.prepare(&pending).await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
         client.batch_execute(PATIENCE_WITH_LOCKS).await?;
         Ok(Self {
             snapshot: client.prepare("SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text").await?,
             flushed: client.prepare("SELECT pg_current_wal_flush_lsn()::text").await?,
             flush: client.prepare("SELECT outbox.flush($1::text::pg_lsn)").await?,
-            due: client.prepare("SELECT * FROM outbox.due($1, $2, $3, $4, $5, $6)").await?,
+            due: client.prepare(&format!("SELECT {columns} FROM outbox.due($1, $2, $3, $4, $5, $6)")).await?,
             next_due: client.prepare("SELECT outbox.next_due()").await?,
             holding: client.prepare("SELECT id, aggregate_type, aggregate_id FROM outbox.holding($1)").await?,
             settle: client

@@ -159,7 +159,7 @@ async fn a_row_that_the_server_itself_cannot_stream_stops_nobody() {
                     DELETE FROM outbox.events WHERE topic = 'gone'; COMMIT";
     run(&stack.db, too_long).await;
     emit(&stack.db, "k", 1).await;
-    relay.wait_for_log_after(mark, "dropped the slot").await;
+    relay.wait_for_log_after(mark, "going on behind it").await;
     relay.wait_for_log_after(mark, "state=streaming").await;
     emit(&stack.db, "k", 2).await;
     wait_until_sent(&stack.db, 3).await;

@@ -6,6 +6,16 @@
 -- extension. Everything or nothing: one transaction.
 \set ON_ERROR_STOP on
 BEGIN;
+SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up
+DO $$
+BEGIN
+    IF to_regnamespace('outbox') IS NOT NULL THEN
+        RAISE EXCEPTION 'schema "outbox" already exists'
+            USING ERRCODE = 'duplicate_schema',
+                  HINT = 'SELECT outbox.version(); tells whether the outbox is installed. If the schema is empty: DROP SCHEMA outbox;';
+    END IF;
+END
+$$;
 CREATE SCHEMA outbox;
 
 -- What the extension has in Rust.

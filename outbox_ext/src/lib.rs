@@ -40,9 +40,10 @@ pub extern "C-unwind" fn _PG_init() {
     settings::define();
 }
 
-// The SQL files in the order they are loaded; sql/install.sql has the same.
-extension_sql_file!("../../sql/requirements.sql", bootstrap);
-extension_sql_file!("../../sql/status.sql", name = "status");
+// The SQL files in the order they are loaded; sql/install.sql has the same, but for those in sql/extension/.
+extension_sql_file!("../../sql/extension/schema.sql", bootstrap);
+extension_sql_file!("../../sql/requirements.sql", name = "requirements");
+extension_sql_file!("../../sql/status.sql", name = "status", requires = ["requirements"]);
 extension_sql_file!("../../sql/events.sql", name = "events", requires = ["status", uuid_v7::uuid_v7]);
 extension_sql_file!("../../sql/indexes.sql", name = "indexes", requires = ["events"]);
 extension_sql_file!("../../sql/admit_trigger.sql", name = "admit_trigger", requires = ["indexes", admit::admit]);
@@ -70,7 +71,12 @@ extension_sql_file!(
 extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["emit_text"]);
 extension_sql_file!("../../sql/grant_relay.sql", name = "grant_relay", requires = ["grant_emit"]);
 extension_sql_file!("../../sql/grant_operate.sql", name = "grant_operate", requires = ["grant_relay"]);
-extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["grant_operate"]);
+extension_sql_file!(
+    "../../sql/extension/undumped_changes.sql",
+    name = "undumped_changes",
+    requires = ["grant_operate"]
+);
+extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["undumped_changes"]);
 
 // pg_dump leaves out the rows of a table that belongs to an extension, unless the extension asks for them.
 extension_sql!(

@@ -16,6 +16,7 @@ pub(crate) static TRACEPARENT: GucSetting<Option<CString>> = GucSetting::<Option
 
 // Read in SQL only; defined so that PostgreSQL checks and lists them.
 pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
+static ALLOW_UNDUMPED_CHANGES: GucSetting<bool> = GucSetting::<bool>::new(false);
 static RUNG_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 /// Whether `emit()` and `settle()` write past the executor.
@@ -77,6 +78,14 @@ pub(crate) fn define() {
         c"Whether this session notifies channel outbox_status of each status it writes.",
         c"Set it for the relay's role. NOTIFY takes a lock of the whole cluster at commit.",
         &NOTIFY_STATUS,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_bool_guc(
+        c"outbox.allow_undumped_changes",
+        c"Whether outbox.events may be given columns, indexes, triggers and constraints that pg_dump loses.",
+        c"Read by an event trigger. Make them again by hand before rows are restored.",
+        &ALLOW_UNDUMPED_CHANGES,
         GucContext::Userset,
         GucFlags::default(),
     );

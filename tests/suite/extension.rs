@@ -30,6 +30,9 @@ mod settle_alike;
 mod settle_altered;
 mod settle_locked;
 mod status;
+mod undumped;
+
+use std::process::Output;
 
 use harness::{Database, Postgres, places::checkout};
 use tokio_postgres::{Client, error::DbError};
@@ -50,9 +53,12 @@ macro_rules! on_both_installations {
 }
 use on_both_installations;
 
-/// A database with the extension. What it wrote is checked at the end.
+/// A database with the extension. Its own session may add to the table what `pg_dump` would lose (see [`undumped`]), so that
+/// a test of such a table runs on both installations. What it wrote is checked at the end.
 async fn with_the_extension() -> Database {
-    Postgres::shared().await.database().await.checked_at_the_end()
+    let db = Postgres::shared().await.database().await.checked_at_the_end();
+    run(&db, "SET outbox.allow_undumped_changes = on").await;
+    db
 }
 
 /// A database with the extension, which writes by statements.
@@ -60,22 +66,24 @@ async fn without_direct_writes() -> Database {
     let db = Postgres::shared().await.database().await;
     let off = format!("ALTER DATABASE {} SET outbox.direct_writes = off; SET outbox.direct_writes = off", db.name());
     run(&db, &off).await;
+    run(&db, "SET outbox.allow_undumped_changes = on").await;
     db
 }
 
 /// A database with the same schema from sql/install.sql.
 async fn with_plain_sql() -> Database {
-    let postgres = Postgres::shared().await;
-    let db = postgres.empty_database().await;
-    let output = postgres
-        .program("psql")
-        .args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"])
-        .arg(checkout().join("sql/install.sql"))
-        .output()
-        .unwrap();
+    let db = Postgres::shared().await.empty_database().await;
+    let output = install_plain_sql(&db).await;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "psql: {said}");
     db
+}
+
+/// Runs sql/install.sql, as superuser.
+async fn install_plain_sql(db: &Database) -> Output {
+    let mut psql = Postgres::shared().await.program("psql");
+    psql.args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"]).arg(checkout().join("sql/install.sql"));
+    psql.output().unwrap()
 }
 
 /// One value as text; `None` for null.

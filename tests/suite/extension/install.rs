@@ -2,7 +2,7 @@
 
 use harness::{Postgres, Shutdown};
 
-use super::{refusal, run, value, with_plain_sql, with_the_extension};
+use super::{install_plain_sql, refusal, role, run, value, with_plain_sql, with_the_extension};
 
 #[tokio::test]
 async fn the_schemas_version_is_the_extensions_and_the_products() {
@@ -21,7 +21,8 @@ async fn both_installations_offer_the_same() {
              provolatile,
              CASE WHEN proname <> 'emit' THEN concat_ws(' ', prosecdef, proconfig) END, proacl, obj_description(oid)), E'\\n' ORDER BY oid::regprocedure::text)
          FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace
-         AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_payload_size', 'header_size', 'uuid_v7')",
+         AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_payload_size', 'header_size', 'uuid_v7',
+             'table_makeup', 'table_makeup_of_extension', 'refuse_undumped_change')",
         "SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attidentity, attacl,
              pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)), E'\\n' ORDER BY attrelid::regclass::text, attnum)
          FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
@@ -73,6 +74,83 @@ async fn drop_extension_takes_everything_but_the_empty_schema() {
 }
 
 #[tokio::test]
+async fn a_schema_of_somebody_elses_is_not_adopted() {
+    let db = Postgres::shared().await.empty_database().await;
+    let other = role(&db, "other").await;
+    run(&db, &format!("CREATE SCHEMA outbox AUTHORIZATION {other}")).await;
+    let error = refusal(&db, "CREATE EXTENSION outbox").await;
+    assert_eq!(error.code().code(), "55000");
+    assert_eq!(error.message(), format!("schema outbox belongs to role {other}, who could drop it with all events"));
+    assert_eq!(
+        error.hint(),
+        Some("DROP SCHEMA outbox; or, if it is meant for this: ALTER SCHEMA outbox OWNER TO postgres;")
+    );
+    run(&db, "ALTER SCHEMA outbox OWNER TO postgres; CREATE EXTENSION outbox").await;
+    let drop = refusal(&*db.connect_as(&other).await, "DROP SCHEMA outbox CASCADE").await;
+    assert_eq!(drop.code().code(), "42501");
+}
+
+#[tokio::test]
+async fn a_schema_in_which_others_may_create_objects_is_not_adopted() {
+    let db = Postgres::shared().await.empty_database().await;
+    let other = role(&db, "other").await;
+    run(&db, "CREATE SCHEMA outbox").await;
+    for (grantee, told) in [(&*other, &*other), ("PUBLIC", "PUBLIC")] {
+        run(&db, &format!("GRANT USAGE, CREATE ON SCHEMA outbox TO {grantee}")).await;
+        let error = refusal(&db, "CREATE EXTENSION outbox").await;
+        assert_eq!(error.code().code(), "55000");
+        assert_eq!(error.message(), format!("others may create objects in schema outbox: {told}"));
+        run(&db, error.hint().unwrap()).await;
+    }
+    run(&db, "CREATE EXTENSION outbox").await;
+}
+
+#[tokio::test]
+async fn a_schema_with_something_of_somebody_elses_in_it_is_not_adopted() {
+    let db = Postgres::shared().await.empty_database().await;
+    let other = role(&db, "other").await;
+    run(&db, &format!("CREATE SCHEMA outbox; GRANT USAGE, CREATE ON SCHEMA outbox TO {other}")).await;
+    // Looked up first while the extension's script runs, as the superuser who creates it.
+    run(
+        &*db.connect_as(&other).await,
+        "CREATE FUNCTION outbox.set_config(text, text, bool) RETURNS text LANGUAGE plpgsql AS
+             'BEGIN EXECUTE ''ALTER ROLE ' || current_user || ' SUPERUSER''; RETURN $1; END';
+         CREATE FUNCTION outbox.same(name, text) RETURNS bool LANGUAGE plpgsql AS
+             'BEGIN ALTER ROLE ' || current_user || ' SUPERUSER; RETURN $1 OPERATOR(pg_catalog.=) $2; END'"
+            .replace("' || current_user || '", &other)
+            .as_str(),
+    )
+    .await;
+    run(
+        &*db.connect_as(&other).await,
+        "CREATE OPERATOR outbox.= (LEFTARG = name, RIGHTARG = text, FUNCTION = outbox.same)",
+    )
+    .await;
+    run(&db, &format!("REVOKE CREATE ON SCHEMA outbox FROM {other}")).await;
+    let error = refusal(&db, "CREATE EXTENSION outbox").await;
+    assert_eq!(error.code().code(), "55000");
+    assert_eq!(error.message(), "schema outbox holds objects that belong to others");
+    assert!(error.detail().unwrap().contains(&format!("operator outbox.=(name,text) of role {other}")), "{error:?}");
+    assert_eq!(value(&db, &format!("SELECT rolsuper FROM pg_roles WHERE rolname = '{other}'")).await, "false");
+    run(&db, &format!("DROP OWNED BY {other}; CREATE EXTENSION outbox")).await;
+}
+
+#[tokio::test]
+async fn a_schema_of_a_superusers_is_adopted_with_what_is_in_it() {
+    let db = Postgres::shared().await.empty_database().await;
+    let other = format!("{}_root", db.name());
+    run(
+        &db,
+        &format!(
+            "CREATE ROLE {other} SUPERUSER; CREATE SCHEMA outbox AUTHORIZATION {other}; CREATE VIEW outbox.mine AS SELECT 1;
+             GRANT USAGE ON SCHEMA outbox TO PUBLIC; CREATE EXTENSION outbox; SELECT outbox.emit('a', '{{}}')"
+        ),
+    )
+    .await;
+    run(&db, &format!("ALTER SCHEMA outbox OWNER TO postgres; DROP ROLE {other}")).await;
+}
+
+#[tokio::test]
 async fn settings_are_known_and_a_misspelt_one_is_refused() {
     let db = with_the_extension().await;
     run(&db, "SELECT outbox.uuid_v7()").await; // loads the library
@@ -80,7 +158,8 @@ async fn settings_are_known_and_a_misspelt_one_is_refused() {
     let settings = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE name LIKE 'outbox.%'";
     assert_eq!(
         value(&db, settings).await,
-        "outbox.correlation_id outbox.direct_writes outbox.max_payload_bytes outbox.notify_status outbox.traceparent"
+        "outbox.allow_undumped_changes outbox.correlation_id outbox.direct_writes outbox.max_payload_bytes \
+         outbox.notify_status outbox.traceparent"
     );
     assert_eq!(refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(), "22023");
     if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true" {
@@ -90,10 +169,18 @@ async fn settings_are_known_and_a_misspelt_one_is_refused() {
 
 #[tokio::test]
 async fn a_plain_installation_is_everything_or_nothing() {
-    let db = with_plain_sql().await;
-    run(&db, "ALTER SCHEMA outbox RENAME TO mine; CREATE SCHEMA outbox").await;
-    let error = refusal(&db, "CREATE SCHEMA outbox").await;
-    assert_eq!(error.code().code(), "42P06");
+    let db = Postgres::shared().await.empty_database().await;
+    run(&db, "CREATE SCHEMA outbox").await;
+    let output = install_plain_sql(&db).await;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("ERROR:  schema \"outbox\" already exists\nHINT:  "), "{said}");
+    run(&db, "DROP SCHEMA outbox").await; // which is empty
+    let last =
+        "CREATE FUNCTION public.outbox() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+        CREATE EVENT TRIGGER outbox ON ddl_command_end WHEN TAG IN ('CREATE VIEW') EXECUTE FUNCTION outbox()";
+    run(&db, last).await;
+    assert!(!install_plain_sql(&db).await.status.success());
+    assert_eq!(value(&db, "SELECT to_regnamespace('outbox') IS NULL").await, "true");
 }
 
 #[tokio::test]

@@ -65,7 +65,8 @@ async fn stuck_in_drain(stack: &Stack, timeout: &str) -> Relay {
     stack
         .db
         .batch_execute(
-            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); RETURN new; END $$;
+            "SET outbox.allow_undumped_changes = on;
+             CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); RETURN new; END $$;
              CREATE TRIGGER wait BEFORE UPDATE ON outbox.events FOR EACH ROW EXECUTE FUNCTION wait();
              SELECT outbox.emit('t', '{}'::jsonb)",
         )

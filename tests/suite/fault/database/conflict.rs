@@ -72,6 +72,7 @@ async fn a_trigger_of_the_users_that_fails_now_and_then_delays_verdicts_and_lose
     let consumer = stack.consumer("#").await;
     let relay = relay(&stack).set("settle-batch", "20").start().await;
     let trigger = "
+        SET outbox.allow_undumped_changes = on;
         CREATE SEQUENCE updates;
         CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF nextval('public.updates') % 100 = 0 THEN RAISE EXCEPTION 'not now'; END IF; RETURN new;
@@ -92,6 +93,7 @@ async fn a_trigger_of_the_users_that_refuses_one_row_harms_no_other() {
     let consumer = stack.consumer("#").await;
     let relay = relay(&stack).start().await;
     let trigger = "
+        SET outbox.allow_undumped_changes = on;
         CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF new.aggregate_id = 'poison' THEN RAISE EXCEPTION 'never'; END IF; RETURN new;
         END $$;

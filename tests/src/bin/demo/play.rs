@@ -1,6 +1,6 @@
 //! `KEEP=1`: the stack stays up to play with.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use harness::places::{pg_config, program};
@@ -20,8 +20,10 @@ const WINDOW: Duration = Duration::from_millis(500);
 pub(crate) async fn until_told_to_stop(demo: &mut Demo) {
     let handler = |kind| signal(kind).expect("a signal handler");
     let (interrupt, terminate) = (handler(SignalKind::interrupt()), handler(SignalKind::terminate()));
+    let begin = Instant::now();
     describe(demo);
     watch(demo, interrupt, terminate).await.unwrap_or_else(|e| panic!("cannot consume: {e}"));
+    demo.screen.leave_out(begin);
 }
 
 fn describe(demo: &Demo) {

@@ -18,7 +18,7 @@ const NAME: usize = 22;
 pub(crate) struct Screen {
     colour: bool,
     step: Cell<u32>,
-    begin: Instant,
+    begin: Cell<Instant>,
 }
 
 impl Screen {
@@ -28,7 +28,7 @@ impl Screen {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colour = std::io::stdout().is_terminal() && !dumb && !unwanted;
-        Self { colour, step: Cell::new(0), begin: Instant::now() }
+        Self { colour, step: Cell::new(0), begin: Cell::new(Instant::now()) }
     }
 
     /// The next step's heading.
@@ -37,9 +37,14 @@ impl Screen {
         println!("\n{}", self.bold(&format!("{}  {title}", self.step.get())));
     }
 
+    /// Leaves the time since then out of the demo's.
+    pub(crate) fn leave_out(&self, since: Instant) {
+        self.begin.set(self.begin.get() + since.elapsed());
+    }
+
     /// The last line.
     pub(crate) fn end(&self) {
-        println!("\n{}", self.bold(&format!("Every promise held. {} in all.", duration(self.begin.elapsed()))));
+        println!("\n{}", self.bold(&format!("Every promise held. {} in all.", duration(self.begin.get().elapsed()))));
     }
 
     /// A heading that is not a step.

@@ -7,7 +7,7 @@ sql() { psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USE
 sql --command 'CREATE EXTENSION outbox'
 if [ -n "${OUTBOX_RELAY_PASSWORD:-}" ]; then
     sql <<'SQL'
-\getenv password OUTBOX_RELAY_PASSWORD
+\set password `printf %s "$OUTBOX_RELAY_PASSWORD"`
 CREATE ROLE outbox_relay LOGIN REPLICATION PASSWORD :'password';
 SELECT outbox.grant_relay('outbox_relay');
 SQL

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // a test that meets the unexpected has failed
 
 mod clients;
+mod containers;
 mod documents;
 mod extension;
 mod fault;
@@ -9,4 +10,5 @@ mod publish;
 mod random;
 mod relay;
 mod replication;
+mod scripts;
 mod servers;

@@ -9,22 +9,25 @@
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
 # RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
-# PG_CONFIG=…    the PostgreSQL to build for and to run                 make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
+# PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
 .PHONY: help demo test assert matrix soak bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
-CARGO_TARGET_DIR ?= $(CURDIR)/target
+CARGO_TARGET_DIR ?= target
+override CARGO_TARGET_DIR := $(if $(filter /%,$(CARGO_TARGET_DIR)),$(CARGO_TARGET_DIR),$(CURDIR)/$(CARGO_TARGET_DIR))
 export CARGO_TARGET_DIR
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: build extension ## real events on private servers, from emit to consumer, step by step
-	@KEEP=$(KEEP) $(CARGO_TARGET_DIR)/debug/outbox-demo
+	@KEEP=$(KEEP) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 test: build extension ## all tests, on private servers
-	cargo test $(LOCKED) --no-fail-fast -- $(T)
+	@rm -rf "$(CARGO_TARGET_DIR)/tmp/not-run"
+	cargo test $(LOCKED) --no-fail-fast -- $(T) || { status=$$?; scripts/not-run; exit $$status; }
+	@scripts/not-run
 
 assert: build ## the extension's tests on a PostgreSQL with assertions (built in some minutes, once) and with Rust's own
 	pg_config=$$(scripts/postgres-with-assertions) && \
@@ -41,33 +44,32 @@ soak: build extension ## random work and random faults, SEEDS times, until one r
 bench: extension ## speed and cost beside what the servers can do at all, in half an hour
 	@scripts/setup bench
 	cargo build $(LOCKED) --release
-	@CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) $(CARGO_TARGET_DIR)/release/outbox-bench $(ONLY)
+	@CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
 
 lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies
 	scripts/setup lint
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --all-targets -- --deny warnings
 	scripts/lint-extension
-	$(CARGO_TARGET_DIR)/tools/bin/cargo-deny check --hide-inclusion-graph bans licenses sources
+	"$(CARGO_TARGET_DIR)/tools/bin/cargo-deny" check --hide-inclusion-graph bans licenses sources
 
 servers: build extension ## a private PostgreSQL and RabbitMQ to play with, until Ctrl-C
-	@$(CARGO_TARGET_DIR)/debug/outbox-servers
+	@"$(CARGO_TARGET_DIR)/debug/outbox-servers"
 
 build: setup ## the relay and the test tools
 	cargo build $(LOCKED)
 
 extension: setup ## the extension, installed into the private PostgreSQL
-	scripts/install-extension "$$(scripts/private-postgres)"
+	@pg_config=$$(scripts/private-postgres) && scripts/install-extension "$$pg_config"
 
 setup: ## installs what is missing (packages by apt, with sudo if need be)
 	@scripts/setup
 
-install: ## the extension, into the PostgreSQL of PG_CONFIG (default: the one on PATH); DESTDIR for packagers
-	scripts/install-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
+install: ## the extension, into the PostgreSQL of PG_CONFIG (default: the one on PATH); with sudo; DESTDIR for packagers
+	@scripts/install-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
 
 uninstall: ## undoes install
-	scripts/uninstall-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
+	@scripts/uninstall-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
 
 clean: ## removes everything that was built, and the private servers' files
-	@folder=$$(scripts/servers-folder) && rm -rf "$$folder"
-	rm -rf target
+	@scripts/clean

@@ -27,9 +27,12 @@ CREATE SCHEMA outbox;
 \ir indexes.sql
 
 \ir plain/event_bytes.sql
+\ir plain/printed_bytes.sql
 \ir plain/header_size.sql
 \ir plain/check_headers.sql
 \ir plain/check_payload_size.sql
+\ir plain/check_utf8.sql
+\ir plain/context.sql
 \ir plain/refuse.sql
 \ir plain/admit.sql
 \ir plain/emit.sql

@@ -4,8 +4,9 @@
 
 use pgrx::prelude::*;
 
+use crate::json::Printed;
 use crate::postgres::{Column, Jsonb, NewRow};
-use crate::refusal::{Refusal, SHORT_STRING_BYTES};
+use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 use crate::{headers, settings};
 
 /// Where PostgreSQL finds the function below, by the name that `pg_extern` gives it.
@@ -35,11 +36,8 @@ fn check_and_complete(row: &mut NewRow) -> Result<(), Refusal> {
     check_headers(row, is_new)?;
     if check_text(row, Column::CorrelationId)?.is_none()
         && is_new
-        && let Some(correlation_id) = settings::text(&settings::CORRELATION_ID)
+        && let Some(correlation_id) = settings::correlation_id()?
     {
-        if correlation_id.len() > SHORT_STRING_BYTES {
-            return Err(Refusal::SettingTooLong(correlation_id.len()));
-        }
         row.set_text(Column::CorrelationId, &correlation_id);
     }
     check_text(row, Column::Exchange)?;
@@ -59,22 +57,40 @@ fn check_text(row: &NewRow, column: Column) -> Result<Option<usize>, Refusal> {
     match row.size(column) {
         Some(0) => Err(Refusal::Empty(column)),
         Some(bytes) if bytes > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, bytes)),
-        length => Ok(length),
+        length => match row.text(column) {
+            Some(text) if std::str::from_utf8(text).is_err() => Err(Refusal::NotUtf8(column)),
+            _ => Ok(length),
+        },
     }
 }
 
-/// The limit on the payload is a setting, which may have been higher when a restored row was new.
+/// The limit on a new payload is a setting, which may have been higher when a restored row was new.
 fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
+    let mut is_utf8 = true;
     let bytes = match (row.size(Column::Payload), row.size(Column::PayloadBytes)) {
         (None, None) => return Err(Refusal::NoPayload),
         (Some(_), Some(_)) => return Err(Refusal::TwoPayloads),
-        (Some(bytes), None) | (None, Some(bytes)) => bytes,
+        (None, Some(bytes)) => bytes,
+        (Some(_), None) => {
+            let mut printed = Printed::nothing();
+            for token in row.jsonb(Column::Payload).iter().flat_map(Jsonb::tokens) {
+                printed.add(&token);
+                if printed.bytes > MESSAGE_BYTES {
+                    break;
+                }
+            }
+            is_utf8 = printed.is_utf8;
+            printed.bytes
+        }
     };
     let limit = usize::try_from(settings::MAX_PAYLOAD_BYTES.get()).unwrap_or_default(); // 1 at least
     if is_new && bytes > limit {
         return Err(Refusal::PayloadTooLarge(bytes, limit));
     }
-    Ok(())
+    if bytes > MESSAGE_BYTES {
+        return Err(Refusal::MessageTooLarge(bytes));
+    }
+    if is_utf8 { Ok(()) } else { Err(Refusal::NotUtf8(Column::Payload)) }
 }
 
 fn check_headers(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
@@ -82,7 +98,7 @@ fn check_headers(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
     let traced = given.as_ref().map(headers::check).transpose()?.unwrap_or(false);
     if is_new
         && !traced
-        && let Some(traceparent) = settings::text(&settings::TRACEPARENT)
+        && let Some(traceparent) = settings::traceparent()?
     {
         let traceparent = Jsonb::object_of_one(headers::TRACEPARENT, &traceparent);
         let completed = match given {

@@ -1,7 +1,8 @@
-//! The shape of JSON headers as an AMQP table, found without making one.
+//! The shape of JSON headers, as text and as an AMQP table, found without making either.
 
-use crate::postgres::{Jsonb, Token};
-use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, Refusal, SHORT_STRING_BYTES};
+use crate::json::{Printed, Token};
+use crate::postgres::{Column, Jsonb};
+use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
 /// The header of W3C Trace Context.
 pub(crate) const TRACEPARENT: &str = "traceparent";
@@ -15,12 +16,20 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
         return Err(Refusal::HeadersNoObject);
     }
     let mut bytes = 0;
-    let mut depth = 0_usize;
+    let mut depth = 0;
     let mut deepest = 0;
     let mut longest: Option<&[u8]> = None;
     let mut nameless = false;
     let mut traced = false;
+    let mut header = 0; // how many have begun
+    let mut beyond_double = None;
+    let mut printed = Printed::nothing();
     for token in headers.tokens() {
+        printed.add(&token);
+        if printed.bytes > MESSAGE_BYTES {
+            break;
+        }
+        header += usize::from(depth == 1 && !matches!(token, Token::Name(_) | Token::Close));
         bytes += match token {
             Token::Name(name) => {
                 nameless |= name.is_empty();
@@ -30,7 +39,7 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
                 }
                 1 + name.len()
             }
-            Token::Open => {
+            Token::Object(_) | Token::Array(_) => {
                 depth += 1;
                 deepest = deepest.max(depth);
                 1 + 4
@@ -40,19 +49,28 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
                 0
             }
             Token::Null => 1,
-            Token::Bool => 1 + 1,
-            Token::Number => 1 + 8,
-            Token::Text(length) => 1 + 4 + length,
+            Token::Bool(_) => 1 + 1,
+            Token::Number(number) => {
+                if !number.fits_double() {
+                    beyond_double = beyond_double.or(Some(header));
+                }
+                1 + 8
+            }
+            Token::Text(text) => 1 + 4 + text.len(),
         };
     }
+    if printed.bytes > HEADERS_BYTES {
+        return Err(Refusal::HeadersTextTooLarge(printed.bytes));
+    }
+    if !printed.is_utf8 {
+        return Err(Refusal::NotUtf8(Column::Headers));
+    }
     bytes -= 1; // the outermost table has no type byte
-
     if nameless {
         return Err(Refusal::HeaderNameEmpty);
     }
     if let Some(name) = longest.filter(|name| name.len() > SHORT_STRING_BYTES) {
-        let start = String::from_utf8_lossy(name).chars().take(40).collect();
-        return Err(Refusal::HeaderNameTooLong(name.len(), start));
+        return Err(Refusal::HeaderNameTooLong(name.len(), beginning(name)));
     }
     if deepest > HEADERS_DEPTH {
         return Err(Refusal::HeadersTooDeep);
@@ -60,5 +78,15 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     if bytes > HEADERS_BYTES {
         return Err(Refusal::HeadersTooLarge(bytes));
     }
+    if let Some(header) = beyond_double {
+        let mut names =
+            headers.tokens().filter_map(|token| if let Token::Name(name) = token { Some(name) } else { None });
+        return Err(Refusal::HeaderNumberTooLarge(beginning(names.nth(header - 1).unwrap_or_default())));
+    }
     Ok(traced)
+}
+
+/// As much of a name as a message shows.
+fn beginning(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).chars().take(40).collect()
 }

@@ -11,6 +11,7 @@
 //! | [`refusal`] | what it refuses, and with which SQLSTATE, message and hint |
 //! | [`event_bytes`] | the size of an event, without a look at its body |
 //! | [`headers`] | the size of JSON headers as an AMQP table |
+//! | [`json`] | the size of JSON as it will be printed |
 //! | [`uuid_v7`] | the ids |
 //! | [`settings`] | `outbox.*` |
 //! | [`postgres`] | all unsafe code: arguments, rows, jsonb, insertion and update as PostgreSQL has them |
@@ -22,6 +23,7 @@ mod admit;
 mod emit;
 mod event_bytes;
 mod headers;
+mod json;
 mod postgres;
 mod refusal;
 mod settings;

@@ -8,7 +8,10 @@ use crate::postgres::Column;
 /// Longest text that AMQP carries as a short string, in bytes of UTF-8 (AMQP 0-9-1, section 4.2.5.3).
 pub(crate) const SHORT_STRING_BYTES: usize = 255;
 
-/// Largest headers, in bytes as an AMQP table. A message's properties must fit into one frame; RabbitMQ's default frame is
+/// Largest message that a RabbitMQ takes by default, before 4.0.
+pub(crate) const MESSAGE_BYTES: usize = 128 * 1024 * 1024;
+
+/// Largest headers, in bytes of JSON text, and as an AMQP table. A message's properties must fit into one frame; RabbitMQ's default frame is
 /// 128 KiB, and half of it leaves room for all other properties and what the relay adds.
 pub(crate) const HEADERS_BYTES: usize = 64 * 1024;
 
@@ -28,10 +31,18 @@ pub(crate) enum Refusal {
     Empty(Column),
     /// A text longer than [`SHORT_STRING_BYTES`].
     TooLong(Column, usize),
+    /// Bytes that are no text.
+    NotUtf8(Column),
     /// The setting `outbox.correlation_id` is longer than [`SHORT_STRING_BYTES`].
-    SettingTooLong(usize),
+    CorrelationIdTooLong(usize),
+    /// The setting `outbox.correlation_id` is no text.
+    CorrelationIdNotUtf8,
+    /// The setting `outbox.traceparent` is something else.
+    NotTraceparent,
     /// A body larger than `outbox.max_payload_bytes`: its size and that limit.
     PayloadTooLarge(usize, usize),
+    /// A restored body larger than [`MESSAGE_BYTES`].
+    MessageTooLarge(usize),
     /// Headers that are JSON, but no object.
     HeadersNoObject,
     /// A header without a name, at any depth.
@@ -40,8 +51,12 @@ pub(crate) enum Refusal {
     HeaderNameTooLong(usize, String),
     /// Headers nested deeper than [`HEADERS_DEPTH`].
     HeadersTooDeep,
-    /// Headers larger than [`HEADERS_BYTES`].
+    /// Headers larger than [`HEADERS_BYTES`], as JSON text.
+    HeadersTextTooLarge(usize),
+    /// Headers larger than [`HEADERS_BYTES`], as an AMQP table.
     HeadersTooLarge(usize),
+    /// A number that no double holds: the beginning of its header's name.
+    HeaderNumberTooLarge(String),
     /// A time that never comes.
     NeverAvailable,
     /// `emit` inserted nothing: a trigger of somebody else's returned NULL.
@@ -49,7 +64,7 @@ pub(crate) enum Refusal {
 }
 
 /// SQLSTATE, message, detail and hint.
-type Report = (PgSqlErrorCode, String, Option<String>, Option<&'static str>);
+pub(crate) type Report = (PgSqlErrorCode, String, Option<String>, Option<&'static str>);
 
 impl Refusal {
     /// Ends the statement with this refusal.
@@ -66,7 +81,7 @@ impl Refusal {
         unreachable!("an ERROR does not return")
     }
 
-    fn report(self) -> Report {
+    pub(crate) fn report(self) -> Report {
         use PgSqlErrorCode::*;
         match self {
             Refusal::NoTopic => (
@@ -102,7 +117,25 @@ impl Refusal {
                 Some("AMQP carries it as a short string, which holds 255 bytes of UTF-8.".into()),
                 Some("Shorten it, or put it into the payload."),
             ),
-            Refusal::SettingTooLong(bytes) => (
+            Refusal::NotUtf8(column) => (
+                ERRCODE_CHARACTER_NOT_IN_REPERTOIRE,
+                format!("{} is not valid UTF-8", column.name()),
+                None,
+                Some("Bytes that are no text can be the payload, as bytea."),
+            ),
+            Refusal::CorrelationIdNotUtf8 => (
+                ERRCODE_CHARACTER_NOT_IN_REPERTOIRE,
+                "correlation_id is not valid UTF-8".into(),
+                Some("It was taken from the setting outbox.correlation_id.".into()),
+                Some("Change the setting, or give correlation_id."),
+            ),
+            Refusal::NotTraceparent => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "the setting outbox.traceparent is not a traceparent".into(),
+                Some("W3C Trace Context: version, trace id, parent id and flags, in lower-case hexadecimal.".into()),
+                Some("For example '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'."),
+            ),
+            Refusal::CorrelationIdTooLong(bytes) => (
                 ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
                 format!("correlation_id is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}"),
                 Some("It was taken from the setting outbox.correlation_id.".into()),
@@ -110,9 +143,15 @@ impl Refusal {
             ),
             Refusal::PayloadTooLarge(bytes, limit) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                format!("payload is {bytes} bytes, the limit is {limit}"),
+                format!("payload is {} bytes, the limit is {limit}", at_most(bytes)),
                 Some("The limit is the setting outbox.max_payload_bytes.".into()),
                 Some("Store the data and emit a reference to it, or raise the setting."),
+            ),
+            Refusal::MessageTooLarge(bytes) => (
+                ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("payload is {} bytes, the limit is {MESSAGE_BYTES}", at_most(bytes)),
+                Some("No RabbitMQ takes a larger message by default.".into()),
+                Some("Leave this event out."),
             ),
             Refusal::HeadersNoObject => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
@@ -138,6 +177,18 @@ impl Refusal {
                 None,
                 Some("Put the data into the payload."),
             ),
+            Refusal::HeaderNumberTooLarge(start) => (
+                ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                "headers has a number that no double holds".into(),
+                Some(format!("It is in the header that begins with \"{start}\".")),
+                Some("Give it as text, or put it into the payload."),
+            ),
+            Refusal::HeadersTextTooLarge(bytes) => (
+                ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("headers are {} bytes, the limit is {HEADERS_BYTES}", at_most(bytes)),
+                Some("They are counted as JSON text.".into()),
+                Some("Put the data into the payload."),
+            ),
             Refusal::HeadersTooLarge(bytes) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("headers are {bytes} bytes, the limit is {HEADERS_BYTES}"),
@@ -158,4 +209,9 @@ impl Refusal {
             ),
         }
     }
+}
+
+/// A size for a message. What is larger than any message is not measured to its end.
+fn at_most(bytes: usize) -> String {
+    if bytes > MESSAGE_BYTES { format!("more than {MESSAGE_BYTES}") } else { bytes.to_string() }
 }

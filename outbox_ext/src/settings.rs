@@ -1,23 +1,26 @@
 //! The settings `outbox.*` of a session. They exist once the library is loaded; what was set before is taken over then.
 
-use std::ffi::CString;
+use std::str::from_utf8;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+
+use crate::postgres::{Setting, define_checked_settings, read_setting};
+use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
 /// Largest body an event may have, in bytes. 1 MiB by default: a broker keeps messages in memory, copies them to every
 /// queue, and slows down for all when they are large. It is a guard against accidents, so any role may raise it.
 pub(crate) static MAX_PAYLOAD_BYTES: GucSetting<i32> = GucSetting::<i32>::new(1024 * 1024);
 
 /// `correlation_id` of events that name none.
-pub(crate) static CORRELATION_ID: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+pub(crate) static CORRELATION_ID: Setting = Setting::new(None);
 
 /// Header `traceparent` of events that have none (W3C Trace Context).
-pub(crate) static TRACEPARENT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+pub(crate) static TRACEPARENT: Setting = Setting::new(None);
 
 // Read in SQL only; defined so that PostgreSQL checks and lists them.
 pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static ALLOW_UNDUMPED_CHANGES: GucSetting<bool> = GucSetting::<bool>::new(false);
-static RUNG_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static RUNG_IN: Setting = Setting::new(None);
 
 /// Whether `emit()` and `settle()` write past the executor.
 #[derive(Clone, Copy, PostgresGucEnum)]
@@ -49,30 +52,15 @@ pub(crate) fn define() {
     GucRegistry::define_int_guc(
         c"outbox.max_payload_bytes",
         c"Largest payload an event may have.",
-        c"Counted as PostgreSQL stores it, uncompressed. The broker keeps messages in memory and copies them to queues: \
+        c"Counted as it is sent: JSON as text. The broker keeps messages in memory and copies them to queues: \
           emit a reference to what is larger. RabbitMQ itself refuses more than 16 MB (before 4.0: 128 MB).",
         &MAX_PAYLOAD_BYTES,
         1,
-        128 * 1024 * 1024, // the most any RabbitMQ takes by default
+        MESSAGE_BYTES as i32,
         GucContext::Userset,
         GucFlags::UNIT_BYTE,
     );
-    GucRegistry::define_string_guc(
-        c"outbox.correlation_id",
-        c"The correlation_id of events emitted without one.",
-        c"Meant for SET LOCAL, at the start of a request's transaction.",
-        &CORRELATION_ID,
-        GucContext::Userset,
-        GucFlags::default(),
-    );
-    GucRegistry::define_string_guc(
-        c"outbox.traceparent",
-        c"The header traceparent of events emitted without one.",
-        c"Meant for SET LOCAL, at the start of a request's transaction. W3C Trace Context.",
-        &TRACEPARENT,
-        GucContext::Userset,
-        GucFlags::default(),
-    );
+    define_checked_settings();
     GucRegistry::define_bool_guc(
         c"outbox.notify_status",
         c"Whether this session notifies channel outbox_status of each status it writes.",
@@ -108,8 +96,45 @@ pub(crate) fn define() {
     crate::postgres::reserve_prefix(c"outbox");
 }
 
-/// The text of a setting; empty counts as not set, for that is what SET LOCAL leaves behind.
-pub(crate) fn text(setting: &'static GucSetting<Option<CString>>) -> Option<String> {
-    let value = setting.get()?.into_string().ok()?;
-    (!value.is_empty()).then_some(value)
+/// The setting `outbox.correlation_id`, if there is one.
+pub(crate) fn correlation_id() -> Result<Option<String>, Refusal> {
+    read_setting(&CORRELATION_ID, |value| check_correlation_id(value).map(str::to_owned)).transpose()
+}
+
+/// The setting `outbox.traceparent`, if there is one.
+pub(crate) fn traceparent() -> Result<Option<String>, Refusal> {
+    read_setting(&TRACEPARENT, |value| check_traceparent(value).map(str::to_owned)).transpose()
+}
+
+/// A text that AMQP can carry.
+pub(crate) fn check_correlation_id(value: &[u8]) -> Result<&str, Refusal> {
+    if value.len() > SHORT_STRING_BYTES {
+        return Err(Refusal::CorrelationIdTooLong(value.len()));
+    }
+    from_utf8(value).map_err(|_| Refusal::CorrelationIdNotUtf8)
+}
+
+/// Version, trace id, parent id and flags. A later version than today's may have more behind them (W3C Trace Context,
+/// sections 3.2.2 and 3.2.4).
+pub(crate) fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
+    const FORM: &[u8] = b"xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    let fits = |(byte, form): (&u8, &u8)| match form {
+        b'x' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        dash => byte == dash,
+    };
+    let is_form = value.len() >= FORM.len() && value.iter().zip(FORM).all(fits);
+    let more = value.get(FORM.len()..).unwrap_or_default();
+    let is_more = match (value, more) {
+        ([b'f', b'f', ..], _) => false, // is no version
+        (_, []) => true,
+        ([b'0', b'0', ..], _) => false,
+        (_, [b'-', rest @ ..]) => {
+            value.len() <= SHORT_STRING_BYTES && rest.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        }
+        _ => false,
+    };
+    match from_utf8(value) {
+        Ok(text) if is_form && is_more => Ok(text),
+        _ => Err(Refusal::NotTraceparent),
+    }
 }

@@ -6,13 +6,23 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    printed_bytes bigint;
     size record;
+    header text;
 BEGIN
     IF jsonb_typeof(headers) <> 'object' THEN
         RAISE EXCEPTION 'headers must be a JSON object'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'For example ''{"tenant": "acme"}''.';
     END IF;
-    IF octet_length(headers::text) <= 128 AND headers::text NOT LIKE '%"":%' THEN
+    printed_bytes := outbox.printed_bytes(headers);
+    IF printed_bytes > 65536 THEN
+        RAISE EXCEPTION 'headers are % bytes, the limit is 65536',
+                CASE WHEN printed_bytes > 134217728 THEN 'more than 134217728' ELSE printed_bytes::text END
+            USING ERRCODE = 'program_limit_exceeded',
+                  DETAIL = 'They are counted as JSON text.',
+                  HINT = 'Put the data into the payload.';
+    END IF;
+    IF printed_bytes <= 128 AND headers::text NOT LIKE '%"":%' THEN
         RETURN;
     END IF;
 
@@ -36,6 +46,19 @@ BEGIN
             USING ERRCODE = 'program_limit_exceeded',
                   DETAIL = 'They are counted as an AMQP table; all headers of a message must fit into one frame.',
                   HINT = 'Put the data into the payload.';
+    END IF;
+    -- The largest double.
+    SELECT field.key INTO header
+    FROM jsonb_each(headers) WITH ORDINALITY AS field (key, value, number)
+    WHERE jsonb_path_exists(
+        field.value, 'strict $.** ? (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308)')
+    ORDER BY field.number
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'headers has a number that no double holds'
+            USING ERRCODE = 'numeric_value_out_of_range',
+                  DETAIL = format('It is in the header that begins with "%s".', left(header, 40)),
+                  HINT = 'Give it as text, or put it into the payload.';
     END IF;
 END
 $$;

@@ -6,7 +6,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     setting text := coalesce(nullif(current_setting('outbox.max_payload_bytes', true), ''), '1MB');
-    size text[] := regexp_match(setting, '^\s*(\d{1,9})\s*(B|kB|MB)?\s*$');
+    size text[] := regexp_match(setting, '^[[:space:]]*([0-9]{1,9})[[:space:]]*(B|kB|MB)?[[:space:]]*$');
     max_bytes bigint := size[1]::bigint * CASE size[2] WHEN 'kB' THEN 1024 WHEN 'MB' THEN 1024 * 1024 ELSE 1 END;
 BEGIN
     IF max_bytes IS NULL OR max_bytes NOT BETWEEN 1 AND 128 * 1024 * 1024 THEN
@@ -14,7 +14,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It is a size from 1B to 128MB.';
     END IF;
     IF bytes > max_bytes THEN
-        RAISE EXCEPTION 'payload is % bytes, the limit is %', bytes, max_bytes
+        RAISE EXCEPTION 'payload is % bytes, the limit is %',
+                CASE WHEN bytes > 134217728 THEN 'more than 134217728' ELSE bytes::text END, max_bytes
             USING ERRCODE = 'program_limit_exceeded',
                   DETAIL = 'The limit is the setting outbox.max_payload_bytes.',
                   HINT = 'Store the data and emit a reference to it, or raise the setting.';

@@ -1,25 +1,29 @@
--- Says what is wrong with an event that outbox.admit() found wrong.
-CREATE FUNCTION outbox.refuse(event outbox.events) RETURNS void
+-- Says what is wrong with an event that outbox.admit() found wrong. Its values come one by one: a row would be that of a
+-- partition at times, which is another type.
+CREATE FUNCTION outbox.refuse(
+    topic text, event_type text, aggregate_type text, aggregate_id text, correlation_id text, exchange text,
+    content_type text, payloads integer
+) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     given record;
 BEGIN
-    IF event.topic IS NULL THEN
+    IF refuse.topic IS NULL THEN
         RAISE EXCEPTION 'topic must not be null'
             USING ERRCODE = 'null_value_not_allowed',
                   HINT = 'Give the routing key, for example ''orders.created''.';
     END IF;
     FOR given IN
         SELECT * FROM (VALUES
-            ('topic', event.topic),
-            ('event_type', event.event_type),
-            ('aggregate_type', event.aggregate_type),
-            ('aggregate_id', event.aggregate_id),
-            ('correlation_id', event.correlation_id),
-            ('exchange', event.exchange),
-            ('content_type', event.content_type)
+            ('topic', refuse.topic),
+            ('event_type', refuse.event_type),
+            ('aggregate_type', refuse.aggregate_type),
+            ('aggregate_id', refuse.aggregate_id),
+            ('correlation_id', refuse.correlation_id),
+            ('exchange', refuse.exchange),
+            ('content_type', refuse.content_type)
         ) AS v (argument, value) WHERE octet_length(value) NOT BETWEEN 1 AND 255
     LOOP
         IF given.value = '' THEN
@@ -35,11 +39,11 @@ BEGIN
                   DETAIL = 'AMQP carries it as a short string, which holds 255 bytes of UTF-8.',
                   HINT = 'Shorten it, or put it into the payload.';
     END LOOP;
-    IF event.payload IS NULL AND event.payload_bytes IS NULL THEN
+    IF payloads = 0 THEN
         RAISE EXCEPTION 'payload must not be null'
             USING ERRCODE = 'null_value_not_allowed', HINT = 'For an event without data give ''{}''.';
     END IF;
-    IF event.payload IS NOT NULL AND event.payload_bytes IS NOT NULL THEN
+    IF payloads = 2 THEN
         RAISE EXCEPTION 'payload and payload_bytes must not both be given'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give JSON as payload, or bytes as payload_bytes.';
     END IF;
@@ -47,4 +51,4 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a time that comes, or leave it out.';
 END
 $$;
-COMMENT ON FUNCTION outbox.refuse(outbox.events) IS 'Says what is wrong with an event.';
+COMMENT ON FUNCTION outbox.refuse(text, text, text, text, text, text, text, integer) IS 'Says what is wrong with an event.';

@@ -9,10 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::thread::LocalKey;
 
-use pgrx::pg_sys::{self, panic::ErrorReport};
-use pgrx::{PgLogLevel, PgSqlErrorCode};
+use pgrx::pg_sys;
 
 use crate::settings;
+
+use super::raise::raise_missing_table;
 
 /// As a statement that writes locks its table and the indexes.
 pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
@@ -114,7 +115,7 @@ impl<T: Ready> Kept<T> {
                 }
                 if look_up() == TABLE.get() {
                     if table.is_null() {
-                        no_table();
+                        raise_missing_table();
                     }
                     self.make(table);
                     if self.is_fresh() {
@@ -162,13 +163,6 @@ impl<T: Ready> Kept<T> {
 pub(super) unsafe fn look_up() -> pg_sys::Oid {
     // SAFETY: the names are static.
     unsafe { pg_sys::get_relname_relid(c"events".as_ptr(), pg_sys::get_namespace_oid(c"outbox".as_ptr(), false)) }
-}
-
-/// Ends the statement as one does that names the table.
-pub(super) fn no_table() -> ! {
-    let what = "relation \"outbox.events\" does not exist";
-    ErrorReport::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, what, "outbox").report(PgLogLevel::ERROR);
-    unreachable!("an ERROR does not return")
 }
 
 /// How often a table, whichever, has changed since [`listen`].

@@ -13,6 +13,7 @@
 //! pgrx wraps each C function: an ERROR raised in it becomes a Rust panic, which unwinds to the function's guard.
 
 mod arguments;
+mod bytes;
 mod column;
 mod default_value;
 mod direct_insert;
@@ -25,8 +26,10 @@ mod kept;
 mod passing_triggers;
 mod plan;
 mod positions;
+mod raise;
 mod raw_size;
 mod row;
+mod setting;
 mod target;
 mod update;
 
@@ -39,8 +42,10 @@ pub(crate) use column::Column;
 pub(crate) use direct_settle::settle_sent;
 pub(crate) use error_fields::with_all_error_fields;
 pub(crate) use insert::{Given, InsertedRows, insert_event};
-pub(crate) use jsonb::{Jsonb, Token};
+pub(crate) use jsonb::Jsonb;
+pub(crate) use raise::{raise_corrupt_jsonb, raise_out_of_memory};
 pub(crate) use row::NewRow;
+pub(crate) use setting::{Setting, define_checked as define_checked_settings, read as read_setting};
 
 /// When the transaction began, in microseconds since 2000: what SQL's `now()` says.
 pub(crate) fn transaction_time() -> i64 {
@@ -70,6 +75,12 @@ pub(crate) fn take_no_backtraces() {
             None => std::env::remove_var(ASKS),
         }
     }
+}
+
+/// Ends the statement if it was cancelled or ran out of its time. For loops that may be long.
+#[inline]
+pub(crate) fn check_for_interrupts() {
+    pgrx::check_for_interrupts!();
 }
 
 /// Fills `bytes` from PostgreSQL's strong random source.

@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 
 use super::insert::{COLUMNS, InsertedRows, TYPES, Values};
 use super::kept;
+use super::raise::raise_missing_table;
 
 const INSERT: &CStr = c"INSERT INTO outbox.events (id, topic, payload, payload_bytes, content_type, event_type, \
     aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at) \
@@ -51,7 +52,7 @@ unsafe fn become_owner() -> Caller {
     unsafe {
         let table = pg_sys::try_table_open(kept::look_up(), kept::LOCK);
         if table.is_null() {
-            kept::no_table();
+            raise_missing_table();
         }
         let owner = (*(*table).rd_rel).relowner;
         pg_sys::table_close(table, pg_sys::NoLock as pg_sys::LOCKMODE);

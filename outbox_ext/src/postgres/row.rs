@@ -8,12 +8,17 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
 use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fired_by_insert, trigger_fired_for_row};
-use pgrx::{IntoDatum, pg_sys};
+use pgrx::{IntoDatum, PgSqlErrorCode::*, pg_sys};
 
 use super::Jsonb;
+use super::bytes::bytes;
 use super::column::Column;
 use super::positions::{Positions, positions};
+use super::raise::raise;
 use super::raw_size::raw_size;
+
+/// A trigger's function was called as something else.
+const PROTOCOL: pgrx::PgSqlErrorCode = ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED;
 
 /// A row on its way into the table: what a trigger function takes, in Rust, and what it returns.
 pub(crate) struct NewRow {
@@ -43,12 +48,12 @@ impl NewRow {
         // and a tuple of its shape. heap_deform_tuple fills one value per column of the shape.
         unsafe {
             if !called_as_trigger(call) {
-                pgrx::error!("outbox.admit() is a trigger function");
+                raise(PROTOCOL, "outbox.admit() is a trigger function", None);
             }
             let trigger = &*(*call).context.cast::<pg_sys::TriggerData>();
             let event = trigger.tg_event;
             if !(trigger_fired_by_insert(event) && trigger_fired_before(event) && trigger_fired_for_row(event)) {
-                pgrx::error!("outbox.admit() is a trigger BEFORE INSERT FOR EACH ROW");
+                raise(PROTOCOL, "outbox.admit() is a trigger BEFORE INSERT FOR EACH ROW", None);
             }
             let tuple = trigger.tg_trigtuple;
             let shape = (*trigger.tg_relation).rd_att;
@@ -70,6 +75,12 @@ impl NewRow {
     pub(crate) fn size(&self, column: Column) -> Option<usize> {
         // SAFETY: the callers ask for columns of such a type.
         self.value(column).map(|value| unsafe { raw_size(value) })
+    }
+
+    /// The bytes of a text, which need not be UTF-8.
+    pub(crate) fn text(&self, column: Column) -> Option<&[u8]> {
+        // SAFETY: the callers ask for columns of type text, and the row stays as long as self.
+        self.value(column).map(|value| unsafe { bytes(value) })
     }
 
     /// A timestamptz, in microseconds since 2000.

@@ -169,6 +169,16 @@ mod tests {
     }
 
     #[test]
+    fn every_number_that_the_database_admits_is_carried() {
+        // As PostgreSQL prints them: the largest double, and numbers too small and too precise for one.
+        let largest = format!("17976931348623157{}", "0".repeat(292));
+        let smallest = format!("0.{}1", "0".repeat(16_000));
+        for number in [&largest, &format!("-{largest}.{}", "0".repeat(50)), &smallest, &format!("{smallest}23456789")] {
+            assert!(table(&format!(r#"{{"a":{number}}}"#)).is_ok(), "{number}");
+        }
+    }
+
+    #[test]
     fn fields_that_the_relay_sets_are_left_out_at_the_top() {
         assert_eq!(table(r#"{"mine":[1,{"a":2}],"a":null}"#).unwrap(), b"\x01aV");
     }

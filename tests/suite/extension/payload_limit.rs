@@ -12,17 +12,17 @@ on_both_installations!(
 
 async fn the_limit_of_the_payload_is_a_setting(db: Database) {
     run(&db, "SET outbox.max_payload_bytes = 20").await;
-    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 13)))", "54000", "payload is 21 bytes, the limit is 20")
+    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 19)))", "54000", "payload is 21 bytes, the limit is 20")
         .await;
-    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 12)))").await;
+    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 18)))").await;
     run(&db, "DELETE FROM outbox.events; SET outbox.max_payload_bytes = '2MB'").await;
-    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097144)))").await;
+    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097150)))").await;
     run(&db, "DELETE FROM outbox.events").await;
     let too_large = "payload is 2097153 bytes, the limit is 2097152";
-    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097145)))", "54000", too_large).await;
+    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097151)))", "54000", too_large).await;
     run(&db, "RESET outbox.max_payload_bytes").await;
     let default = "payload is 2097153 bytes, the limit is 1048576";
-    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097145)))", "54000", default).await;
+    refused(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 2097151)))", "54000", default).await;
 }
 
 async fn a_compressed_payload_counts_in_full(db: Database) {
@@ -36,7 +36,7 @@ async fn a_compressed_payload_counts_in_full(db: Database) {
         value(&db, "SELECT pg_column_size(j) < 100000 AND pg_column_size(b) < 100000 FROM documents").await,
         "true"
     );
-    let json = "payload is 2000008 bytes, the limit is 1048576";
+    let json = "payload is 2000002 bytes, the limit is 1048576";
     refused(&db, "SELECT outbox.emit('a', j) FROM documents", "54000", json).await;
     refused(&db, "INSERT INTO outbox.events (topic, payload) SELECT 'a', j FROM documents", "54000", json).await;
     let bytes = "payload is 2000000 bytes, the limit is 1048576";

@@ -5,9 +5,10 @@ use harness::{Connection, SOON, Stack, eventually};
 use super::{count, ledger};
 
 /// What is wrong, and the columns that say so.
-const ROWS: [(&str, &str, &str); 5] = [
+const ROWS: [(&str, &str, &str); 6] = [
     ("topic-too-long", "topic, payload", "repeat('x', 300), '1'"),
     ("headers-no-object", "topic, payload, headers", "'t', '1', '[1]'"),
+    ("header-number-beyond-amqp", "topic, payload, headers", r#"'t', '1', '{"n": 1e400}'"#),
     ("header-name-too-long", "topic, payload, headers", "'t', '1', jsonb_build_object(repeat('x', 300), 1)"),
     (
         "headers-too-deep",

@@ -27,7 +27,7 @@ async fn a_session_without_memory_does_not_end_the_others() {
         for sql in LARGE {
             let session = db.connect().await;
             // Set before the session knows the settings, and so unchecked.
-            run(&session, &format!("SELECT set_config('{setting}', repeat(chr(1), 200000000), false)")).await;
+            run(&session, &format!("SELECT set_config('{setting}', repeat(chr(1), 100000000), false)")).await;
             run(&session, "SELECT outbox.uuid_v7()").await;
             leave_memory(&value(&session, "SELECT pg_backend_pid()").await, 64 << 20);
             let error = session.batch_execute(sql).await.expect_err(sql);

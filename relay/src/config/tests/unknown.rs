@@ -25,7 +25,9 @@ fn an_unknown_key_of_the_file_is_refused_with_its_line_and_the_nearest_name() {
         told.lines().collect::<Vec<_>>(),
         [
             format!("{path}:2: max-attempts: unknown key: did you mean max_attempts?"),
-            format!("{path}:3: postgres: unknown key: outbox-relay --help lists the known settings"),
+            format!(
+                "{path}:3: postgres: a section: the file is one flat table, so write the settings without [postgres]"
+            ),
         ]
     );
 }

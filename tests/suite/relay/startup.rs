@@ -139,7 +139,9 @@ async fn a_slot_that_waits_for_an_older_transaction_says_for_which() {
 
 #[tokio::test]
 async fn a_slot_that_waits_for_another_roles_transaction_says_what_it_may_see_and_how_to_see_more() {
-    let stack = Stack::new().await;
+    // Not the shared server: another test waits there for the oldest transaction, which is to be its own.
+    let postgres = Postgres::private().start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let role = format!("role_{}", stack.db.name());
     let make = format!("CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'secret'; SELECT outbox.grant_relay('{role}')");
     stack.db.batch_execute(&make).await.unwrap();

@@ -28,6 +28,7 @@ CREATE TABLE outbox.events (
     available_at      timestamptz,
 
     last_error        text,
+    first_attempted_at timestamptz,
     last_attempted_at timestamptz,
     processed_at      timestamptz
 ) WITH (
@@ -42,7 +43,7 @@ COMMENT ON COLUMN outbox.events.id IS 'UUID version 7; the AMQP message_id, the 
 COMMENT ON COLUMN outbox.events.seq IS 'Order in which events were made (not: committed); header x-outbox-seq.';
 COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp.';
 COMMENT ON COLUMN outbox.events.status IS 'PENDING, SENT or FAILED.';
-COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that got an answer from the broker; back to 0 by a replay.';
+COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, but for those while it refused everything; back to 0 by a replay.';
 COMMENT ON COLUMN outbox.events.holds_key IS 'Later events with its key wait: it is being retried, or it has FAILED and the relay is told to hold.';
 COMMENT ON COLUMN outbox.events.topic IS 'Routing key.';
 COMMENT ON COLUMN outbox.events.exchange IS 'Exchange; null: the relay''s default.';
@@ -56,5 +57,6 @@ COMMENT ON COLUMN outbox.events.headers IS 'AMQP headers, a JSON object.';
 COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id; left out: the setting outbox.correlation_id.';
 COMMENT ON COLUMN outbox.events.available_at IS 'Not to be sent before this time; null: at once. After a refused attempt the relay sets it to the time of the next.';
 COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if it was refused; kept by a replay.';
+COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first refused attempt that counted: retry_for is measured from here; null again by a replay.';
 COMMENT ON COLUMN outbox.events.last_attempted_at IS 'Time of the last attempt.';
 COMMENT ON COLUMN outbox.events.processed_at IS 'Time the event became SENT or FAILED.';

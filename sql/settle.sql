@@ -1,7 +1,8 @@
 -- The relay's write-back: one verdict per event, in one statement for the whole batch.
 --
--- SENT and FAILED finish an event; PENDING records an attempt that will be repeated in retry_ms milliseconds. Where holds is
--- true, later events with the event's key wait for it. Only rows that are still PENDING change.
+-- SENT and FAILED finish an event; PENDING records an attempt that will be repeated in retry_ms milliseconds. Without an error
+-- the attempt does not count: the broker refused everything, which is no event's fault. Where holds is true, later events with
+-- the event's key wait for it. Only rows that are still PENDING change.
 --
 -- Returned are the events that are not written, with the status that they have:
 -- null: they cannot be seen yet. A walsender may stream a commit a moment before other sessions see it.
@@ -50,11 +51,13 @@ BEGIN
     IF cardinality(left_over) > 0 THEN
         UPDATE outbox.events AS e
         SET status = verdict.status,
-            attempts = e.attempts + 1,
+            attempts = e.attempts + CASE WHEN verdict.status = 'PENDING' AND verdict.error IS NULL THEN 0 ELSE 1 END,
             holds_key = coalesce(verdict.holds, false),
             available_at = CASE WHEN verdict.status = 'PENDING'
                 THEN now() + make_interval(secs => verdict.retry_ms / 1000.0) ELSE e.available_at END,
-            last_error = CASE WHEN verdict.status <> 'SENT' THEN verdict.error END,
+            last_error = CASE verdict.status WHEN 'PENDING' THEN coalesce(verdict.error, e.last_error) WHEN 'FAILED' THEN verdict.error END,
+            first_attempted_at = CASE WHEN verdict.status = 'PENDING' AND verdict.error IS NOT NULL
+                THEN coalesce(e.first_attempted_at, now()) ELSE e.first_attempted_at END,
             last_attempted_at = now(),
             processed_at = CASE WHEN verdict.status <> 'PENDING' THEN now() END
         FROM (

@@ -1,7 +1,7 @@
 -- The legal moves of an event's status:
 --
 --     PENDING → SENT, FAILED     a verdict
---     PENDING → PENDING          an attempt that will be repeated (attempts + 1)
+--     PENDING → PENDING          an attempt that will be repeated (attempts + 1), or that does not count and is repeated later
 --     FAILED, SENT → PENDING     a replay
 --     FAILED, no longer holding its key (holds_key to false)
 --
@@ -40,6 +40,8 @@ BEGIN
         OR old.status = 'PENDING' AND new.status <> 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at
     THEN
         new.attempts := old.attempts + 1;
+        new.first_attempted_at :=
+            CASE WHEN new.status = 'PENDING' THEN coalesce(old.first_attempted_at, now()) ELSE old.first_attempted_at END;
         new.last_attempted_at := now();
         new.processed_at := CASE WHEN new.status <> 'PENDING' THEN now() END;
         new.last_error := CASE WHEN new.status <> 'SENT' THEN new.last_error END;
@@ -50,8 +52,21 @@ BEGIN
         RETURN new;
     END IF;
 
+    -- An attempt that does not count: stamped with this transaction's time, to be repeated later, and nothing else. Whoever may
+    -- write these columns may do it: settle(), by its owner's rights.
+    IF old.status = 'PENDING' AND new.status = 'PENDING' AND new.attempts = old.attempts
+        AND new.last_attempted_at = now() AND new.available_at >= now() AND new.processed_at IS NULL
+        AND (new.last_error, new.first_attempted_at) IS NOT DISTINCT FROM (old.last_error, old.first_attempted_at)
+    THEN
+        IF old.holds_key AND NOT new.holds_key THEN
+            PERFORM outbox.ring();
+        END IF;
+        RETURN new;
+    END IF;
+
     IF old.status <> 'PENDING' AND new.status = 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at THEN
         new.attempts := 0;
+        new.first_attempted_at := NULL;
         new.last_error := old.last_error;
         new.last_attempted_at := old.last_attempted_at;
         new.processed_at := NULL;
@@ -66,6 +81,7 @@ BEGIN
         WHEN new.status IS DISTINCT FROM old.status THEN 'status'
         WHEN new.attempts IS DISTINCT FROM old.attempts THEN 'attempts'
         WHEN new.last_error IS DISTINCT FROM old.last_error THEN 'last_error'
+        WHEN new.first_attempted_at IS DISTINCT FROM old.first_attempted_at THEN 'first_attempted_at'
         WHEN new.last_attempted_at IS DISTINCT FROM old.last_attempted_at THEN 'last_attempted_at'
         WHEN new.processed_at IS DISTINCT FROM old.processed_at THEN 'processed_at'
         WHEN new.holds_key > old.holds_key OR new.holds_key < old.holds_key AND old.status <> 'FAILED' THEN 'holds_key'
@@ -97,12 +113,17 @@ $$;
 -- A write-back by outbox.settle() is stamped in full already, with this transaction's time. It is recognised here, so
 -- that it does not pay the function call. IS NOT TRUE: what is unknown is looked at.
 CREATE TRIGGER status_moves
-    BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, last_attempted_at, processed_at ON outbox.events
+    BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, first_attempted_at, last_attempted_at,
+        processed_at ON outbox.events
     FOR EACH ROW
     WHEN ((
         old.status = 'PENDING'
         AND new.attempts = old.attempts + 1
         AND new.last_attempted_at = now()
+        AND CASE
+                WHEN new.status = 'PENDING' AND old.first_attempted_at IS NULL THEN new.first_attempted_at = now()
+                ELSE NOT new.first_attempted_at IS DISTINCT FROM old.first_attempted_at
+            END
         AND CASE new.status
                 WHEN 'PENDING' THEN new.processed_at IS NULL
                 WHEN 'FAILED' THEN new.processed_at = now()

@@ -13,17 +13,17 @@ COMMENT ON VIEW outbox.failed IS 'Events that were given up, with the reason. Se
 CREATE VIEW outbox.backlog AS
 SELECT topic,
        count(*) FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS pending,
-       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND attempts = 0) AS scheduled,
-       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND attempts > 0) AS retrying,
+       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND last_attempted_at IS NULL) AS scheduled,
+       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND last_attempted_at IS NOT NULL) AS retrying,
        count(*) FILTER (WHERE status = 'FAILED') AS failed,
        now() - min(coalesce(available_at, created_at))
            FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS oldest_pending
 FROM (
-    SELECT topic, status, attempts, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL
+    SELECT topic, status, last_attempted_at, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL
     UNION ALL
-    SELECT topic, status, attempts, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NOT NULL
+    SELECT topic, status, last_attempted_at, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NOT NULL
     UNION ALL
-    SELECT topic, status, attempts, available_at, created_at FROM outbox.events WHERE status = 'FAILED'
+    SELECT topic, status, last_attempted_at, available_at, created_at FROM outbox.events WHERE status = 'FAILED'
 ) AS unfinished
 GROUP BY topic
 ORDER BY topic;

@@ -36,6 +36,8 @@ pub struct Event {
     pub created_at_us: i64,
     /// Attempts recorded in the row before this one.
     pub attempts: u32,
+    /// When the first of them was; microseconds since the Unix epoch.
+    pub first_attempted_at_us: Option<i64>,
     /// Whether later events of its key wait for it: it was refused before.
     pub holds_key: bool,
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The columns that the relay reads, in the order of [`Layout`]'s places.
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "id",
     "seq",
     "exchange",
@@ -29,6 +29,7 @@ const COLUMNS: [&str; 17] = [
     "available_at",
     "holds_key",
     "last_error",
+    "first_attempted_at",
 ];
 const STATUS: &str = "status";
 
@@ -142,6 +143,10 @@ impl<'a> Row<'a> {
             created_at_us: i64::from_be_bytes(self.fixed::<12, 8>()?).saturating_add(POSTGRES_EPOCH_US),
             attempts: u32::try_from(i32::from_be_bytes(self.fixed::<13, 4>()?)).unwrap_or(0),
             holds_key: self.fixed::<15, 1>()? != [0],
+            first_attempted_at_us: match self.field::<17>() {
+                Some(_) => Some(i64::from_be_bytes(self.fixed::<17, 8>()?).saturating_add(POSTGRES_EPOCH_US)),
+                None => None,
+            },
         };
         if topic.is_none() {
             // The database could not read the row (sql/page.sql), and says why.
@@ -203,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 19] = [
         "id",
         "seq",
         "topic",
@@ -222,10 +227,11 @@ mod tests {
         "created_at",
         "holds_key",
         "last_error",
+        "first_attempted_at",
     ];
 
-    fn fields() -> [Option<&'static [u8]>; 18] {
-        let mut fields = [None; 18];
+    fn fields() -> [Option<&'static [u8]>; 19] {
+        let mut fields = [None; 19];
         fields[0] = Some([7; 16].as_slice());
         fields[1] = Some([0, 0, 0, 0, 0, 0, 0, 42].as_slice());
         fields[2] = Some(b"orders.created".as_slice());
@@ -280,7 +286,7 @@ mod tests {
     #[test]
     fn a_row_that_cannot_be_sent_says_why_and_keeps_its_name_and_key() {
         let layout = Layout::new(NAMES).unwrap();
-        let spoil: [(fn(&mut [Option<&'static [u8]>; 18]), &str); 4] = [
+        let spoil: [(fn(&mut [Option<&'static [u8]>; 19]), &str); 4] = [
             (|fields| fields[7] = None, "the row has no payload"),
             (|fields| fields[2] = Some(b"a\xff"), "topic is not UTF-8"),
             (|fields| fields[3] = Some(b"\xff"), "exchange is not UTF-8"),

@@ -37,6 +37,7 @@ pub struct ConsumerBuilder {
     exchange: String,
     binding: String,
     queue: Option<String>,
+    is_there: bool,
     keep_bodies: bool,
     prefetch: Option<u16>,
 }
@@ -44,7 +45,7 @@ pub struct ConsumerBuilder {
 impl ConsumerBuilder {
     pub(crate) fn new(url: String, exchange: &str, binding: &str) -> Self {
         let (exchange, binding) = (exchange.to_owned(), binding.to_owned());
-        Self { url, exchange, binding, queue: None, keep_bodies: true, prefetch: None }
+        Self { url, exchange, binding, queue: None, is_there: false, keep_bodies: true, prefetch: None }
     }
 
     /// Names the queue; the default is a new one. A queue stays when its consumer goes, and one of that name that is there
@@ -53,6 +54,13 @@ impl ConsumerBuilder {
     pub fn queue(mut self, name: &str) -> Self {
         self.queue = Some(name.to_owned());
         self
+    }
+
+    /// Takes over a queue of any type, which must be there.
+    #[must_use]
+    pub fn existing_queue(mut self, name: &str) -> Self {
+        self.is_there = true;
+        self.queue(name)
     }
 
     /// Forgets the payloads, for floods.
@@ -85,7 +93,7 @@ impl ConsumerBuilder {
         let none = FieldTable::default;
         channel.exchange_declare(self.exchange.as_str().into(), ExchangeKind::Topic, durable, none()).await?;
         let name = self.queue.unwrap_or_else(|| format!("consumer-{}", Uuid::new_v4()));
-        let durable = QueueDeclareOptions { durable: true, ..Default::default() };
+        let durable = QueueDeclareOptions { durable: true, passive: self.is_there, ..Default::default() };
         let queue: ShortString = channel.queue_declare(name.as_str().into(), durable, none()).await?.name().clone();
         let bind = QueueBindOptions::default();
         channel

@@ -36,6 +36,7 @@ mod settle_alike;
 mod settle_altered;
 mod settle_locked;
 mod status;
+mod uncounted;
 mod undumped;
 
 use std::process::Output;

@@ -60,13 +60,23 @@ struct Places {
     processed_at: usize,
     /// Not written here, but named by the statement, which decides what is called.
     available_at: usize,
+    first_attempted_at: usize,
 }
 
 impl Places {
     /// What the statement of `outbox.settle()` sets: a trigger UPDATE OF these is called, whatever their values.
-    fn named(&self) -> [usize; 7] {
-        let Self { status, attempts, holds_key, last_error, last_attempted_at, processed_at, available_at } = *self;
-        [status, attempts, holds_key, last_error, last_attempted_at, processed_at, available_at]
+    fn named(&self) -> [usize; 8] {
+        let Self {
+            status,
+            attempts,
+            holds_key,
+            last_error,
+            last_attempted_at,
+            processed_at,
+            available_at,
+            first_attempted_at,
+        } = *self;
+        [status, attempts, holds_key, last_error, last_attempted_at, processed_at, available_at, first_attempted_at]
     }
 }
 
@@ -94,6 +104,7 @@ impl Ready for Verdicts {
                     last_attempted_at: target.place(c"last_attempted_at", pg_sys::TIMESTAMPTZOID)?,
                     processed_at: target.place(c"processed_at", pg_sys::TIMESTAMPTZOID)?,
                     available_at: target.place(c"available_at", pg_sys::TIMESTAMPTZOID)?,
+                    first_attempted_at: target.place(c"first_attempted_at", pg_sys::TIMESTAMPTZOID)?,
                 };
                 if !target.triggers().iter().all(|trigger| lets_pass(trigger, &places.named())) {
                     return None;

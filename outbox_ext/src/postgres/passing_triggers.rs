@@ -6,9 +6,14 @@ use pgrx::{IntoDatum, pg_sys};
 /// `sql/notify_trigger.sql` make them. Each sign counts: without a parenthesis another expression would look alike. The second
 /// waits for a setting, which the caller has looked at.
 const PASSING: [&str; 2] = [
-    "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, last_attempted_at, \
-     processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \
+    "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, first_attempted_at, \
+     last_attempted_at, processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \
      AND (new.attempts = (old.attempts + 1)) AND (new.last_attempted_at = now()) AND\n\
+     \x20       CASE\n\
+     \x20           WHEN ((new.status = 'PENDING'::outbox.status) AND (old.first_attempted_at IS NULL)) \
+     THEN (new.first_attempted_at = now())\n\
+     \x20           ELSE (NOT (new.first_attempted_at IS DISTINCT FROM old.first_attempted_at))\n\
+     \x20       END AND\n\
      \x20       CASE new.status\n\
      \x20           WHEN 'PENDING'::outbox.status THEN (new.processed_at IS NULL)\n\
      \x20           WHEN 'FAILED'::outbox.status THEN (new.processed_at = now())\n\

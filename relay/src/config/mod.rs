@@ -40,7 +40,7 @@ pub use self::{
 };
 use crate::{
     dispatch::{Limits, Policy, Retry},
-    publish::{InvalidAmqpUrl, PublishConfig},
+    publish::{ExchangeUse, InvalidAmqpUrl, PublishConfig},
 };
 
 /// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
@@ -56,7 +56,7 @@ impl Config {
         Ok(PublishConfig {
             url: self.amqp_url.expose().parse()?,
             exchange: self.exchange.clone(),
-            declare_exchange: self.declare_exchange,
+            exchange_use: if self.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
             app_id: self.app_id.clone(),
             window: self.in_flight,
             confirm_timeout: self.confirm_timeout,
@@ -70,6 +70,7 @@ impl Config {
         Policy {
             ordering: self.ordering,
             retry: Retry { base: self.retry_base, max: self.retry_max, max_attempts: self.max_attempts },
+            retry_for: self.retry_for,
             hold_failed: self.after_failed == AfterFailed::Hold,
         }
     }

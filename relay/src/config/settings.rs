@@ -64,6 +64,7 @@ settings! {
         exchange: String = Text { max_bytes: 255 }, Some("outbox");
 
         /// Whether to declare that exchange (topic, durable) at start.
+        /// One that is gone later is waited for: made anew, it would have no bindings.
         declare_exchange: bool = Switch, Some("true");
 
         /// Order among events of one key (aggregate_type, aggregate_id).
@@ -88,8 +89,14 @@ settings! {
     }
 
     "Retrying" {
-        /// Attempts after which an event is FAILED.
+        /// Refused attempts after which an event is FAILED, once retry_for has passed too.
+        /// While RabbitMQ refuses everything, no attempt counts.
         max_attempts: u32 = Count(1..=1000), Some("10");
+
+        /// How long, at least, a refused event is tried again.
+        /// Counts from its first attempt. A queue that is full, or lacks its majority, for less than that fails nobody. With 0s
+        /// max_attempts alone decides.
+        retry_for: Duration = Time(Duration::ZERO..=Duration::from_secs(30 * 24 * 3600)), Some("1h");
 
         /// Delay after the first refused attempt.
         /// It doubles with each further one, and is shortened at random by up to a half.

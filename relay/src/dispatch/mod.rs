@@ -6,7 +6,8 @@
 //!              └──▶ (left to the table: an event before it was refused)
 //! ```
 //!
-//! An event that is to be tried again does not wait in memory. The table has its time, and that it holds its key.
+//! An event that is to be tried again does not wait in memory. The table has its time, and that it holds its key. While the broker
+//! refuses everything (`refusals`), those that were not refused yet wait in memory, as in any outage.
 
 mod budget;
 mod key;
@@ -14,6 +15,8 @@ mod key;
 mod model;
 mod name;
 mod policy;
+mod probing;
+mod refusals;
 mod retry;
 mod verdict;
 mod waiting;
@@ -22,6 +25,7 @@ use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, HashSet, hash_map::Entry as MapEntry},
     sync::Arc,
+    time::Instant,
 };
 
 use uuid::Uuid;
@@ -29,13 +33,14 @@ use uuid::Uuid;
 use self::{
     budget::Budget,
     key::{Entry, KeyHash, Keys},
+    refusals::{Judged, LONGEST_PAUSE, Refusals, Refused},
 };
 pub use self::{
     budget::Limits,
     name::{Holding, KeyName},
     policy::{Ordering, Policy},
     retry::Retry,
-    verdict::{Admission, LeftBehind, Outcome, Settlement, Status},
+    verdict::{Admission, LeftBehind, Now, Outcome, Settlement, Status},
 };
 use crate::{event::Event, hash::BuildFold, progress::Ticket};
 
@@ -58,6 +63,8 @@ struct Slot {
     order: u64,
     state: State,
     attempts: u32,
+    /// The message's number, of those that were handed to the broker.
+    number: u64,
     /// Whether it was refused before and its key waits for it.
     returning: bool,
     ticket: Option<Ticket>,
@@ -75,6 +82,10 @@ pub struct Dispatch {
     /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
     /// number of hot keys keeps another waiting.
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
+    refusals: Refusals,
+    /// Ready, but the broker refuses everything: they wait for their turn to try.
+    set_aside: Vec<(u64, Uuid)>,
+    set_aside_keys: HashSet<KeyHash, BuildFold>,
     left: Vec<LeftBehind>,
     admitted: u64,
     in_flight: usize,
@@ -90,6 +101,9 @@ impl Dispatch {
             slots: HashMap::default(),
             keys: Keys::new(policy.ordering, limits.key_share()),
             ready: BinaryHeap::new(),
+            refusals: Refusals::default(),
+            set_aside: Vec::new(),
+            set_aside_keys: HashSet::default(),
             left: Vec::new(),
             admitted: 0,
             in_flight: 0,
@@ -157,7 +171,18 @@ impl Dispatch {
         let attempts = event.attempts;
         let returning = entry == Entry::Returning;
         let (seq, order) = (event.seq, self.admitted);
-        slot.insert(Slot { event: Some(event), seq, key, order, state, attempts, returning, ticket: None, xid });
+        slot.insert(Slot {
+            event: Some(event),
+            seq,
+            key,
+            order,
+            state,
+            attempts,
+            number: 0,
+            returning,
+            ticket: None,
+            xid,
+        });
         Admission::Admitted
     }
 
@@ -175,20 +200,29 @@ impl Dispatch {
     }
 
     /// Takes at most `max` events that may leave now; they count as in flight.
-    pub fn next_batch(&mut self, max: usize) -> Vec<Arc<Event>> {
+    pub fn next_batch(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
+        if self.refusals.since().is_some() {
+            return self.next_probes(max, now);
+        }
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
-            if self.held_back(&id) {
-                continue;
-            }
-            let Some(slot) = self.slots.get_mut(&id) else { continue };
-            debug_assert_eq!(slot.state, State::Ready, "an event is ready once");
-            slot.state = State::InFlight;
-            self.in_flight += 1;
-            batch.extend(slot.event.clone());
+            batch.extend(self.leave(&id));
         }
         batch
+    }
+
+    /// An event that is ready leaves for the broker, or for the table, if its key is held back.
+    fn leave(&mut self, id: &Uuid) -> Option<Arc<Event>> {
+        if self.held_back(id) {
+            return None;
+        }
+        let slot = self.slots.get_mut(id)?;
+        debug_assert_eq!(slot.state, State::Ready, "an event is ready once");
+        slot.state = State::InFlight;
+        slot.number = self.refusals.publish();
+        self.in_flight += 1;
+        slot.event.clone()
     }
 
     /// Pipelined events can be ready when one before them is refused: they go back to the table.
@@ -201,21 +235,52 @@ impl Dispatch {
         is_held_back
     }
 
-    /// Takes the broker's answer, and gives the event away. `None`: the event was not in flight, the answer is about an earlier
-    /// connection.
-    pub fn answered(&mut self, id: &Uuid, outcome: Outcome) -> Option<(Settlement, Arc<Event>)> {
+    /// Takes the broker's answer, and gives the event away. `None`: it was refused and stays in memory; or it was not in flight,
+    /// the answer is about an earlier connection.
+    pub fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Now) -> Option<(Settlement, Arc<Event>)> {
+        let is_crowded = self.is_crowded();
         let slot = self.slots.get_mut(id).filter(|slot| slot.state == State::InFlight)?;
         let event = slot.event.take()?;
+        let attempts = slot.attempts + 1;
         self.in_flight -= 1;
-        self.budget.give_back_bytes(event.memory());
-        slot.attempts += 1;
+        let mut retry_in = self.policy.retry.delay(attempts);
         let (status, error) = match outcome {
             Outcome::Delivered => (Status::Sent, None),
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
-            Outcome::Retry(error) if slot.attempts >= self.policy.retry.max_attempts => (Status::Failed, Some(error)),
-            Outcome::Retry(error) => (Status::Pending, Some(error)),
+            Outcome::Retry(error) => self.policy.after_refusal(error, attempts, &event, now),
+            Outcome::Nacked(error) => {
+                let route = self.refusals.route(&event);
+                let message = Refused { id: *id, number: slot.number, route, others_in_flight: self.in_flight > 0 };
+                let judged = self.refusals.refused(message, now.instant);
+                let may_stay = !is_crowded || judged == Judged::Uncounted;
+                if judged != Judged::Counts
+                    && may_stay
+                    && slot.key.is_some()
+                    && self.policy.ordering == Ordering::Pipelined
+                {
+                    // Others of its key are in flight, and are likely to be refused, too: in memory they keep their order.
+                    slot.event = Some(event);
+                    slot.state = State::Ready;
+                    self.ready.push(Reverse((slot.order, *id)));
+                    return None;
+                }
+                match judged {
+                    Judged::Counts => self.policy.after_refusal(error, attempts, &event, now),
+                    Judged::Uncounted => (Status::Pending, None),
+                    Judged::OutageSince(since) => {
+                        let lasted = now.instant.duration_since(since);
+                        // One that comes back soon makes no room.
+                        let wait = if is_crowded { lasted } else { lasted.min(LONGEST_PAUSE) };
+                        retry_in = self.policy.retry.outage_delay(wait);
+                        (Status::Pending, None)
+                    }
+                }
+            }
         };
-        let retry_in = (status == Status::Pending).then(|| self.policy.retry.delay(slot.attempts));
+        self.budget.give_back_bytes(event.memory());
+        let takes_again =
+            status == Status::Sent && self.refusals.confirmed(id, slot.number, |refusals| refusals.route(&event));
+        let retry_in = (status == Status::Pending).then_some(retry_in);
         slot.state = State::Settling;
         self.settling += 1;
         let is_refused = status == Status::Pending || (status == Status::Failed && self.policy.hold_failed);
@@ -233,6 +298,9 @@ impl Dispatch {
                 self.release(released);
             }
             Some(_) | None => {}
+        }
+        if takes_again {
+            self.end_probing();
         }
         Some((Settlement { id: *id, status, error, retry_in, holds_key }, event))
     }
@@ -277,6 +345,8 @@ impl Dispatch {
             }
         }
         self.in_flight = 0;
+        self.refusals.lost();
+        self.end_probing();
     }
 
     /// Whether events are about to leave memory by themselves, without waiting for anything but the servers.

@@ -22,7 +22,7 @@ fn event(number: u128) -> Event {
         id: Uuid::from_u128(number),
         seq: 0,
         exchange: None,
-        topic: Text::from_static("t"),
+        topic: Text::from_static(["a", "b", "c"][(number % 3) as usize]),
         event_type: None,
         aggregate_type: None,
         // One residue has no key.
@@ -33,6 +33,7 @@ fn event(number: u128) -> Event {
         correlation_id: None,
         created_at_us: 0,
         attempts: 0,
+        first_attempted_at_us: None,
         holds_key: false,
     }
 }
@@ -54,13 +55,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => Just(Step::Offer),
         4 => (1_usize..8).prop_map(Step::Send),
-        8 => (any::<prop::sample::Index>(), 0_u8..10).prop_map(|(pick, kind)| Step::Answer(pick, kind)),
+        8 => (any::<prop::sample::Index>(), 0_u8..12).prop_map(|(pick, kind)| Step::Answer(pick, kind)),
         1 => Just(Step::Outage),
         3 => Just(Step::Settle),
         4 => Just(Step::Pass),
         1 => Just(Step::Operate),
         1 => Just(Step::Restart),
         2 => (0_u64..6).prop_map(Step::Wait),
+        1 => (0_u64..6000).prop_map(Step::Wait),
     ];
     prop::collection::vec(step, 1..400)
 }
@@ -108,7 +110,7 @@ fn key(id: u128) -> Option<u128> {
 
 impl World {
     fn new(ordering: Ordering, hold_failed: bool) -> Self {
-        let policy = Policy { ordering, retry: RETRY, hold_failed };
+        let policy = Policy { ordering, retry: RETRY, retry_for: Duration::ZERO, hold_failed };
         Self {
             dispatch: Dispatch::new(LIMITS, policy),
             policy,
@@ -141,7 +143,8 @@ impl World {
                 let outcome = match kind {
                     0..6 => Outcome::Delivered,
                     6 => Outcome::Rejected("no".into()),
-                    _ => Outcome::Retry("later".into()),
+                    7 => Outcome::Retry("later".into()),
+                    _ => Outcome::Nacked("nack".into()),
                 };
                 self.answer(id, outcome);
             }
@@ -160,7 +163,7 @@ impl World {
     }
 
     fn send(&mut self, max: usize) {
-        for event in self.dispatch.next_batch(max) {
+        for event in self.dispatch.next_batch(max, self.now) {
             let id = event.id.as_u128();
             assert!(!self.in_flight.contains(&id), "sent twice at a time");
             if let Some(own) = key(id).filter(|_| self.policy.ordering != Ordering::None) {
@@ -181,7 +184,12 @@ impl World {
     }
 
     fn answer(&mut self, id: u128, outcome: Outcome) {
-        let (settlement, _) = self.dispatch.answered(&Uuid::from_u128(id), outcome).expect("it was in flight");
+        let now = Now { instant: self.now, unix_us: 0 };
+        let nacked = matches!(outcome, Outcome::Nacked(_));
+        let Some((settlement, _)) = self.dispatch.answered(&Uuid::from_u128(id), outcome, now) else {
+            assert!(nacked && self.policy.ordering == Ordering::Pipelined && key(id).is_some(), "{id} has no verdict");
+            return;
+        };
         if settlement.holds_key || settlement.status == Status::Pending {
             self.blocked.insert(id);
         } else {
@@ -198,10 +206,10 @@ impl World {
         if self.reading.is_some() {
             return; // one operation at a time
         }
-        for Settlement { id, status, retry_in, holds_key, .. } in self.unsettled.drain(..) {
+        for Settlement { id, status, error, retry_in, holds_key } in self.unsettled.drain(..) {
             if status == Status::Pending || holds_key {
                 let row = self.table.get_mut(&id.as_u128()).expect("it has no verdict yet");
-                row.attempts += 1;
+                row.attempts += u32::from(error.is_some());
                 row.due = retry_in.map(|wait| self.now + wait);
                 row.holds_key = holds_key;
                 row.has_failed = status == Status::Failed;
@@ -289,7 +297,7 @@ impl World {
             if self.table.is_empty() {
                 return;
             }
-            self.now += RETRY.max;
+            self.now += Duration::from_secs(6); // longer than any pause
             self.send(usize::MAX);
             while let Some(id) = self.in_flight.pop() {
                 self.answer(id, Outcome::Delivered);

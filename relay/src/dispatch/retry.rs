@@ -21,6 +21,12 @@ impl Retry {
         let step = self.base.saturating_mul(factor).min(self.max);
         step.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
+
+    /// Delay after an attempt that did not count, since the broker has refused everything for so long: as long again, so that
+    /// it grows as fast.
+    pub fn outage_delay(&self, lasted: Duration) -> Duration {
+        lasted.max(self.base).min(self.max)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What goes in and out of the dispatch: offers, answers, verdicts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
@@ -24,8 +24,27 @@ pub enum Outcome {
     Delivered,
     /// Will not be taken, however often it is sent.
     Rejected(String),
-    /// May be taken when sent again.
+    /// May be taken when sent again: it counts as an attempt.
     Retry(String),
+    /// A queue did not take it. Whether that counts depends on what becomes of others.
+    Nacked(String),
+}
+
+/// The time.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Of this process.
+    pub instant: Instant,
+    /// Of the world: microseconds since the Unix epoch.
+    pub unix_us: i64,
+}
+
+impl Now {
+    /// The time now.
+    pub fn read() -> Self {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { instant: Instant::now(), unix_us: i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX) }
+    }
 }
 
 /// What to write into the row.
@@ -35,7 +54,7 @@ pub struct Settlement {
     pub id: Uuid,
     /// Its new status.
     pub status: Status,
-    /// `last_error`.
+    /// `last_error`. A `PENDING` without one counts no attempt.
     pub error: Option<String>,
     /// When it is to be tried again.
     pub retry_in: Option<Duration>,

@@ -25,6 +25,11 @@ impl Dispatch {
     pub fn begin_pass(&mut self) {
         let ready = std::mem::take(&mut self.ready).into_vec();
         self.ready = ready.into_iter().filter(|Reverse((_, id))| !self.held_back(id)).collect();
+        for (order, id) in std::mem::take(&mut self.set_aside) {
+            if !self.held_back(&id) {
+                self.set_aside.push((order, id));
+            }
+        }
         self.keys.begin_pass();
     }
 

@@ -2,6 +2,11 @@
 
 use std::{io, time::Duration};
 
+const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
+const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
+                       started with declare_exchange = true, the relay makes it, without any bindings";
+const PERMIT: &str = "give its user write permission (rabbitmqctl set_permissions)";
+
 /// Why there is no connection to the broker, or no longer one. None of these is an event's fault: whatever was
 /// unanswered is unknown and may be published again.
 #[derive(Debug, thiserror::Error)]
@@ -57,15 +62,15 @@ pub enum PublishError {
         text: String,
     },
     /// The relay's exchange exists with another type or other properties (406).
-    #[error("exchange {exchange:?} is not what the relay declares (topic, durable): {text}")]
+    #[error("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")]
     ExchangeMismatch {
         /// Its name.
         exchange: String,
         /// The broker's words.
         text: String,
     },
-    /// The relay's exchange is not there, and the relay is not to declare it (404).
-    #[error("there is no exchange {exchange:?}: {text}")]
+    /// The relay's exchange is not there, and the relay is not to declare it, or not again (404).
+    #[error("there is no exchange {exchange:?}: {text}; {MISSING}")]
     ExchangeMissing {
         /// Its name.
         exchange: String,
@@ -75,6 +80,14 @@ pub enum PublishError {
     /// The user may not declare the relay's exchange, or not publish to it (403).
     #[error("the broker does not permit the use of exchange {exchange:?}: {text}")]
     AccessRefused {
+        /// Its name.
+        exchange: String,
+        /// The broker's words.
+        text: String,
+    },
+    /// The user may not publish to the relay's exchange (403).
+    #[error("the broker does not permit to publish to exchange {exchange:?}: {text}; {PERMIT}")]
+    MayNotPublish {
         /// Its name.
         exchange: String,
         /// The broker's words.
@@ -110,12 +123,31 @@ pub enum PublishError {
         /// Messages without an answer.
         unanswered: usize,
     },
+    /// What answers does not speak AMQP 0-9-1 at this port.
+    #[error("{address} does not answer as RabbitMQ: {reason}")]
+    WrongPort {
+        /// `host:port`.
+        address: String,
+        /// What it is instead, and what to do.
+        reason: &'static str,
+    },
     /// The peer does not speak AMQP 0-9-1 as RabbitMQ does, or the publisher was used against its contract.
     #[error("AMQP: {0}")]
     Protocol(String),
 }
 
 impl PublishError {
+    /// Whether its text tells the operator how to mend it.
+    pub fn says_what_to_do(&self) -> bool {
+        matches!(
+            self,
+            Self::ExchangeMismatch { .. }
+                | Self::ExchangeMissing { .. }
+                | Self::MayNotPublish { .. }
+                | Self::WrongPort { .. }
+        )
+    }
+
     /// Whether the broker is there and says no: another attempt with the same settings fails the same way until an
     /// operator changes something.
     pub fn is_refusal(&self) -> bool {
@@ -126,6 +158,7 @@ impl PublishError {
                 | Self::ExchangeMismatch { .. }
                 | Self::ExchangeMissing { .. }
                 | Self::AccessRefused { .. }
+                | Self::MayNotPublish { .. }
         )
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn event(id: u128) -> Event {
         correlation_id: None,
         created_at_us: 1,
         attempts: 0,
+        first_attempted_at_us: None,
         holds_key: false,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! AMQP 0-9-1 ─▶ ◀─ start   start-ok (log in) ─▶ ◀─ tune   tune-ok, open vhost ─▶ ◀─ open-ok
-//! channel.open ─▶ ◀─ ok    exchange.declare ─▶ ◀─ ok      confirm.select ─▶ ◀─ ok
+//! channel.open ─▶ ◀─ ok    exchange.declare ─▶ ◀─ ok      exchange.unbind ─▶ ◀─ ok    confirm.select ─▶ ◀─ ok
 //! ```
 
 use std::{io, time::Duration};
@@ -11,7 +11,7 @@ use bytes::{BufMut, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
-    AmqpUrl, PublishConfig, PublishError,
+    AmqpUrl, ExchangeUse, PublishConfig, PublishError,
     frame::{Frame, next_frame},
     method::{self, Method},
     socket::Socket,
@@ -25,6 +25,10 @@ const FRAME_MIN_BYTES: u32 = 4096;
 /// The default interval of heartbeats. RabbitMQ's guide takes 5 to 20 s for best: a dead peer is noticed soon, and a
 /// busy one is not mistaken for one (<https://www.rabbitmq.com/docs/heartbeats>).
 const HEARTBEAT_SECONDS: u16 = 10;
+
+/// Types of TLS records (RFC 8446, section 5.1). No frame of AMQP begins so.
+const TLS_ALERT: u8 = 21;
+const TLS_HANDSHAKE: u8 = 22;
 
 /// An open channel and what was agreed on.
 pub(super) struct Opened {
@@ -66,9 +70,10 @@ impl Handshake {
     async fn log_in(&mut self, config: &PublishConfig) -> Result<Option<Duration>, PublishError> {
         let url = &config.url;
         let refused = |text: String| PublishError::Authentication { user: url.user.clone(), text };
-        let mechanisms = match self.ask().await? {
-            Method::Start { mechanisms } => mechanisms,
-            other => return Err(unexpected(other)),
+        let mechanisms = match self.ask().await {
+            Ok(Method::Start { mechanisms }) => mechanisms,
+            Ok(other) => return Err(unexpected(other)),
+            Err(error) => return Err(self.wrong_port(url, &error).unwrap_or(error)),
         };
         let (mechanism, response) = match url.mechanism {
             Mechanism::Plain => ("PLAIN", format!("\0{}\0{}", url.user, url.password)),
@@ -97,6 +102,25 @@ impl Handshake {
         }
     }
 
+    /// What the first bytes say of somebody who is not RabbitMQ's AMQP listener.
+    fn wrong_port(&self, url: &AmqpUrl, error: &PublishError) -> Option<PublishError> {
+        let is_end = matches!(error, PublishError::Disconnected(error) if error.kind() == io::ErrorKind::UnexpectedEof);
+        let reason = match *self.received {
+            [TLS_ALERT | TLS_HANDSHAKE, 3, ..] => {
+                "it speaks TLS; use amqps://, or its port without TLS (5672 as a rule)"
+            }
+            [b'H', b'T', b'T', b'P', ..] => {
+                "it speaks HTTP, as the management plugin does; AMQP's port is 5672 or, with amqps://, 5671 as a rule"
+            }
+            [b'A', b'M', b'Q', b'P', ..] => "it offers another version of AMQP only; the relay speaks 0-9-1",
+            [] if is_end => {
+                "it ends the connection without a word, as a TLS port does (then use amqps://), or one that is not AMQP's"
+            }
+            _ => return None,
+        };
+        Some(PublishError::WrongPort { address: url.address(), reason })
+    }
+
     async fn open_vhost(&mut self, vhost: &str) -> Result<(), PublishError> {
         method::open(&mut self.out, vhost);
         match self.ask().await? {
@@ -113,8 +137,15 @@ impl Handshake {
         self.ask_for(&Method::ChannelOpenOk).await?;
         // AMQP's default exchange, the one without a name, always exists and cannot be declared.
         if !config.exchange.is_empty() {
-            method::declare_exchange(&mut self.out, &config.exchange, !config.declare_exchange);
-            self.exchange_declared(&config.exchange).await?;
+            if config.exchange_use != ExchangeUse::Declare {
+                method::declare_exchange(&mut self.out, &config.exchange, true);
+                self.exchange_declared(&config.exchange).await?;
+            }
+            if config.exchange_use != ExchangeUse::Take {
+                method::declare_exchange(&mut self.out, &config.exchange, false);
+                self.exchange_declared(&config.exchange).await?;
+            }
+            self.check_permission(&config.exchange).await?;
         }
         method::confirm_select(&mut self.out);
         self.ask_for(&Method::SelectOk).await
@@ -135,6 +166,27 @@ impl Handshake {
             }
             other => Err(unexpected(other)),
         }
+    }
+
+    /// Looks whether the user may publish to the exchange, before an event has to find out. To end a binding, the broker wants
+    /// permission to write to the exchange that gets the messages, and then to read from the one they come from. The binding
+    /// that is named here does not exist, so nothing changes.
+    async fn check_permission(&mut self, exchange: &str) -> Result<(), PublishError> {
+        // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says since
+        // version 3.12 only, but for which exchange it always has.
+        let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
+        method::unbind_exchange(&mut self.out, exchange, source, "outbox-relay: may this user publish?");
+        match self.ask().await? {
+            Method::UnbindOk => return Ok(()),
+            Method::ChannelClose { code: 403, text } if text.contains(&format!("exchange '{exchange}'")) => {
+                method::channel_close_ok(&mut self.out);
+                return Err(PublishError::MayNotPublish { exchange: exchange.to_owned(), text });
+            }
+            Method::ChannelClose { .. } => method::channel_close_ok(&mut self.out),
+            other => return Err(unexpected(other)),
+        }
+        method::channel_open(&mut self.out);
+        self.ask_for(&Method::ChannelOpenOk).await
     }
 
     async fn ask_for(&mut self, answer: &Method) -> Result<(), PublishError> {

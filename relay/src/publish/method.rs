@@ -38,6 +38,8 @@ pub(super) enum Method {
     ChannelClose { code: u16, text: String },
     /// exchange.declare-ok
     DeclareOk,
+    /// exchange.unbind-ok
+    UnbindOk,
     /// confirm.select-ok
     SelectOk,
     /// basic.return; a content header and body follow.
@@ -73,6 +75,7 @@ impl Method {
             (20, 20) => Self::Flow { active: reader.u8()? & 1 != 0 },
             (20, 40) => Self::ChannelClose { code: reader.u16()?, text: reader.text()? },
             (40, 11) => Self::DeclareOk,
+            (40, 51) => Self::UnbindOk,
             (85, 11) => Self::SelectOk,
             (BASIC, 50) => Self::Return { code: reader.u16()?, text: reader.text()? },
             (BASIC, 80) => Self::Ack { tag: reader.u64()?, multiple: reader.u8()? & 1 != 0 },
@@ -170,6 +173,18 @@ pub(super) fn declare_exchange(out: &mut BytesMut, name: &str, passive: bool) {
         put_short_string(out, name.as_bytes());
         put_short_string(out, b"topic");
         out.put_u8(DURABLE | u8::from(passive));
+        out.put_u32(0); // no arguments
+    });
+}
+
+/// exchange.unbind: ends a binding by which `destination` gets messages from `source`.
+pub(super) fn unbind_exchange(out: &mut BytesMut, destination: &str, source: &str, routing_key: &str) {
+    put_method(out, CHANNEL, (40, 40), |out| {
+        out.put_u16(0); // reserved
+        put_short_string(out, destination.as_bytes());
+        put_short_string(out, source.as_bytes());
+        put_short_string(out, routing_key.as_bytes());
+        out.put_u8(0); // wait for the answer
         out.put_u32(0); // no arguments
     });
 }

@@ -59,8 +59,8 @@ pub struct PublishConfig {
     pub url: AmqpUrl,
     /// Exchange of events that name none; at most 255 bytes.
     pub exchange: String,
-    /// Declare it (topic, durable). Otherwise it must be there, of whatever type.
-    pub declare_exchange: bool,
+    /// Whether to make it.
+    pub exchange_use: ExchangeUse,
     /// AMQP `app_id` of every message; at most 255 bytes.
     pub app_id: String,
     /// Most events without an answer.
@@ -71,6 +71,17 @@ pub struct PublishConfig {
     pub connect_timeout: Duration,
     /// The connection's name in the broker's management pages.
     pub connection_name: String,
+}
+
+/// What to do about the exchange when connecting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeUse {
+    /// Take it as it is, of whatever type. It must be there.
+    Take,
+    /// Declare it: topic, durable.
+    Declare,
+    /// It was declared before. It must still be there, as it was declared.
+    Expect,
 }
 
 /// News from the broker.

@@ -30,6 +30,10 @@ pub(super) async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
     let handshake = async { tls::connector(files)?.connect(tls::server_name(files, &url.host)?, tcp).await };
     match handshake.await {
         Ok(tls) => Ok(Box::new(tls)),
+        Err(source) if tls::speaks_none(&source) => Err(PublishError::WrongPort {
+            address: url.address(),
+            reason: "it does not speak TLS; use amqp://, or its TLS port (5671 as a rule)",
+        }),
         Err(source) => Err(PublishError::Tls { address: url.address(), source }),
     }
 }

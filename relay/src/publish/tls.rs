@@ -5,7 +5,7 @@ use std::{io, path::Path, sync::Arc};
 use tokio_rustls::{
     TlsConnector,
     rustls::{
-        ClientConfig, RootCertStore,
+        self, ClientConfig, RootCertStore,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     },
@@ -33,6 +33,12 @@ pub(super) fn connector(files: &TlsFiles) -> io::Result<TlsConnector> {
 pub(super) fn server_name(files: &TlsFiles, host: &str) -> io::Result<ServerName<'static>> {
     let name = files.server_name.as_deref().unwrap_or(host);
     ServerName::try_from(name.to_owned()).map_err(io::Error::other)
+}
+
+/// Whether the peer has answered with something that is not TLS.
+pub(super) fn speaks_none(error: &io::Error) -> bool {
+    let reason = error.get_ref().and_then(|reason| reason.downcast_ref());
+    matches!(reason, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
 }
 
 fn roots(ca: Option<&Path>) -> io::Result<RootCertStore> {

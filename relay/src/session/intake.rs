@@ -166,6 +166,7 @@ impl Session<'_> {
         if self.drain_until.is_some() {
             return;
         }
+        self.bear_refusal(now);
         if self.dispatch.knows_too_many_keys() && !self.desk.runs_whole_pass() && !self.is_pass_next(now) {
             self.announced_live = None;
             self.park(now);
@@ -176,7 +177,7 @@ impl Session<'_> {
         let patience = self.config.park_after;
         if self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience) {
             warn!(target: "relay", state = %"parked", "the broker is away: events wait in the table, the slot moves on");
-        } else if self.is_full_for(patience, now) {
+        } else if self.is_full_for(patience, now) || self.is_refused_and_full(patience, now) {
             let events = self.dispatch.len();
             warn!(target: "relay", state = %"parked", events, "memory is full of events that cannot leave: later ones wait in the table");
         } else {
@@ -189,6 +190,12 @@ impl Session<'_> {
     fn park(&mut self, now: Instant) {
         self.progress.abandon();
         self.resync.park(now);
+    }
+
+    /// Whether the broker has refused everything for so long, and memory is full: what still leaves makes room for the table.
+    fn is_refused_and_full(&self, patience: Duration, now: Instant) -> bool {
+        let is_refused = self.dispatch.refusing_since().is_some_and(|since| now.duration_since(since) >= patience);
+        is_refused && !self.dispatch.has_room()
     }
 
     /// Whether memory has been full, and nothing has left it, for so long.

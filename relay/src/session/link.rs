@@ -10,7 +10,7 @@ use std::{
 use crate::{
     dispatch::Retry,
     event::Event,
-    publish::{Answer, Notice, PublishConfig, PublishError, Publisher},
+    publish::{Answer, ExchangeUse, Notice, PublishConfig, PublishError, Publisher},
 };
 
 /// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
@@ -35,16 +35,26 @@ enum State {
 
 /// What the broker's side has to say.
 pub(super) enum News {
-    Opened,
+    /// For so long there was no connection.
+    Opened {
+        away: Duration,
+    },
     Answers(Vec<Answer>),
     Blocked(String),
     Unblocked,
-    /// The connection is gone, or could not be made; another attempt follows.
-    Away(PublishError),
+    /// The connection is gone, or could not be made; another attempt follows. There has been none since then.
+    Away {
+        error: PublishError,
+        since: Instant,
+    },
 }
 
 impl Link {
-    pub(super) fn new(config: PublishConfig, publisher: Option<Publisher>) -> Self {
+    /// The exchange was declared at the start, if it was to be. From then on it has bindings, which a new one would not have.
+    pub(super) fn new(mut config: PublishConfig, publisher: Option<Publisher>) -> Self {
+        if config.exchange_use == ExchangeUse::Declare {
+            config.exchange_use = ExchangeUse::Expect;
+        }
         let now = Instant::now();
         let (state, away_since) = match publisher {
             Some(publisher) => (State::Open(Box::new(publisher)), None),
@@ -95,8 +105,10 @@ impl Link {
                 State::Connecting(attempt) => match attempt.await {
                     Ok(publisher) => {
                         self.state = State::Open(Box::new(publisher));
-                        self.unproven = self.away_since.take().map(|since| (since, Instant::now()));
-                        return News::Opened;
+                        let now = Instant::now();
+                        self.unproven = self.away_since.take().map(|since| (since, now));
+                        let away = self.unproven.map_or(Duration::ZERO, |(since, _)| now.duration_since(since));
+                        return News::Opened { away };
                     }
                     Err(error) => return self.lost(error),
                 },
@@ -122,7 +134,7 @@ impl Link {
         // A broker that lets the relay in and refuses what it publishes has never been back.
         let proves_nothing = |opened: Instant| now.duration_since(opened) < RECONNECT.max;
         let since = self.unproven.take().filter(|(_, opened)| proves_nothing(*opened)).map_or(now, |(since, _)| since);
-        self.away_since.get_or_insert(since);
-        News::Away(error)
+        let since = *self.away_since.get_or_insert(since);
+        News::Away { error, since }
     }
 }

@@ -8,6 +8,7 @@ mod desk;
 mod ending;
 mod intake;
 mod link;
+mod unsent;
 mod write_back;
 
 use std::{
@@ -23,7 +24,7 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::ending::{Drained, SessionError};
-use self::{desk::Desk, ending::connection_lost, intake::Intake, link::Link};
+use self::{broker::Told, desk::Desk, ending::connection_lost, intake::Intake, link::Link};
 use crate::{
     config::Config,
     deferred::Deferred,
@@ -73,6 +74,7 @@ pub struct Session<'a> {
     desk: Desk,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
     link: Link,
+    told: Told,
     dispatch: Dispatch,
     settling: Settling,
     progress: Progress,
@@ -126,6 +128,7 @@ impl<'a> Session<'a> {
             desk: Desk::new(parts.store),
             connection: parts.connection,
             link: Link::new(parts.publish, parts.publisher),
+            told: Told::default(),
             dispatch: Dispatch::new(config.limits(), config.policy()),
             settling: Settling::new(Batching { max: config.settle_batch, interval: config.settle_interval }),
             progress: Progress::new(parts.confirmed),
@@ -183,9 +186,10 @@ impl<'a> Session<'a> {
 
     /// Starts whatever can be started now.
     async fn pump(&mut self, now: Instant) -> Result<(), SessionError> {
+        self.tell_sums(now);
         self.park_if_stuck(now);
         if self.link.is_open() && self.drain_until.is_none() {
-            let batch = self.dispatch.next_batch(self.may_publish());
+            let batch = self.dispatch.next_batch(self.may_publish(), now);
             if !batch.is_empty() {
                 self.link.publish(batch);
             }
@@ -229,6 +233,9 @@ impl<'a> Session<'a> {
             self.settling.next_look(),
             self.resync.next_timer(),
             self.deferred.next_timer(),
+            self.dispatch.next_round(),
+            self.dispatch.refusing_since().map(|since| since + self.config.park_after),
+            self.told.sums_at(),
             away,
             self.full_since.map(|since| since.max(self.moved_at) + self.config.park_after),
             self.drain_until,

@@ -162,7 +162,9 @@ pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
             "check host, port and TLS in AMQP_URL, and that the broker runs",
         )
     };
-    RunError::new(kind, what).hint(hint).source(error)
+    let failed = RunError::new(kind, what);
+    let failed = if error.says_what_to_do() { failed } else { failed.hint(hint) };
+    failed.source(error)
 }
 
 /// A statement that failed, in the operator's terms.

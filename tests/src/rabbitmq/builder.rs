@@ -1,6 +1,9 @@
 //! Makes a RabbitMQ node.
 
-use std::{path::Path, sync::Mutex};
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
 
 use super::RabbitMq;
 use crate::{places::server_folder, ports};
@@ -22,12 +25,36 @@ impl RabbitMqBuilder {
     /// Makes a new node and starts it.
     pub async fn start(self) -> RabbitMq {
         let folder = server_folder("rabbitmq");
+        self.start_node("rabbit@localhost".to_owned(), folder.clone(), folder, ports::free()).await
+    }
+
+    /// Makes a cluster of new nodes and starts it, some 10 s for each. The first node must not be stopped: by it the others
+    /// find each other.
+    pub async fn start_cluster(self, size: usize) -> Vec<RabbitMq> {
+        let (home, epmd_port) = (server_folder("rabbitmq"), ports::free());
+        let mut nodes: Vec<RabbitMq> = Vec::new();
+        for number in 1..=size {
+            let folder = if number == 1 { home.clone() } else { server_folder("rabbitmq") };
+            let node = self.start_node(format!("rabbit{number}@localhost"), folder, home.clone(), epmd_port).await;
+            if let Some(first) = nodes.first() {
+                node.ctl(&["stop_app"]).await;
+                node.ctl(&["join_cluster", &first.name]).await;
+                node.ctl(&["start_app"]).await;
+            }
+            nodes.push(node);
+        }
+        nodes
+    }
+
+    async fn start_node(&self, name: String, folder: PathBuf, home: PathBuf, epmd_port: u16) -> RabbitMq {
         let node = RabbitMq {
+            name,
             folder,
+            home,
             amqp_port: ports::free(),
             http_port: ports::free(),
             distribution_port: ports::free(),
-            epmd_port: ports::free(),
+            epmd_port,
             process: Mutex::default(),
         };
         let mut conf = format!(

@@ -27,7 +27,10 @@ const START: Duration = Duration::from_secs(120);
 /// password `guest`. Dropping it ends it and removes its files.
 #[derive(Debug)]
 pub struct RabbitMq {
+    name: String,
     folder: PathBuf,
+    /// Its cookie's; the nodes of a cluster have one.
+    home: PathBuf,
     amqp_port: u16,
     http_port: u16,
     distribution_port: u16,
@@ -50,6 +53,11 @@ impl RabbitMq {
     /// A new vhost with nothing in it.
     pub async fn vhost(&self) -> Vhost {
         Vhost::create(self.amqp_port, self.http_port).await
+    }
+
+    /// Its name in a cluster.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Port of AMQP 0-9-1 on 127.0.0.1, the same after every restart.
@@ -141,7 +149,7 @@ impl RabbitMq {
         let mut command = Command::new(sbin().join(program));
         command
             .current_dir(&self.folder)
-            .env("HOME", &self.folder) // the Erlang cookie
+            .env("HOME", &self.home) // the Erlang cookie
             .env("ERL_EPMD_ADDRESS", "127.0.0.1")
             .env("ERL_EPMD_PORT", self.epmd_port.to_string())
             .env("RABBITMQ_CONF_ENV_FILE", "/dev/null")
@@ -151,7 +159,7 @@ impl RabbitMq {
             .env("RABBITMQ_LOGS", "-")
             .env("RABBITMQ_LOG_BASE", &self.folder)
             .env("RABBITMQ_MNESIA_BASE", folder("data"))
-            .env("RABBITMQ_NODENAME", "rabbit@localhost")
+            .env("RABBITMQ_NODENAME", &self.name)
             // Together: the start script becomes the node instead of its parent, so that its process id is the node's.
             .env("RABBITMQ_ALLOW_INPUT", "true")
             .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-noinput -kernel inet_dist_use_interface {127,0,0,1}");

@@ -14,7 +14,7 @@ use std::{
 use harness::{RabbitMq, SOON};
 use relay::{
     event::{Event, Text},
-    publish::{Notice, PublishConfig, PublishError, Publisher, Verdict},
+    publish::{ExchangeUse, Notice, PublishConfig, PublishError, Publisher, Verdict},
 };
 use tokio::{sync::OnceCell, time::timeout};
 use uuid::Uuid;
@@ -33,7 +33,7 @@ fn config(url: &str) -> PublishConfig {
     PublishConfig {
         url: url.parse().unwrap(),
         exchange: "outbox".to_owned(),
-        declare_exchange: true,
+        exchange_use: ExchangeUse::Declare,
         app_id: "suite".to_owned(),
         window: WINDOW,
         confirm_timeout: SOON,
@@ -62,6 +62,7 @@ fn event(topic: &'static str) -> Event {
         correlation_id: None,
         created_at_us: 1_700_000_000_123_456,
         attempts: 0,
+        first_attempted_at_us: None,
     }
 }
 

@@ -1,14 +1,14 @@
 //! Every event gets its own verdict, whatever becomes of the others.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use harness::{RabbitMq, SOON};
 use relay::{
     event::{Event, Text},
-    publish::{PublishError, Verdict},
+    publish::{PublishError, Publisher, Verdict},
 };
 
-use super::{MAX_MESSAGE_BYTES, WINDOW, connect, event, events, ids, lost, publish, returned, small_node};
+use super::{MAX_MESSAGE_BYTES, WINDOW, config, connect, event, events, ids, publish, returned, small_node};
 
 #[tokio::test]
 async fn with_every_second_message_unroutable_no_verdict_is_wrong() {
@@ -118,8 +118,6 @@ async fn a_forbidden_exchange_is_an_events_fault_only_if_the_event_chose_it() {
     assert!(matches!(verdicts[&events[1].id], Verdict::Refused { code: 403, .. }), "{verdicts:?}");
     assert_eq!(verdicts[&events[2].id], Verdict::Confirmed);
 
-    let mut publisher = connect(&vhost.url_as("no-exchange", "secret")).await;
-    publisher.publish(vec![Arc::new(event("a"))]);
-    let error = lost(&mut publisher).await;
-    assert!(matches!(error, PublishError::AccessRefused { .. }), "{error:?}");
+    let error = Publisher::connect(config(&vhost.url_as("no-exchange", "secret"))).await.unwrap_err();
+    assert!(matches!(error, PublishError::MayNotPublish { .. }) && error.is_refusal(), "{error:?}");
 }

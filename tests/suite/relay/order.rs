@@ -62,7 +62,4 @@ async fn a_refused_event_holds_its_key_and_no_other() {
     let all: Vec<_> = consumer.wait_for(2).await.into_iter().map(|delivery| delivery.json()).collect();
     assert_eq!(all, [3, 2]);
     wait_for_counts(&stack.db, (0, 3, 0), SOON).await;
-    let attempts: i32 =
-        stack.db.query_one("SELECT attempts FROM outbox.events WHERE topic = 'full'", &[]).await.unwrap().get(0);
-    assert!(attempts > 1, "{attempts} attempts");
 }

@@ -2,7 +2,7 @@
 
 use harness::{SOON, Stack};
 
-use super::{FullQueue, emit, wait_for_counts, wait_for_status};
+use super::{emit, wait_for_counts, wait_for_status};
 
 #[tokio::test]
 async fn an_unroutable_event_fails_at_once_with_the_brokers_code_and_text() {
@@ -66,14 +66,22 @@ async fn an_unroutable_event_is_retried_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_nacked_event_is_retried_up_to_the_limit_and_then_failed() {
+async fn unroutable_events_are_summed_by_topic_and_none_is_left_out_of_the_sum() {
     let stack = Stack::new().await;
-    let _full = FullQueue::bind(&stack.vhost, "full").await;
-    let _relay = stack.relay().set("retry-base", "10ms").set("max-attempts", "4").start().await;
-    let id = emit(&stack.db, "'full', '{}'::jsonb", &[]).await;
-    let row = wait_for_status(&stack.db, id, "FAILED").await;
-    assert_eq!(row.attempts, 4);
-    assert!(row.last_error.unwrap().contains("nack"));
+    let relay = stack.relay().start().await;
+    let sql = "SELECT outbox.emit('nobody.' || i % 3, to_jsonb(i)) FROM generate_series(1, 900) i";
+    stack.db.batch_execute(sql).await.unwrap();
+    wait_for_counts(&stack.db, (0, 0, 900), SOON).await;
+    assert!(relay.stop().await.success());
+    let log = relay.log_text();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("not delivered")).collect();
+    for topic in ["nobody.0", "nobody.1", "nobody.2"] {
+        let of_topic: Vec<_> = lines.iter().filter(|line| line.contains(topic)).collect();
+        let count = |line: &str| line.split("count=").nth(1)?.split_whitespace().next()?.parse::<u32>().ok();
+        let told: u32 = of_topic.iter().map(|line| count(line).unwrap_or(1)).sum();
+        assert!(told == 300 && of_topic.len() <= 20, "{told} of {topic} in {} lines", of_topic.len());
+        assert!(of_topic.iter().all(|line| line.contains("312 NO_ROUTE")), "{of_topic:?}");
+    }
 }
 
 #[tokio::test]

@@ -184,3 +184,21 @@ async fn the_log_says_from_where_it_streams() {
     let acknowledged = line.split("acknowledged=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert!(acknowledged.parse::<::relay::lsn::Lsn>().unwrap() >= confirmed, "{line}");
 }
+
+#[tokio::test]
+async fn a_broker_on_which_the_relay_could_never_publish_is_refused_at_the_start_with_what_to_do() {
+    let stack = Stack::new().await;
+    let user = format!("user_{}", stack.db.name());
+    stack.vhost.user(&user, "secret", ".*", "", ".*").await;
+    let relay = || stack.relay().set("amqp-url", &stack.vhost.url_as(&user, "secret"));
+    refused(relay(), 21, &["outbox", &user, "write permission"]).await;
+    refused(stack.relay().set("exchange", "amq.fanout"), 21, &["amq.fanout", "declare_exchange = false"]).await;
+    let missing = stack.relay().set("exchange", "nowhere").set("declare-exchange", "false");
+    refused(missing, 21, &["nowhere", "with its bindings"]).await;
+    let tls = stack.vhost.url().replace("amqp://", "amqps://");
+    refused(stack.relay().set("amqp-url", &tls), 20, &["127.0.0.1", "use amqp://"]).await;
+    let several = format!("{0},{0}", stack.vhost.url_as("guest", "hunter2"));
+    refused(stack.relay().set("amqp-url", &several), 2, &["AMQP_URL", "one broker"]).await;
+    let (_, log) = stack.relay().set("amqp-url", &several).finish().await;
+    assert!(!log.contains("hunter2"), "{log}");
+}

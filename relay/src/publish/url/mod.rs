@@ -68,6 +68,18 @@ impl FromStr for AmqpUrl {
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, vhost) = rest.split_once('/').unwrap_or((rest, ""));
+        // A list of brokers, which no URL can hold. It could as well be part of a password.
+        if authority.contains(',') || text.matches("://").count() > 1 {
+            return Err(InvalidAmqpUrl(
+                "it must name one broker: for several, use a name or a load balancer that leads to each \
+                 (in a user or password, write , as %2C)",
+            ));
+        }
+        if vhost.contains('@') {
+            return Err(InvalidAmqpUrl(
+                "after the host there is an @ (in a user or password, write / as %2F; in a vhost, @ as %40)",
+            ));
+        }
         let (login, address) = match authority.rsplit_once('@') {
             Some((login, address)) => (Some(login), address),
             None => (None, authority),
@@ -201,10 +213,36 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_brokers_is_refused_and_none_of_it_shown() {
+        for text in [
+            "amqp://u:hunter2@a/%2f,amqp://guest:hunter2@b/%2f",
+            "amqp://u:hunter2@a,amqp://guest:hunter2@b",
+            "amqp://u:hunter2@a:5672,b:5672/%2f",
+            "amqp://u:hunter2@a,b",
+            "amqp://u:hunter2@a:5672,guest:hunter2@b:5672/v",
+            "amqp://a,b",
+            "amqp://a/?heartbeat=1,amqp://guest:hunter2@b/",
+        ] {
+            let error = text.parse::<AmqpUrl>().map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("one broker"), "{text}: {error}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+        assert_eq!(parse("amqp://u:p%2Cw@b/a,b").vhost, "a,b");
+    }
+
+    #[test]
     fn a_password_is_never_shown() {
         let url = parse("amqp://app:hunter2@broker/v");
         assert!(!format!("{url} {url:?}").contains("hunter2"));
-        for text in ["amqp://app:hun/ter2@broker/v", "amqp://app:hun?ter2@broker/v", "amqp://app:hun#ter2@broker:x/v"] {
+        for text in [
+            "amqp://app:hun/ter2@broker/v",
+            "amqp://app:hun?ter2@broker/v",
+            "amqp://app:hun#ter2@broker:x/v",
+            "amqp://app:5672/ter2@broker/v",
+            "amqp://app/ter2@broker/v",
+            "amqp://app:5672?heartbeat=1&ter2@broker/v",
+            "amqp://app:5672?heartbeat=ter2@broker/v",
+        ] {
             let error = text.parse::<AmqpUrl>().map(|_| ()).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("ter2"), "{error:?}");
         }

@@ -28,6 +28,9 @@ async fn a_broker_that_is_killed_under_load_and_started_again_loses_nothing() {
     wait_for_rows(&stack, "status = 'SENT'", 500).await;
 
     node.kill().await;
+    let line = relay.wait_for_log("Connection refused").await;
+    let why = ["trying again", &format!("127.0.0.1:{}", node.amqp_port()), "tries=", "for="];
+    assert!(why.iter().all(|part| line.contains(part)), "{line}");
     let mark = relay.mark();
     let before = load.count();
     node.start().await;

@@ -64,8 +64,9 @@ async fn a_full_queue_holds_its_own_events_and_the_load_goes_on() {
     let sql = "SELECT outbox.emit('full', to_jsonb(n), aggregate_type => 'full', aggregate_id => (n % 10)::text)
                FROM generate_series(1, 50) n";
     let stuck: Vec<Uuid> = stack.db.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
-    wait_for_rows(&stack, "topic = 'full' AND attempts > 2", 5).await;
+    wait_for_rows(&stack, "topic = 'full' AND last_attempted_at IS NOT NULL", 5).await;
     let load = Load::start(&stack).await;
+    wait_for_rows(&stack, "topic = 'full' AND attempts > 2", 5).await;
     wait_for_rows(&stack, "topic = 'load' AND status = 'SENT'", 1000).await;
     let emitted = load.stop().await;
     assert!(count(&stack, "topic = 'full' AND status = 'PENDING'").await >= 45, "the queue is full");

@@ -9,6 +9,7 @@
 CREATE FUNCTION outbox.largest_row() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 129 * 1024 * 1024;
+COMMENT ON FUNCTION outbox.largest_row() IS 'Bytes of the largest row that the relay reads.';
 
 -- The rows at these places, in this order. Straight from the table: a row that goes through a variable is unpacked on the way.
 -- It has no SET of its own, so that PostgreSQL makes it a part of the query that calls it.
@@ -20,6 +21,7 @@ AS $$
     JOIN outbox.events AS e ON e.ctid = page.place AND e.tableoid = page.home
     ORDER BY page.number
 $$;
+COMMENT ON FUNCTION outbox.rows_at(oid[], tid[]) IS 'Internal to pending() and due(): the rows at these places.';
 
 -- Why the row at this place cannot be read as a whole; null if it can. Prints it to find out: only after a page has failed.
 CREATE FUNCTION outbox.unreadable(home oid, place tid) RETURNS text
@@ -43,6 +45,7 @@ EXCEPTION WHEN OTHERS THEN
     RETURN sqlerrm;
 END
 $$;
+COMMENT ON FUNCTION outbox.unreadable(oid, tid) IS 'Internal to pending() and due(): why a row cannot be read; null if it can.';
 
 -- The row at this place as far as it has a fixed size, and its key if that fits.
 CREATE FUNCTION outbox.row_without_contents(home oid, place tid, reason text) RETURNS outbox.events
@@ -58,3 +61,5 @@ AS $$
     ))
     FROM outbox.events AS e WHERE e.ctid = place AND e.tableoid = home
 $$;
+COMMENT ON FUNCTION outbox.row_without_contents(oid, tid, text) IS
+    'Internal to pending() and due(): what stands in for a row that cannot be read.';

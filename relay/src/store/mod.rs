@@ -6,7 +6,10 @@
 mod error;
 mod scan;
 
-use std::{str::FromStr, sync::Arc};
+use std::{
+    str::FromStr,
+    sync::{Arc, atomic::AtomicI32},
+};
 
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
@@ -39,6 +42,8 @@ pub struct Store {
     settle: Statement,
     ensure_publication: Statement,
     layout: Layout,
+    /// Rows that one query of a scan asks for.
+    chunk_rows: AtomicI32,
 }
 
 impl Store {
@@ -62,6 +67,7 @@ impl Store {
             ensure_publication: client.prepare("SELECT outbox.ensure_publication($1)").await?,
             pending,
             layout,
+            chunk_rows: AtomicI32::new(scan::CHUNK_ROWS),
             client,
         })
     }

@@ -3,11 +3,16 @@
 use std::{
     collections::HashSet,
     future::Future,
-    sync::Arc,
+    pin::pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, SystemTime},
 };
 
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use futures_util::TryStreamExt;
+use tokio_postgres::{
+    RowStream,
+    types::{FromSql, ToSql, Type},
+};
 use tracing::warn;
 use uuid::Uuid;
 
@@ -17,12 +22,12 @@ use crate::{
     event::{Event, Text},
     hash::BuildFold,
     lsn::Lsn,
-    row::Row,
+    row::{Layout, Row},
     snapshot::Snapshot,
 };
 
 /// Rows that one query of a scan brings at most.
-const CHUNK_ROWS: i32 = 500;
+pub(super) const CHUNK_ROWS: i32 = 500;
 /// One snapshot for all queries of a scan.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
@@ -95,19 +100,14 @@ struct Chunks {
 }
 
 impl Chunks {
-    const USUAL: Self = Self { rows: CHUNK_ROWS, careful: false };
     const CAREFUL: Self = Self { rows: 1, careful: true };
-
-    fn of(scan: &Scan) -> Self {
-        if scan.careful { Self::CAREFUL } else { Self::USUAL }
-    }
 }
 
 impl Store {
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one
     /// snapshot, until memory or the table ends.
     pub async fn pending(self: Arc<Self>, scan: Scan) -> Result<Page, StoreError> {
-        let page = self.in_transaction(self.read_pending(&scan, Chunks::of(&scan))).await;
+        let page = self.in_transaction(self.read_pending(&scan, self.chunks(&scan))).await;
         match page {
             Err(error) if error.may_be_a_rows() && !scan.careful => {
                 warn!(target: "relay", %error, "a page of the table cannot be read: reading it row by row");
@@ -120,7 +120,7 @@ impl Store {
     /// Reads the deferred events whose time has come, in the order in which it came: chunk by chunk under one snapshot, until
     /// memory or the due events end.
     pub async fn due(self: Arc<Self>, scan: Scan) -> Result<Due, StoreError> {
-        let due = self.in_transaction(self.read_due(&scan, Chunks::of(&scan))).await;
+        let due = self.in_transaction(self.read_due(&scan, self.chunks(&scan))).await;
         match due {
             Err(error) if error.may_be_a_rows() && !scan.careful => {
                 warn!(target: "relay", %error, "events that are due cannot be read: reading them row by row");
@@ -128,6 +128,10 @@ impl Store {
             }
             due => due,
         }
+    }
+
+    fn chunks(&self, scan: &Scan) -> Chunks {
+        if scan.careful { Chunks::CAREFUL } else { Chunks { rows: self.chunk_rows.load(Relaxed), careful: false } }
     }
 
     /// Leaves no transaction open when the work fails.
@@ -143,16 +147,13 @@ impl Store {
         let types: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_type.as_deref()).collect();
         let ids: Vec<_> = scan.left_out.iter().map(|key| key.aggregate_id.as_str()).collect();
         let older_than = scan.older_than.map(i64::from);
-        let mut found = Found::default();
+        let mut found = Found::new(scan);
         let mut after_seq = scan.after_seq;
         let Chunks { rows: max_rows, careful } = chunks;
         let chunk = async |after_seq: i64| {
-            self.client
-                .query(
-                    &self.pending,
-                    &[&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holds, &careful],
-                )
-                .await
+            let parameters: [&(dyn ToSql + Sync); 8] =
+                [&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holds, &careful];
+            self.client.query_raw(&self.pending, parameters).await
         };
         // Pipelined: one round trip for the transaction's start and its first chunk.
         // One more, to see whether there are more.
@@ -166,9 +167,8 @@ impl Store {
             self.client.query(&self.holding, &holding),
             chunk(after_seq),
         )?;
-        while !rows.is_empty() {
-            after_seq = self.collect(&rows, scan, &mut found)?.unwrap_or(after_seq);
-            rows.clear(); // not beside the next chunk, which can be as large
+        while let Some(last) = self.collect(rows, &mut found).await? {
+            after_seq = last.seq;
             if found.cut {
                 break;
             }
@@ -179,8 +179,8 @@ impl Store {
         Ok(Page {
             snapshot: parse(&seen, 0)?,
             horizon,
-            events: found.events,
             stopped_at: found.cut.then_some(after_seq),
+            events: found.events,
             left_out: scan.left_out.clone(),
             holding_cut: holding.len() > scan.max_holding,
             holding: holding.iter().take(scan.max_holding).map(to_holding).collect::<Result<_, _>>()?,
@@ -196,16 +196,14 @@ impl Store {
             self.client.query_one(&self.next_due, &[]),
         )?;
         let next: Option<i64> = next.try_get(0)?;
-        let mut found = Found::default();
+        let mut found = Found::new(scan);
         let mut after: (Option<SystemTime>, i64) = (None, 0);
         while !found.cut {
-            let rows = self
-                .client
-                .query(&self.due, &[&chunks.rows, &CHUNK_BYTES, &after.0, &after.1, &scan.heed_holds, &chunks.careful])
-                .await?;
-            let Some(last) = rows.last() else { break };
-            after = (last.try_get("available_at")?, last.try_get("seq")?);
-            self.collect(&rows, scan, &mut found)?;
+            let parameters: [&(dyn ToSql + Sync); 6] =
+                [&chunks.rows, &CHUNK_BYTES, &after.0, &after.1, &scan.heed_holds, &chunks.careful];
+            let rows = self.client.query_raw(&self.due, parameters).await?;
+            let Some(last) = self.collect(rows, &mut found).await? else { break };
+            after = (last.row.try_get("available_at")?, last.seq);
         }
         self.commit_read(parse(&seen, 1)?, !found.events.is_empty()).await?;
         let next_in = next.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
@@ -224,51 +222,75 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the rows that are not in memory, up to the scan's limits. Returns the last `seq` that was dealt with.
-    fn collect<'s>(
-        &self,
-        rows: &[tokio_postgres::Row],
-        scan: &'s Scan,
-        found: &mut Found,
-    ) -> Result<Option<i64>, StoreError> {
-        let name = |key: &'s KeyName| (key.aggregate_type.as_ref().map(String::as_bytes), key.aggregate_id.as_bytes());
-        let left_out: HashSet<_> = scan.left_out.iter().map(name).collect();
-        let mut last_seq = None;
-        let mut fields = Vec::new(); // one for all rows
-        for row in rows {
-            fields.clear();
-            for place in 0..row.len() {
-                fields.push(row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes));
-            }
-            let row = Row::new(&self.layout, &fields);
-            if !scan.known.contains(&row.id()?) {
-                if found.events.len() >= scan.max_rows || found.bytes >= scan.max_bytes {
-                    found.cut = true;
-                    break;
-                }
-                let event = row.to_event()?;
-                let key = event
-                    .aggregate_id
-                    .as_ref()
-                    .map(|id| (event.aggregate_type.as_ref().map(Text::as_bytes), id.as_bytes()));
-                if !event.holds_key && key.is_some_and(|key| left_out.contains(&key)) {
-                    continue;
-                }
-                found.bytes += event.memory();
-                found.events.push(Arc::new(event));
-            }
-            last_seq = Some(row.seq()?);
+    /// Adds the rows that are not in memory, up to the scan's limits, one by one as they come: printed, they can be far larger than
+    /// they are stored. Returns the last row that was dealt with; `None`: there was none.
+    ///
+    /// The server goes on sending what is not taken any more. So after rows that printed large, fewer are asked for.
+    async fn collect(&self, rows: RowStream, found: &mut Found<'_>) -> Result<Option<Last>, StoreError> {
+        let mut rows = pin!(rows);
+        let mut last = None;
+        let mut taken = 0;
+        while let Some(row) = rows.try_next().await? {
+            let Some(seq) = found.take(&self.layout, &row)? else { break };
+            taken += 1;
+            last = Some(Last { row, seq });
         }
-        Ok(last_seq)
+        let asked = self.chunk_rows.load(Relaxed);
+        let next = if found.is_full() { taken.clamp(1, asked) } else { asked.saturating_mul(2).min(CHUNK_ROWS) };
+        self.chunk_rows.store(next, Relaxed);
+        Ok(last)
     }
 }
 
-#[derive(Default)]
-struct Found {
+/// The last row that a chunk brought.
+struct Last {
+    row: tokio_postgres::Row,
+    seq: i64,
+}
+
+struct Found<'s> {
+    scan: &'s Scan,
+    left_out: HashSet<(Option<&'s [u8]>, &'s [u8])>,
     events: Vec<Arc<Event>>,
     bytes: usize,
     /// A limit was reached before the rows ended.
     cut: bool,
+}
+
+impl<'s> Found<'s> {
+    fn new(scan: &'s Scan) -> Self {
+        let name = |key: &'s KeyName| (key.aggregate_type.as_ref().map(String::as_bytes), key.aggregate_id.as_bytes());
+        let left_out = scan.left_out.iter().map(name).collect();
+        Self { scan, left_out, events: Vec::new(), bytes: 0, cut: false }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= self.scan.max_bytes
+    }
+
+    /// Takes a row's event, unless it is in memory or left out. Returns the row's `seq`; `None`: a limit is reached.
+    fn take(&mut self, layout: &Layout, row: &tokio_postgres::Row) -> Result<Option<i64>, StoreError> {
+        let fields: Vec<Option<&[u8]>> = (0..row.len())
+            .map(|place| Ok(row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes)))
+            .collect::<Result<_, tokio_postgres::Error>>()?;
+        let row = Row::new(layout, &fields);
+        if !self.scan.known.contains(&row.id()?) {
+            if self.events.len() >= self.scan.max_rows || self.is_full() {
+                self.cut = true;
+                return Ok(None);
+            }
+            let event = row.to_event()?;
+            let key = event
+                .aggregate_id
+                .as_ref()
+                .map(|id| (event.aggregate_type.as_ref().map(Text::as_bytes), id.as_bytes()));
+            if event.holds_key || !key.is_some_and(|key| self.left_out.contains(&key)) {
+                self.bytes += event.memory();
+                self.events.push(Arc::new(event));
+            }
+        }
+        Ok(Some(row.seq()?))
+    }
 }
 
 /// A value as it came from the wire.

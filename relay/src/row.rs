@@ -286,7 +286,8 @@ mod tests {
     #[test]
     fn a_row_that_cannot_be_sent_says_why_and_keeps_its_name_and_key() {
         let layout = Layout::new(NAMES).unwrap();
-        let spoil: [(fn(&mut [Option<&'static [u8]>; 19]), &str); 4] = [
+        type Spoil = fn(&mut [Option<&'static [u8]>; 19]);
+        let spoil: [(Spoil, &str); 4] = [
             (|fields| fields[7] = None, "the row has no payload"),
             (|fields| fields[2] = Some(b"a\xff"), "topic is not UTF-8"),
             (|fields| fields[3] = Some(b"\xff"), "exchange is not UTF-8"),

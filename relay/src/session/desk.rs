@@ -6,7 +6,7 @@ use crate::{
     resync::ScanFrom,
     settle::{Batch, NotWritten},
     snapshot::Snapshot,
-    store::{Due, Page, Remedy, Scan, Store, StoreError},
+    store::{Due, Page, Published, Remedy, Scan, Store, StoreError},
 };
 
 type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
@@ -30,6 +30,7 @@ pub(super) enum Finished {
     Snapshot(Snapshot),
     /// What had to be done to the publication.
     Checked(String),
+    Published(Published),
 }
 
 impl Desk {
@@ -71,6 +72,11 @@ impl Desk {
     pub(super) fn snapshot(&mut self) {
         let store = Arc::clone(&self.store);
         self.run(async move { Ok(Finished::Snapshot(store.current_snapshot().await?)) });
+    }
+
+    pub(super) fn published(&mut self, name: String) {
+        let store = Arc::clone(&self.store);
+        self.read(async move { Ok(Finished::Published(store.published(name).await?)) });
     }
 
     pub(super) fn ensure_publication(&mut self, name: String) {

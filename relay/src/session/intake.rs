@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::{Session, SessionError};
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     },
     resync::Route,
     row::{Layout, Row},
+    store::Published,
 };
 
 /// Frames handled before the loop looks after its other work again: some 100 µs.
@@ -39,7 +40,7 @@ impl Session<'_> {
         if self.drain_until.is_some() || self.desk.runs_whole_pass() || self.is_pass_next(now) {
             return false;
         }
-        if self.resync.holds_stream() && self.can_scan(now) {
+        if self.looks_at_publication || self.resync.holds_stream() && self.can_scan(now) {
             return false;
         }
         !self.resync.is_live() || self.dispatch.has_room()
@@ -93,19 +94,29 @@ impl Session<'_> {
             Message::Message { transactional: true, prefix, .. } if prefix == BELL => {
                 self.resync.bell(now.max(self.refill_at));
             }
-            Message::Relation(relation) => self.take_relation(&relation, now),
+            Message::Relation(relation) => self.take_relation(&relation),
             Message::Message { .. } | Message::Other(_) => {}
         }
         Ok(())
     }
 
     /// The server describes the table before the first row, and again before the next one when the table or the publication may
-    /// have changed: while the table was not published, nothing of it was streamed. What was missed goes first, so the stream is
-    /// left to the table until a pass has read that.
-    fn take_relation(&mut self, relation: &Relation, now: Instant) {
-        if is_outbox(relation) && self.resync.is_live() {
-            debug!(target: "relay", "the table is described: reading what may not have been streamed");
+    /// have changed. While the table was not published nothing of it was streamed, so the stream waits for a look at that.
+    fn take_relation(&mut self, relation: &Relation) {
+        self.looks_at_publication |= is_outbox(relation) && self.resync.is_live();
+    }
+
+    /// If the publication has changed, what was missed goes before what is streamed now: that is left to the table until a pass has
+    /// read all.
+    pub(super) fn take_publication(&mut self, published: Published, now: Instant) {
+        self.looks_at_publication = false;
+        let is_same = published.identity.is_some() && published.identity == self.publication;
+        self.publication = published.identity;
+        if self.resync.is_live() && !is_same {
+            info!(target: "relay", publication = self.config.publication, "the publication has changed: reading what may not have been streamed");
             self.park(now);
+            // One that runs now may have written while the table was not published.
+            self.resync.passed_over(&published.snapshot);
         }
     }
 

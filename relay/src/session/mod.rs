@@ -89,6 +89,9 @@ pub struct Session<'a> {
     full_since: Option<Instant>,
     /// When the publication and the table are looked at in any case.
     check_at: Instant,
+    /// The publication as it was when last looked at, and whether to look again; the stream waits for that.
+    publication: Option<String>,
+    looks_at_publication: bool,
     /// No scan before this time: the last one failed.
     scan_pause: Option<Instant>,
     /// Passes, and looks for what is due, try each row before they read it, until one has read all.
@@ -140,6 +143,8 @@ impl<'a> Session<'a> {
             stands_still_after: parts.stands_still_after,
             full_since: None,
             check_at: now + config.check_interval,
+            publication: None,
+            looks_at_publication: true,
             scan_pause: None,
             careful_pass: parts.careful,
             careful_due: parts.careful,

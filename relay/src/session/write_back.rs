@@ -39,6 +39,8 @@ impl Session<'_> {
             self.desk.snapshot();
         } else if draining {
             // nothing new is taken
+        } else if self.looks_at_publication && !self.is_paused(now) {
+            self.desk.published(self.config.publication.clone());
         } else if self.is_due_next(now) {
             self.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.spilled_keys());
@@ -80,7 +82,7 @@ impl Session<'_> {
     /// A scan needs somewhere to publish to. The pages of a backlog are to be worth their while, too, as long as more
     /// room is to be expected; a pass that holds the stream must not wait for that.
     pub(super) fn can_scan(&self, now: Instant) -> bool {
-        if self.scan_pause.is_some_and(|until| now < until) {
+        if self.is_paused(now) {
             return false;
         }
         let (events, bytes) = self.dispatch.room();
@@ -88,6 +90,11 @@ impl Session<'_> {
         let is_worth_it = events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4;
         let waits_for_nothing = self.resync.is_live() || !self.dispatch.is_moving();
         self.link.is_open() && self.dispatch.has_room() && (is_worth_it || waits_for_nothing)
+    }
+
+    /// Whether the last look at the table has failed just now.
+    fn is_paused(&self, now: Instant) -> bool {
+        self.scan_pause.is_some_and(|until| now < until)
     }
 
     fn scan(&self, from: ScanFrom, left_out: Vec<KeyName>) -> Scan {
@@ -137,7 +144,8 @@ impl Session<'_> {
                 self.scan_pause = Some(now + SCAN_PAUSE);
             }
             Finished::Scanned(from, page) => self.scanned(from, page, now),
-            Finished::Checked(publication) => self.checked(&publication, now),
+            Finished::Checked(publication) => self.checked(&publication),
+            Finished::Published(published) => self.take_publication(published, now),
             Finished::Due(due) => self.deferred_due(due, now),
             Finished::Snapshot(snapshot) => {
                 self.settling.seen(&snapshot, now);
@@ -229,10 +237,10 @@ impl Session<'_> {
         }
     }
 
-    fn checked(&mut self, publication: &str, now: Instant) {
-        if publication != "exists" {
-            warn!(target: "relay", publication = self.config.publication, outcome = publication, "the publication had lost the table; reading what was missed");
-            self.resync.want_pass(now);
+    fn checked(&mut self, outcome: &str) {
+        if outcome != "exists" {
+            warn!(target: "relay", publication = self.config.publication, outcome, "the publication was missing, or had lost the table; it is mended");
+            self.looks_at_publication = true;
         }
     }
 }

@@ -28,6 +28,25 @@ use crate::{
 /// everything else. Less than the default `deadlock_timeout`, so that nobody's transaction is cancelled because of the relay.
 const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '250ms'";
 
+/// What changes whenever the publication does: the rows in which PostgreSQL has it, and who wrote them. Null where those do not say
+/// all, as for a publication of a whole schema.
+const PUBLISHED: &str = "SELECT pg_current_snapshot()::text, (
+        SELECT concat_ws(' ', publication.oid, publication.xmin, rel.oid, rel.xmin)
+        FROM pg_catalog.pg_publication AS publication
+        LEFT JOIN pg_catalog.pg_publication_rel AS rel
+            ON rel.prpubid = publication.oid AND rel.prrelid = pg_catalog.to_regclass('outbox.events')
+        WHERE publication.pubname = $1 AND (rel.oid IS NOT NULL OR publication.puballtables)
+    )";
+
+/// The publication as it is now.
+#[derive(Debug)]
+pub struct Published {
+    /// Another text after any change; `None`: it cannot be told.
+    pub identity: Option<String>,
+    /// What was visible then.
+    pub snapshot: Snapshot,
+}
+
 /// The prepared statements and their connection.
 #[derive(Debug)]
 pub struct Store {
@@ -41,6 +60,7 @@ pub struct Store {
     next_due: Statement,
     settle: Statement,
     ensure_publication: Statement,
+    published: Statement,
     layout: Layout,
     /// Rows that one query of a scan asks for.
     chunk_rows: AtomicI32,
@@ -65,6 +85,7 @@ impl Store {
                 .prepare("SELECT id, status::text FROM outbox.settle($1, $2::text[]::outbox.status[], $3, $4, $5, $6)")
                 .await?,
             ensure_publication: client.prepare("SELECT outbox.ensure_publication($1)").await?,
+            published: client.prepare(PUBLISHED).await?,
             pending,
             layout,
             chunk_rows: AtomicI32::new(scan::CHUNK_ROWS),
@@ -108,6 +129,12 @@ impl Store {
     /// Makes or repairs the publication. Returns what had to be done: `exists`, if nothing.
     pub async fn ensure_publication(self: Arc<Self>, name: String) -> Result<String, StoreError> {
         Ok(self.client.query_one(&self.ensure_publication, &[&name]).await?.try_get(0)?)
+    }
+
+    /// Looks whether the publication is still the same.
+    pub async fn published(&self, name: String) -> Result<Published, StoreError> {
+        let row = self.client.query_one(&self.published, &[&name]).await?;
+        Ok(Published { identity: row.try_get(1)?, snapshot: parse(&row, 0)? })
     }
 }
 

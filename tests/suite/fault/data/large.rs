@@ -78,3 +78,18 @@ async fn large_payloads_arrive_as_they_were_emitted_beside_small_ones() {
     }
     assert_memory_was_bounded(&relay);
 }
+
+/// Some 100 bytes in the table, nearly a megabyte as text.
+#[tokio::test]
+async fn a_backlog_that_prints_far_larger_than_it_is_stored_fits_into_memory() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer_with("#").without_bodies().start().await;
+    let numbers = ["1e131071"; 7].join(", ");
+    let emit = format!("SELECT outbox.emit('t', '[{numbers}]'::jsonb) FROM generate_series(1, 200)");
+    stack.db.batch_execute(&emit).await.unwrap();
+    let relay = stack.relay().start().await;
+    wait_until_none_is_owed(&stack.db, "true").await;
+    assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 200);
+    ledger::wait_for_all(&stack.db, || consumer.ids()).await;
+    assert_memory_was_bounded(&relay);
+}

@@ -60,6 +60,7 @@ fn look_at(text: &[u8]) -> (usize, bool) {
 /// How many bytes more than one a byte is printed in.
 #[inline]
 fn escape(byte: u8) -> usize {
+    #[allow(clippy::indexing_slicing)] // the compiler fills it
     static OF_EACH: [u8; 256] = {
         let mut more = [0; 256];
         let mut byte = 0;

@@ -1,7 +1,7 @@
 -- The publication the relay reads: inserts into one table. Says what it did: created, exists, or repaired.
 --
 -- SECURITY DEFINER, for a publication needs the table's owner. It repairs one that has lost the table, as after DROP
--- EXTENSION or a restore, but leaves alone one that publishes something else.
+-- EXTENSION or a restore, or publishes only some of its columns or rows, but leaves alone one that publishes something else.
 CREATE FUNCTION outbox.ensure_publication(name text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -12,12 +12,16 @@ DECLARE
     has_table boolean;
     has_other boolean;
     has_schema boolean := false;
+    is_partial boolean;
 BEGIN
     FOR attempt IN 1..2 LOOP
         SELECT * INTO publication FROM pg_publication AS p WHERE p.pubname = ensure_publication.name;
         -- Not from the view pg_publication_tables, which waits for whoever has locked one of the tables (since PostgreSQL 17).
-        SELECT coalesce(bool_or(r.prrelid = events), false), coalesce(bool_or(r.prrelid <> events), false)
-        INTO has_table, has_other
+        -- A list of columns or a filter of rows, since PostgreSQL 15, is a part of the table only.
+        SELECT coalesce(bool_or(r.prrelid = events), false), coalesce(bool_or(r.prrelid <> events), false),
+               coalesce(bool_or(r.prrelid = events
+                   AND (to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL)), false)
+        INTO has_table, has_other, is_partial
         FROM pg_publication_rel AS r WHERE r.prpubid = publication.oid;
         IF to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL THEN -- since PostgreSQL 15
             EXECUTE 'SELECT coalesce(bool_or(n.pnnspid = $2), false), $3 OR coalesce(bool_or(n.pnnspid <> $2), false)
@@ -26,10 +30,10 @@ BEGIN
         END IF;
         has_table := has_table OR has_schema OR coalesce(publication.puballtables, false);
         has_other := has_other OR coalesce(publication.puballtables, false);
-        IF has_table AND publication.pubinsert THEN
+        IF has_table AND publication.pubinsert AND NOT is_partial THEN
             RETURN 'exists';
         END IF;
-        IF has_other THEN
+        IF has_other AND NOT (has_table AND publication.pubinsert) THEN
             RAISE EXCEPTION 'publication % belongs to something else', name
                 USING ERRCODE = 'duplicate_object',
                       DETAIL = 'It publishes other tables, but not the inserts of outbox.events.',
@@ -45,10 +49,15 @@ BEGIN
         EXECUTE format('CREATE PUBLICATION %I FOR TABLE outbox.events WITH (publish = ''insert'')', name);
         RETURN 'created';
     END IF;
-    IF NOT has_table THEN
+    IF is_partial THEN
+        EXECUTE format('ALTER PUBLICATION %I DROP TABLE outbox.events', name);
+    END IF;
+    IF is_partial OR NOT has_table THEN
         EXECUTE format('ALTER PUBLICATION %I ADD TABLE outbox.events', name);
     END IF;
-    EXECUTE format('ALTER PUBLICATION %I SET (publish = ''insert'')', name);
+    IF NOT has_other THEN
+        EXECUTE format('ALTER PUBLICATION %I SET (publish = ''insert'')', name);
+    END IF;
     RETURN 'repaired';
 END
 $$;

@@ -4,6 +4,10 @@ use crate::json::{Printed, Token};
 use crate::postgres::{Column, Jsonb};
 use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
+/// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>). It closes the
+/// channel over anything else in them.
+const COPIES: [&str; 2] = ["CC", "BCC"];
+
 /// The header of W3C Trace Context.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 
@@ -21,7 +25,10 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     let mut longest: Option<&[u8]> = None;
     let mut nameless = false;
     let mut traced = false;
+    let mut named = 0; // how many headers have
     let mut header = 0; // how many have begun
+    let mut copies = [0; COPIES.len()]; // which headers those are, from 1
+    let mut no_list = None;
     let mut beyond_double = None;
     let mut printed = Printed::nothing();
     for token in headers.tokens() {
@@ -29,11 +36,21 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
         if printed.bytes > MESSAGE_BYTES {
             break;
         }
-        header += usize::from(depth == 1 && !matches!(token, Token::Name(_) | Token::Close));
+        if depth == 1 && !matches!(token, Token::Name(_) | Token::Close) {
+            header += 1;
+            if !matches!(token, Token::Array(_)) {
+                no_list = no_list.or(copies.iter().position(|copy| *copy == header));
+            }
+        }
         bytes += match token {
             Token::Name(name) => {
                 nameless |= name.is_empty();
-                traced |= depth == 1 && name == TRACEPARENT.as_bytes();
+                if depth == 1 {
+                    traced |= name == TRACEPARENT.as_bytes();
+                    named += 1;
+                    let copy = COPIES.iter().zip(&mut copies).find(|(copy, _)| copy.as_bytes() == name);
+                    copy.into_iter().for_each(|(_, number)| *number = named);
+                }
                 if longest.is_none_or(|longest| name.len() > longest.len()) {
                     longest = Some(name);
                 }
@@ -64,6 +81,9 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     }
     if !printed.is_utf8 {
         return Err(Refusal::NotUtf8(Column::Headers));
+    }
+    if let Some(name) = no_list.and_then(|copy| COPIES.get(copy)) {
+        return Err(Refusal::HeaderNoList(name));
     }
     bytes -= 1; // the outermost table has no type byte
     if nameless {

@@ -45,6 +45,8 @@ pub(crate) enum Refusal {
     MessageTooLarge(usize),
     /// Headers that are JSON, but no object.
     HeadersNoObject,
+    /// A header of RabbitMQ's that must be an array.
+    HeaderNoList(&'static str),
     /// A header without a name, at any depth.
     HeaderNameEmpty,
     /// A header whose name is longer than [`SHORT_STRING_BYTES`]: its length and its beginning.
@@ -158,6 +160,12 @@ impl Refusal {
                 "headers must be a JSON object".into(),
                 None,
                 Some("For example '{\"tenant\": \"acme\"}'."),
+            ),
+            Refusal::HeaderNoList(name) => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the header {name} must be an array"),
+                Some("RabbitMQ takes it for routing keys by which it sends copies.".into()),
+                Some("For example '{\"CC\": [\"orders.copy\"]}'; or give the header another name."),
             ),
             Refusal::HeaderNameEmpty => (
                 ERRCODE_INVALID_PARAMETER_VALUE,

@@ -16,6 +16,7 @@
 //! | [`publish`] | AMQP publisher with a certain verdict for each message | yes |
 //! | [`row`], [`event`] | a table row as an event | no |
 //! | [`dispatch`] | ordering keys, holds, retries, memory budget | no |
+//! | [`repeats`] | how often the log tells of what goes on and on | no |
 //! | [`hash`] | a hasher for its maps | no |
 //! | [`resync`], [`snapshot`] | when to read the table, and what of the stream that covers | no |
 //! | [`deferred`] | when to look for events with `available_at` | no |
@@ -34,6 +35,7 @@ pub mod lsn;
 pub mod postgres;
 pub mod progress;
 pub mod publish;
+pub mod repeats;
 pub mod resync;
 pub mod row;
 mod run;

@@ -12,6 +12,7 @@ use crate::{
     config::Config,
     dispatch::Retry,
     error::{Kind, RunError},
+    repeats::Repeats,
     session::{Drained, Session},
     startup::{self, After, Inherited},
 };
@@ -61,6 +62,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
         if since.elapsed() >= RECONNECT.max {
             failures = 0;
         }
+        let (ended, mut away) = (Instant::now(), Repeats::default());
         parts = loop {
             failures += 1;
             tokio::select! {
@@ -71,7 +73,11 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
                 () = shutdown.requested() => return Ok(()),
                 connected = startup::connect_all(&config, Inherited { publisher: None, after, walsender }) => match connected {
                     Ok(parts) => break parts,
-                    Err(error) => warn!(target: "relay", %error, "cannot connect; trying again"),
+                    Err(error) => {
+                        if let (true, tries) = away.count(&error.to_string()) {
+                            warn!(target: "relay", %error, tries, for = ?ended.elapsed(), "no connection to the database; trying again");
+                        }
+                    }
                 },
             }
         };

@@ -22,6 +22,14 @@ BEGIN
                   DETAIL = 'They are counted as JSON text.',
                   HINT = 'Put the data into the payload.';
     END IF;
+    FOREACH header IN ARRAY ARRAY['CC', 'BCC'] LOOP
+        IF jsonb_typeof(headers -> header) <> 'array' THEN
+            RAISE EXCEPTION 'the header % must be an array', header
+                USING ERRCODE = 'invalid_parameter_value',
+                      DETAIL = 'RabbitMQ takes it for routing keys by which it sends copies.',
+                      HINT = 'For example ''{"CC": ["orders.copy"]}''; or give the header another name.';
+        END IF;
+    END LOOP;
     IF printed_bytes <= 128 AND headers::text NOT LIKE '%"":%' THEN
         RETURN;
     END IF;

@@ -44,6 +44,9 @@ impl Database {
     ///
     /// See [`InvalidUrl`].
     pub fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        if has_stray_at(url) {
+            return Err(InvalidUrl::AtSign);
+        }
         let parts = conninfo::split(url.trim());
         let mut config: Config = parts.rest.parse().map_err(|error| InvalidUrl::explain(&error))?;
         let tls = TlsPolicy::from_options(parts.tls)?;
@@ -147,6 +150,14 @@ impl Database {
     }
 }
 
+/// Whether a URL has more than the one `@` between login and hosts. Options may have one.
+fn has_stray_at(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let (before_options, _) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = before_options.split_once('/').unwrap_or((before_options, ""));
+    authority.matches('@').count() > 1 || path.contains('@')
+}
+
 /// `host:port/database as user`.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,6 +212,9 @@ mod tests {
             "user=u password=my s3cret=x host=h",
             "user=u password='s3cret host=h",
             "postgres://u:p?s3cret=x/d",
+            "postgres://u:p@s3cret@h/d",
+            "postgres://u:p@p/s3cret@h/d",
+            "postgres://u:p/s3cret@h/d",
             "postgres://u:s3cret@h/d?sslmode=s3cret",
             "postgres://u:s3cret@h/d?s3cret=1",
             "s3cret",
@@ -215,6 +229,7 @@ mod tests {
         for (text, expected) in [
             ("user=u", "it names no host"),
             ("postgres://h/d", "it names no user"),
+            ("postgres://u:p@w@h/d", "it has an @ too many"),
             ("postgres://u@h:port/d", "invalid value for option `port`"),
             ("postgres://u@h/d?gssencmode=disable", "the option gssencmode is not supported"),
             ("host=a,b,c port=1,2 user=u", "it must name one port"),

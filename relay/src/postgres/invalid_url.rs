@@ -7,6 +7,9 @@ pub enum InvalidUrl {
     /// Neither a URL nor `key=value` pairs, or an option that does not exist.
     #[error("not a connection string like postgres://user:password@host:5432/database")]
     Syntax,
+    /// An `@` that could be a password's: what stands behind it would be taken for a host, looked up and shown.
+    #[error("it has an @ too many: in a user or password write it as %40, and / as %2F")]
+    AtSign,
     /// An option has an impossible value.
     #[error("{0}")]
     Value(String),

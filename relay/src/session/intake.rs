@@ -16,7 +16,7 @@ use crate::{
         pgoutput::{Column, Decoder, Message, Relation, Tuple},
     },
     resync::Route,
-    row::{Layout, Row},
+    row::{BadRow, Layout, Row},
     store::Published,
 };
 
@@ -32,6 +32,8 @@ pub(super) struct Intake {
     decoder: Decoder,
     /// The table as the stream last described it.
     table: Option<(Arc<Relation>, Layout)>,
+    /// A description by which no row can be read, once the log has told of it.
+    unreadable: Option<Arc<Relation>>,
 }
 
 impl Session<'_> {
@@ -120,6 +122,18 @@ impl Session<'_> {
         }
     }
 
+    /// The publication leaves out columns: the table has them all, and the publication can be mended.
+    fn leave_unreadable(&mut self, relation: &Arc<Relation>, error: &BadRow, route: Route, now: Instant) {
+        if self.intake.unreadable.as_ref().is_none_or(|known| !Arc::ptr_eq(known, relation)) {
+            self.intake.unreadable = Some(Arc::clone(relation));
+            warn!(target: "relay", publication = self.config.publication, %error, "the publication leaves something out: events are read from the table");
+            self.check_at = now;
+        }
+        if route == Route::Take {
+            self.park(now);
+        }
+    }
+
     /// An insert too large to be streamed is left to the table, and what follows it with it.
     fn pass_over_insert(&mut self, bytes: usize, now: Instant) {
         if self.resync.route() == Route::Covered {
@@ -134,15 +148,20 @@ impl Session<'_> {
         if !is_outbox(relation) {
             return Ok(()); // someone has added a table to the publication
         }
-        let unreadable = |error: crate::row::BadRow| SessionError::Unreadable(error.to_string());
+        let unreadable = |error: BadRow| SessionError::Unreadable(error.to_string());
         let route = self.resync.route();
         if route == Route::Leave {
             self.resync.left_to_table();
             return Ok(());
         }
         if self.intake.table.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, relation)) {
-            let layout = Layout::new(relation.columns.iter().map(|column| column.name.as_str())).map_err(unreadable)?;
-            self.intake.table = Some((Arc::clone(relation), layout));
+            match Layout::new(relation.columns.iter().map(|column| column.name.as_str())) {
+                Ok(layout) => self.intake.table = Some((Arc::clone(relation), layout)),
+                Err(error) => {
+                    self.leave_unreadable(relation, &error, route, now);
+                    return Ok(());
+                }
+            }
         }
         let Some((_, layout)) = &self.intake.table else { return Ok(()) };
         let fields: Vec<Option<&[u8]>> = tuple.columns().map(Column::bytes).collect();

@@ -33,6 +33,7 @@ use crate::{
     postgres::ReplicationStream,
     progress::Progress,
     publish::{PublishConfig, Publisher},
+    repeats::Repeats,
     resync::Resync,
     settle::{Batching, Settling},
     snapshot::Snapshot,
@@ -92,6 +93,8 @@ pub struct Session<'a> {
     /// The publication as it was when last looked at, and whether to look again; the stream waits for that.
     publication: Option<String>,
     looks_at_publication: bool,
+    /// What the log has told of statements that fail.
+    trouble: Repeats,
     /// No scan before this time: the last one failed.
     scan_pause: Option<Instant>,
     /// Passes, and looks for what is due, try each row before they read it, until one has read all.
@@ -145,6 +148,7 @@ impl<'a> Session<'a> {
             check_at: now + config.check_interval,
             publication: None,
             looks_at_publication: true,
+            trouble: Repeats::default(),
             scan_pause: None,
             careful_pass: parts.careful,
             careful_due: parts.careful,

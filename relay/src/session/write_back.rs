@@ -8,9 +8,10 @@ use uuid::Uuid;
 use super::{Session, SessionError, desk::Finished};
 use crate::{
     dispatch::{KeyName, Ordering},
+    repeats::Repeats,
     resync::{ScanFrom, Scanned},
     settle::Done,
-    store::{Due, Page, Scan},
+    store::{Due, Page, Remedy, Scan, StoreError},
 };
 
 /// Wait before verdicts are written again after a deadlock, a lock timeout or the like.
@@ -125,6 +126,7 @@ impl Session<'_> {
         let now = Instant::now();
         match finished {
             Finished::Settled(batch, not_written) => {
+                self.trouble = Repeats::default();
                 // A verdict that cannot be written yet does not pin the log: its row stays PENDING in the table.
                 self.let_go_of(not_written.missing.iter().chain(&not_written.locked));
                 for done in self.settling.written(batch, &not_written, |id| self.dispatch.xid(id)) {
@@ -133,14 +135,22 @@ impl Session<'_> {
                 self.refill(now);
             }
             Finished::NotSettled(batch, error) => {
-                warn!(target: "relay", %error, events = batch.settlements.len(), "verdicts not written; trying again");
-                if let Some(id) = self.settling.put_back(batch, error.remedy(), now, SETTLE_PAUSE) {
-                    warn!(target: "relay", event = %id, "the server refuses this row's verdict: put aside");
-                    self.let_go_of([&id]);
+                let (events, refused_before) = (batch.settlements.len(), batch.refused_before);
+                match self.settling.put_back(batch, error.remedy(), now, SETTLE_PAUSE) {
+                    Some(id) => {
+                        if !refused_before {
+                            warn!(target: "relay", event = %id, %error, "the server refuses this row's verdict, as by a trigger: it is put aside, and tried again now and then");
+                        }
+                        self.let_go_of([&id]);
+                    }
+                    None if error.remedy() == Remedy::Isolate => {
+                        debug!(target: "relay", %error, events, "verdicts not written; looking for the row");
+                    }
+                    None => self.tell_trouble("verdicts not written; trying again", &error, events),
                 }
             }
             Finished::NotScanned(error) => {
-                warn!(target: "relay", %error, "the table was not read; trying again");
+                self.tell_trouble("the table was not read; trying again", &error, 0);
                 self.scan_pause = Some(now + SCAN_PAUSE);
             }
             Finished::Scanned(from, page) => self.scanned(from, page, now),
@@ -153,6 +163,13 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// At a rate for people.
+    fn tell_trouble(&mut self, what: &str, error: &StoreError, events: usize) {
+        if let (true, times) = self.trouble.count(&error.to_string()) {
+            warn!(target: "relay", %error, events, times, "{what}");
+        }
     }
 
     fn let_go_of<'i>(&mut self, ids: impl IntoIterator<Item = &'i Uuid>) {

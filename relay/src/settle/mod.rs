@@ -78,6 +78,8 @@ pub struct Batch {
     pub settlements: Vec<Settlement>,
     /// Pass over rows that someone else has locked, instead of waiting for them.
     pub skip_locked: bool,
+    /// One row whose change the server has refused before.
+    pub refused_before: bool,
     last_chance: HashSet<Uuid>,
 }
 
@@ -139,7 +141,8 @@ impl Settling {
         let count = self.limit.min(self.queue.len());
         let mut ids = HashSet::with_capacity_and_hasher(count, BuildFold::default());
         let settlements = Vec::with_capacity(count);
-        let mut batch = Batch { settlements, skip_locked: self.skip_locked, last_chance: HashSet::new() };
+        let mut batch =
+            Batch { settlements, skip_locked: self.skip_locked, refused_before: false, last_chance: HashSet::new() };
         while batch.settlements.len() < self.limit {
             let may_join = |verdict: &mut Verdict| {
                 // One that was refused goes alone: it would take the others with it.
@@ -148,6 +151,7 @@ impl Settling {
             };
             let Some(verdict) = self.queue.pop_front_if(may_join) else { break };
             batch.skip_locked |= verdict.because == Some(Because::Locked);
+            batch.refused_before |= verdict.because == Some(Because::Refused);
             if verdict.last_chance {
                 batch.last_chance.insert(verdict.settlement.id);
             }
@@ -172,7 +176,9 @@ impl Settling {
             }
             self.limit = (batch.settlements.len() / 2).max(1);
         }
-        self.paused_until = Some(now + pause);
+        if remedy != Remedy::Isolate {
+            self.paused_until = Some(now + pause); // the search for a row need not wait: it gets smaller each time
+        }
         for settlement in batch.settlements.into_iter().rev() {
             let last_chance = batch.last_chance.contains(&settlement.id);
             self.queue.push_front(Verdict { settlement, since: now, last_chance, because: None });

@@ -19,6 +19,7 @@ use crate::{
     lsn::Lsn,
     postgres::{Database, Replication},
     publish::{PublishConfig, Publisher},
+    repeats::Repeats,
     session::{Parts, SessionError},
     store::Store,
 };
@@ -100,6 +101,7 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
     let Inherited { publisher, after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
+    let mut away = Repeats::default();
     let (client, connection, stream) = loop {
         let taken = async {
             let Connected { client, connection, replication } = connect(config, &database).await?;
@@ -109,12 +111,14 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
             }
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
             let stream = takeover::take(config, &database, &client, replication, from, &mut turn).await?;
-            Ok((client, connection, stream))
+            Ok::<_, RunError>((client, connection, stream))
         };
         match taken.await {
             // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
             Err(error) if turn.is_standby() => {
-                warn!(target: "relay", %error, "lost the database while waiting; connecting again");
+                if let (true, tries) = away.count(&error.to_string()) {
+                    warn!(target: "relay", %error, tries, "lost the database while waiting; connecting again");
+                }
                 tokio::time::sleep(STANDBY_PAUSE).await;
             }
             taken => break taken?,

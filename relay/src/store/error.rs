@@ -8,7 +8,7 @@ use crate::{error::chain, row::BadRow};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The server's or the connection's error.
-    #[error("{}", chain(.0))]
+    #[error("{}", told(.0))]
     Sql(tokio_postgres::Error),
     /// The table is not the extension's.
     #[error(transparent)]
@@ -45,6 +45,14 @@ impl StoreError {
             Some("40" | "53" | "55" | "57") => Remedy::Repeat,
             _ => Remedy::Isolate,
         }
+    }
+}
+
+/// The server's message and code. Not its DETAIL, which can hold a whole row, payload and all.
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(refusal) => format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code()),
+        None => chain(error),
     }
 }
 

@@ -28,6 +28,13 @@ fn bad_values() -> Vec<(&'static str, String, &'static str, String)> {
         ("headers", "'[]'".into(), "22023", "headers must be a JSON object".into()),
         ("headers", "'1'".into(), "22023", "headers must be a JSON object".into()),
         ("headers", r#"'{"": 1}'"#.into(), "22023", "headers must not have an empty name".into()),
+        ("headers", r#"'{"a": [], "CC": "t"}'"#.into(), "22023", "the header CC must be an array".into()),
+        (
+            "headers",
+            r#"'{"BCC": null, "CC": [{}], "a": {}}'"#.into(),
+            "22023",
+            "the header BCC must be an array".into(),
+        ),
         ("headers", r#"'{"a": [{"b": {"": null}}]}'"#.into(), "22023", "headers must not have an empty name".into()),
         (
             "headers",
@@ -120,12 +127,13 @@ async fn what_just_fits_is_admitted(db: Database) {
          SELECT outbox.emit('a', '{}', headers => jsonb_build_object('a', repeat('x', 65525)));
          SELECT outbox.emit('a', '{}', headers => ('{\"a\": ' || repeat('[', 63) || repeat(']', 63) || '}')::jsonb);
          SELECT outbox.emit('a', '{}', headers => '{\"\\\"\": \"\", \"n\": null, \"b\": false}');
+         SELECT outbox.emit('a', '{}', headers => '{\"CC\": [\"b\"], \"a\": {\"CC\": 1}, \"BCC\": []}');
          SELECT outbox.emit('a', '{}', headers => '{}');
          SELECT outbox.emit('a', 'null'); -- a JSON document like any other
          SELECT outbox.emit('a', decode(repeat('00', 1048576), 'hex'))",
     )
     .await;
-    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "7");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "8");
 }
 
 async fn a_long_name_is_quoted_by_its_beginning(db: Database) {

@@ -8,6 +8,7 @@ on_both_installations!(
     it_is_made_once,
     it_is_repaired_when_it_has_lost_the_table,
     it_is_repaired_when_it_does_not_publish_inserts,
+    it_is_repaired_when_it_publishes_only_a_part,
     one_of_all_tables_will_do,
     one_that_is_somebody_elses_is_left_alone,
     its_name_may_be_any,
@@ -38,6 +39,20 @@ async fn it_is_repaired_when_it_does_not_publish_inserts(db: Database) {
     run(&db, "CREATE PUBLICATION outbox FOR TABLE outbox.events WITH (publish = 'delete')").await;
     assert_eq!(ensure(&db).await, "repaired");
     assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
+}
+
+async fn it_is_repaired_when_it_publishes_only_a_part(db: Database) {
+    if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "false" {
+        return; // there are no such parts before PostgreSQL 15
+    }
+    run(&db, "CREATE TABLE theirs (id int); CREATE PUBLICATION outbox FOR TABLE outbox.events, theirs").await;
+    for part in ["(id, topic)", "WHERE (topic = 'x')"] {
+        run(&db, &format!("ALTER PUBLICATION outbox SET TABLE outbox.events {part}, theirs")).await;
+        assert_eq!(ensure(&db).await, "repaired", "{part}");
+        let whole = "SELECT count(*) FROM pg_publication_rel WHERE prattrs IS NULL AND prqual IS NULL";
+        assert_eq!(value(&db, whole).await, "2", "{part}");
+        assert_eq!(ensure(&db).await, "exists");
+    }
 }
 
 async fn one_of_all_tables_will_do(db: Database) {

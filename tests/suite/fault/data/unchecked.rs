@@ -24,16 +24,26 @@ const ROWS: [(&str, &str, &str); 6] = [
 
 #[tokio::test]
 async fn a_row_that_came_in_past_the_checks_and_cannot_be_published_fails_alone() {
-    each_fails_alone(&ROWS).await;
+    each_fails_alone(&ROWS, 0).await;
 }
 
 #[tokio::test]
 async fn a_row_without_a_payload_that_came_in_past_the_checks_fails_alone() {
-    each_fails_alone(&[("no-payload", "topic", "'t'")]).await;
+    each_fails_alone(&[("no-payload", "topic", "'t'")], 0).await;
+}
+
+#[tokio::test]
+async fn a_row_that_came_in_past_the_checks_and_is_refused_by_the_broker_fails_alone() {
+    let rows = [
+        ("cc-is-no-list", "topic, payload, headers", r#"'t', '1', '{"CC": "t"}'"#),
+        ("bcc-is-no-list", "topic, payload, headers", r#"'t', '1', '{"BCC": 5}'"#),
+    ];
+    // Each closes the channel, with what is in flight: at most 1000, once in the stream and once from the table.
+    each_fails_alone(&rows, rows.len() * 2 * 1000).await;
 }
 
 /// Found in the stream, and found in the table.
-async fn each_fails_alone(rows: &[(&str, &str, &str)]) {
+async fn each_fails_alone(rows: &[(&str, &str, &str)], repeated: usize) {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
     let relay = stack.relay().start().await;
@@ -61,7 +71,7 @@ async fn each_fails_alone(rows: &[(&str, &str, &str)]) {
     let good = rows.len() as i64 * 200;
     assert_eq!(count(&stack.db, "event_type IS NULL AND status = 'SENT' AND attempts = 1").await, good);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
-    ledger::check(&stack.db, &[&consumer.ids()], 0).await;
+    ledger::check(&stack.db, &[&consumer.ids()], repeated).await;
 }
 
 async fn wait_for_verdicts(db: &Connection) {

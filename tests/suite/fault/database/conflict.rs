@@ -70,7 +70,7 @@ async fn a_deadlock_with_another_session_delays_verdicts_and_loses_none() {
 async fn a_trigger_of_the_users_that_fails_now_and_then_delays_verdicts_and_loses_none() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
-    let relay = relay(&stack).set("settle-batch", "20").start().await;
+    let relay = relay(&stack).set("settle-batch", "20").set("log", "info,relay=debug").start().await;
     let trigger = "
         SET outbox.allow_undumped_changes = on;
         CREATE SEQUENCE updates;
@@ -157,4 +157,19 @@ async fn verdicts_of_a_slow_server_are_written_in_time_although_others_update_th
     stop.store(true, Ordering::Relaxed);
     others.await.unwrap();
     check(&stack.db, &consumer, &committed, 0).await;
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_does_not_bring_a_payload_into_the_log() {
+    let stack = Stack::new().await;
+    let relay = relay(&stack).start().await;
+    // Its DETAIL has the failing row.
+    let check = "SET outbox.allow_undumped_changes = on;
+                 ALTER TABLE outbox.events ADD CHECK (NOT (topic = 'held' AND status <> 'PENDING'))";
+    run(&stack.db, check).await;
+    let emit = r#"SELECT outbox.emit('held', '{"card": "s3cret"}', headers => '{"token": "s3cret"}')"#;
+    run(&stack.db, emit).await;
+    let line = relay.wait_for_log("put aside").await;
+    assert!(line.contains("violates check constraint") && line.contains("23514"), "{line}");
+    assert!(!relay.log_text().contains("s3cret"));
 }

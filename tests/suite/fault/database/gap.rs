@@ -53,3 +53,19 @@ async fn what_came_before_a_repair_while_the_broker_was_away_goes_before_what_ca
     wait_until_sent(&stack.db, 26).await;
     assert_in_order(&consumer.wait_for(26).await);
 }
+
+#[tokio::test]
+async fn a_publication_that_leaves_columns_out_is_mended_and_keeps_order() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).start().await;
+    emit_range(&stack, 1..=3).await;
+    wait_until_sent(&stack.db, 3).await;
+    run(&stack.db, "ALTER PUBLICATION outbox SET TABLE outbox.events (id, topic)").await;
+    emit_range(&stack, 4..=16).await;
+    relay.wait_for_log("it is mended").await;
+    emit_range(&stack, 17..=26).await;
+    wait_until_sent(&stack.db, 26).await;
+    assert_in_order(&consumer.wait_for(26).await);
+    assert!(!relay.log_text().contains("the session ended"));
+}

@@ -225,19 +225,23 @@ impl Store {
     /// Adds the rows that are not in memory, up to the scan's limits, one by one as they come: printed, they can be far larger than
     /// they are stored. Returns the last row that was dealt with; `None`: there was none.
     ///
-    /// The server goes on sending what is not taken any more. So after rows that printed large, fewer are asked for.
+    /// The server goes on sending what is not taken any more. So it is asked for as many as, going by these, print a chunk's bytes.
     async fn collect(&self, rows: RowStream, found: &mut Found<'_>) -> Result<Option<Last>, StoreError> {
         let mut rows = pin!(rows);
         let mut last = None;
-        let mut taken = 0;
+        let bytes_before = found.bytes;
+        let mut taken = 0_usize;
         while let Some(row) = rows.try_next().await? {
             let Some(seq) = found.take(&self.layout, &row)? else { break };
             taken += 1;
             last = Some(Last { row, seq });
         }
-        let asked = self.chunk_rows.load(Relaxed);
-        let next = if found.is_full() { taken.clamp(1, asked) } else { asked.saturating_mul(2).min(CHUNK_ROWS) };
-        self.chunk_rows.store(next, Relaxed);
+        if let Some(average) = (found.bytes - bytes_before).checked_div(taken) {
+            let next = i32::try_from(CHUNK_BYTES.unsigned_abs() / (average as u64).max(1)).unwrap_or(CHUNK_ROWS);
+            self.chunk_rows.store(next.clamp(1, CHUNK_ROWS), Relaxed);
+        }
+        // Whether there are more is not worth another chunk: the next page tells.
+        found.cut |= last.is_some() && found.is_at_limit();
         Ok(last)
     }
 }
@@ -264,8 +268,8 @@ impl<'s> Found<'s> {
         Self { scan, left_out, events: Vec::new(), bytes: 0, cut: false }
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= self.scan.max_bytes
+    fn is_at_limit(&self) -> bool {
+        self.events.len() >= self.scan.max_rows || self.bytes >= self.scan.max_bytes
     }
 
     /// Takes a row's event, unless it is in memory or left out. Returns the row's `seq`; `None`: a limit is reached.
@@ -275,7 +279,7 @@ impl<'s> Found<'s> {
             .collect::<Result<_, tokio_postgres::Error>>()?;
         let row = Row::new(layout, &fields);
         if !self.scan.known.contains(&row.id()?) {
-            if self.events.len() >= self.scan.max_rows || self.is_full() {
+            if self.is_at_limit() {
                 self.cut = true;
                 return Ok(None);
             }

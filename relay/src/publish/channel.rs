@@ -9,17 +9,13 @@ use super::{
     deliveries::{Blame, Deliveries},
     frame::Frame,
     message::Encoder,
-    method::{self, Method},
+    method::{self, ACCESS_REFUSED, Method, NOT_FOUND},
 };
 use crate::event::Event;
 
 /// No further message is begun, and no further body frame written, while so many bytes wait for the socket. A full
 /// window of ordinary events fits into a write or two; more would only be held here instead of in the event.
 const OUT_MAX_BYTES: usize = 256 * 1024;
-
-/// AMQP's reply codes that are about the relay's own exchange or permissions as much as about a message.
-const ACCESS_REFUSED: u16 = 403;
-const NOT_FOUND: u16 = 404;
 
 pub(super) struct Channel {
     encoder: Encoder,
@@ -174,11 +170,13 @@ impl Channel {
         method::channel_close_ok(&mut self.out);
         self.encoder.abandon();
         (self.returning, self.returning_body) = (None, 0);
-        match self.deliveries.channel_closed(&mut self.answers) {
+        let Self { deliveries, answers, encoder, exchange, .. } = self;
+        let is_to_blame = |event: &Event| is_to_blame(encoder.exchange_of(event) == exchange, code, &text);
+        match deliveries.channel_closed(code, is_to_blame, answers) {
             Blame::OneOf(suspects) => {
                 tracing::debug!(target: "relay", code, text, suspects, "the broker closed the channel; looking for the event at fault");
             }
-            Blame::Event(event) if self.is_to_blame(&event, code, &text) => {
+            Blame::Event(event) if is_to_blame(&event) => {
                 self.answers.push(Answer { id: event.id, verdict: Verdict::Refused { code, text } });
             }
             Blame::Event(_) | Blame::Nobody => {
@@ -196,17 +194,16 @@ impl Channel {
         method::confirm_select(&mut self.out);
         Ok(())
     }
+}
 
-    /// Whether a channel error that only `event` can have caused is about the event. That the relay's own exchange is
-    /// missing or forbidden would be true of every event: an operator's matter. RabbitMQ can also permit or forbid single
-    /// topics of an exchange, and then names the topic (`rabbit_access_control:check_topic_access`).
-    fn is_to_blame(&self, event: &Event, code: u16, text: &str) -> bool {
-        let own_exchange = self.encoder.exchange_of(event) == self.exchange;
-        match code {
-            NOT_FOUND => !own_exchange,
-            ACCESS_REFUSED => !own_exchange || text.contains("access to topic '"),
-            _ => true,
-        }
+/// Whether a channel error can be about an event, which goes to the relay's own exchange or not. That this one is missing or
+/// forbidden would be true of every event: an operator's matter. RabbitMQ can also permit or forbid single topics of an exchange,
+/// and then names the topic (`rabbit_access_control:check_topic_access`).
+fn is_to_blame(own_exchange: bool, code: u16, text: &str) -> bool {
+    match code {
+        NOT_FOUND => !own_exchange,
+        ACCESS_REFUSED => !own_exchange || text.contains("access to topic '"),
+        _ => true,
     }
 }
 

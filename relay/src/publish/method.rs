@@ -13,6 +13,10 @@ pub(super) const CHANNEL: u16 = 1;
 /// `basic`, the class of messages.
 pub(super) const BASIC: u16 = 60;
 
+/// Reply codes that are about the relay's own exchange or permissions as much as about a message.
+pub(super) const ACCESS_REFUSED: u16 = 403;
+pub(super) const NOT_FOUND: u16 = 404;
+
 /// A method as the broker sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Method {

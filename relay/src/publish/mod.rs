@@ -16,6 +16,7 @@
 //! | `connection` | the task that owns the socket | yes |
 //! | `channel` | frames in, bytes and answers out | no |
 //! | `deliveries` | what to publish next, and who closed the channel | no |
+//! | `doubts` | what has closed a channel and may do it again | no |
 //! | `window` | delivery tags, returns, confirms | no |
 //! | `message`, `headers` | an event as frames | no |
 //! | `frame`, `method`, `wire` | AMQP 0-9-1 | no |
@@ -24,6 +25,7 @@
 mod channel;
 mod connection;
 mod deliveries;
+mod doubts;
 mod error;
 #[cfg(test)]
 mod example;

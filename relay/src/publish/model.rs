@@ -14,6 +14,7 @@ use super::{
     deliveries::{Blame, Deliveries},
     example::event,
 };
+use crate::event::{Event, Text};
 
 /// What the broker does with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +135,9 @@ impl Publisher {
                 self.deliveries.answered(tag, multiple, &Verdict::Nacked, answers).unwrap();
             }
             Some(Wire::ChannelClose) => {
-                match self.deliveries.channel_closed(answers) {
+                match self.deliveries.channel_closed(404, |event| event.exchange.is_some(), answers) {
                     Blame::Nobody => panic!("somebody must have closed the channel"),
-                    Blame::OneOf(count) => assert!(count > 1),
+                    Blame::OneOf(count) => assert!(count > 0),
                     Blame::Event(event) => {
                         let verdict = Verdict::Refused { code: 404, text: String::new() };
                         answers.push(Answer { id: event.id, verdict });
@@ -146,6 +147,18 @@ impl Publisher {
             }
         }
     }
+}
+
+/// Exchanges that the broker does not have.
+const MISSING: [&str; 2] = ["missing", "gone"];
+
+/// One that closes the channel names an exchange; so do some others.
+fn event_with(place: usize, fate: Fate) -> Event {
+    let exchange = match fate {
+        Fate::ClosesChannel => Some(MISSING[place % MISSING.len()]),
+        _ => (place % 3 == 0).then_some("other"),
+    };
+    Event { exchange: exchange.map(Text::from_static), ..event(place as u128) }
 }
 
 fn verdict_of(fate: Fate) -> Verdict {
@@ -176,7 +189,8 @@ proptest! {
     ) {
         let mut broker = Broker { fates: fates.clone(), ..Broker::default() };
         let mut publisher = Publisher { deliveries: Deliveries::new(limit), answers: Vec::new() };
-        publisher.deliveries.accept((0..fates.len()).map(|place| Arc::new(event(place as u128))).collect());
+        let events = fates.iter().enumerate().map(|(place, fate)| Arc::new(event_with(place, *fate)));
+        publisher.deliveries.accept(events.collect());
 
         let to_the_end = (0u8..5).cycle().map(|step| (step, 0)).take(200 * fates.len());
         for (step, which) in schedule.into_iter().chain(to_the_end) {
@@ -197,10 +211,45 @@ proptest! {
         for (place, fate) in fates.iter().enumerate() {
             prop_assert_eq!(verdicts[&place], &verdict_of(*fate));
         }
+        for place in 0..fates.len() {
+            let arrivals = broker.arrived.iter().filter(|arrived| **arrived == place).count();
+            prop_assert!(arrivals <= 1 + MISSING.len(), "event {} arrived {} times", place, arrivals);
+        }
         let mut seen = BTreeSet::new();
         let first_arrivals: Vec<_> = broker.arrived.iter().filter(|place| seen.insert(**place)).collect();
         prop_assert!(first_arrivals.is_sorted(), "the broker saw new events out of order: {:?}", first_arrivals);
     }
+}
+
+#[test]
+fn only_those_that_the_broker_can_mean_are_published_one_at_a_time() {
+    let mut deliveries = Deliveries::new(10);
+    let named = |id| Event { exchange: Some(Text::from_static("missing")), ..event(id) };
+    deliveries.accept([event(0), named(1), event(2), event(3)].map(Arc::new).into());
+    let publish = |deliveries: &mut Deliveries| -> Vec<u128> {
+        let next = || {
+            let event = deliveries.next()?;
+            deliveries.published(Arc::clone(&event));
+            Some(event.id.as_u128())
+        };
+        std::iter::from_fn(next).collect()
+    };
+    let mut answers = Vec::new();
+    assert_eq!(publish(&mut deliveries), [0, 1, 2, 3]);
+    let by_name = |event: &Event| event.exchange.is_some();
+    assert!(matches!(deliveries.channel_closed(404, by_name, &mut answers), Blame::OneOf(1)));
+    assert_eq!(publish(&mut deliveries), [0], "the suspect waits until it is alone");
+    deliveries.answered(1, false, &Verdict::Confirmed, &mut answers).unwrap();
+    assert_eq!(publish(&mut deliveries), [1]);
+    assert!(matches!(deliveries.channel_closed(404, by_name, &mut answers), Blame::Event(_)));
+    assert_eq!(publish(&mut deliveries), [2, 3]);
+
+    deliveries.accept([named(4), event(5)].map(Arc::new).into());
+    deliveries.answered(2, true, &Verdict::Confirmed, &mut answers).unwrap();
+    assert_eq!(publish(&mut deliveries), [4], "a second one leaves alone at once");
+    deliveries.answered(3, false, &Verdict::Confirmed, &mut answers).unwrap();
+    deliveries.accept([named(6), event(7)].map(Arc::new).into());
+    assert_eq!(publish(&mut deliveries), [5, 6, 7], "the exchange is there now");
 }
 
 #[test]
@@ -212,7 +261,7 @@ fn an_event_is_published_again_only_when_its_channel_was_closed() {
         deliveries.published(event);
     }
     deliveries.answered(1, true, &Verdict::Confirmed, &mut answers).unwrap();
-    assert!(matches!(deliveries.channel_closed(&mut answers), Blame::OneOf(3)));
+    assert!(matches!(deliveries.channel_closed(406, |_| true, &mut answers), Blame::OneOf(3)));
 
     let mut alone = Vec::new();
     for _ in 0..3 {

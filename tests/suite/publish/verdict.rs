@@ -59,6 +59,36 @@ async fn only_the_events_for_a_missing_exchange_are_refused() {
 }
 
 #[tokio::test]
+async fn after_one_refusal_events_like_it_cost_the_others_no_second_delivery() {
+    let vhost = small_node().await.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").without_bodies().start().await;
+    let mut publisher = connect(&vhost.url()).await;
+    let is_bad = |place: usize| place < 2 || place % 20 == 7;
+    let mut events = events("a", 2_000);
+    for (place, event) in events.iter_mut().enumerate().filter(|(place, _)| is_bad(*place)) {
+        match (place / 20 + place) % 2 {
+            0 => event.exchange = Some(Text::from_static("missing")),
+            _ => event.body = Ok(vec![b'x'; MAX_MESSAGE_BYTES + 1].into()),
+        }
+    }
+
+    let mut verdicts = publish(&mut publisher, &events[..2], 1).await;
+    verdicts.extend(publish(&mut publisher, &events[2..], WINDOW).await);
+
+    let wrong = |(place, event): &(usize, &Event)| (verdicts[&event.id] != Verdict::Confirmed) != is_bad(*place);
+    assert_eq!(events.iter().enumerate().filter(wrong).count(), 0);
+    let good: Vec<_> = ids(&events).into_iter().filter(|id| verdicts[id] == Verdict::Confirmed).collect();
+    consumer.wait_for_ids(&good, SOON).await;
+    assert_eq!(consumer.ids(), good, "each once, in the order of publishing");
+
+    // Afterwards the exchange is there.
+    vhost.exchange("missing").await;
+    let later = [events[0].clone(), event("a")];
+    let verdicts = publish(&mut publisher, &later, WINDOW).await;
+    assert_eq!([&verdicts[&later[0].id], &verdicts[&later[1].id]], [&returned(), &Verdict::Confirmed]);
+}
+
+#[tokio::test]
 async fn only_the_message_that_is_too_large_is_refused() {
     let vhost = small_node().await.vhost().await;
     let consumer = vhost.consumer("outbox", "#").start().await;

@@ -156,7 +156,7 @@ const MISSING: [&str; 2] = ["missing", "gone"];
 fn event_with(place: usize, fate: Fate) -> Event {
     let exchange = match fate {
         Fate::ClosesChannel => Some(MISSING[place % MISSING.len()]),
-        _ => (place % 3 == 0).then_some("other"),
+        _ => place.is_multiple_of(3).then_some("other"),
     };
     Event { exchange: exchange.map(Text::from_static), ..event(place as u128) }
 }

@@ -148,7 +148,7 @@ async fn a_schema_of_a_superusers_is_adopted_with_what_is_in_it() {
         ),
     )
     .await;
-    run(&db, &format!("ALTER SCHEMA outbox OWNER TO postgres; DROP ROLE {other}")).await;
+    run(&db, &format!("REASSIGN OWNED BY {other} TO postgres; DROP OWNED BY {other}; DROP ROLE {other}")).await;
 }
 
 #[tokio::test]

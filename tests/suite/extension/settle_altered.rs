@@ -45,6 +45,7 @@ async fn settled_once(db: &Database) {
 #[tokio::test]
 async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
     let db = super::with_the_extension().await;
+    run(&db, "SET outbox.direct_writes = on").await;
     let settle = async || {
         let id = value(&db, "SELECT outbox.emit('t', '1')").await;
         value(&db, &format!("SELECT cardinality(outbox.settle_sent('{{{id}}}'))")).await
@@ -69,7 +70,7 @@ async fn only_a_table_with_something_of_the_users_on_it_needs_a_statement() {
             "DROP INDEX outbox.mine2",
         ),
         ("CREATE TABLE mine () INHERITS (outbox.events)", "DROP TABLE mine; ANALYZE outbox.events"),
-        ("SET outbox.direct_writes = off", "RESET outbox.direct_writes"),
+        ("SET outbox.direct_writes = off", "SET outbox.direct_writes = on"),
         (
             "CREATE ACCESS METHOD mine TYPE TABLE HANDLER heap_tableam_handler; ALTER TABLE outbox.events SET ACCESS METHOD mine",
             "ALTER TABLE outbox.events SET ACCESS METHOD heap; DROP ACCESS METHOD mine",

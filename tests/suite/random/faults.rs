@@ -94,7 +94,7 @@ impl Faults<'_> {
         let node = self.rabbitmq;
         match fault.kind {
             BrokerFault::Kill => {
-                node.kill().await;
+                node.kill_at_once().await;
                 fault.last().await;
                 node.start().await;
             }

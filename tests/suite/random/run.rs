@@ -49,9 +49,7 @@ impl Servers {
         stack.db.batch_execute(&counters).await.expect("the keys' counters");
         record::declare(&stack, schedule.full_at()).await;
         if schedule.kills_broker() {
-            // Seen once: a broker that was killed 0.3 s after this came back without the last binding, so that all that went
-            // there was unroutable. What is declared belongs on disk before the faults begin.
-            self.rabbitmq.ctl(&["eval", "mnesia:sync_log()."]).await;
+            self.rabbitmq.write_declared().await;
         }
         let set = |builder: harness::RelayBuilder, (name, value): (&str, String)| builder.set(name, &value);
         let relays = Relays::new(schedule.settings.pairs().into_iter().fold(stack.relay(), set), schedule.relays);

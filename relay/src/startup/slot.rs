@@ -166,6 +166,13 @@ pub(super) async fn connect(config: &Config, database: &Database, client: &Clien
         .map_err(|error| checks::replication_connect_error(error, database))?;
     let millis = silence(config, client).await?.as_millis().to_string();
     replication.set("wal_sender_timeout", &millis).await.map_err(|error| checks::stream_error(config, error))?;
+    // What the role's settings say is meant for statements. Making a slot waits for locks of all older transactions, and a large
+    // transaction is streamed within one.
+    for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
+        if let Err(error) = replication.set(timeout, "0").await {
+            debug!(target: "relay", %error, "the server does not know the timeout"); // the last one is new in PostgreSQL 17
+        }
+    }
     if let Err(error) = replication.set("client_connection_check_interval", "500").await {
         debug!(target: "relay", %error, "the server cannot tell whether this relay lives while the slot is made");
     }

@@ -145,6 +145,8 @@ async fn a_slot_that_waits_for_another_roles_transaction_says_what_it_may_see_an
     let role = format!("role_{}", stack.db.name());
     let make = format!("CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'secret'; SELECT outbox.grant_relay('{role}')");
     stack.db.batch_execute(&make).await.unwrap();
+    // The role's statements are not to wait for locks: this wait is for one, and longer.
+    stack.db.batch_execute(&format!("ALTER ROLE {role} SET lock_timeout = '100ms'")).await.unwrap();
     let older = stack.db.connect().await;
     let pid: i32 = older.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     older.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();

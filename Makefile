@@ -36,7 +36,7 @@ assert: build ## the extension's tests on a PostgreSQL with assertions (built in
 	PG_CONFIG=$$pg_config cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
 
 matrix: ## all tests on other versions of the servers, in chroots of newer Debians (SUITES="trixie sid"); as root, an hour
-	T=$(T) scripts/matrix $(SUITES)
+	T="$(T)" scripts/matrix $(SUITES)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work

@@ -30,10 +30,10 @@ test: build extension ## all tests, on private servers
 	@scripts/not-run
 
 assert: build ## the extension's tests on a PostgreSQL with assertions (built in some minutes, once) and with Rust's own
-	pg_config=$$(scripts/postgres-with-assertions) && \
+	PG_CONFIG=$$(scripts/postgres-with-assertions) && export PG_CONFIG && copy=$$(scripts/private-postgres) && \
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assert CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$pg_config" && \
-	PG_CONFIG=$$pg_config cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
+	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$copy" && \
+	cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
 
 matrix: ## all tests on other versions of the servers, in chroots of newer Debians (SUITES="trixie sid"); as root, an hour
 	T="$(T)" scripts/matrix $(SUITES)

@@ -1,49 +1,39 @@
 //! The outbox relay: streams committed events from PostgreSQL to RabbitMQ and writes each verdict back.
 //!
 //! ```text
-//!  PostgreSQL                          relay                                   RabbitMQ
-//!  ──────────                          ─────                                   ────────
-//!  WAL ──────▶ postgres ─▶ row ─▶ ┌──────────┐ ─▶ publish ─ persistent, mandatory ─▶ exchange
-//!  events ───▶ store (a pass) ──▶ │ dispatch │
-//!  events ◀── store ◀─ settle ◀── └──────────┘ ◀─ publish ◀────── confirm, return, nack
-//!  slot ◀──── progress
+//!  PostgreSQL                              relay                                    RabbitMQ
+//!  ──────────                              ─────                                    ────────
+//!  WAL ─────▶ postgres ─▶ session::stream ─▶ ┌──────┐ ─▶ sink ─ persistent, mandatory ─▶ exchange
+//!  events ──▶ outbox (a pass) ─────────────▶ │ core │
+//!  events ◀── outbox (verdicts) ◀─────────── │      │ ◀─ sink ◀─────── confirm, return, nack
+//!  slot ◀──── postgres ◀──────────────────── └──────┘
 //! ```
 //!
-//! | module | what it is | I/O |
-//! |---|---|---|
-//! | [`postgres`] | replication client and `pgoutput` decoder | yes |
-//! | [`store`] | the SQL connection: scans and verdicts | yes |
-//! | [`publish`] | AMQP publisher with a certain verdict for each message | yes |
-//! | [`row`], [`event`] | a table row as an event | no |
-//! | [`dispatch`] | ordering keys, holds, retries, memory budget | no |
-//! | [`repeats`] | how often the log tells of what goes on and on | no |
-//! | [`hash`] | a hasher for its maps | no |
-//! | [`resync`], [`snapshot`] | when to read the table, and what of the stream that covers | no |
-//! | [`deferred`] | when to look for events with `available_at` | no |
-//! | [`settle`] | batches of verdicts, rows that are not visible yet | no |
-//! | [`progress`] | which LSN may be acknowledged | no |
-//! | [`session`] | the loop that joins them | yes |
-//! | [`startup`], [`run()`] | connect, check, take over, try again | yes |
+//! | module | what it is |
+//! |---|---|
+//! | [`outbox_core`] | decides: what leaves, what is written back, what is acknowledged. A crate of its own, without I/O |
+//! | [`session`] | the loop that tells the core what happens and does what it says |
+//! | [`outbox`] | the table: its rows as events, and every SQL statement |
+//! | [`sink`] | brokers |
+//! | [`publish`] | AMQP publisher with a certain answer for each message |
+//! | [`postgres`] | replication client and `pgoutput` decoder |
+//! | [`config`] | settings |
+//! | [`startup`], [`run()`] | connect, check, take over, try again |
 
 pub mod config;
-pub mod deferred;
-pub mod dispatch;
 pub mod error;
-pub mod event;
-pub mod hash;
+pub mod event {
+    pub use outbox_core::{Event, Text};
+}
 pub mod lsn;
+pub mod outbox;
 pub mod postgres;
-pub mod progress;
 pub mod publish;
-pub mod repeats;
-pub mod resync;
-pub mod row;
+mod repeats;
 mod run;
 pub mod session;
-pub mod settle;
-pub mod snapshot;
+pub mod sink;
 pub mod startup;
-pub mod store;
 
 pub use self::{
     error::RunError,

@@ -2,7 +2,7 @@
 
 /// Something that goes wrong again and again.
 #[derive(Debug, Default)]
-pub struct Repeats {
+pub(crate) struct Repeats {
     why: String,
     times: u32,
 }
@@ -10,7 +10,7 @@ pub struct Repeats {
 impl Repeats {
     /// Whether to tell it: the first time, and then, as long as the reason is the same, each time that it has happened twice as
     /// often. And how often that is.
-    pub fn count(&mut self, why: &str) -> (bool, u32) {
+    pub(crate) fn count(&mut self, why: &str) -> (bool, u32) {
         if self.why != why {
             *self = Self { why: why.to_owned(), times: 0 };
         }

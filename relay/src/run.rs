@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use outbox_core::Backoff;
 use tracing::warn;
 
 use crate::{
     config::Config,
-    dispatch::Retry,
     error::{Kind, RunError},
     repeats::Repeats,
     session::{Drained, Session},
@@ -18,8 +18,7 @@ use crate::{
 };
 
 /// Pauses between sessions: a database that restarts is back in seconds.
-const RECONNECT: Retry =
-    Retry { base: Duration::from_millis(200), max: Duration::from_secs(10), max_attempts: u32::MAX };
+const RECONNECT: Backoff = Backoff { base: Duration::from_millis(200), max: Duration::from_secs(10) };
 
 /// Relays until `shutdown` is ready, then drains.
 ///
@@ -35,11 +34,11 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
         parts = connected => parts?,
         () = shutdown.requested() => return Ok(()),
     };
-    let mut failures = 0;
+    let (mut failures, mut jitter) = (0, fastrand::Rng::new());
     loop {
         let since = Instant::now();
         let walsender = Some(parts.stream.pid());
-        let after = match Session::new(&config, parts).run(shutdown.requested()).await {
+        let after = match Session::new(parts).run(shutdown.requested()).await {
             Ok(Drained::Clean) => return Ok(()),
             Ok(Drained::DeadlinePassed { unsettled }) => {
                 return Err(RunError::new(
@@ -67,7 +66,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             failures += 1;
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
-                () = tokio::time::sleep(RECONNECT.delay(failures)) => {}
+                () = tokio::time::sleep(RECONNECT.delay(failures, &mut jitter)) => {}
             }
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),

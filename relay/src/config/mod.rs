@@ -38,10 +38,10 @@ pub use self::{
     settings::{Config, SETTINGS},
     value::{AfterFailed, LogFormat, Unroutable},
 };
-use crate::{
-    dispatch::{Limits, Policy, Retry},
-    publish::{ExchangeUse, InvalidAmqpUrl, PublishConfig},
-};
+use outbox_core::{Backoff, Limits, Policy};
+use tracing::{Level, enabled};
+
+use crate::publish::{ExchangeUse, InvalidAmqpUrl, PublishConfig};
 
 /// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,18 +65,27 @@ impl Config {
         })
     }
 
-    /// By which rules events leave.
-    pub fn policy(&self) -> Policy {
-        Policy {
-            ordering: self.ordering,
-            retry: Retry { base: self.retry_base, max: self.retry_max, max_attempts: self.max_attempts },
-            retry_for: self.retry_for,
-            hold_failed: self.after_failed == AfterFailed::Hold,
+    /// The rules and bounds by which events leave. A server ends a stream whose reader is silent for longer than `silence`.
+    pub fn core(&self, silence: Duration) -> outbox_core::Config {
+        outbox_core::Config {
+            in_flight: self.in_flight,
+            limits: Limits { max_events: self.max_events, max_bytes: self.max_bytes },
+            policy: Policy {
+                ordering: self.ordering,
+                backoff: Backoff { base: self.retry_base, max: self.retry_max },
+                max_attempts: self.max_attempts,
+                retry_for: self.retry_for,
+                hold_failed: self.after_failed == AfterFailed::Hold,
+            },
+            settle_batch: self.settle_batch,
+            settle_interval: self.settle_interval,
+            park_after: self.park_after,
+            check_interval: self.check_interval,
+            drain_timeout: self.shutdown_timeout,
+            status_interval: self.status_interval.min(silence / 3), // a third leaves room for two late updates
+            stands_still_after: silence / 2,
+            mends_publication: self.create_slot,
+            reports_delivered: enabled!(target: "relay", Level::DEBUG),
         }
-    }
-
-    /// Bounds on what is held in memory.
-    pub fn limits(&self) -> Limits {
-        Limits { max_events: self.max_events, max_bytes: self.max_bytes }
     }
 }

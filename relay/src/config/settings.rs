@@ -11,7 +11,7 @@ use super::{
     urls,
     value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable},
 };
-use crate::dispatch::Ordering;
+use outbox_core::Ordering;
 
 const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{rule::Rule, secret::Secret};
-use crate::dispatch::Ordering;
+use outbox_core::Ordering;
 
 /// What becomes of an event that no queue is bound for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

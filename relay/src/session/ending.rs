@@ -4,7 +4,7 @@ use std::{error::Error, io, time::Duration};
 
 use tokio::task::JoinError;
 
-use crate::{error::chain, postgres::ReplError, store::StoreError};
+use crate::{error::chain, outbox::StoreError, postgres::ReplError};
 
 /// Why a session ended before its drain.
 #[derive(Debug, thiserror::Error)]

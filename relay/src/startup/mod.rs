@@ -5,8 +5,9 @@ mod slot;
 mod takeover;
 mod waiting;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use outbox_core::{Core, Start};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
@@ -17,11 +18,12 @@ use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     lsn::Lsn,
+    outbox::{Store, sql},
     postgres::{Database, Replication},
     publish::{PublishConfig, Publisher},
     repeats::Repeats,
     session::{Parts, SessionError},
-    store::Store,
+    sink::rabbitmq::RabbitMq,
 };
 
 /// Makes the server notice within some 15 s that the relay's machine is gone, and so end its session; its own default is
@@ -95,7 +97,7 @@ pub(crate) struct Inherited {
 }
 
 /// Connects to both servers, waits for the slot and starts the stream.
-pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts, RunError> {
+pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts<RabbitMq>, RunError> {
     let publish = publish_config(config)?;
     let database = database(config)?;
     let Inherited { publisher, after, walsender } = inherited;
@@ -126,7 +128,7 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
     };
     let silence = slot::silence(config, &client).await?;
     let confirmed = slot::confirmed(config, &client).await?;
-    let store = Store::prepare(client).await.map_err(|error| {
+    let store = Store::prepare(client, &config.publication).await.map_err(|error| {
         RunError::new(Kind::Database, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
             .source(error)
@@ -141,20 +143,16 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
         _ => None,
     };
     info!(target: "relay", state = %"connected", slot = config.slot, "connected to {database}");
-    // The server ends a stream whose reader is silent for that long: a third leaves room for two late updates.
-    let status_interval = config.status_interval.min(silence / 3);
-    Ok(Parts {
-        stream,
-        confirmed,
-        store,
-        connection,
-        publish,
-        publisher,
-        status_interval,
-        stands_still_after: silence / 2,
+    let sink = RabbitMq::new(publish, config.unroutable, publisher);
+    let start = Start {
+        confirmed: outbox_core::Lsn(confirmed.0),
+        broker_is_ready: sink.is_open(),
         passed_over,
         careful: after == After::RowTooLarge,
-    })
+        seed: fastrand::u64(..),
+    };
+    let core = Core::new(config.core(silence), start, Instant::now());
+    Ok(Parts { stream, store, connection, sink, core, publication: config.publication.clone() })
 }
 
 /// Connects to the broker once, so that a wrong address or password is reported at the start.
@@ -191,8 +189,7 @@ async fn connect(config: &Config, database: &Database) -> Result<Connected, RunE
 }
 
 async fn prepare(config: &Config, client: &Client, replication: &mut Replication) -> Result<InitReport, RunError> {
-    let ensure = "SELECT outbox.ensure_publication($1)";
-    let rows = waiting::for_table(client, ensure, &[&config.publication]).await?;
+    let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
     let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
     let publication: String = row.try_get(0).map_err(checks::sql_error)?;
     let slot = slot::ensure(config, client, replication).await?;

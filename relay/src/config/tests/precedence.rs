@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::{URLS, file, given, resolve};
-use crate::{
-    config::{Command, SETTINGS},
-    dispatch::Ordering,
-};
+use outbox_core::Ordering;
+
+use crate::config::{Command, SETTINGS};
 
 #[test]
 fn two_urls_are_all_that_must_be_given() {

@@ -1,0 +1,66 @@
+//! Transactions that left something to the table, and could not be seen when last looked.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    faults::{self, Fault},
+    lsn::Lsn,
+    snapshot::Snapshot,
+};
+
+/// The streamed transaction that an event comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Its id.
+    pub(crate) xid: u32,
+    /// Where its commit stands in the log, or a position before that.
+    pub(crate) commit: Lsn,
+}
+
+/// A set of such transactions.
+///
+/// A commit may be streamed long before others can see it, as under synchronous replication. If it were acknowledged then, a session
+/// that begins before it can be seen would find it neither in the stream nor in the table, and what follows it would overtake it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Awaited {
+    /// With where they commit.
+    transactions: BTreeMap<u32, Lsn>,
+    /// The first of those positions.
+    first_commit: Option<Lsn>,
+}
+
+impl Awaited {
+    /// Returns whether it is news.
+    pub(crate) fn insert(&mut self, origin: Origin) -> bool {
+        if faults::is_on(Fault::AwaitedForgotten) {
+            return false;
+        }
+        self.first_commit = Some(self.first_commit.map_or(origin.commit, |first| first.min(origin.commit)));
+        self.transactions.insert(origin.xid, origin.commit).is_none()
+    }
+
+    /// Forgets those that have become visible.
+    pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
+        if !self.transactions.is_empty() {
+            self.transactions.retain(|&xid, _| !snapshot.sees(xid));
+            self.first_commit = self.transactions.values().copied().min();
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        self.transactions.keys().next().copied()
+    }
+
+    /// Nothing behind this position may be acknowledged.
+    pub(crate) fn holds_at(&self) -> Option<Lsn> {
+        self.first_commit.filter(|_| !faults::is_on(Fault::UnseenAcknowledged))
+    }
+}

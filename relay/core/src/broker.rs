@@ -1,0 +1,108 @@
+//! What follows from the broker's answers, and from its absence.
+
+use std::time::{Duration, Instant};
+
+use crate::{config::Now, core::Core, effect::Report, input::Notice, verdict::Answer};
+
+/// A connection that lives for so long has shown that the broker is back, although nothing was answered.
+const PROVEN_AFTER: Duration = Duration::from_secs(5);
+
+/// Whether the broker takes messages, as far as is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    state: LinkState,
+    away_since: Option<Instant>,
+    /// Since when the broker had been away when this connection opened, which has not answered anything yet; and when that was.
+    unproven: Option<(Instant, Instant)>,
+    /// Times in a row that no connection was made.
+    failures: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    Ready,
+    Blocked,
+    Away,
+}
+
+impl Link {
+    pub(crate) fn new(is_ready: bool, now: Instant) -> Self {
+        let state = if is_ready { LinkState::Ready } else { LinkState::Away };
+        Self { state, away_since: (!is_ready).then_some(now), unproven: None, failures: 0 }
+    }
+
+    /// Whether events may be published now.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == LinkState::Ready
+    }
+
+    /// Since when nothing could be published.
+    pub(crate) fn away_since(&self) -> Option<Instant> {
+        self.away_since
+    }
+
+    /// Not when the connection opens: a broker that accepts it may still refuse every message.
+    fn has_answered(&mut self) {
+        self.unproven = None;
+    }
+
+    fn ready(&mut self, now: Instant) -> Report {
+        if std::mem::replace(&mut self.state, LinkState::Ready) == LinkState::Blocked {
+            self.away_since = None;
+            return Report::BrokerUnblocked;
+        }
+        self.failures = 0;
+        self.unproven = self.away_since.take().map(|since| (since, now));
+        Report::BrokerBack { away: self.unproven.map_or(Duration::ZERO, |(since, _)| now.duration_since(since)) }
+    }
+
+    fn blocked(&mut self, now: Instant) {
+        self.state = LinkState::Blocked;
+        self.away_since.get_or_insert(now);
+    }
+
+    /// Returns for how long the broker has been away.
+    fn lost(&mut self, now: Instant) -> Duration {
+        self.state = LinkState::Away;
+        self.failures = self.failures.saturating_add(1);
+        // A broker that lets the relay in and refuses what it publishes has never been back.
+        let proves_nothing = |opened: Instant| now.duration_since(opened) < PROVEN_AFTER;
+        let since = self.unproven.take().filter(|(_, opened)| proves_nothing(*opened)).map_or(now, |(since, _)| since);
+        now.duration_since(*self.away_since.get_or_insert(since))
+    }
+}
+
+impl Core {
+    pub(crate) fn noticed(&mut self, notice: Notice, now: Now) {
+        match notice {
+            Notice::Answers(answers) => self.answered(answers, now),
+            Notice::Ready => {
+                let report = self.link.ready(now.instant);
+                self.report(report);
+            }
+            Notice::Blocked(reason) => {
+                self.link.blocked(now.instant);
+                self.report(Report::BrokerBlocked(reason));
+            }
+            Notice::Away(error) => {
+                let in_flight = self.dispatch.in_flight();
+                self.dispatch.outage();
+                let lasted = self.link.lost(now.instant);
+                self.report(Report::BrokerAway { error, times: self.link.failures, lasted, in_flight });
+            }
+        }
+    }
+
+    pub(crate) fn answered(&mut self, answers: Vec<Answer>, now: Now) {
+        self.link.has_answered();
+        for Answer { id, outcome } in answers {
+            let reason = outcome.reason().map(str::to_owned);
+            let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
+            if verdict.error.is_some() || self.config.reports_delivered {
+                let (status, error) = (verdict.status, verdict.error.clone());
+                self.report(Report::Answered { event, status, error, reason });
+            }
+            self.settling.push(verdict, now.instant);
+        }
+    }
+}

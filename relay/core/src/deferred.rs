@@ -1,0 +1,107 @@
+//! When to look for events with a time of their own (`available_at`): deferred by their emitter, or to be tried again.
+//!
+//! However far their time lies ahead, they wait in the table and cost the relay one timer: for the earliest.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    awaited::{Awaited, Origin},
+    faults::{self, Fault},
+    lsn::Lsn,
+    snapshot::Snapshot,
+};
+
+/// Wait before another look when a transaction was not visible yet.
+const WAIT_FOR_VISIBLE: Duration = Duration::from_millis(20);
+/// Between two looks: what comes due in quick succession is read together.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The timer, and the transactions whose deferred events it may not know yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Deferred {
+    look_at: Option<Instant>,
+    awaited: Awaited,
+}
+
+impl Deferred {
+    /// Looks at once.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { look_at: Some(now), awaited: Awaited::default() }
+    }
+
+    /// Asks for a look at the table then.
+    pub(crate) fn look(&mut self, then: Instant) {
+        if faults::is_on(Fault::TimerForgotten) {
+            return;
+        }
+        self.look_at = Some(self.look_at.map_or(then, |at| at.min(then)));
+    }
+
+    /// This streamed transaction brought a deferred event.
+    pub(crate) fn inserted(&mut self, origin: Option<Origin>, now: Instant) {
+        if origin.is_some_and(|origin| self.awaited.insert(origin)) {
+            self.look(now);
+        }
+    }
+
+    /// These transactions have become visible.
+    pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
+        self.awaited.seen(snapshot);
+    }
+
+    /// Nothing behind this position may be acknowledged.
+    pub(crate) fn holds_at(&self) -> Option<Lsn> {
+        self.awaited.holds_at()
+    }
+
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.look_at.is_some_and(|at| at <= now)
+    }
+
+    /// When it is.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// The table was read. `cut`: more events are due than memory had room for.
+    pub(crate) fn looked(&mut self, snapshot: &Snapshot, cut: bool, next_in: Option<Duration>, now: Instant) {
+        self.awaited.seen(snapshot);
+        let again = (!self.awaited.is_empty()).then_some(WAIT_FOR_VISIBLE);
+        let wait =
+            if cut { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min().map(|wait| wait.max(PAUSE)) };
+        self.look_at = wait.map(|wait| now + wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_is_set_for_the_earliest_event() {
+        let now = Instant::now();
+        let mut deferred = Deferred::new(now);
+        let snapshot = "10:10:".parse().unwrap();
+        assert!(deferred.is_due(now));
+        deferred.looked(&snapshot, true, None, now);
+        assert!(deferred.is_due(now), "there may be more");
+        deferred.looked(&snapshot, false, Some(Duration::from_secs(60)), now);
+        assert_eq!(deferred.next_timer(), Some(now + Duration::from_secs(60)));
+        deferred.looked(&snapshot, false, None, now);
+        assert_eq!(deferred.next_timer(), None);
+    }
+
+    #[test]
+    fn an_event_that_is_not_visible_yet_is_looked_for_again() {
+        let now = Instant::now();
+        let mut deferred = Deferred::new(now);
+        deferred.looked(&"10:10:".parse().unwrap(), false, None, now);
+        deferred.inserted(Some(Origin { xid: 12, commit: Lsn(1) }), now);
+        assert!(deferred.is_due(now));
+        deferred.looked(&"12:12:".parse().unwrap(), false, Some(Duration::from_secs(60)), now);
+        assert_eq!(deferred.next_timer(), Some(now + WAIT_FOR_VISIBLE));
+        deferred.looked(&"13:13:".parse().unwrap(), false, Some(Duration::from_secs(60)), now);
+        assert_eq!(deferred.next_timer(), Some(now + Duration::from_secs(60)));
+    }
+}

@@ -1,0 +1,232 @@
+//! What the core asks for.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use uuid::Uuid;
+
+use crate::{
+    Lsn,
+    event::{Event, KeyName},
+    hash::IdHash,
+    resync::ScanFrom,
+    verdict::{Status, Verdict},
+};
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Hand these to the broker, in this order.
+    Publish(Vec<Arc<Event>>),
+    /// Start an operation on the table; none runs.
+    Table(Request),
+    /// Tell the server that everything up to here is dealt with.
+    Acknowledge(Lsn),
+    /// Tell people.
+    Report(Report),
+    /// The session is over.
+    End(End),
+}
+
+/// An operation on the table. One runs at a time: a row that a scan finds `PENDING` and that is in memory is in memory for that
+/// very reason, since no verdict can be on its way past the scan.
+#[derive(Debug)]
+pub enum Request {
+    /// Write verdicts.
+    Settle(Batch),
+    /// Read a page of what is owed.
+    Scan(ScanFrom, Scan),
+    /// Read what is due.
+    Due(Scan),
+    /// Look which transactions are visible.
+    Snapshot,
+    /// Look whether the publication is still the same.
+    LookAtPublication,
+    /// Make or mend the publication.
+    EnsurePublication,
+}
+
+/// Verdicts of one statement.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// What to write; no event twice.
+    pub verdicts: Vec<Verdict>,
+    /// Pass over rows that someone else has locked, instead of waiting for them.
+    pub skip_locked: bool,
+    /// One row whose change the server has refused before.
+    pub(crate) refused_before: bool,
+    /// Those whose transactions were visible before this attempt: if their rows are not there now, they were deleted.
+    pub(crate) last_chance: HashSet<Uuid, IdHash>,
+}
+
+/// What is asked of a scan.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Rows with a greater `seq`.
+    pub after_seq: i64,
+    /// Up to the first row that this transaction or a later one wrote.
+    pub older_than: Option<u32>,
+    /// Stop after so many rows that are not in memory.
+    pub max_rows: usize,
+    /// Stop after so many bytes of them.
+    pub max_bytes: usize,
+    /// What is in memory of those rows, and is left out.
+    pub known: HashSet<Uuid, IdHash>,
+    /// Keys that are left out.
+    pub left_out: Vec<KeyName>,
+    /// Read so many of the events that hold their keys, at most.
+    pub max_holders: usize,
+    /// Whether events wait behind one that holds their key.
+    pub heed_holders: bool,
+    /// Try each row before it is read.
+    pub careful: bool,
+}
+
+/// What people may want to know.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// The broker has answered about an event, and this follows. Without an error it was delivered, or its attempt does not count.
+    Answered {
+        /// The event.
+        event: Arc<Event>,
+        /// What is written into its row.
+        status: Status,
+        /// What is written as its error.
+        error: Option<String>,
+        /// The broker's words alone, the same for all events that are refused alike.
+        reason: Option<String>,
+    },
+    /// The broker takes messages again after so long.
+    BrokerBack {
+        /// How long it was away.
+        away: Duration,
+    },
+    /// The broker has blocked publishing.
+    BrokerBlocked(String),
+    /// The broker goes on.
+    BrokerUnblocked,
+    /// There is no connection to the broker.
+    BrokerAway {
+        /// Why.
+        error: String,
+        /// How often in a row.
+        times: u32,
+        /// For so long.
+        lasted: Duration,
+        /// So many events were in flight.
+        in_flight: usize,
+    },
+    /// The broker has refused everything for so long.
+    Refusing {
+        /// Since when.
+        lasted: Duration,
+        /// How many routes.
+        routes: usize,
+    },
+    /// It takes messages again.
+    RefusingNoMore,
+    /// Events wait in the table from now on.
+    Parked(Reason),
+    /// A backlog is worked off from the table.
+    WorkingOff {
+        /// How far the log is acknowledged.
+        acknowledged: Lsn,
+    },
+    /// Events are streamed.
+    Streaming {
+        /// Where the last pass ended in the log.
+        horizon: Lsn,
+        /// How far the log is acknowledged.
+        acknowledged: Lsn,
+        /// Events in memory.
+        in_memory: usize,
+    },
+    /// The publication leaves something out.
+    ColumnsMissing(String),
+    /// The publication was missing, or had lost the table; this was done.
+    PublicationMended(String),
+    /// A page was read.
+    Scanned {
+        /// Where it began.
+        after_seq: i64,
+        /// Events that were not in memory.
+        found: usize,
+        /// Whether the table ended with it.
+        complete: bool,
+    },
+    /// A table operation failed, and is tried again.
+    TableTrouble {
+        /// The server's words.
+        error: String,
+        /// How often in a row.
+        times: u32,
+        /// Verdicts that were to be written; `None`: the table was to be read.
+        verdicts: Option<usize>,
+    },
+    /// A batch of verdicts was refused for a row, which is looked for.
+    Isolating {
+        /// The server's words.
+        error: String,
+        /// Verdicts of the batch.
+        verdicts: usize,
+    },
+    /// The server refuses the change of this row: its verdict is kept.
+    VerdictRefused {
+        /// The event.
+        id: Uuid,
+        /// The server's words.
+        error: String,
+    },
+    /// A row was deleted, or its event finished by someone else, before its verdict could be written.
+    RowGone(Uuid),
+    /// A drain begins.
+    Draining {
+        /// Events in flight.
+        in_flight: usize,
+    },
+}
+
+/// Why events wait in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The broker is away.
+    BrokerAway,
+    /// Memory is full of events that cannot leave.
+    MemoryFull {
+        /// How many.
+        events: usize,
+    },
+    /// More keys are known than memory has room for.
+    TooManyKeys,
+    /// A row of the stream is too large to be held in memory.
+    RowTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The publication leaves columns out.
+    ColumnsMissing,
+    /// The publication has changed: what was missed must be read.
+    PublicationChanged,
+}
+
+impl Reason {
+    /// Whether people want to know it. The others are told of in another way, or pass in a moment.
+    pub(crate) fn is_news(self) -> bool {
+        matches!(self, Self::BrokerAway | Self::MemoryFull { .. } | Self::RowTooLarge { .. })
+    }
+}
+
+/// How a session ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Everything in flight has its verdict in the table.
+    Drained,
+    /// The drain's time ran out. The rows of these events are still `PENDING`.
+    DrainTimeout {
+        /// Events in memory without a written verdict.
+        unsettled: usize,
+    },
+    /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
+    StoodStill(Duration),
+    /// The table is not the extension's.
+    Unreadable(String),
+}

@@ -1,0 +1,140 @@
+//! One row of `outbox.events` on its way to the broker, and the key that orders it.
+
+use std::{borrow::Cow, fmt};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+/// An event as it is published. Text columns are UTF-8 slices of one allocation, so a clone is cheap and an event that
+/// waits pins no network buffer.
+#[derive(Clone)]
+pub struct Event {
+    /// Primary key of the row; the AMQP `message_id` on every delivery.
+    pub id: Uuid,
+    /// The row's place in the table's own order; the header `x-outbox-seq`.
+    pub seq: i64,
+    /// Exchange to publish to; `None` is the relay's default exchange.
+    pub exchange: Option<Text>,
+    /// Routing key.
+    pub topic: Text,
+    /// AMQP `type`.
+    pub event_type: Option<Text>,
+    /// First half of the ordering key, and a header.
+    pub aggregate_type: Option<Text>,
+    /// Second half of the ordering key, and a header.
+    pub aggregate_id: Option<Text>,
+    /// Message body: the JSON text of `payload`, or `payload_bytes` as it is. An error says why the event cannot be sent, whatever
+    /// the broker: its row came in past the checks, by logical replication or with triggers switched off, or is damaged.
+    pub body: Result<Bytes, Box<str>>,
+    /// AMQP `content_type`; `application/json` for a JSON payload that names none.
+    pub content_type: Text,
+    /// JSON text of `headers`, a JSON object.
+    pub headers: Option<Bytes>,
+    /// AMQP `correlation_id`.
+    pub correlation_id: Option<Text>,
+    /// Microseconds since the Unix epoch; AMQP `timestamp` in whole seconds.
+    pub created_at_us: i64,
+    /// Attempts recorded in the row before this one.
+    pub attempts: u32,
+    /// When the first of them was; microseconds since the Unix epoch.
+    pub first_attempted_at_us: Option<i64>,
+    /// Whether later events of its key wait for it: it was refused before.
+    pub holds_key: bool,
+}
+
+impl Event {
+    /// Bytes that the event holds in memory, with a flat charge for bookkeeping.
+    pub fn memory(&self) -> usize {
+        /// Map entries and queue places; generous, so that the bound on memory holds.
+        const OVERHEAD: usize = 512;
+        let texts = [&self.exchange, &self.event_type, &self.aggregate_type, &self.aggregate_id, &self.correlation_id];
+        let texts: usize = texts.into_iter().flatten().map(Text::len).sum();
+        let fixed = self.topic.len() + self.content_type.len() + self.headers.as_ref().map_or(0, Bytes::len);
+        OVERHEAD + texts + fixed + self.body.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// Without what applications have put into it, which is nobody's to log.
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, seq, topic, aggregate_type, aggregate_id, attempts, holds_key, .. } = self;
+        f.debug_struct("Event")
+            .field("id", id)
+            .field("seq", seq)
+            .field("topic", topic)
+            .field("key", &(aggregate_type, aggregate_id))
+            .field("body", &self.body.as_ref().map(Bytes::len))
+            .field("attempts", attempts)
+            .field("holds_key", holds_key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name of an ordering key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName {
+    /// `aggregate_type` of its events.
+    pub aggregate_type: Option<String>,
+    /// `aggregate_id` of its events.
+    pub aggregate_id: String,
+}
+
+/// An event in the table that holds its key: later events of the key wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// Its key.
+    pub key: KeyName,
+    /// The event.
+    pub id: Uuid,
+}
+
+/// UTF-8 text that shares the event's allocation.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Text(Bytes);
+
+impl Text {
+    /// Checks that `bytes` are UTF-8.
+    pub fn new(bytes: Bytes) -> Result<Self, std::str::Utf8Error> {
+        std::str::from_utf8(&bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// The bytes as text, and whether they are. What is not UTF-8 in them is replaced.
+    pub fn lossy(bytes: Bytes) -> (Self, bool) {
+        match String::from_utf8_lossy(&bytes) {
+            Cow::Borrowed(_) => (Self(bytes), true),
+            Cow::Owned(replaced) => (Self(replaced.into()), false),
+        }
+    }
+
+    /// A text that lives as long as the program.
+    pub const fn from_static(text: &'static str) -> Self {
+        Self(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default() // checked in `new`
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its bytes: what goes on the wire.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}

@@ -1,0 +1,106 @@
+//! Deliberate faults, one of which the simulator switches on at a time: a simulator that has never found anything proves nothing.
+//! Without the crate's feature `faults` none can be switched on, and the compiler leaves them out.
+
+/// A mistake that this core could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// A verdict is written before the broker has answered.
+    SettleBeforeConfirm,
+    /// A position is acknowledged before the verdicts up to it are written.
+    AcknowledgeBeforeSettle,
+    /// What a pass has covered is taken for not covered.
+    CoveredTaken,
+    /// What a pass has not covered is taken for covered.
+    UncoveredSkipped,
+    /// A key forgets the event that holds it.
+    HolderForgotten,
+    /// A strict key lets two events leave at a time.
+    StrictTwoAtATime,
+    /// Events that have worked off what was in memory are not read for again.
+    RefillLost,
+    /// Events that wait for their time are not looked for.
+    TimerForgotten,
+    /// A nack counts as an attempt, whatever becomes of others.
+    NackCounts,
+    /// An outage counts as an attempt.
+    OutageCounts,
+    /// What was in flight over a lost connection is not published again.
+    OutageForgets,
+    /// A row that is not visible yet is taken for gone.
+    UnseenIsGone,
+    /// A transaction that left something to the table is not awaited.
+    AwaitedForgotten,
+    /// A commit that cannot be seen yet is acknowledged.
+    UnseenAcknowledged,
+    /// A page of a backlog goes on behind a transaction that had not finished.
+    PageOvertakes,
+    /// A failed write of verdicts is dropped.
+    FailedWriteDropped,
+    /// The budget is not given back.
+    BudgetLeaks,
+    /// More is published than verdicts are written.
+    UnsettledUnbounded,
+    /// A drain takes what the stream brings.
+    DrainTakesMore,
+    /// A parked relay does not go on acknowledging.
+    ParkedPinsLog,
+    /// The table can leave the publication without what was missed going first.
+    PublicationTrusted,
+    /// What is ready and held back stays in memory while a pass reads.
+    ReadyKeptInPass,
+    /// A replay rings for nobody.
+    ReplayUnheard,
+    /// A frozen relay goes on when it wakes.
+    FreezeUnnoticed,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 24] = [
+        Self::SettleBeforeConfirm,
+        Self::AcknowledgeBeforeSettle,
+        Self::CoveredTaken,
+        Self::UncoveredSkipped,
+        Self::HolderForgotten,
+        Self::StrictTwoAtATime,
+        Self::RefillLost,
+        Self::TimerForgotten,
+        Self::NackCounts,
+        Self::OutageCounts,
+        Self::OutageForgets,
+        Self::UnseenIsGone,
+        Self::AwaitedForgotten,
+        Self::UnseenAcknowledged,
+        Self::PageOvertakes,
+        Self::FailedWriteDropped,
+        Self::BudgetLeaks,
+        Self::UnsettledUnbounded,
+        Self::DrainTakesMore,
+        Self::ParkedPinsLog,
+        Self::PublicationTrusted,
+        Self::ReadyKeptInPass,
+        Self::ReplayUnheard,
+        Self::FreezeUnnoticed,
+    ];
+}
+
+#[cfg(feature = "faults")]
+thread_local! {
+    static SWITCHED_ON: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+/// Switches a fault on, on this thread, and any other off.
+#[cfg(feature = "faults")]
+pub fn switch_on(fault: Option<Fault>) {
+    SWITCHED_ON.set(fault);
+}
+
+#[cfg(feature = "faults")]
+pub(crate) fn is_on(fault: Fault) -> bool {
+    SWITCHED_ON.get() == Some(fault)
+}
+
+#[cfg(not(feature = "faults"))]
+pub(crate) const fn is_on(_: Fault) -> bool {
+    false
+}

@@ -1,0 +1,191 @@
+//! What the core is told.
+
+use std::{sync::Arc, time::Duration};
+
+use uuid::Uuid;
+
+use crate::{
+    Lsn, Snapshot,
+    effect::Batch,
+    event::{Event, KeyHolder, KeyName},
+    resync::ScanFrom,
+    verdict::Answer,
+};
+
+/// Whatever happens to a session.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The replication stream goes on.
+    Stream(Streamed<'a>),
+    /// News of the broker.
+    Sink(Notice),
+    /// The table operation that was asked for has ended.
+    Table(Finished),
+    /// Finish what is in flight, and then end.
+    Drain,
+}
+
+/// What the replication stream brings.
+#[derive(Debug)]
+pub enum Streamed<'a> {
+    /// A transaction begins.
+    Begin {
+        /// Its id.
+        xid: u32,
+        /// Where its commit stands in the log.
+        final_lsn: Lsn,
+    },
+    /// The transaction has ended.
+    Commit {
+        /// Where its commit ends in the log.
+        end_lsn: Lsn,
+    },
+    /// A row was inserted into the outbox.
+    Insert(&'a dyn Row),
+    /// A row was inserted of which the publication leaves columns out; the text says which.
+    InsertWithoutColumns(String),
+    /// Something came that is too large to be held in memory, an insert for all that is known.
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The transaction has made rows `PENDING` again.
+    Replayed,
+    /// The server describes the outbox's table: before its first row, and again when table or publication may have changed.
+    TableDescribed,
+    /// The server has found no publication of that name, and streams nothing of it.
+    PublicationSkipped,
+    /// The server has sent all up to here.
+    Keepalive {
+        /// The end of its log.
+        wal_end: Lsn,
+        /// Whether it wants to be told a position soon.
+        reply_requested: bool,
+    },
+}
+
+/// A row that was streamed. It is read as far as the core asks, for most that it may leave to the table it need not know.
+pub trait Row: std::fmt::Debug {
+    /// Primary key.
+    ///
+    /// # Errors
+    ///
+    /// The column is not what it should be: the table is not the extension's.
+    fn id(&self) -> Result<Uuid, String>;
+    /// Whether the row is owed to the broker. A restored dump inserts finished rows, too.
+    fn is_pending(&self) -> bool;
+    /// Whether the event asks to be sent at a later time.
+    fn is_deferred(&self) -> bool;
+    /// The row as an event, in memory of its own.
+    ///
+    /// # Errors
+    ///
+    /// As with [`id`](Self::id).
+    fn event(&self) -> Result<Event, String>;
+}
+
+/// News of the broker.
+#[derive(Debug)]
+pub enum Notice {
+    /// It has answered.
+    Answers(Vec<Answer>),
+    /// It takes messages, again or for the first time.
+    Ready,
+    /// It takes no messages for a while; what is in flight will be answered.
+    Blocked(String),
+    /// There is no connection, or it could not be made. What was in flight is unknown. Another attempt follows.
+    Away(String),
+}
+
+/// The end of a table operation.
+#[derive(Debug)]
+pub enum Finished {
+    /// Verdicts were written, but for some.
+    Settled(Batch, NotWritten),
+    /// Verdicts could not be written now, but may be in a moment.
+    NotSettled(Batch, Failure),
+    /// A page of what is owed was read.
+    Scanned(ScanFrom, Page),
+    /// What is due was read.
+    Due(Due),
+    /// The table could not be read now, but may be in a moment.
+    NotRead(Failure),
+    /// Which transactions are visible.
+    Snapshot(Snapshot),
+    /// The publication as it is now.
+    Published(Published),
+    /// The publication was looked after: what had to be done to it; `exists`, if nothing.
+    PublicationEnsured(String),
+}
+
+/// A statement that failed, and may succeed another time.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What can be done about it.
+    pub remedy: Remedy,
+    /// The server's words.
+    pub error: String,
+}
+
+/// What to do about a statement that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Run it again: a deadlock, a statement cancelled, a full disk.
+    Repeat,
+    /// Someone has locked rows, or the table: pass over the rows.
+    PassLocks,
+    /// Some row of the batch may be at fault, as when a trigger of the user's refuses it.
+    Isolate,
+}
+
+/// Events whose verdicts were not written.
+#[derive(Clone, Debug, Default)]
+pub struct NotWritten {
+    /// Their rows are not to be seen.
+    pub missing: Vec<Uuid>,
+    /// Their rows are locked.
+    pub locked: Vec<Uuid>,
+    /// They were to be tried again, but someone has finished them.
+    pub finished: Vec<Uuid>,
+}
+
+/// What a scan of the backlog found.
+#[derive(Debug)]
+pub struct Page {
+    /// What the scan could see.
+    pub snapshot: Snapshot,
+    /// A WAL position from when the snapshot was taken: every commit that it sees lies before.
+    pub horizon: Lsn,
+    /// Owed to the broker and not in memory, in order.
+    pub events: Vec<Arc<Event>>,
+    /// `None`: that is all there is. Otherwise the last `seq` that was dealt with.
+    pub stopped_at: Option<i64>,
+    /// Keys that were left out.
+    pub left_out: Vec<KeyName>,
+    /// Events that hold their keys; only a whole pass reads them. The events behind them were left out, too.
+    pub holders: Vec<KeyHolder>,
+    /// Whether there are more of them.
+    pub holders_cut: bool,
+}
+
+/// What a scan of the events that are due found.
+#[derive(Debug)]
+pub struct Due {
+    /// What the scan could see.
+    pub snapshot: Snapshot,
+    /// Events whose time has come, not in memory.
+    pub events: Vec<Arc<Event>>,
+    /// Whether memory ended before they did.
+    pub cut: bool,
+    /// Time until the next one.
+    pub next_in: Option<Duration>,
+}
+
+/// The publication as it is now.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Another text after any change; `None`: it cannot be told.
+    pub identity: Option<String>,
+    /// What was visible then.
+    pub snapshot: Snapshot,
+}

@@ -1,0 +1,67 @@
+//! Decides what an outbox relay publishes, writes back and acknowledges.
+//!
+//! [`Core`] is a deterministic state machine: it is told what has happened ([`Input`]) and says what is to be done ([`Effect`]). Time and
+//! the seed of its hashes are arguments. It does no I/O, so that a simulator can drive the very code that runs in production.
+//!
+//! ```text
+//!            Input                                                            Effect
+//!  Streamed ──────▶ stream ─▶ resync: covered, left or taken?
+//!                               │ taken
+//!                               ▼
+//!  Finished ──────▶ table ──▶ dispatch: keys, retries, memory ─────────────▶ Publish
+//!                               ▲    │ verdicts
+//!  Notice ────────▶ broker ─────┘    ▼
+//!                            settling: batches ─▶ turns ───────────────────▶ Table
+//!                               │ written
+//!                               ▼
+//!                            progress: the settled prefix of commits ──────▶ Acknowledge
+//! ```
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | `core` | what comes next, and when to be woken |
+//! | `stream` | what becomes of a streamed row |
+//! | `broker` | what follows from an answer, and from an outage |
+//! | `parking` | when events are left to the table, so that the slot moves |
+//! | `table`, `turns` | what follows from a read or a write, and which operation is next |
+//! | `dispatch` | which event may leave: keys, holders, retries, the memory budget, queues that refuse everything |
+//! | `resync`, `snapshot` | when to read the table, and which part of the stream that covers |
+//! | `awaited` | which commits may not be acknowledged, since nobody can see them yet |
+//! | `deferred` | when to look for events with a time of their own |
+//! | `settling` | batches of verdicts, and rows that cannot be written yet |
+//! | `progress` | which position may be acknowledged |
+
+mod awaited;
+mod broker;
+mod config;
+mod core;
+mod deferred;
+mod dispatch;
+mod effect;
+mod event;
+pub mod faults;
+mod hash;
+mod input;
+mod lsn;
+mod parking;
+mod progress;
+mod resync;
+mod settling;
+mod snapshot;
+mod stream;
+mod table;
+mod turns;
+mod verdict;
+
+pub use self::{
+    config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
+    core::Core,
+    effect::{Batch, Effect, End, Reason, Report, Request, Scan},
+    event::{Event, KeyHolder, KeyName, Text},
+    hash::IdHash,
+    input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Streamed},
+    lsn::Lsn,
+    resync::ScanFrom,
+    snapshot::{InvalidSnapshot, Snapshot},
+    verdict::{Answer, Outcome, Status, Verdict},
+};

@@ -1,0 +1,127 @@
+//! When events are left to the table: the slot must go on moving, whatever cannot leave.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    core::Core,
+    effect::{Reason, Report},
+    faults::{self, Fault},
+    lsn::Lsn,
+};
+
+/// How long what has been so.
+#[derive(Clone, Debug)]
+pub(crate) struct Parking {
+    /// When an event last left memory.
+    pub(crate) moved_at: Instant,
+    full_since: Option<Instant>,
+    /// Whether the log was told that the broker refuses everything.
+    told_of_refusals: bool,
+    /// The mode that the log was told last; `None`: it is to be told in any case.
+    told_live: Option<bool>,
+}
+
+impl Parking {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { moved_at: now, full_since: None, told_of_refusals: false, told_live: None }
+    }
+}
+
+impl Core {
+    /// From now on the stream is acknowledged unread, and a pass is asked for.
+    pub(crate) fn park(&mut self, reason: Reason, now: Instant) {
+        if reason.is_news() {
+            self.parking.told_live = None;
+            self.report(Report::Parked(reason));
+        }
+        self.abandon();
+        self.resync.park(now);
+    }
+
+    /// What was read of the stream is settled as far as the slot goes: it stands in the table, or will when it can be seen.
+    pub(crate) fn abandon(&mut self) {
+        if !faults::is_on(Fault::ParkedPinsLog) {
+            for origin in self.progress.abandon() {
+                self.abandoned.insert(origin);
+            }
+        }
+    }
+
+    /// Parks when nothing can be published for longer than a moment.
+    pub(crate) fn park_if_stuck(&mut self, now: Instant) {
+        if self.drain_until.is_some() {
+            return;
+        }
+        self.bear_refusal(now);
+        if self.dispatch.knows_too_many_keys() && !self.turns.runs_whole_pass() && !self.is_pass_next(now) {
+            self.park(Reason::TooManyKeys, now);
+        }
+        if !self.resync.is_live() {
+            return;
+        }
+        let patience = self.config.park_after;
+        if self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience) {
+            self.park(Reason::BrokerAway, now);
+        } else if self.is_full_for(patience, now) || self.is_refused_and_full(patience, now) {
+            self.park(Reason::MemoryFull { events: self.dispatch.len() }, now);
+        }
+    }
+
+    /// When [`park_if_stuck`](Self::park_if_stuck) may find something although nothing happens.
+    pub(crate) fn parking_timers(&self) -> [Option<Instant>; 3] {
+        let full_since = self.parking.full_since.map(|since| since.max(self.parking.moved_at));
+        let since = [self.link.away_since(), self.dispatch.refusing_since(), full_since];
+        since.map(|since| since.map(|since| since + self.config.park_after))
+    }
+
+    /// Says once that a backlog is being worked off, and once that events are streamed again.
+    pub(crate) fn tell_mode(&mut self, horizon: Lsn, has_more: bool) {
+        let is_live = self.resync.is_live();
+        if self.parking.told_live == Some(is_live) || !(is_live || has_more) {
+            return;
+        }
+        self.parking.told_live = Some(is_live);
+        let acknowledged = self.acknowledged();
+        self.report(if is_live {
+            Report::Streaming { horizon, acknowledged, in_memory: self.dispatch.len() }
+        } else {
+            Report::WorkingOff { acknowledged }
+        });
+    }
+
+    /// While the broker refuses everything, the slot moves on: what is in memory stands in the table, too.
+    fn bear_refusal(&mut self, now: Instant) {
+        let Some(since) = self.dispatch.refusing_since() else {
+            if std::mem::take(&mut self.parking.told_of_refusals) {
+                self.report(Report::RefusingNoMore);
+            }
+            return;
+        };
+        let lasted = now.duration_since(since);
+        if lasted < self.config.park_after {
+            return;
+        }
+        if !std::mem::replace(&mut self.parking.told_of_refusals, true) {
+            self.report(Report::Refusing { lasted, routes: self.dispatch.refused_routes() });
+        }
+        if self.resync.is_live() {
+            self.abandon();
+        }
+    }
+
+    /// Whether the broker has refused everything for so long, and memory is full: what still leaves makes room for the table.
+    fn is_refused_and_full(&self, patience: Duration, now: Instant) -> bool {
+        let is_refused = self.dispatch.refusing_since().is_some_and(|since| now.duration_since(since) >= patience);
+        is_refused && !self.dispatch.has_room()
+    }
+
+    /// Whether memory has been full, and nothing has left it, for so long.
+    fn is_full_for(&mut self, patience: Duration, now: Instant) -> bool {
+        if self.dispatch.has_room() {
+            self.parking.full_since = None;
+            return false;
+        }
+        let full_since = *self.parking.full_since.get_or_insert(now);
+        now.duration_since(full_since.max(self.parking.moved_at)) >= patience
+    }
+}

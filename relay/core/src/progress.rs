@@ -1,0 +1,223 @@
+//! Which LSN may be acknowledged: the end of the contiguous prefix of commits whose events are all settled.
+
+use std::collections::VecDeque;
+
+use crate::{
+    awaited::Origin,
+    faults::{self, Fault},
+    lsn::Lsn,
+};
+
+/// Names the transaction an event came from, for [`Progress::settled`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+/// Follows the stream's transactions in commit order.
+///
+/// Acknowledging only lets PostgreSQL trim WAL: what is owed to the broker stands in the table. Still, nothing is
+/// reported that did not happen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    flushed: Lsn,
+    /// The transaction that is being read.
+    reading: Option<Origin>,
+    /// Transactions that had unsettled events when they were read, oldest first.
+    open: VecDeque<Transaction>,
+    /// Ticket of the first entry of `open`.
+    first: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Transaction {
+    origin: Origin,
+    unsettled: u32,
+    /// `None` while the transaction is still being read.
+    end: Option<Lsn>,
+}
+
+impl Progress {
+    /// Starts from what the slot has confirmed.
+    pub(crate) fn new(flushed: Lsn) -> Self {
+        Self { flushed, ..Self::default() }
+    }
+
+    /// The position that may be acknowledged. Never moves back.
+    pub(crate) fn flushed(&self) -> Lsn {
+        self.flushed
+    }
+
+    /// Whether every commit that was read is settled.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.reading.is_none()
+    }
+
+    /// A transaction begins.
+    pub(crate) fn begin(&mut self, origin: Origin) {
+        debug_assert!(self.reading.is_none(), "pgoutput sends whole transactions, one after the other");
+        self.reading = Some(origin);
+    }
+
+    /// The transaction being read has an event that must be settled first. `None`: none is being read.
+    pub(crate) fn owe(&mut self) -> Option<Ticket> {
+        let origin = self.reading?;
+        let unsettled = u32::from(!faults::is_on(Fault::AcknowledgeBeforeSettle));
+        match self.open.back_mut() {
+            Some(current) if current.end.is_none() => current.unsettled += unsettled,
+            _ => self.open.push_back(Transaction { origin, unsettled, end: None }),
+        }
+        Some(Ticket(self.first + self.open.len() as u64 - 1))
+    }
+
+    /// The transaction that was being read ends at `end`.
+    pub(crate) fn commit(&mut self, end: Lsn) {
+        self.reading = None;
+        // A commit that owes nothing waits for the one before it: no entry of its own, so idle traffic costs no memory.
+        match self.open.back_mut() {
+            Some(last) => last.end = Some(end),
+            None => self.advance_to(end),
+        }
+        self.settle_prefix();
+    }
+
+    /// One event of the ticket's transaction is settled.
+    pub(crate) fn settled(&mut self, ticket: Ticket) {
+        // Tickets from before `abandon` name transactions that are no longer followed.
+        let index = ticket.0.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        if let Some(transaction) = index.and_then(|index| self.open.get_mut(index)) {
+            debug_assert!(
+                transaction.unsettled > 0 || faults::is_on(Fault::AcknowledgeBeforeSettle),
+                "settled more often than owed"
+            );
+            transaction.unsettled = transaction.unsettled.saturating_sub(1);
+        }
+        self.settle_prefix();
+    }
+
+    /// The server has sent everything up to `wal_end`: without this an idle database would pin the cluster's WAL.
+    pub(crate) fn keepalive(&mut self, wal_end: Lsn) {
+        if self.is_idle() {
+            self.advance_to(wal_end);
+        }
+    }
+
+    /// Leaves everything that is open to the table, and returns the transactions: from here on, commits are acknowledged as they are
+    /// read.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Origin> + use<> {
+        let read = self.open.iter().filter_map(|transaction| transaction.end).next_back();
+        self.first += self.open.len() as u64;
+        if let Some(end) = read {
+            self.advance_to(end);
+        }
+        std::mem::take(&mut self.open).into_iter().map(|transaction| transaction.origin)
+    }
+
+    fn settle_prefix(&mut self) {
+        while let Some(Transaction { unsettled: 0, end: Some(end), .. }) = self.open.front() {
+            let end = *end;
+            self.open.pop_front();
+            self.first += 1;
+            self.advance_to(end);
+        }
+    }
+
+    fn advance_to(&mut self, lsn: Lsn) {
+        self.flushed = self.flushed.max(lsn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ORIGIN: Origin = Origin { xid: 1, commit: Lsn(1) };
+
+    #[test]
+    fn an_empty_commit_is_acknowledged_at_once() {
+        let mut progress = Progress::new(Lsn(10));
+        progress.begin(ORIGIN);
+        progress.commit(Lsn(20));
+        assert_eq!(progress.flushed(), Lsn(20));
+    }
+
+    #[test]
+    fn a_commit_waits_for_the_unsettled_one_before_it() {
+        let mut progress = Progress::new(Lsn(0));
+        progress.begin(ORIGIN);
+        let first = progress.owe().unwrap();
+        progress.commit(Lsn(10));
+        progress.begin(ORIGIN);
+        let second = progress.owe().unwrap();
+        progress.commit(Lsn(20));
+        progress.settled(second);
+        progress.keepalive(Lsn(30));
+        assert_eq!(progress.flushed(), Lsn(0));
+        progress.settled(first);
+        assert_eq!(progress.flushed(), Lsn(20));
+        progress.keepalive(Lsn(30));
+        assert_eq!(progress.flushed(), Lsn(30));
+    }
+
+    #[test]
+    fn a_keepalive_inside_a_transaction_acknowledges_nothing() {
+        let mut progress = Progress::new(Lsn(0));
+        progress.begin(ORIGIN);
+        progress.keepalive(Lsn(50));
+        assert_eq!(progress.flushed(), Lsn(0));
+    }
+
+    #[test]
+    fn what_was_abandoned_no_longer_holds_the_slot() {
+        let mut progress = Progress::new(Lsn(0));
+        progress.begin(ORIGIN);
+        let ticket = progress.owe().unwrap();
+        progress.commit(Lsn(10));
+        progress.begin(ORIGIN);
+        let open = progress.owe().unwrap();
+        assert_eq!(progress.abandon().count(), 2);
+        assert_eq!(progress.flushed(), Lsn(10));
+        progress.commit(Lsn(20));
+        assert_eq!(progress.flushed(), Lsn(20));
+        progress.begin(ORIGIN);
+        let after = progress.owe().unwrap();
+        progress.commit(Lsn(30));
+        progress.settled(ticket);
+        progress.settled(open);
+        assert_eq!(progress.flushed(), Lsn(20), "old tickets settle nothing new");
+        progress.settled(after);
+        assert_eq!(progress.flushed(), Lsn(30));
+    }
+
+    proptest! {
+        /// Against a naive model that keeps every commit: the flushed LSN is the end of the longest settled prefix.
+        #[test]
+        fn the_flushed_lsn_is_the_end_of_the_settled_prefix(
+            sizes in prop::collection::vec(0_usize..4, 1..30),
+            shuffle in prop::collection::vec(any::<prop::sample::Index>(), 0..120),
+        ) {
+            let mut progress = Progress::new(Lsn(0));
+            let mut model: Vec<(Lsn, usize)> = Vec::new();
+            let mut tickets = Vec::new();
+            for (number, &size) in sizes.iter().enumerate() {
+                progress.begin(ORIGIN);
+                for _ in 0..size {
+                    tickets.push((number, progress.owe().unwrap()));
+                }
+                let end = Lsn((number as u64 + 1) * 10);
+                progress.commit(end);
+                model.push((end, size));
+            }
+            for pick in shuffle {
+                if tickets.is_empty() {
+                    break;
+                }
+                let (number, ticket) = tickets.swap_remove(pick.index(tickets.len()));
+                progress.settled(ticket);
+                model[number].1 -= 1;
+                let expected = model.iter().take_while(|(_, unsettled)| *unsettled == 0).last();
+                prop_assert_eq!(progress.flushed(), expected.map_or(Lsn(0), |(end, _)| *end));
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! When to read the table, and which part of the stream that makes superfluous.
+//!
+//! The table is the truth and the log is the doorbell. There is one way to recover anything, a *pass* over the
+//! `PENDING` rows, and two modes:
+//!
+//! ```text
+//!            ┌────────── a pass that fits in memory ──────────┐
+//!            │                                                ▼
+//!         Parked: the stream is acknowledged unread        Live: events come from the stream;
+//!         and the backlog is worked off page by page       a replay calls for a pass
+//!            ▲                                                │
+//!            └── broker away, memory stuck, pass too large ───┘
+//! ```
+//!
+//! A pass reads the rows and its own snapshot in one transaction. A streamed transaction that the snapshot sees was
+//! covered by the pass; one that it does not see cannot have been.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    awaited::{Awaited, Origin},
+    faults::{self, Fault},
+    lsn::Lsn,
+    snapshot::Snapshot,
+};
+
+/// Wait before the next pass when a transaction was not visible yet; doubles up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+/// Under synchronous replication a commit can stay invisible for as long as a standby is away.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Passes that follow each other more quickly hold the stream meanwhile: some 100 ms in all.
+const LONGEST_HOLD: Duration = Duration::from_millis(64);
+/// So many transactions may be awaited before their visibility is looked up outside a pass: 4 kB.
+const AWAITED_BEFORE_LOOKUP: usize = 1024;
+
+/// What to do with an insert that the stream brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Publish it.
+    Take,
+    /// The last pass has dealt with it.
+    Covered,
+    /// Parked: a later pass will find it.
+    Leave,
+}
+
+/// Where the next page of a scan begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanFrom {
+    /// Rows with a greater `seq`.
+    pub after_seq: i64,
+    /// Up to the first row that a later transaction wrote: it may build on a row with a lower `seq` that could not be seen
+    /// when the first page was read, so it waits for the next scan from the lowest row.
+    pub older_than: Option<u32>,
+}
+
+impl ScanFrom {
+    /// All rows.
+    pub const LOWEST: Self = Self { after_seq: 0, older_than: None };
+
+    /// Only a scan from the lowest row can be a whole pass: a transaction that committed late can hold a lower `seq`.
+    pub fn is_whole_pass(self) -> bool {
+        self == Self::LOWEST
+    }
+}
+
+/// What a page of a scan found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scanned<'a> {
+    /// Where it began.
+    pub(crate) from: ScanFrom,
+    /// What its transaction could see.
+    pub(crate) snapshot: &'a Snapshot,
+    /// A WAL position after the snapshot was taken: no transaction that the snapshot sees commits at or beyond it.
+    pub(crate) horizon: Lsn,
+    /// `None`: every row up to the end of the table was dealt with. Otherwise the last `seq` that was.
+    pub(crate) stopped_at: Option<i64>,
+    /// Whether memory knows every key that is held back: only then can events be told apart as they stream.
+    pub(crate) knows_holders: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Parked { next: ScanFrom },
+    Live,
+}
+
+#[derive(Clone, Debug)]
+struct Covered {
+    snapshot: Snapshot,
+    horizon: Lsn,
+}
+
+/// The state of recovery.
+#[derive(Clone, Debug)]
+pub(crate) struct Resync {
+    mode: Mode,
+    covered: Option<Covered>,
+    /// The transaction being streamed.
+    current: Option<Origin>,
+    /// Transactions that left something to the table and were not visible when last looked.
+    awaited: Awaited,
+    look_up_at: usize,
+    pass_at: Option<Instant>,
+    wait: Duration,
+    /// Parked, and all there is to see has been read: the stream waits for the rest to become visible.
+    closing: bool,
+}
+
+impl Resync {
+    /// A session begins parked, and with a pass.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            mode: Mode::Parked { next: ScanFrom::LOWEST },
+            covered: None,
+            current: None,
+            awaited: Awaited::default(),
+            look_up_at: AWAITED_BEFORE_LOOKUP,
+            pass_at: Some(now),
+            wait: FIRST_WAIT,
+            closing: false,
+        }
+    }
+
+    /// Whether events come from the stream.
+    pub(crate) fn is_live(&self) -> bool {
+        self.mode == Mode::Live
+    }
+
+    /// The stream begins a transaction.
+    pub(crate) fn begin(&mut self, origin: Origin) {
+        self.current = Some(origin);
+        // Transaction ids wrap around, so a snapshot must not be asked about transactions long after it.
+        if self.covered.as_ref().is_some_and(|covered| origin.commit >= covered.horizon) {
+            self.covered = None;
+        }
+    }
+
+    /// The stream has ended the transaction.
+    pub(crate) fn commit(&mut self) {
+        self.current = None;
+    }
+
+    /// The transaction being streamed.
+    pub(crate) fn current(&self) -> Option<Origin> {
+        self.current
+    }
+
+    /// What to do with an insert of the current transaction.
+    pub(crate) fn route(&self) -> Route {
+        match (&self.mode, &self.covered) {
+            (Mode::Parked { .. }, _) => Route::Leave,
+            (Mode::Live, Some(_)) if faults::is_on(Fault::CoveredTaken) => Route::Take,
+            (Mode::Live, Some(_)) if faults::is_on(Fault::UncoveredSkipped) => Route::Covered,
+            (Mode::Live, Some(covered)) if self.current.is_some_and(|current| covered.snapshot.sees(current.xid)) => {
+                Route::Covered
+            }
+            (Mode::Live, _) => Route::Take,
+        }
+    }
+
+    /// An event of the current transaction stays in the table.
+    pub(crate) fn left_to_table(&mut self) {
+        self.left_behind(self.current);
+    }
+
+    /// An event that this transaction brought, or that a pass found, has gone back to the table.
+    pub(crate) fn left_behind(&mut self, origin: Option<Origin>) {
+        if let Some(origin) = origin {
+            self.awaited.insert(origin);
+        }
+    }
+
+    /// The current transaction made rows `PENDING` again: asks for a pass then.
+    pub(crate) fn replayed(&mut self, then: Instant) {
+        if !faults::is_on(Fault::ReplayUnheard) {
+            self.left_to_table();
+            self.want_pass(then);
+        }
+    }
+
+    /// Asks for a pass then, if none comes earlier.
+    pub(crate) fn want_pass(&mut self, then: Instant) {
+        self.pass_at = Some(self.pass_at.map_or(then, |at| at.min(then)));
+    }
+
+    /// A part of the stream behind `position` was passed over, as it could not be sent; `snapshot` was taken afterwards. What it does
+    /// not see of that part must be read before events are streamed again.
+    pub(crate) fn passed_over(&mut self, snapshot: &Snapshot, position: Lsn) {
+        for xid in snapshot.running() {
+            self.awaited.insert(Origin { xid, commit: position });
+        }
+    }
+
+    /// From now on the stream is acknowledged unread.
+    pub(crate) fn park(&mut self, now: Instant) {
+        self.left_to_table(); // the stream may be in the middle of a transaction
+        self.covered = None;
+        self.closing = false;
+        self.mode = Mode::Parked { next: ScanFrom::LOWEST };
+        self.pass_at = Some(now);
+    }
+
+    /// Whether the stream is to be held for the passes that are about to end recovery.
+    pub(crate) fn holds_stream(&self) -> bool {
+        self.closing && self.wait <= LONGEST_HOLD
+    }
+
+    /// Which page to read now.
+    pub(crate) fn wants_scan(&self, now: Instant) -> Option<ScanFrom> {
+        let pass_is_due = self.pass_at.is_some_and(|at| at <= now);
+        match self.mode {
+            Mode::Parked { next } if !next.is_whole_pass() => Some(next),
+            _ => pass_is_due.then_some(ScanFrom::LOWEST),
+        }
+    }
+
+    /// When [`wants_scan`](Self::wants_scan) may change by itself.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.pass_at
+    }
+
+    /// Nothing behind this position may be acknowledged: it was left to the table, and cannot be seen there yet.
+    pub(crate) fn holds_at(&self) -> Option<Lsn> {
+        self.awaited.holds_at()
+    }
+
+    /// Whether it is time to look up which awaited transactions have become visible: their number is bounded by that.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        self.awaited.len() >= self.look_up_at
+    }
+
+    /// Forgets the awaited transactions that have become visible. Returns whether all have: then a whole pass under
+    /// this snapshot finds everything that was ever left to the table.
+    pub(crate) fn seen(&mut self, snapshot: &Snapshot) -> bool {
+        self.awaited.seen(snapshot);
+        self.look_up_at = AWAITED_BEFORE_LOOKUP.max(2 * self.awaited.len());
+        self.awaited.is_empty()
+    }
+
+    /// A page was read and its rows dealt with.
+    pub(crate) fn scanned(&mut self, page: Scanned<'_>, now: Instant) {
+        let was_live = self.is_live();
+        let oldest = self.awaited.oldest();
+        let all_visible = self.seen(page.snapshot);
+        let is_whole = page.stopped_at.is_none() && page.from.is_whole_pass();
+        // What was left to the table comes before what is streamed from now on, so all of it must have been read.
+        let may_stream = is_whole && page.knows_holders && (all_visible || was_live);
+        self.closing = is_whole && page.knows_holders && !all_visible && !was_live;
+        self.mode = match page.stopped_at {
+            _ if may_stream => Mode::Live,
+            Some(after_seq) => {
+                let older_than = page.from.older_than.unwrap_or_else(|| page.snapshot.oldest_running());
+                let older_than = (!faults::is_on(Fault::PageOvertakes)).then_some(older_than);
+                Mode::Parked { next: ScanFrom { after_seq, older_than } }
+            }
+            None => Mode::Parked { next: ScanFrom::LOWEST },
+        };
+        self.covered = may_stream.then(|| Covered { snapshot: page.snapshot.clone(), horizon: page.horizon });
+        if may_stream && all_visible {
+            (self.wait, self.pass_at) = (FIRST_WAIT, None);
+        } else if is_whole {
+            // The oldest decides: with others coming and going, one that stays invisible must not hold the stream for long.
+            let is_progress = oldest != self.awaited.oldest();
+            self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
+            self.pass_at = Some(now + self.wait);
+        } else {
+            self.pass_at = Some(now);
+        }
+    }
+}

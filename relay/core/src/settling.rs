@@ -1,0 +1,252 @@
+//! Verdicts on their way into the table.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::{Duration, Instant},
+};
+
+use uuid::Uuid;
+
+use crate::{
+    effect::Batch,
+    faults::{self, Fault},
+    hash::IdHash,
+    input::{NotWritten, Remedy},
+    snapshot::Snapshot,
+    verdict::Verdict,
+};
+
+/// Wait before a row that could not be seen is tried again; doubles up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+/// Under synchronous replication a commit can stay invisible for as long as a standby is away.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// So many rows whose change the server refuses are tried again at a time: each takes a statement of its own.
+const REFUSED_AT_A_TIME: usize = 10;
+
+/// When and how much to write at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batching {
+    /// Verdicts in one statement at most.
+    pub(crate) max: usize,
+    /// How long a verdict waits for company.
+    pub(crate) interval: Duration,
+}
+
+/// Verdicts that wait to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Settling {
+    batching: Batching,
+    queue: VecDeque<Queued>,
+    /// Not written: the row is not visible yet, or locked, or gone.
+    unwritten: Vec<Unwritten>,
+    look_at: Option<Instant>,
+    wait: Duration,
+    paused_until: Option<Instant>,
+    /// Rows are locked by someone else: pass over them.
+    skip_locked: bool,
+    /// Verdicts in the next statement at most: less than usual while a row that cannot be written is looked for.
+    limit: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Queued {
+    verdict: Verdict,
+    since: Instant,
+    /// Its transaction was visible before this attempt: if the row is not there now, it was deleted.
+    last_chance: bool,
+    /// Why it was not written before.
+    because: Option<Because>,
+}
+
+#[derive(Clone, Debug)]
+struct Unwritten {
+    verdict: Verdict,
+    because: Because,
+}
+
+/// Why a verdict is not written yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Because {
+    /// The row is not to be seen: this transaction, if it is known, must become visible first.
+    Unseen(Option<u32>),
+    /// Someone else has locked the row.
+    Locked,
+    /// The server refuses the change, as when a trigger of the user's does.
+    Refused,
+}
+
+impl Settling {
+    /// Nothing to write yet.
+    pub(crate) fn new(batching: Batching) -> Self {
+        Self {
+            batching,
+            queue: VecDeque::new(),
+            unwritten: Vec::new(),
+            look_at: None,
+            wait: FIRST_WAIT,
+            paused_until: None,
+            skip_locked: false,
+            limit: batching.max,
+        }
+    }
+
+    /// Adds a verdict.
+    pub(crate) fn push(&mut self, verdict: Verdict, now: Instant) {
+        self.queue.push_back(Queued { verdict, since: now, last_chance: false, because: None });
+    }
+
+    /// Whether no verdict waits to be written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.queue.is_empty() && self.unwritten.is_empty()
+    }
+
+    /// Verdicts that cannot be written now.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.unwritten.len()
+    }
+
+    /// Whether a batch may be written now although it is not due: a drain waits for no company.
+    pub(crate) fn may_hurry(&self, now: Instant) -> bool {
+        !self.queue.is_empty() && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    /// When the next batch is due, if more verdicts do not fill it before.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let oldest = self.queue.front()?.since;
+        let due = if self.queue.len() >= self.batching.max { oldest } else { oldest + self.batching.interval };
+        Some(self.paused_until.map_or(due, |until| due.max(until)))
+    }
+
+    /// Takes a batch. It ends before an event that is in it already, for two attempts of one event are two updates; and one whose
+    /// change was refused goes alone, for it would take the others with it.
+    pub(crate) fn take(&mut self) -> Batch {
+        let count = self.limit.min(self.queue.len());
+        let mut ids = HashSet::with_capacity_and_hasher(count, IdHash::default());
+        let mut batch = Batch {
+            verdicts: Vec::with_capacity(count),
+            skip_locked: self.skip_locked,
+            refused_before: false,
+            last_chance: HashSet::default(),
+        };
+        while batch.verdicts.len() < self.limit && !batch.refused_before {
+            let may_join = |next: &mut Queued| {
+                let goes_alone = next.because == Some(Because::Refused);
+                !(goes_alone && !ids.is_empty() || ids.contains(&next.verdict.id))
+            };
+            let Some(Queued { verdict, last_chance, because, .. }) = self.queue.pop_front_if(may_join) else { break };
+            ids.insert(verdict.id);
+            batch.skip_locked |= because == Some(Because::Locked);
+            batch.refused_before |= because == Some(Because::Refused);
+            if last_chance {
+                batch.last_chance.insert(verdict.id);
+            }
+            batch.verdicts.push(verdict);
+        }
+        batch
+    }
+
+    /// The batch was not written; it comes first, after a pause. Returns the event that is to blame, if it was alone: its verdict is
+    /// kept for later, and the others go on.
+    pub(crate) fn put_back(&mut self, mut batch: Batch, remedy: Remedy, now: Instant, pause: Duration) -> Option<Uuid> {
+        self.skip_locked = true; // whatever it was, a lock may have had a part in it
+        if remedy == Remedy::Isolate {
+            if batch.verdicts.len() == 1 {
+                let verdict = batch.verdicts.pop()?;
+                let id = verdict.id;
+                self.unwritten.push(Unwritten { verdict, because: Because::Refused });
+                return Some(id);
+            }
+            self.limit = (batch.verdicts.len() / 2).max(1);
+        } else {
+            self.paused_until = Some(now + pause); // the search for a row need not wait: it gets smaller each time
+        }
+        if faults::is_on(Fault::FailedWriteDropped) {
+            return None;
+        }
+        for verdict in batch.verdicts.into_iter().rev() {
+            let last_chance = batch.last_chance.contains(&verdict.id);
+            self.queue.push_front(Queued { verdict, since: now, last_chance, because: None });
+        }
+        None
+    }
+
+    /// The batch was written, but for some. Returns the verdicts that are done with. `xid` is the transaction that brought an event.
+    pub(crate) fn written(
+        &mut self,
+        batch: Batch,
+        except: NotWritten,
+        xid: impl Fn(&Uuid) -> Option<u32>,
+    ) -> Vec<Settled> {
+        self.paused_until = None;
+        self.limit = (self.limit * 2).min(self.batching.max);
+        self.skip_locked = false; // it costs a lock and a log record for each row: only where it is needed
+        let [missing, locked, finished] =
+            [except.missing, except.locked, except.finished].map(HashSet::<Uuid>::from_iter);
+        let mut settled = Vec::with_capacity(batch.verdicts.len());
+        for verdict in batch.verdicts {
+            let id = verdict.id;
+            let is_missing = missing.contains(&id);
+            let may_appear = !batch.last_chance.contains(&id) && !faults::is_on(Fault::UnseenIsGone);
+            if locked.contains(&id) {
+                self.unwritten.push(Unwritten { verdict, because: Because::Locked });
+            } else if is_missing && may_appear {
+                self.unwritten.push(Unwritten { because: Because::Unseen(xid(&id)), verdict });
+            } else {
+                let gone = is_missing || finished.contains(&id);
+                settled.push(Settled { verdict, gone });
+            }
+        }
+        settled
+    }
+
+    /// Whether a snapshot is needed, to tell the rows that are not visible yet from those that are gone.
+    pub(crate) fn wants_snapshot(&self, now: Instant) -> bool {
+        !self.unwritten.is_empty() && self.look_at.is_none_or(|at| at <= now)
+    }
+
+    /// When [`wants_snapshot`](Self::wants_snapshot) may become true by itself.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.look_at.filter(|_| !self.unwritten.is_empty())
+    }
+
+    /// Queues again what has become visible, and what was locked.
+    pub(crate) fn seen(&mut self, snapshot: &Snapshot, now: Instant) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        let mut refused = 0;
+        let is_ready = |unwritten: &Unwritten| match unwritten.because {
+            Because::Unseen(xid) => xid.is_none_or(|xid| snapshot.sees(xid)),
+            Because::Locked => true,
+            Because::Refused => {
+                refused += 1;
+                refused <= REFUSED_AT_A_TIME
+            }
+        };
+        let (ready, unseen): (Vec<_>, Vec<_>) = self.unwritten.drain(..).partition(is_ready);
+        self.unwritten = unseen;
+        let is_progress = ready.iter().any(|unwritten| matches!(unwritten.because, Because::Unseen(_)));
+        self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
+        for Unwritten { verdict, because } in ready.into_iter().rev() {
+            let last_chance = matches!(because, Because::Unseen(_));
+            let queued = Queued { verdict, since: now, last_chance, because: Some(because) };
+            if because == Because::Refused {
+                self.queue.push_back(queued);
+            } else {
+                self.queue.push_front(queued);
+            }
+        }
+        self.look_at = Some(now + self.wait);
+    }
+}
+
+/// A verdict that needs no more writing.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) verdict: Verdict,
+    /// The row was deleted before it could be written, or someone else has finished the event.
+    pub(crate) gone: bool,
+}

@@ -1,0 +1,117 @@
+//! What becomes of what is streamed.
+
+use std::{sync::Arc, time::Instant};
+
+use uuid::Uuid;
+
+use crate::{
+    awaited::Origin,
+    core::Core,
+    dispatch::Admission,
+    effect::{End, Reason, Report},
+    faults::{self, Fault},
+    input::{Published, Row, Streamed},
+    resync::Route,
+};
+
+impl Core {
+    pub(crate) fn streamed(&mut self, streamed: Streamed<'_>, now: Instant) {
+        match streamed {
+            Streamed::Begin { xid, final_lsn } => {
+                let origin = Origin { xid, commit: final_lsn };
+                self.progress.begin(origin);
+                self.resync.begin(origin);
+            }
+            Streamed::Commit { end_lsn } => {
+                self.progress.commit(end_lsn);
+                self.resync.commit();
+            }
+            Streamed::Insert(row) => {
+                if let Err(error) = self.inserted(row, now) {
+                    self.end(End::Unreadable(error));
+                }
+            }
+            Streamed::InsertWithoutColumns(error) => self.inserted_without_columns(error, now),
+            Streamed::TooLarge { bytes } => {
+                // An insert that the last pass has read is nothing to wait for.
+                if self.resync.route() != Route::Covered {
+                    self.park(Reason::RowTooLarge { bytes }, now);
+                }
+            }
+            // Paced, for anybody may write such a message, and each pass holds the stream.
+            Streamed::Replayed => self.resync.replayed(now.max(self.turns.refill_at)),
+            // While the table was not published nothing of it was streamed, so the stream waits for a look at the publication.
+            Streamed::TableDescribed => {
+                self.turns.told_of_columns = false;
+                self.turns.looks_at_publication |= self.resync.is_live();
+            }
+            Streamed::PublicationSkipped => self.turns.check_at = now,
+            Streamed::Keepalive { wal_end, reply_requested } => {
+                self.progress.keepalive(wal_end);
+                self.status.asked |= reply_requested;
+            }
+        }
+    }
+
+    fn inserted(&mut self, row: &dyn Row, now: Instant) -> Result<(), String> {
+        match self.resync.route() {
+            Route::Leave => self.resync.left_to_table(),
+            Route::Covered => {
+                // The pass found it first. The commit must still wait for its verdict.
+                let id = row.id()?;
+                if self.dispatch.knows(&id) {
+                    self.owe(&id);
+                }
+            }
+            Route::Take if !row.is_pending() => {} // restored from a dump
+            Route::Take if row.is_deferred() => self.deferred.inserted(self.resync.current(), now),
+            Route::Take => {
+                let event = Arc::new(row.event()?);
+                let id = event.id;
+                match self.dispatch.admit(event, self.resync.current()) {
+                    Admission::Admitted => self.owe(&id),
+                    Admission::Known => {}
+                    Admission::Spilled => self.resync.left_to_table(),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction being read is settled only when the event is.
+    fn owe(&mut self, id: &Uuid) {
+        if let Some(ticket) = self.progress.owe() {
+            self.dispatch.attach(id, ticket);
+        }
+    }
+
+    /// The table has all columns, and the publication can be mended.
+    fn inserted_without_columns(&mut self, error: String, now: Instant) {
+        let route = self.resync.route();
+        if route == Route::Leave {
+            return self.resync.left_to_table();
+        }
+        if !std::mem::replace(&mut self.turns.told_of_columns, true) {
+            self.report(Report::ColumnsMissing(error));
+            self.turns.check_at = now;
+        }
+        if route == Route::Take {
+            self.park(Reason::ColumnsMissing, now);
+        }
+    }
+
+    /// If the publication has changed, what was missed goes before what is streamed now: that is left to the table until a pass has
+    /// read all.
+    pub(crate) fn published(&mut self, published: Published, now: Instant) {
+        self.turns.looks_at_publication = false;
+        let is_same = published.identity.is_some() && published.identity == self.turns.publication;
+        self.turns.publication = published.identity;
+        if self.resync.is_live() && !is_same && !faults::is_on(Fault::PublicationTrusted) {
+            self.report(Report::Parked(Reason::PublicationChanged));
+            self.park(Reason::PublicationChanged, now);
+            // One that runs now may have written while the table was not published.
+            let position = self.acknowledged();
+            self.resync.passed_over(&published.snapshot, position);
+        }
+    }
+}

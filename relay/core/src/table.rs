@@ -1,0 +1,142 @@
+//! What follows from reading the table, and from writing to it.
+
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::{
+    core::Core,
+    effect::{Batch, Report},
+    input::{Due, Failure, Finished, NotWritten, Page, Remedy},
+    resync::{ScanFrom, Scanned},
+    settling::Settled,
+};
+
+/// Wait before verdicts are written again after a deadlock, a lock timeout or the like.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+/// Wait before the table is read again after such an error.
+const SCAN_PAUSE: Duration = Duration::from_millis(100);
+/// Keys that spilled and replays may take this part of the time for passes of theirs: a pass holds the stream.
+const REFILL_SHARE: u32 = 10;
+
+impl Core {
+    pub(crate) fn finished(&mut self, finished: Finished, now: Instant) {
+        self.turns.has_finished();
+        match finished {
+            Finished::Settled(batch, except) => self.settled(batch, except, now),
+            Finished::NotSettled(batch, failure) => self.not_settled(batch, failure, now),
+            Finished::NotRead(Failure { error, .. }) => {
+                self.tell_trouble(error, None);
+                self.turns.scan_pause = Some(now + SCAN_PAUSE);
+            }
+            Finished::Scanned(from, page) => self.scanned(from, page, now),
+            Finished::PublicationEnsured(outcome) => {
+                if outcome != "exists" {
+                    self.turns.looks_at_publication = true;
+                    self.report(Report::PublicationMended(outcome));
+                }
+            }
+            Finished::Published(published) => self.published(published, now),
+            Finished::Due(due) => self.due(due, now),
+            Finished::Snapshot(snapshot) => {
+                self.settling.seen(&snapshot, now);
+                self.seen(&snapshot);
+            }
+        }
+    }
+
+    fn settled(&mut self, batch: Batch, except: NotWritten, now: Instant) {
+        self.turns.failures = 0;
+        // A verdict that cannot be written yet does not pin the log: its row stays PENDING in the table.
+        self.let_go_of(except.missing.iter().chain(&except.locked));
+        for Settled { verdict, gone } in self.settling.written(batch, except, |id| self.dispatch.xid(id)) {
+            if gone {
+                self.report(Report::RowGone(verdict.id));
+            }
+            if let Some(ticket) = self.dispatch.settled(&verdict.id, gone) {
+                self.progress.settled(ticket);
+            }
+            if let Some(wait) = verdict.retry_in {
+                self.deferred.look(now + wait);
+            }
+            self.parking.moved_at = now;
+        }
+        self.refill(now);
+    }
+
+    fn not_settled(&mut self, batch: Batch, Failure { remedy, error }: Failure, now: Instant) {
+        let (verdicts, refused_before) = (batch.verdicts.len(), batch.refused_before);
+        match self.settling.put_back(batch, remedy, now, SETTLE_PAUSE) {
+            Some(id) => {
+                if !refused_before {
+                    self.report(Report::VerdictRefused { id, error });
+                }
+                self.let_go_of([&id]);
+            }
+            None if remedy == Remedy::Isolate => self.report(Report::Isolating { error, verdicts }),
+            None => self.tell_trouble(error, Some(verdicts)),
+        }
+    }
+
+    fn tell_trouble(&mut self, error: String, verdicts: Option<usize>) {
+        self.turns.failures = self.turns.failures.saturating_add(1);
+        self.report(Report::TableTrouble { error, times: self.turns.failures, verdicts });
+    }
+
+    fn let_go_of<'i>(&mut self, ids: impl IntoIterator<Item = &'i Uuid>) {
+        for ticket in ids.into_iter().filter_map(|id| self.dispatch.detach(id)) {
+            self.progress.settled(ticket);
+        }
+    }
+
+    fn scanned(&mut self, from: ScanFrom, page: Page, now: Instant) {
+        let Page { snapshot, horizon, events, stopped_at, left_out, holders, holders_cut } = page;
+        self.abandoned.seen(&snapshot);
+        if from.is_whole_pass() {
+            self.dispatch.learn_holders(&holders);
+            // A key that spilled may be taken up again only by a pass that finds all of its rows.
+            if self.resync.seen(&snapshot) {
+                self.dispatch.unspill(&left_out);
+            }
+        }
+        let (after_seq, found, complete) = (from.after_seq, events.len(), stopped_at.is_none());
+        self.report(Report::Scanned { after_seq, found, complete });
+        for event in events {
+            self.dispatch.admit(event, None);
+        }
+        self.turns.careful_pass &= !complete;
+        let page = Scanned { from, snapshot: &snapshot, horizon, stopped_at, knows_holders: !holders_cut };
+        self.resync.scanned(page, now);
+        if !self.resync.is_live() {
+            self.abandon();
+        }
+        if from.is_whole_pass() {
+            self.deferred.look(now);
+            self.turns.refill_at = now + REFILL_SHARE * now.duration_since(self.turns.pass_started);
+            self.refill(now); // a key may wait for something that this pass could not bring
+        }
+        self.tell_mode(horizon, !complete);
+    }
+
+    /// Reads the table for keys that have worked off what they had in memory.
+    fn refill(&mut self, now: Instant) {
+        if self.resync.is_live() && self.dispatch.wants_refill() {
+            self.resync.want_pass(now.max(self.turns.refill_at));
+        }
+    }
+
+    fn due(&mut self, due: Due, now: Instant) {
+        self.turns.careful_due &= due.cut;
+        let found = due.events.len();
+        // The stream may have filled memory meanwhile.
+        let mut taken = 0;
+        for event in due.events {
+            if !self.dispatch.has_room() {
+                break;
+            }
+            self.dispatch.admit(event, None); // one that spills is looked for again after a pass
+            taken += 1;
+        }
+        self.deferred.looked(&due.snapshot, due.cut || taken < found, due.next_in, now);
+    }
+}

@@ -1,0 +1,71 @@
+//! What a failed statement means.
+
+use tokio_postgres::error::SqlState;
+
+use outbox_core::{Failure, Remedy};
+
+use super::BadRow;
+use crate::error::chain;
+
+/// A statement failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The server's or the connection's error.
+    #[error("{}", told(.0))]
+    Sql(tokio_postgres::Error),
+    /// The table is not the extension's.
+    #[error(transparent)]
+    BadRow(#[from] BadRow),
+    /// The server's answer cannot be read.
+    #[error("unexpected answer: {0}")]
+    Answer(String),
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl StoreError {
+    /// Whether a row that was read may be the cause: it is too large to print, or its pages on disk are damaged.
+    pub(super) fn may_be_a_rows(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        self.remedy() == Some(Remedy::Isolate) || error.code() == Some(&SqlState::OUT_OF_MEMORY)
+    }
+
+    /// Whether the statement may succeed when it is run again, whatever the rows.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self.remedy(), Some(Remedy::Repeat | Remedy::PassLocks))
+    }
+
+    /// The failure, if something can be done about it in this session.
+    pub(super) fn failure(self) -> Result<Failure, Self> {
+        match self.remedy() {
+            Some(remedy) => Ok(Failure { remedy, error: self.to_string() }),
+            None => Err(self),
+        }
+    }
+
+    /// What can be done about it; `None`: the session must end.
+    fn remedy(&self) -> Option<Remedy> {
+        let Self::Sql(error) = self else { return None };
+        let state = error.code().filter(|_| !error.is_closed())?;
+        match state.code().get(..2) {
+            _ if *state == SqlState::LOCK_NOT_AVAILABLE => Some(Remedy::PassLocks),
+            // On a server that takes no writes, 25006, the primary is elsewhere; with statements that do not fit the schema,
+            // prepare them anew.
+            Some("08" | "0A" | "25" | "26" | "3F" | "42" | "57") if *state != SqlState::QUERY_CANCELED => None,
+            Some("40" | "53" | "55" | "57") => Some(Remedy::Repeat),
+            _ => Some(Remedy::Isolate),
+        }
+    }
+}
+
+/// The server's message and code. Not its DETAIL, which can hold a whole row, payload and all.
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(refusal) => format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code()),
+        None => chain(error),
+    }
+}

@@ -1,0 +1,141 @@
+//! The outbox in the database: its table's rows, and every statement that the relay sends.
+
+mod error;
+mod row;
+mod scan;
+pub(crate) mod sql;
+
+use std::{
+    str::FromStr,
+    sync::{Arc, atomic::AtomicI32},
+};
+
+use outbox_core::{Batch, Finished, NotWritten, Published, Request, Snapshot, Verdict};
+use tokio_postgres::{Client, Statement};
+use uuid::Uuid;
+
+pub use self::{
+    error::StoreError,
+    row::{BadRow, Layout, Row},
+};
+
+/// The relay's one SQL connection, and its prepared statements.
+#[derive(Debug)]
+pub struct Store {
+    client: Client,
+    publication: String,
+    snapshot: Statement,
+    flushed: Statement,
+    flush: Statement,
+    pending: Statement,
+    holding: Statement,
+    due: Statement,
+    next_due: Statement,
+    settle: Statement,
+    ensure_publication: Statement,
+    published: Statement,
+    layout: Layout,
+    /// Rows that one query of a scan asks for.
+    chunk_rows: AtomicI32,
+}
+
+impl Store {
+    /// Prepares the statements.
+    pub async fn prepare(client: Client, publication: &str) -> Result<Self, StoreError> {
+        let columns = Layout::columns();
+        let pending = client.prepare(&sql::pending(&columns)).await?;
+        let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
+        client.batch_execute(sql::PATIENCE_WITH_LOCKS).await?;
+        Ok(Self {
+            publication: publication.to_owned(),
+            snapshot: client.prepare(sql::SNAPSHOT).await?,
+            flushed: client.prepare(sql::FLUSHED).await?,
+            flush: client.prepare(sql::FLUSH).await?,
+            due: client.prepare(&sql::due(&columns)).await?,
+            next_due: client.prepare(sql::NEXT_DUE).await?,
+            holding: client.prepare(sql::HOLDING).await?,
+            settle: client.prepare(sql::SETTLE).await?,
+            ensure_publication: client.prepare(sql::ENSURE_PUBLICATION).await?,
+            published: client.prepare(sql::PUBLISHED).await?,
+            pending,
+            layout,
+            chunk_rows: AtomicI32::new(scan::CHUNK_ROWS),
+            client,
+        })
+    }
+
+    /// Carries out an operation.
+    ///
+    /// # Errors
+    ///
+    /// The session with the database is of no more use.
+    pub async fn perform(self: Arc<Self>, request: Request) -> Result<Finished, StoreError> {
+        let read = match request {
+            Request::Settle(batch) => {
+                return match self.settle(&batch).await {
+                    Ok(not_written) => Ok(Finished::Settled(batch, not_written)),
+                    Err(error) => Ok(Finished::NotSettled(batch, error.failure()?)),
+                };
+            }
+            Request::Snapshot => return Ok(Finished::Snapshot(self.current_snapshot().await?)),
+            Request::Scan(from, scan) => self.pending(scan).await.map(|page| Finished::Scanned(from, page)),
+            Request::Due(scan) => self.due(scan).await.map(Finished::Due),
+            Request::LookAtPublication => self.published().await.map(Finished::Published),
+            Request::EnsurePublication => self.ensure_publication().await.map(Finished::PublicationEnsured),
+        };
+        match read {
+            // A statement that only reads has no row to be blamed.
+            Err(error) if error.may_pass() => Ok(Finished::NotRead(error.failure()?)),
+            read => read,
+        }
+    }
+
+    /// Which transactions are visible now.
+    pub async fn current_snapshot(&self) -> Result<Snapshot, StoreError> {
+        parse(&self.client.query_one(&self.snapshot, &[]).await?, 0)
+    }
+
+    /// Writes verdicts, all or none but those that it says.
+    async fn settle(&self, batch: &Batch) -> Result<NotWritten, StoreError> {
+        let verdicts = &batch.verdicts;
+        let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.id).collect();
+        let statuses: Vec<&str> = verdicts.iter().map(|verdict| verdict.status.as_str()).collect();
+        let errors: Vec<Option<&str>> = verdicts.iter().map(|verdict| verdict.error.as_deref()).collect();
+        let has_retries = verdicts.iter().any(|verdict| verdict.retry_in.is_some() || verdict.holds_key);
+        let of_retries: &[Verdict] = if has_retries { verdicts } else { &[] };
+        let retry_ms: Vec<Option<i32>> = of_retries
+            .iter()
+            .map(|verdict| verdict.retry_in.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)))
+            .collect();
+        let holds: Vec<bool> = of_retries.iter().map(|verdict| verdict.holds_key).collect();
+        let rows =
+            self.client.query(&self.settle, &[&ids, &statuses, &errors, &retry_ms, &holds, &batch.skip_locked]).await?;
+        let mut not_written = NotWritten::default();
+        for row in &rows {
+            let status: Option<&str> = row.try_get("status")?;
+            let which = match status {
+                Some("PENDING") if batch.skip_locked => &mut not_written.locked,
+                Some("PENDING") | None => &mut not_written.missing,
+                Some(_) => &mut not_written.finished,
+            };
+            which.push(row.try_get("id")?);
+        }
+        Ok(not_written)
+    }
+
+    /// Makes or mends the publication. Returns what had to be done: `exists`, if nothing.
+    async fn ensure_publication(&self) -> Result<String, StoreError> {
+        Ok(self.client.query_one(&self.ensure_publication, &[&self.publication]).await?.try_get(0)?)
+    }
+
+    /// Looks whether the publication is still the same.
+    async fn published(&self) -> Result<Published, StoreError> {
+        let row = self.client.query_one(&self.published, &[&self.publication]).await?;
+        Ok(Published { identity: row.try_get(1)?, snapshot: parse(&row, 0)? })
+    }
+}
+
+fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row, place: usize) -> Result<T, StoreError> {
+    let text: &str = row.try_get(place)?;
+    text.parse().map_err(|error: T::Err| StoreError::Answer(error.to_string()))
+}

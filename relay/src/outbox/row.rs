@@ -1,0 +1,328 @@
+//! A row of `outbox.events`, in PostgreSQL's binary format, as an [`Event`].
+//!
+//! The stream and a resync scan both bring rows in this format, so there is one reader for both.
+
+use bytes::{Bytes, BytesMut};
+use outbox_core::{Event, Text};
+use uuid::Uuid;
+
+use crate::postgres::pgoutput::POSTGRES_EPOCH_US;
+
+macro_rules! columns {
+    ($($column:ident = $name:literal,)*) => {
+        /// A column that the relay reads.
+        #[derive(Clone, Copy, Debug)]
+        enum Column { $($column,)* }
+
+        impl Column {
+            const ALL: &[Self] = &[$(Self::$column,)*];
+
+            const fn name(self) -> &'static str {
+                match self { $(Self::$column => $name,)* }
+            }
+        }
+    };
+}
+
+columns! {
+    Id = "id",
+    Seq = "seq",
+    Exchange = "exchange",
+    Topic = "topic",
+    EventType = "event_type",
+    AggregateType = "aggregate_type",
+    AggregateId = "aggregate_id",
+    Payload = "payload",
+    PayloadBytes = "payload_bytes",
+    ContentType = "content_type",
+    Headers = "headers",
+    CorrelationId = "correlation_id",
+    CreatedAt = "created_at",
+    Attempts = "attempts",
+    AvailableAt = "available_at",
+    HoldsKey = "holds_key",
+    LastError = "last_error",
+    FirstAttemptedAt = "first_attempted_at",
+    Status = "status",
+}
+
+/// Where each column stands in a row: by name, so that the table may gain columns in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout([usize; Column::ALL.len()]);
+
+/// Why a row cannot be read. It tells of a table that is not the extension's, not of a bad event.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BadRow {
+    /// The table has no such column.
+    #[error("outbox.events has no column {0}")]
+    MissingColumn(&'static str),
+    /// The value is not in the binary format of the type that the extension gives the column.
+    #[error("outbox.events.{0} is not of the type that this relay expects")]
+    WrongType(&'static str),
+    /// The column is null, and may not be.
+    #[error("outbox.events.{0} is null")]
+    Null(&'static str),
+}
+
+impl Layout {
+    /// The columns to select from the table, with commas between: not what a user has added to it.
+    pub fn columns() -> String {
+        let quoted: Vec<String> = Column::ALL.iter().map(|column| format!("\"{}\"", column.name())).collect();
+        quoted.join(", ")
+    }
+
+    /// Finds the columns by their names.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str> + Clone) -> Result<Self, BadRow> {
+        let mut places = [0; Column::ALL.len()];
+        for (place, column) in places.iter_mut().zip(Column::ALL) {
+            let found = names.clone().into_iter().position(|name| name == column.name());
+            *place = found.ok_or(BadRow::MissingColumn(column.name()))?;
+        }
+        Ok(Self(places))
+    }
+}
+
+/// One row, borrowed from the wire.
+#[derive(Debug)]
+pub struct Row<'a> {
+    layout: &'a Layout,
+    fields: &'a [Option<&'a [u8]>],
+}
+
+/// As far as the core asks.
+impl outbox_core::Row for Row<'_> {
+    fn id(&self) -> Result<Uuid, String> {
+        Row::id(self).map_err(|error| error.to_string())
+    }
+
+    fn is_pending(&self) -> bool {
+        self.field(Column::Status) == Some(b"PENDING")
+    }
+
+    fn is_deferred(&self) -> bool {
+        self.field(Column::AvailableAt).is_some()
+    }
+
+    fn event(&self) -> Result<Event, String> {
+        self.to_event().map_err(|error| error.to_string())
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Reads `fields` by `layout`.
+    pub fn new(layout: &'a Layout, fields: &'a [Option<&'a [u8]>]) -> Self {
+        Self { layout, fields }
+    }
+
+    /// Primary key.
+    pub fn id(&self) -> Result<Uuid, BadRow> {
+        self.fixed(Column::Id).map(Uuid::from_bytes)
+    }
+
+    /// Place in the table's own order.
+    pub fn seq(&self) -> Result<i64, BadRow> {
+        self.fixed(Column::Seq).map(i64::from_be_bytes)
+    }
+
+    /// Copies the row into one allocation of its own. What cannot be sent of it is its event's own failure, not an error.
+    pub fn to_event(&self) -> Result<Event, BadRow> {
+        let topic = self.field(Column::Topic);
+        let payload = self.json(Column::Payload)?;
+        let body = payload.or_else(|| self.field(Column::PayloadBytes));
+        let headers = self.json(Column::Headers)?;
+        let texts = [Column::Exchange, Column::Topic, Column::EventType, Column::AggregateType, Column::AggregateId];
+        let texts = texts.into_iter().chain([Column::ContentType, Column::CorrelationId]);
+        let texts: usize = texts.filter_map(|column| self.field(column)).map(<[u8]>::len).sum();
+        let total = texts + headers.map_or(0, <[u8]>::len) + body.map_or(0, <[u8]>::len);
+        let mut copy = Copy { row: self, buffer: BytesMut::with_capacity(total), defect: None };
+
+        let default_type = if payload.is_some() { "application/json" } else { "application/octet-stream" };
+        let mut event = Event {
+            id: self.id()?,
+            seq: self.seq()?,
+            exchange: copy.text(Column::Exchange),
+            topic: copy.text(Column::Topic).unwrap_or(Text::from_static("")),
+            event_type: copy.text(Column::EventType),
+            aggregate_type: copy.text(Column::AggregateType),
+            aggregate_id: copy.text(Column::AggregateId),
+            body: body.map(|body| copy.bytes(body)).ok_or_else(|| "the row has no payload".into()),
+            content_type: copy.text(Column::ContentType).unwrap_or(Text::from_static(default_type)),
+            headers: headers.map(|headers| copy.bytes(headers)),
+            correlation_id: copy.text(Column::CorrelationId),
+            created_at_us: self.unix_us(Column::CreatedAt)?,
+            attempts: u32::try_from(i32::from_be_bytes(self.fixed(Column::Attempts)?)).unwrap_or(0),
+            holds_key: self.fixed(Column::HoldsKey)? != [0],
+            first_attempted_at_us: match self.field(Column::FirstAttemptedAt) {
+                Some(_) => Some(self.unix_us(Column::FirstAttemptedAt)?),
+                None => None,
+            },
+        };
+        if topic.is_none() {
+            // The database could not read the row (sql/page.sql), and says why.
+            let reason = self.field(Column::LastError).unwrap_or(b"the row has no topic");
+            event.body = Err(String::from_utf8_lossy(reason).into());
+        } else if let Some(column) = copy.defect {
+            event.body = Err(format!("{} is not UTF-8", column.name()).into());
+        }
+        Ok(event)
+    }
+
+    fn field(&self, column: Column) -> Option<&'a [u8]> {
+        let place = self.layout.0.get(column as usize)?;
+        self.fields.get(*place).copied().flatten()
+    }
+
+    fn fixed<const SIZE: usize>(&self, column: Column) -> Result<[u8; SIZE], BadRow> {
+        let bytes = self.field(column).ok_or(BadRow::Null(column.name()))?;
+        bytes.try_into().map_err(|_| BadRow::WrongType(column.name()))
+    }
+
+    fn unix_us(&self, column: Column) -> Result<i64, BadRow> {
+        Ok(i64::from_be_bytes(self.fixed(column)?).saturating_add(POSTGRES_EPOCH_US))
+    }
+
+    /// The binary format of `jsonb` is a version number, always 1, and then the text (`jsonb_send` in PostgreSQL's `jsonb.c`).
+    fn json(&self, column: Column) -> Result<Option<&'a [u8]>, BadRow> {
+        let Some(field) = self.field(column) else { return Ok(None) };
+        field.strip_prefix(&[1]).map(Some).ok_or(BadRow::WrongType(column.name()))
+    }
+}
+
+/// Appends to one buffer and hands out slices of it.
+struct Copy<'r, 'a> {
+    row: &'r Row<'a>,
+    buffer: BytesMut,
+    /// A column of text that is none.
+    defect: Option<Column>,
+}
+
+impl Copy<'_, '_> {
+    fn bytes(&mut self, bytes: &[u8]) -> Bytes {
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.split().freeze()
+    }
+
+    fn text(&mut self, column: Column) -> Option<Text> {
+        let bytes = self.row.field(column)?;
+        let (text, is_text) = Text::lossy(self.bytes(bytes));
+        if !is_text {
+            self.defect.get_or_insert(column);
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outbox_core::Row as _;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAMES: [&str; 19] = [
+        "id",
+        "seq",
+        "topic",
+        "exchange",
+        "event_type",
+        "aggregate_type",
+        "aggregate_id",
+        "payload",
+        "payload_bytes",
+        "content_type",
+        "headers",
+        "correlation_id",
+        "status",
+        "attempts",
+        "available_at",
+        "created_at",
+        "holds_key",
+        "last_error",
+        "first_attempted_at",
+    ];
+
+    fn fields() -> [Option<&'static [u8]>; 19] {
+        let mut fields = [None; 19];
+        fields[0] = Some([7; 16].as_slice());
+        fields[1] = Some([0, 0, 0, 0, 0, 0, 0, 42].as_slice());
+        fields[2] = Some(b"orders.created".as_slice());
+        fields[7] = Some(b"\x01{\"a\": 1}".as_slice());
+        fields[12] = Some(b"PENDING".as_slice());
+        fields[13] = Some([0, 0, 0, 3].as_slice());
+        fields[15] = Some([0; 8].as_slice());
+        fields[16] = Some([0].as_slice());
+        fields
+    }
+
+    #[test]
+    fn a_row_becomes_the_event_that_was_emitted() {
+        let layout = Layout::new(NAMES).unwrap();
+        let fields = fields();
+        let row = Row::new(&layout, &fields);
+        assert!(row.is_pending() && !row.is_deferred());
+        let event = row.to_event().unwrap();
+        assert_eq!(event.id, Uuid::from_bytes([7; 16]));
+        assert_eq!((event.seq, event.attempts), (42, 3));
+        assert_eq!(event.topic.as_str(), "orders.created");
+        assert_eq!(event.body.as_deref(), Ok(&b"{\"a\": 1}"[..]));
+        assert_eq!(event.content_type.as_str(), "application/json");
+        assert_eq!(event.created_at_us, POSTGRES_EPOCH_US);
+        assert!(event.exchange.is_none() && event.headers.is_none());
+    }
+
+    #[test]
+    fn bytes_without_a_content_type_are_an_octet_stream() {
+        let layout = Layout::new(NAMES).unwrap();
+        let mut fields = fields();
+        fields[7] = None;
+        fields[8] = Some(&[0, 255]);
+        let event = Row::new(&layout, &fields).to_event().unwrap();
+        assert_eq!(
+            (event.body.as_deref(), event.content_type.as_str()),
+            (Ok(&[0, 255][..]), "application/octet-stream")
+        );
+    }
+
+    #[test]
+    fn a_table_of_another_shape_is_named() {
+        assert_eq!(Layout::new(["id"]).unwrap_err(), BadRow::MissingColumn("seq"));
+        let layout = Layout::new(NAMES).unwrap();
+        let mut fields = fields();
+        fields[0] = Some(b"short");
+        assert_eq!(Row::new(&layout, &fields).to_event().unwrap_err(), BadRow::WrongType("id"));
+        fields[0] = None;
+        assert_eq!(Row::new(&layout, &fields).to_event().unwrap_err(), BadRow::Null("id"));
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_sent_says_why_and_keeps_its_name_and_key() {
+        let layout = Layout::new(NAMES).unwrap();
+        type Spoil = fn(&mut [Option<&'static [u8]>; 19]);
+        let spoil: [(Spoil, &str); 4] = [
+            (|fields| fields[7] = None, "the row has no payload"),
+            (|fields| fields[2] = Some(b"a\xff"), "topic is not UTF-8"),
+            (|fields| fields[3] = Some(b"\xff"), "exchange is not UTF-8"),
+            (|fields| (fields[2], fields[17]) = (None, Some(b"damaged".as_slice())), "damaged"),
+        ];
+        for (spoil, reason) in spoil {
+            let mut fields = fields();
+            fields[6] = Some(b"key");
+            spoil(&mut fields);
+            let event = Row::new(&layout, &fields).to_event().unwrap();
+            assert_eq!(event.body.unwrap_err().as_ref(), reason);
+            assert_eq!((event.id, event.aggregate_id.unwrap().as_str()), (Uuid::from_bytes([7; 16]), "key"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_row_makes_the_reader_panic(
+            fields in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..20)), 0..20),
+        ) {
+            let layout = Layout::new(NAMES).unwrap();
+            let fields: Vec<Option<&[u8]>> = fields.iter().map(Option::as_deref).collect();
+            let row = Row::new(&layout, &fields);
+            let _ = (row.id(), row.is_pending(), row.is_deferred(), row.to_event());
+        }
+    }
+}

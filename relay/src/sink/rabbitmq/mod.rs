@@ -1,0 +1,118 @@
+//! RabbitMQ as a sink: the publisher's connection and its coming back, and what its answers mean.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
+
+use super::Sink;
+use crate::{
+    config::Unroutable,
+    error::chain,
+    publish::{self, ExchangeUse, PublishConfig, PublishError, Publisher, Verdict},
+};
+
+/// What an event is told that a queue did not take.
+pub const NACKED: &str = "the broker refused the message (basic.nack)";
+
+/// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
+const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
+
+/// One RabbitMQ, by one connection after the other.
+pub struct RabbitMq {
+    config: PublishConfig,
+    unroutable: Unroutable,
+    state: State,
+    failures: u32,
+    jitter: fastrand::Rng,
+}
+
+enum State {
+    Open(Box<Publisher>),
+    Connecting(Pin<Box<dyn Future<Output = Result<Publisher, PublishError>> + Send>>),
+    Waiting(Instant),
+}
+
+impl RabbitMq {
+    /// Goes on with `publisher`, if there is one, and else connects.
+    ///
+    /// The exchange was declared at the start, if it was to be. From then on it has bindings, which a new one would not have.
+    pub fn new(mut config: PublishConfig, unroutable: Unroutable, publisher: Option<Publisher>) -> Self {
+        if config.exchange_use == ExchangeUse::Declare {
+            config.exchange_use = ExchangeUse::Expect;
+        }
+        let state = publisher.map_or(State::Waiting(Instant::now()), |publisher| State::Open(Box::new(publisher)));
+        Self { config, unroutable, state, failures: 0, jitter: fastrand::Rng::new() }
+    }
+
+    /// Whether there is a connection.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    fn lost(&mut self, error: &PublishError) -> Notice {
+        self.failures = self.failures.saturating_add(1);
+        self.state = State::Waiting(Instant::now() + RECONNECT.delay(self.failures, &mut self.jitter));
+        Notice::Away(chain(error))
+    }
+
+    fn outcome(&self, verdict: Verdict) -> Outcome {
+        match verdict {
+            Verdict::Confirmed => Outcome::Delivered,
+            Verdict::Nacked => Outcome::Unavailable(NACKED.to_owned()),
+            Verdict::Returned { code, text } if self.unroutable == Unroutable::Retry => {
+                Outcome::Retry(format!("{code} {text}"))
+            }
+            Verdict::Returned { code, text } | Verdict::Refused { code, text } => {
+                Outcome::Rejected(format!("{code} {text}"))
+            }
+        }
+    }
+}
+
+impl Sink for RabbitMq {
+    fn publish(&mut self, events: Vec<Arc<Event>>) {
+        if let State::Open(publisher) = &mut self.state {
+            publisher.publish(events);
+        }
+    }
+
+    async fn next(&mut self) -> Notice {
+        loop {
+            match &mut self.state {
+                State::Open(publisher) => match publisher.next().await {
+                    publish::Notice::Answers(answers) => {
+                        // Not when it opens: a broker that accepts a connection may still refuse every message.
+                        self.failures = 0;
+                        let answer = |publish::Answer { id, verdict }| Answer { id, outcome: self.outcome(verdict) };
+                        return Notice::Answers(answers.into_iter().map(answer).collect());
+                    }
+                    publish::Notice::Blocked { reason } => return Notice::Blocked(reason),
+                    publish::Notice::Unblocked => return Notice::Ready,
+                    publish::Notice::Lost(error) => return self.lost(&error),
+                },
+                State::Connecting(attempt) => match attempt.await {
+                    Ok(publisher) => {
+                        self.state = State::Open(Box::new(publisher));
+                        return Notice::Ready;
+                    }
+                    Err(error) => return self.lost(&error),
+                },
+                State::Waiting(until) => {
+                    tokio::time::sleep_until((*until).into()).await;
+                    self.state = State::Connecting(Box::pin(Publisher::connect(self.config.clone())));
+                }
+            }
+        }
+    }
+
+    async fn close(self) {
+        if let State::Open(publisher) = self.state {
+            publisher.close().await;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A simulated broker behind a sink: connections, queues, answers that are late and come together.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use outbox_core::{Answer, Event, Outcome};
+
+use crate::database::{Micros, seq_of};
+
+/// How a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Takes,
+    /// It is full, or has no majority.
+    Full,
+    /// Nobody has bound it.
+    Missing,
+}
+
+/// One relay's connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Connection {
+    /// Handed to the socket, in order.
+    pub(crate) on_the_way: VecDeque<Arc<Event>>,
+    /// Answers that the relay does not have yet.
+    pub(crate) answers: Vec<Answer>,
+    /// What has no answer at the relay; the sink publishes it again when a channel is closed.
+    pub(crate) unanswered: Vec<Arc<Event>>,
+    pub(crate) is_blocked: bool,
+    /// A step of it, or its answers, are on the agenda.
+    pub(crate) is_stepping: bool,
+    pub(crate) is_answering: bool,
+    /// Since when the broker owes answers.
+    pub(crate) owes_since: Option<Micros>,
+    /// The relay is gone; what its socket has may still arrive.
+    pub(crate) is_orphan: bool,
+}
+
+/// What the broker has seen of an event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Times that a queue took it.
+    pub(crate) accepted: u32,
+    /// It was refused for good.
+    pub(crate) rejected: u32,
+    /// It had no queue.
+    pub(crate) returned: u32,
+    /// It was nacked.
+    pub(crate) nacked: u32,
+    /// Nacks that may count: since the one before, over the same connection, another message was taken.
+    pub(crate) countable: u32,
+    /// The connection of the last nack, and how many messages that had taken then.
+    last_nack: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Broker {
+    pub(crate) is_up: bool,
+    /// Lets relays in, and closes the connection at the first message.
+    pub(crate) closes_on_publish: bool,
+    pub(crate) is_silent: bool,
+    pub(crate) queues: [Queue; 3],
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    pub(crate) seen: BTreeMap<i64, Seen>,
+    /// Messages taken, by connection.
+    taken: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+/// What a step of a connection did.
+pub(crate) enum Stepped {
+    /// This event was taken by a queue.
+    Accepted(i64),
+    Refused(i64),
+    /// The broker has closed the connection.
+    Closed,
+    Nothing,
+}
+
+impl Broker {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_up: true,
+            closes_on_publish: false,
+            is_silent: false,
+            queues: [Queue::Takes; 3],
+            connections: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    pub(crate) fn open(&mut self) -> u64 {
+        self.next += 1;
+        self.connections.insert(self.next, Connection::default());
+        self.next
+    }
+
+    /// Takes the next message of a connection.
+    pub(crate) fn step(&mut self, number: u64, unroutable_is_retried: bool, now: Micros) -> Stepped {
+        let Some(connection) = self.connections.get_mut(&number) else { return Stepped::Nothing };
+        if !self.is_up || connection.is_blocked {
+            return Stepped::Nothing;
+        }
+        let Some(event) = connection.on_the_way.pop_front() else { return Stepped::Nothing };
+        if self.closes_on_publish {
+            return Stepped::Closed;
+        }
+        let seq = seq_of(&event.id);
+        let seen = self.seen.entry(seq).or_default();
+        let taken = self.taken.entry(number).or_default();
+        let queue = self.queues[usize::from(event.topic.as_bytes()[0] - b'a')];
+        let is_poison = event.event_type.is_some();
+        let outcome = match queue {
+            _ if is_poison => {
+                seen.rejected += 1;
+                // The channel is closed; the sink publishes again what has no answer, and only then asks for this one.
+                let again: Vec<_> =
+                    connection.unanswered.iter().filter(|other| other.id != event.id).cloned().collect();
+                connection.answers.clear();
+                connection.on_the_way = again.into();
+                Outcome::Rejected("404 NOT_FOUND".to_owned())
+            }
+            Queue::Takes => {
+                seen.accepted += 1;
+                *taken += 1;
+                Outcome::Delivered
+            }
+            Queue::Full => {
+                seen.nacked += 1;
+                let before = seen.last_nack.replace((number, *taken));
+                let took_others = |(connection, then)| connection == number && *taken > then;
+                seen.countable += u32::from(before.is_some_and(took_others));
+                Outcome::Unavailable("nack".to_owned())
+            }
+            Queue::Missing if unroutable_is_retried => {
+                seen.returned += 1;
+                Outcome::Retry("312 NO_ROUTE".to_owned())
+            }
+            Queue::Missing => {
+                seen.rejected += 1;
+                Outcome::Rejected("312 NO_ROUTE".to_owned())
+            }
+        };
+        let is_accepted = outcome == Outcome::Delivered;
+        connection.answers.push(Answer { id: event.id, outcome });
+        connection.owes_since.get_or_insert(now);
+        if is_accepted { Stepped::Accepted(seq) } else { Stepped::Refused(seq) }
+    }
+
+    /// The answers that the relay gets now.
+    pub(crate) fn answer(&mut self, number: u64, at_most: usize) -> Vec<Answer> {
+        let Some(connection) = self.connections.get_mut(&number) else { return Vec::new() };
+        if self.is_silent || !self.is_up || connection.is_blocked {
+            return Vec::new();
+        }
+        let count = at_most.min(connection.answers.len());
+        let answers: Vec<Answer> = connection.answers.drain(..count).collect();
+        for answer in &answers {
+            connection.unanswered.retain(|event| event.id != answer.id);
+        }
+        connection.owes_since = None;
+        answers
+    }
+
+    pub(crate) fn has_accepted(&self, seq: i64) -> bool {
+        self.seen.get(&seq).is_some_and(|seen| seen.accepted > 0)
+    }
+
+    /// Nothing that was refused so far counts in a new life of the event.
+    pub(crate) fn forget_refusals(&mut self, seq: i64) {
+        if let Some(seen) = self.seen.get_mut(&seq) {
+            *seen = Seen { accepted: seen.accepted, ..Seen::default() };
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What must hold, and what is known of each event to tell. The checker knows what was committed, what the broker took and what stands
+//! in the table; of the core it knows only what it does.
+
+use std::{collections::BTreeMap, fmt};
+
+use outbox_core::{Ordering, Status};
+
+use crate::{
+    broker::{Broker, Seen},
+    database::{Database, Entry, Micros},
+    knobs::Knobs,
+};
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which promise.
+    pub promise: Promise,
+    /// The event, if it is one event's.
+    pub seq: Option<i64>,
+    /// What was seen.
+    pub what: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// `SENT` only after a true confirm.
+    SentMeansSafe,
+    /// `FAILED` only after answers about that very event that count.
+    OutageFailsNobody,
+    /// First deliveries of a key are in order.
+    Order,
+    /// What was rolled back, or is not on disk, is not published.
+    NoPhantom,
+    /// Memory is bounded.
+    Memory,
+    /// A crash repeats no more than is allowed.
+    Duplicates,
+    /// The slot moves on, whatever cannot leave.
+    LogIsFreed,
+    /// No position beyond what is settled.
+    Acknowledged,
+    /// A relay that has lost its slot publishes nothing, nor does one that drains.
+    OneRelay,
+    /// Everything committed gets its verdict.
+    Verdict,
+    /// The core makes no endless work for itself, and reads what it has asked for.
+    Sane,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.promise)?;
+        if let Some(seq) = self.seq {
+            write!(f, " (event {seq})")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// What is known of an event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fact {
+    pub(crate) key: Option<u64>,
+    /// Events of its key that could be seen when it was emitted, and had not been delivered.
+    pub(crate) before: Vec<i64>,
+    pub(crate) is_committed: bool,
+    /// It is in the log, on a disk that a failover has lost.
+    pub(crate) was_dropped: bool,
+    /// Its commit was lost in a crash before it was on disk.
+    pub(crate) was_lost: bool,
+    pub(crate) is_deferred: bool,
+    /// Someone has deleted it, released it, replayed it or set its status: its key need not wait for it any longer.
+    pub(crate) touched: bool,
+    /// Someone has set its status.
+    pub(crate) by_hand: bool,
+    /// The relay has given it up.
+    pub(crate) given_up: bool,
+    /// A verdict could not be written when it was due.
+    pub(crate) let_go: bool,
+    /// Deliveries before its last replay.
+    pub(crate) earlier_lives: u32,
+    /// Times that it was made `PENDING` again.
+    pub(crate) replays: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Checker {
+    pub(crate) facts: BTreeMap<i64, Fact>,
+    /// What may have cost second deliveries: lost connections, ended sessions, closed channels.
+    pub(crate) disruptions: u32,
+    pub(crate) duplicates: u32,
+    pub(crate) violation: Option<Violation>,
+}
+
+impl Checker {
+    pub(crate) fn fact(&mut self, seq: i64) -> &mut Fact {
+        self.facts.entry(seq).or_default()
+    }
+
+    pub(crate) fn fail(&mut self, promise: Promise, seq: Option<i64>, what: impl Into<String>) {
+        self.violation.get_or_insert_with(|| Violation { promise, seq, what: what.into() });
+    }
+
+    /// A queue has taken the event.
+    pub(crate) fn accepted(&mut self, seq: i64, knobs: &Knobs, db: &Database, broker: &Broker) {
+        let Some(fact) = self.facts.get(&seq).cloned() else { return };
+        if !fact.is_committed || fact.was_lost {
+            return self.fail(Promise::NoPhantom, Some(seq), "it was delivered and is not committed");
+        }
+        let seen = broker.seen.get(&seq).cloned().unwrap_or_default();
+        if seen.accepted > 1 {
+            self.duplicates += 1;
+            return;
+        }
+        if knobs.config.policy.ordering == Ordering::None || fact.is_deferred {
+            return;
+        }
+        let overtaken = fact.before.iter().find(|earlier| !self.may_be_passed(**earlier, knobs, db, broker)).copied();
+        if let Some(earlier) = overtaken {
+            self.fail(
+                Promise::Order,
+                Some(seq),
+                format!("delivered before event {earlier} of its key, on which it may build"),
+            );
+        }
+    }
+
+    fn may_be_passed(&self, earlier: i64, knobs: &Knobs, db: &Database, broker: &Broker) -> bool {
+        let Some(fact) = self.facts.get(&earlier) else { return true };
+        let nothing = Seen::default();
+        let seen = broker.seen.get(&earlier).unwrap_or(&nothing);
+        let is_refused = seen.nacked + seen.returned + seen.rejected > 0;
+        let is_pipelined = knobs.config.policy.ordering == Ordering::Pipelined;
+        seen.accepted > 0
+            || fact.was_dropped
+            || fact.was_lost
+            || fact.is_deferred
+            || fact.touched
+            || is_pipelined && is_refused
+            || !knobs.config.policy.hold_failed && (fact.given_up || seen.rejected > 0)
+            || !db.rows.contains_key(&earlier)
+    }
+
+    /// A verdict stands in the table.
+    pub(crate) fn written(&mut self, seq: i64, status: Status, knobs: &Knobs, broker: &Broker) {
+        let fact = self.fact(seq).clone();
+        let seen = broker.seen.get(&seq).cloned().unwrap_or_default();
+        if fact.by_hand {
+            return;
+        }
+        match status {
+            Status::Sent if seen.accepted <= fact.earlier_lives => {
+                self.fail(Promise::SentMeansSafe, Some(seq), "SENT, and no queue has taken it");
+            }
+            Status::Failed if seen.rejected == 0 => {
+                let counted = seen.returned + seen.countable;
+                if counted < knobs.config.policy.max_attempts {
+                    self.fail(
+                        Promise::OutageFailsNobody,
+                        Some(seq),
+                        format!("FAILED after {counted} answers that count, {} nacks in all", seen.nacked),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Since when a commit is not acknowledged that was written before `long_ago`.
+    pub(crate) fn pinned(&self, confirmed: u64, log: &[Entry], long_ago: Micros) -> Option<Micros> {
+        let first = log.partition_point(|entry| entry.end <= confirmed);
+        log.get(first).map(|entry| entry.at).filter(|at| *at < long_ago)
+    }
+
+    /// At the end of a run.
+    pub(crate) fn at_the_end(&mut self, knobs: &Knobs, db: &Database, broker: &Broker, unwritten: usize) {
+        for (seq, fact) in self.facts.clone() {
+            if !fact.is_committed || fact.was_lost || fact.was_dropped {
+                continue;
+            }
+            match db.rows.get(&seq).map(|row| row.status) {
+                Some(Status::Sent) if !broker.has_accepted(seq) && !fact.by_hand => {
+                    self.fail(Promise::SentMeansSafe, Some(seq), "SENT, and no queue has taken it");
+                }
+                None if !fact.touched => self.fail(Promise::Sane, Some(seq), "its row is gone"),
+                _ => {}
+            }
+        }
+        let config = &knobs.config;
+        let at_a_time = config.in_flight + 2 * config.settle_batch + unwritten;
+        let replays: u32 = self.facts.values().map(|fact| fact.replays).sum();
+        let allowed = u64::from(self.disruptions) * at_a_time as u64 + u64::from(replays);
+        if u64::from(self.duplicates) > allowed {
+            self.fail(
+                Promise::Duplicates,
+                None,
+                format!("{} second deliveries, {} disruptions allow for {allowed}", self.duplicates, self.disruptions),
+            );
+        }
+    }
+}
+
+/// A moment of a run, for people.
+pub(crate) fn time(at: Micros) -> String {
+    format!("{:>4}.{:06}", at / 1_000_000, at % 1_000_000)
+}

@@ -1,0 +1,150 @@
+//! Applications that emit, each transaction at its own pace, and operators who replay.
+
+use outbox_core::Status;
+
+use crate::{
+    database::{Change, Emitted, Micros},
+    knobs::Trouble,
+    relay::inserts,
+    world::{What, World, micros},
+};
+
+impl World {
+    /// A client begins a transaction, and the next one is scheduled.
+    pub(crate) fn emit(&mut self) {
+        if self.emitted >= self.knobs.transactions {
+            return;
+        }
+        let gap = 2 * micros(self.knobs.span) / self.knobs.transactions as u64;
+        let next = if self.dice.clients.u8(..3) == 0 { 0 } else { self.dice.clients.u64(..=gap) };
+        self.later(next, What::Emit);
+        if !self.db.is_up {
+            return;
+        }
+        self.emitted += 1;
+        let xid = self.db.begin();
+        let events = if self.dice.clients.u8(..12) == 0 { 20 } else { self.dice.clients.usize(1..4) };
+        for _ in 0..events {
+            self.emit_one(xid);
+        }
+        let dice = &mut self.dice.clients;
+        let lasts = if dice.u8(..6) == 0 { dice.u64(..1_000_000) } else { dice.u64(..20_000) };
+        self.later(lasts, What::Commit(xid));
+    }
+
+    fn emit_one(&mut self, xid: u64) {
+        let (poison, deferred, oversized) =
+            (self.has(Trouble::Poison), self.has(Trouble::Deferred), self.has(Trouble::Oversized));
+        let (keys, now) = (self.knobs.keys, self.now);
+        let dice = &mut self.dice.clients;
+        let key = (dice.u8(..4) > 0).then(|| dice.u64(..keys));
+        let until = (dice.u8(..8) == 0 && deferred).then(|| now + dice.u64(..3000) * 1000);
+        let emitted = Emitted {
+            seq: 0,
+            key,
+            topic: dice.usize(..3),
+            is_poison: dice.u8(..12) == 0 && poison,
+            is_oversized: dice.u8(..20) == 0 && oversized,
+            is_deferred: until.is_some(),
+        };
+        let emitted = Emitted { seq: self.db.next_seq(), ..emitted };
+        let (seq, broker) = (emitted.seq, &self.broker);
+        let is_before = |row: &&crate::database::Row| {
+            row.emitted.key == key && !row.emitted.is_deferred && !broker.has_accepted(row.emitted.seq)
+        };
+        let before = match key {
+            Some(_) => self.db.rows.values().filter(is_before).map(|row| row.emitted.seq).collect(),
+            None => Vec::new(),
+        };
+        self.tell("client", || format!("{xid} emits {seq}, key {key:?}, after {before:?}, deferred until {until:?}"));
+        let fact = self.checker.fact(seq);
+        (fact.key, fact.before, fact.is_deferred) = (key, before, until.is_some());
+        if let Some(transaction) = self.db.open.get_mut(&xid) {
+            transaction.changes.push(Change::Insert(emitted, until));
+        }
+    }
+
+    /// The transaction commits, or rolls back.
+    pub(crate) fn commit(&mut self, xid: u64) {
+        let Some(transaction) = self.db.open.get(&xid).cloned() else { return };
+        let (late, unsynced, unstreamable) =
+            (self.has(Trouble::LateVisible), self.has(Trouble::AsyncCommit), self.has(Trouble::Unstreamable));
+        let dice = &mut self.dice.clients;
+        let rolls_back = dice.u8(..8) == 0;
+        let is_async = dice.u8(..3) == 0 && unsynced;
+        let is_unstreamable = dice.u8(..40) == 0 && unstreamable;
+        let hidden: Micros = if dice.u8(..5) == 0 && late { dice.u64(..3_000_000) } else { dice.u64(..2000) };
+        if rolls_back {
+            self.tell("client", || format!("{xid} rolls back"));
+            self.db.open.remove(&xid);
+            for change in transaction.changes {
+                if let Change::Replay(seq, _) = change
+                    && let Some(row) = self.db.rows.get_mut(&seq)
+                {
+                    row.locked_until = 0;
+                }
+            }
+            return;
+        }
+        if !self.db.commit(xid, is_async, is_unstreamable, self.now) {
+            return;
+        }
+        for (seq, fact) in &mut self.checker.facts {
+            fact.is_committed |= inserts(&transaction.changes, *seq);
+        }
+        for change in &transaction.changes {
+            match change {
+                Change::Replay(seq, _) => self.checker.fact(*seq).touched = true,
+                // Not streamed, and not to be seen when a session begins: only a later pass can find it.
+                Change::Insert(emitted, _) if !self.db.is_published && hidden > 2000 => {
+                    self.checker.fact(emitted.seq).touched = true;
+                }
+                Change::Insert(..) => {}
+            }
+        }
+        self.tell("client", || format!("{xid} commits{}", if is_async { ", not on disk yet" } else { "" }));
+        self.later(if is_async { 0 } else { hidden }, What::Show(xid));
+        if is_async {
+            self.later(200_000, What::Flush);
+        }
+        self.poke_all();
+    }
+
+    /// Others see the transaction from now on.
+    pub(crate) fn show(&mut self, xid: u64) {
+        let Some(transaction) = self.db.show(xid) else { return };
+        self.tell("database", || format!("{xid} is visible"));
+        for change in &transaction.changes {
+            if let Change::Replay(seq, _) = change {
+                let accepted = self.broker.seen.get(seq).map_or(0, |seen| seen.accepted);
+                self.broker.forget_refusals(*seq);
+                let fact = self.checker.fact(*seq);
+                fact.earlier_lives = accepted;
+                fact.replays += 1;
+                fact.given_up = false;
+                self.tell("operator", || format!("{seq} is PENDING again"));
+            }
+        }
+    }
+
+    /// An operator begins a replay.
+    pub(crate) fn replay(&mut self, is_heard: bool) {
+        let now = self.now;
+        let Some(seq) = self.pick_row(|row| row.status != Status::Pending && row.locked_until <= now) else { return };
+        let xid = self.db.begin();
+        if let Some(row) = self.db.rows.get_mut(&seq) {
+            row.locked_until = Micros::MAX;
+        }
+        if let Some(transaction) = self.db.open.get_mut(&xid) {
+            transaction.changes.push(Change::Replay(seq, is_heard));
+        }
+        self.tell("operator", || format!("{xid} replays {seq}"));
+        let lasts = self.dice.troubles.u64(..50_000);
+        self.later(lasts, What::Commit(xid));
+    }
+
+    pub(crate) fn pick_row(&mut self, which: impl Fn(&crate::database::Row) -> bool) -> Option<i64> {
+        let rows: Vec<i64> = self.db.rows.values().filter(|row| which(row)).map(|row| row.emitted.seq).collect();
+        self.dice.troubles.choice(rows)
+    }
+}

@@ -1,0 +1,151 @@
+//! What a seed decides before a run begins: sizes, settings, and which faults there are at all (swarm testing: a run that has every
+//! fault hides what shows only without some of them).
+
+use std::{collections::BTreeSet, time::Duration};
+
+use fastrand::Rng;
+use outbox_core::{Backoff, Config, Limits, Ordering, Policy};
+
+/// Something that can happen to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    KillRelay,
+    FreezeRelay,
+    DrainRelay,
+    BrokerDown,
+    ConnectionCut,
+    Blocked,
+    Silent,
+    ClosesOnPublish,
+    QueueFull,
+    QueueMissing,
+    Crash,
+    Failover,
+    SlotLost,
+    BackendLost,
+    StatementsFail,
+    RowLocked,
+    TriggerRefuses,
+    Unpublished,
+    Replay,
+    UnheardReplay,
+    Release,
+    Delete,
+    PlainUpdate,
+    LateVisible,
+    AsyncCommit,
+    Oversized,
+    Unstreamable,
+    Poison,
+    Deferred,
+}
+
+impl Trouble {
+    pub const ALL: [Self; 29] = [
+        Self::KillRelay,
+        Self::FreezeRelay,
+        Self::DrainRelay,
+        Self::BrokerDown,
+        Self::ConnectionCut,
+        Self::Blocked,
+        Self::Silent,
+        Self::ClosesOnPublish,
+        Self::QueueFull,
+        Self::QueueMissing,
+        Self::Crash,
+        Self::Failover,
+        Self::SlotLost,
+        Self::BackendLost,
+        Self::StatementsFail,
+        Self::RowLocked,
+        Self::TriggerRefuses,
+        Self::Unpublished,
+        Self::Replay,
+        Self::UnheardReplay,
+        Self::Release,
+        Self::Delete,
+        Self::PlainUpdate,
+        Self::LateVisible,
+        Self::AsyncCommit,
+        Self::Oversized,
+        Self::Unstreamable,
+        Self::Poison,
+        Self::Deferred,
+    ];
+}
+
+/// A run's sizes and settings.
+#[derive(Clone, Debug)]
+pub struct Knobs {
+    /// Seeds everything else.
+    pub seed: u64,
+    /// The relay's settings.
+    pub config: Config,
+    /// Whether what has no queue is tried again.
+    pub unroutable_is_retried: bool,
+    /// Transactions that emit.
+    pub transactions: usize,
+    /// Keys of their events; beside them, one event in four has none.
+    pub keys: u64,
+    /// How long clients and troubles are at work.
+    pub span: Duration,
+    /// What can go wrong.
+    pub troubles: BTreeSet<Trouble>,
+    /// How often it does.
+    pub pause: Duration,
+    /// The longest way between two machines.
+    pub latency: Duration,
+    /// Relays for the slot.
+    pub relays: usize,
+}
+
+impl Knobs {
+    /// What this seed decides.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x5eed);
+        let max_events = rng.usize(6..80);
+        let millis = |rng: &mut Rng, range: std::ops::Range<u64>| Duration::from_millis(rng.u64(range));
+        let ordering = match rng.u8(..8) {
+            0 => Ordering::None,
+            1..4 => Ordering::Pipelined,
+            _ => Ordering::Strict,
+        };
+        let share = rng.u8(1..6);
+        let silence = Duration::from_secs(6);
+        Self {
+            seed,
+            config: Config {
+                in_flight: rng.usize(1..20),
+                limits: Limits { max_events, max_bytes: rng.usize(4..100) * 1000 },
+                policy: Policy {
+                    ordering,
+                    backoff: Backoff { base: millis(&mut rng, 5..100), max: millis(&mut rng, 100..3000) },
+                    max_attempts: rng.u32(1..5),
+                    retry_for: if rng.bool() { Duration::ZERO } else { millis(&mut rng, 0..3000) },
+                    hold_failed: rng.u8(..3) == 0,
+                },
+                settle_batch: rng.usize(1..10),
+                settle_interval: millis(&mut rng, 0..10),
+                park_after: millis(&mut rng, 100..2000),
+                check_interval: millis(&mut rng, 1000..20_000),
+                drain_timeout: Duration::from_secs(5),
+                status_interval: silence / 3,
+                stands_still_after: silence / 2,
+                mends_publication: rng.u8(..8) > 0,
+                reports_delivered: false,
+            },
+            unroutable_is_retried: rng.bool(),
+            transactions: rng.usize(3..60),
+            keys: rng.u64(1..4),
+            span: millis(&mut rng, 500..10_000),
+            troubles: Trouble::ALL.into_iter().filter(|_| rng.u8(..6) < share).collect(),
+            pause: millis(&mut rng, 50..1500),
+            latency: Duration::from_micros(rng.u64(50..20_000)),
+            relays: rng.usize(1..3),
+        }
+    }
+
+    pub(crate) fn has(&self, trouble: Trouble) -> bool {
+        self.troubles.contains(&trouble)
+    }
+}

@@ -1,0 +1,91 @@
+//! `make simulate SEEDS=n`: so many seeds on all cores, until one fails; its history is made smaller and told.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
+
+use simulator::{Fault, Knobs, Outcome, find, minimise, run};
+
+fn main() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, count) = match number("SEED") {
+        Some(seed) => (seed, 1),
+        None => (0, number("SEEDS").unwrap_or(10_000)),
+    };
+    if std::env::var_os("FAULTS").is_some() {
+        return find_faults(number("SEEDS").unwrap_or(2000));
+    }
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let begin = Instant::now();
+    let next = AtomicU64::new(first);
+    let failed = Mutex::new(None::<u64>);
+    let sum = Mutex::new((0_u64, 0_usize, 0_usize, 0_u32, 0_u32, 0.0_f64));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= first + count || failed.lock().is_ok_and(|failed| failed.is_some()) {
+                        return;
+                    }
+                    let Outcome { steps, events, delivered, duplicates, disruptions, lasted, violation, .. } =
+                        run(&Knobs::of(seed), false);
+                    if violation.is_some()
+                        && let Ok(mut failed) = failed.lock()
+                    {
+                        *failed = Some(failed.map_or(seed, |other| other.min(seed)));
+                    }
+                    if let Ok(mut sum) = sum.lock() {
+                        sum.0 += steps;
+                        sum.1 += events;
+                        sum.2 += delivered;
+                        sum.3 += duplicates;
+                        sum.4 += disruptions;
+                        sum.5 += lasted.as_secs_f64();
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().ok().flatten();
+    let (steps, events, delivered, duplicates, disruptions, lasted) = sum.into_inner().unwrap_or_default();
+    println!(
+        "{} seeds in {:.1} s: {steps} steps, {events} events committed, {delivered} delivered, {duplicates} second deliveries, \
+         {disruptions} disruptions, {:.1} h of virtual time",
+        if failed.is_some() { "some".to_owned() } else { count.to_string() },
+        begin.elapsed().as_secs_f64(),
+        lasted / 3600.0,
+    );
+    if let Some(seed) = failed {
+        tell(seed);
+        std::process::exit(1);
+    }
+}
+
+/// The table of deliberate faults: which promise each breaks, and at which seed that shows first.
+fn find_faults(seeds: u64) {
+    for fault in Fault::ALL {
+        match find(fault, 0..seeds) {
+            Some((seed, violation)) => println!("{fault:?}\tseed {seed}\t{violation}"),
+            None => println!("{fault:?}\tnot found"),
+        }
+    }
+}
+
+fn tell(seed: u64) {
+    let knobs = minimise(&Knobs::of(seed));
+    let outcome = run(&knobs, true);
+    println!("\nseed {seed} fails; the smallest history that was found:\n{knobs:#?}\n");
+    let lines = outcome.story.len();
+    for line in outcome.story.iter().skip(lines.saturating_sub(400)) {
+        println!("{line}");
+    }
+    if let Some(violation) = outcome.violation {
+        println!("\nbroken: {violation}\nagain: make simulate SEED={seed}");
+    }
+}

@@ -1,0 +1,303 @@
+//! What goes wrong, and what operators do meanwhile.
+
+use outbox_core::Status;
+
+use crate::{
+    broker::Queue,
+    checker::Promise,
+    database::Micros,
+    knobs::Trouble,
+    relay::TAKEOVER_AFTER,
+    world::{What, World},
+};
+
+/// The end of a trouble.
+#[derive(Debug)]
+pub(crate) enum Undo {
+    BrokerUp,
+    Unblock,
+    Speak,
+    StopClosing,
+    Queue(usize),
+    DatabaseUp,
+    Publish,
+}
+
+impl World {
+    /// One of the run's troubles comes, and the next is scheduled.
+    pub(crate) fn trouble(&mut self) {
+        if self.is_healed {
+            return;
+        }
+        let pause = self.pause();
+        self.later(pause, What::Trouble);
+        let troubles: Vec<Trouble> = self.knobs.troubles.iter().copied().collect();
+        let Some(trouble) = self.dice.troubles.choice(troubles) else { return };
+        let relay = self.dice.troubles.usize(..self.relays.len());
+        let session = self.relays[relay].session.as_ref().map(|session| session.id);
+        let queue = self.dice.troubles.usize(..3);
+        let short = self.dice.troubles.u64(100_000..1_500_000);
+        let long = self.dice.troubles.u64(100_000..8_000_000);
+        let now = self.now;
+        match trouble {
+            Trouble::KillRelay if session.is_some() => self.kill(relay),
+            Trouble::FreezeRelay => self.freeze(relay, long + short),
+            Trouble::DrainRelay => {
+                if let Some(session) = session {
+                    self.later(0, What::Drain(relay, session));
+                }
+            }
+            Trouble::BrokerDown if self.broker.is_up => {
+                self.broker.is_up = false;
+                self.cut_all("the broker is down");
+                self.later(long, What::Undo(Undo::BrokerUp));
+            }
+            Trouble::ConnectionCut => {
+                let open: Vec<u64> = self.broker.connections.keys().copied().collect();
+                if let Some(connection) = self.dice.troubles.choice(open) {
+                    self.cut(connection, "the line is cut");
+                }
+            }
+            Trouble::Blocked => self.block(long),
+            Trouble::Silent => {
+                self.tell("broker", || "answers nothing".to_owned());
+                self.broker.is_silent = true;
+                self.later(long, What::Undo(Undo::Speak));
+            }
+            Trouble::ClosesOnPublish => {
+                self.tell("broker", || "closes connections at the first message".to_owned());
+                self.broker.closes_on_publish = true;
+                self.later(long, What::Undo(Undo::StopClosing));
+            }
+            Trouble::QueueFull | Trouble::QueueMissing => {
+                let is_full = trouble == Trouble::QueueFull;
+                self.tell("broker", || format!("queue {queue} is {}", if is_full { "full" } else { "gone" }));
+                self.broker.queues[queue] = if is_full { Queue::Full } else { Queue::Missing };
+                self.later(long, What::Undo(Undo::Queue(queue)));
+            }
+            Trouble::Crash if self.db.is_up => self.crash(0, short),
+            Trouble::Failover if self.db.is_up => {
+                let drop = self.dice.troubles.usize(..4);
+                self.crash(drop, short);
+                self.db.slot = None;
+            }
+            Trouble::SlotLost => {
+                self.tell("operator", || "drops the slot".to_owned());
+                self.db.slot = None;
+                self.end_sessions();
+            }
+            Trouble::BackendLost if session.is_some() => {
+                self.close(relay, false);
+                self.later(short, What::Start(relay));
+            }
+            Trouble::StatementsFail => self.db.statements_fail_until = now + short,
+            Trouble::RowLocked => {
+                if let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) {
+                    self.tell("operator", || format!("locks {seq}"));
+                    self.db.rows.entry(seq).and_modify(|row| row.locked_until = now + long);
+                }
+            }
+            Trouble::TriggerRefuses => {
+                if let Some(seq) = self.pick_row(|row| row.status == Status::Pending) {
+                    self.tell("database", || format!("a trigger refuses {seq}"));
+                    self.db.rows.entry(seq).and_modify(|row| row.refused_until = now + long);
+                }
+            }
+            Trouble::Unpublished if self.db.is_published => {
+                self.tell("operator", || "takes the table out of the publication".to_owned());
+                self.db.is_published = false;
+                self.db.publication += 1;
+                self.later(long, What::Undo(Undo::Publish));
+            }
+            Trouble::Replay => self.replay(true),
+            Trouble::UnheardReplay => self.replay(false),
+            Trouble::Release => self.release_one(),
+            Trouble::Delete => self.delete(),
+            Trouble::PlainUpdate => self.finish_by_hand(),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn undo(&mut self, undo: Undo) {
+        self.tell("world", || format!("{undo:?}"));
+        match undo {
+            Undo::BrokerUp => self.broker.is_up = true,
+            Undo::Unblock => self.unblock(),
+            Undo::Speak => {
+                self.broker.is_silent = false;
+                for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
+                    self.schedule_answers(connection);
+                }
+            }
+            Undo::StopClosing => self.broker.closes_on_publish = false,
+            Undo::Queue(queue) => self.broker.queues[queue] = Queue::Takes,
+            Undo::DatabaseUp => self.db.is_up = true,
+            Undo::Publish => {
+                if !self.db.is_published {
+                    self.db.is_published = true;
+                    self.db.publication += 1;
+                }
+            }
+        }
+    }
+
+    /// All troubles end.
+    pub(crate) fn heal(&mut self) {
+        for undo in [Undo::BrokerUp, Undo::Unblock, Undo::Speak, Undo::StopClosing, Undo::DatabaseUp, Undo::Publish] {
+            self.undo(undo);
+        }
+        (0..3).for_each(|queue| self.undo(Undo::Queue(queue)));
+        self.db.statements_fail_until = 0;
+        let now = self.now;
+        for row in self.db.rows.values_mut() {
+            row.refused_until = 0;
+            if row.locked_until != Micros::MAX {
+                row.locked_until = row.locked_until.min(now);
+            }
+        }
+    }
+
+    /// Operators let every key go on that a failed event holds.
+    pub(crate) fn release_all(&mut self) {
+        let holds = |row: &crate::database::Row| row.status == Status::Failed && row.holds_key;
+        let holders: Vec<i64> = self.db.rows.values().filter(|row| holds(row)).map(|row| row.emitted.seq).collect();
+        holders.into_iter().for_each(|seq| self.release(seq));
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        self.emitted >= self.knobs.transactions
+            && self.db.open.is_empty()
+            && self.db.hidden.is_empty()
+            && self.db.rows.values().all(|row| row.status != Status::Pending)
+            && self.db.slot.as_ref().is_some_and(|slot| slot.confirmed >= end)
+            && self.relays.iter().filter_map(|relay| relay.session.as_ref()).any(|session| session.core.is_live())
+    }
+
+    /// What keeps a run from its end.
+    pub(crate) fn what_is_missing(&self) -> (Option<i64>, String) {
+        if let Some(row) = self.db.rows.values().find(|row| row.status == Status::Pending) {
+            return (Some(row.emitted.seq), format!("long after all troubles it is still PENDING: {row:?}"));
+        }
+        (None, format!("long after all troubles the slot is {:?}, the log ends at {}", self.db.slot, self.db.wal_end))
+    }
+
+    fn freeze(&mut self, relay: usize, lasts: Micros) {
+        if self.relays[relay].frozen_until > self.now {
+            return;
+        }
+        let until = self.now + lasts;
+        let name = self.relays[relay].name.clone();
+        self.tell(&name, || format!("is frozen for {lasts} µs"));
+        self.relays[relay].frozen_until = until;
+        if let Some(session) = &mut self.relays[relay].session {
+            session.calm(until);
+            let session = session.id;
+            if lasts > TAKEOVER_AFTER {
+                self.checker.disruptions += 1;
+                self.later(TAKEOVER_AFTER, What::FreeSlot(session));
+            }
+        }
+    }
+
+    fn block(&mut self, lasts: Micros) {
+        self.tell("broker", || "blocks publishing".to_owned());
+        self.set_blocked(true);
+        self.later(lasts, What::Undo(Undo::Unblock));
+    }
+
+    fn unblock(&mut self) {
+        self.set_blocked(false);
+        for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
+            self.schedule_answers(connection);
+            self.schedule_step(connection);
+        }
+    }
+
+    fn set_blocked(&mut self, is_blocked: bool) {
+        for relay in 0..self.relays.len() {
+            let Some(session) = &self.relays[relay].session else { continue };
+            let Some(connection) = session.connection else { continue };
+            let Some(open) = self.broker.connections.get_mut(&connection) else { continue };
+            if std::mem::replace(&mut open.is_blocked, is_blocked) != is_blocked {
+                let what = What::Blocked(relay, session.id, connection, is_blocked);
+                self.later(0, what);
+            }
+        }
+    }
+
+    fn cut_all(&mut self, why: &'static str) {
+        for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
+            self.cut(connection, why);
+        }
+    }
+
+    fn crash(&mut self, drop: usize, lasts: Micros) {
+        let gone = self.db.crash(drop);
+        self.tell("database", || format!("crashes, and loses {gone:?}"));
+        self.db.is_up = false;
+        for (seq, was_on_disk) in gone {
+            let fact = self.checker.fact(seq);
+            fact.was_dropped |= was_on_disk;
+            fact.was_lost |= !was_on_disk;
+            if !was_on_disk && self.broker.has_accepted(seq) {
+                self.checker.fail(
+                    Promise::NoPhantom,
+                    Some(seq),
+                    "it was delivered before its commit was on disk, and is gone",
+                );
+            }
+        }
+        self.operations.clear();
+        self.end_sessions();
+        self.later(lasts, What::Undo(Undo::DatabaseUp));
+    }
+
+    fn end_sessions(&mut self) {
+        for relay in 0..self.relays.len() {
+            if self.relays[relay].session.is_some() {
+                self.close(relay, false);
+                let after = self.dice.relays.u64(100_000..400_000);
+                self.later(after, What::Start(relay));
+            }
+        }
+    }
+
+    fn release_one(&mut self) {
+        if let Some(seq) = self.pick_row(|row| row.status == Status::Failed && row.holds_key) {
+            self.release(seq);
+        }
+    }
+
+    fn release(&mut self, seq: i64) {
+        self.tell("operator", || format!("releases the key of {seq}"));
+        self.checker.fact(seq).touched = true;
+        let now = self.now;
+        self.db.update(seq, now, |row| std::mem::take(&mut row.holds_key));
+        self.poke_all();
+    }
+
+    fn delete(&mut self) {
+        let now = self.now;
+        let Some(seq) = self.pick_row(|row| row.locked_until <= now) else { return };
+        self.tell("operator", || format!("deletes {seq}"));
+        self.checker.fact(seq).touched = true;
+        self.db.update(seq, now, |_| true);
+        self.db.rows.remove(&seq);
+        self.poke_all();
+    }
+
+    fn finish_by_hand(&mut self) {
+        let now = self.now;
+        let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) else { return };
+        self.tell("operator", || format!("sets {seq} to FAILED"));
+        let fact = self.checker.fact(seq);
+        (fact.touched, fact.by_hand) = (true, true);
+        self.db.update(seq, now, |row| {
+            row.status = Status::Failed;
+            row.holds_key = false;
+            true
+        });
+        self.poke_all();
+    }
+}

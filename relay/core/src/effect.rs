@@ -29,7 +29,7 @@ pub enum Effect {
 
 /// An operation on the table. One runs at a time: a row that a scan finds `PENDING` and that is in memory is in memory for that
 /// very reason, since no verdict can be on its way past the scan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Request {
     /// Write verdicts.
     Settle(Batch),

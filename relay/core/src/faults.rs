@@ -48,15 +48,19 @@ pub enum Fault {
     PublicationTrusted,
     /// What is ready and held back stays in memory while a pass reads.
     ReadyKeptInPass,
+    /// When the row of an event that held its key is gone, what is ready leaves before what went back to the table.
+    GoneLetsLaterGo,
     /// A replay rings for nobody.
     ReplayUnheard,
     /// A frozen relay goes on when it wakes.
     FreezeUnnoticed,
+    /// A pass publishes what is visible and not on disk yet. (A mistake of the store, which the simulator plays.)
+    VisibleNotFlushed,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::SettleBeforeConfirm,
         Self::AcknowledgeBeforeSettle,
         Self::CoveredTaken,
@@ -79,8 +83,10 @@ impl Fault {
         Self::ParkedPinsLog,
         Self::PublicationTrusted,
         Self::ReadyKeptInPass,
+        Self::GoneLetsLaterGo,
         Self::ReplayUnheard,
         Self::FreezeUnnoticed,
+        Self::VisibleNotFlushed,
     ];
 }
 
@@ -95,8 +101,9 @@ pub fn switch_on(fault: Option<Fault>) {
     SWITCHED_ON.set(fault);
 }
 
+/// Whether the fault is switched on.
 #[cfg(feature = "faults")]
-pub(crate) fn is_on(fault: Fault) -> bool {
+pub fn is_on(fault: Fault) -> bool {
     SWITCHED_ON.get() == Some(fault)
 }
 

@@ -98,7 +98,7 @@ pub enum Notice {
 }
 
 /// The end of a table operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Finished {
     /// Verdicts were written, but for some.
     Settled(Batch, NotWritten),
@@ -150,7 +150,7 @@ pub struct NotWritten {
 }
 
 /// What a scan of the backlog found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
     /// What the scan could see.
     pub snapshot: Snapshot,
@@ -169,7 +169,7 @@ pub struct Page {
 }
 
 /// What a scan of the events that are due found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Due {
     /// What the scan could see.
     pub snapshot: Snapshot,

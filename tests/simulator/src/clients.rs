@@ -73,7 +73,7 @@ impl World {
         let rolls_back = dice.u8(..8) == 0;
         let is_async = dice.u8(..3) == 0 && unsynced;
         let is_unstreamable = dice.u8(..40) == 0 && unstreamable;
-        let hidden: Micros = if dice.u8(..5) == 0 && late { dice.u64(..3_000_000) } else { dice.u64(..2000) };
+        let hidden: Micros = if dice.u8(..3) == 0 && late { dice.u64(..4_000_000) } else { dice.u64(..2000) };
         if rolls_back {
             self.tell("client", || format!("{xid} rolls back"));
             self.db.open.remove(&xid);

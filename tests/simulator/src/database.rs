@@ -11,6 +11,7 @@ use bytes::Bytes;
 use outbox_core::{
     Batch, Due, Event, Failure, Finished, KeyHolder, KeyName, Lsn, NotWritten, Page, Published, Remedy, Request, Scan,
     ScanFrom, Snapshot, Status, Text,
+    faults::{Fault, is_on},
 };
 use uuid::Uuid;
 
@@ -314,7 +315,7 @@ impl Database {
             _ if fails => Finished::NotRead(failure(Remedy::Repeat)),
             Request::Scan(from, scan) => {
                 let page = self.pending(from, scan, now);
-                if !page.events.is_empty() && self.flushed < page.horizon.0 {
+                if !page.events.is_empty() && self.flushed < page.horizon.0 && !is_on(Fault::VisibleNotFlushed) {
                     self.flush();
                     wait = Duration::from_millis(2);
                 }
@@ -322,7 +323,7 @@ impl Database {
             }
             Request::Due(scan) => {
                 let due = self.due(&scan, now);
-                if !due.events.is_empty() {
+                if !due.events.is_empty() && !is_on(Fault::VisibleNotFlushed) {
                     self.flush();
                 }
                 Finished::Due(due)

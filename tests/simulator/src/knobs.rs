@@ -107,10 +107,10 @@ impl Knobs {
         let millis = |rng: &mut Rng, range: std::ops::Range<u64>| Duration::from_millis(rng.u64(range));
         let ordering = match rng.u8(..8) {
             0 => Ordering::None,
-            1..4 => Ordering::Pipelined,
+            1..5 => Ordering::Pipelined,
             _ => Ordering::Strict,
         };
-        let share = rng.u8(1..6);
+        let share = rng.u8(1..7);
         let silence = Duration::from_secs(6);
         Self {
             seed,
@@ -122,7 +122,7 @@ impl Knobs {
                     backoff: Backoff { base: millis(&mut rng, 5..100), max: millis(&mut rng, 100..3000) },
                     max_attempts: rng.u32(1..5),
                     retry_for: if rng.bool() { Duration::ZERO } else { millis(&mut rng, 0..3000) },
-                    hold_failed: rng.u8(..3) == 0,
+                    hold_failed: rng.bool(),
                 },
                 settle_batch: rng.usize(1..10),
                 settle_interval: millis(&mut rng, 0..10),
@@ -137,11 +137,11 @@ impl Knobs {
             unroutable_is_retried: rng.bool(),
             transactions: rng.usize(3..60),
             keys: rng.u64(1..4),
-            span: millis(&mut rng, 500..10_000),
+            span: if rng.u8(..6) == 0 { millis(&mut rng, 20_000..60_000) } else { millis(&mut rng, 500..10_000) },
             troubles: Trouble::ALL.into_iter().filter(|_| rng.u8(..6) < share).collect(),
             pause: millis(&mut rng, 50..1500),
             latency: Duration::from_micros(rng.u64(50..20_000)),
-            relays: rng.usize(1..3),
+            relays: if rng.u8(..3) == 0 { 1 } else { 2 },
         }
     }
 

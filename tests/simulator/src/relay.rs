@@ -634,7 +634,7 @@ impl World {
     /// The slot moves on within a bounded time, whatever the broker does.
     fn check_log(&mut self, relay: usize) {
         let Some(session) = &self.relays[relay].session else { return };
-        let bound = micros(self.knobs.config.park_after) + 15_000_000;
+        let bound = micros(self.knobs.config.park_after) + 10_000_000;
         let Some(long_ago) = self.now.checked_sub(bound).filter(|at| session.calm_since < *at) else { return };
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         let pinned = self.checker.pinned(confirmed, &self.db.log, long_ago);

@@ -37,7 +37,8 @@ impl World {
         let session = self.relays[relay].session.as_ref().map(|session| session.id);
         let queue = self.dice.troubles.usize(..3);
         let short = self.dice.troubles.u64(100_000..1_500_000);
-        let long = self.dice.troubles.u64(100_000..8_000_000);
+        let lasts = if self.dice.troubles.u8(..8) == 0 { 20_000_000 } else { 8_000_000 };
+        let long = self.dice.troubles.u64(100_000..lasts);
         let now = self.now;
         match trouble {
             Trouble::KillRelay if session.is_some() => self.kill(relay),

@@ -325,7 +325,9 @@ impl Dispatch {
                 self.release(released);
             }
             if gone {
-                self.spill_held();
+                if !faults::is_on(Fault::GoneLetsLaterGo) {
+                    self.spill_held();
+                }
                 self.keys.gone(key, id);
             }
         }

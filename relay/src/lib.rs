@@ -11,7 +11,7 @@
 //!
 //! | module | what it is | I/O |
 //! |---|---|---|
-//! | [`postgres`] | replication client and `pgoutput` decoder | yes |
+//! | [`postgres`] | sessions for SQL | yes |
 //! | [`store`] | the SQL connection: scans and verdicts | yes |
 //! | [`publish`] | AMQP publisher with a certain verdict for each message | yes |
 //! | [`row`], [`event`] | a table row as an event | no |
@@ -31,7 +31,6 @@ pub mod dispatch;
 pub mod error;
 pub mod event;
 pub mod hash;
-pub mod lsn;
 pub mod postgres;
 pub mod progress;
 pub mod publish;
@@ -44,6 +43,8 @@ pub mod settle;
 pub mod snapshot;
 pub mod startup;
 pub mod store;
+
+pub use pg_replication::lsn;
 
 pub use self::{
     error::RunError,

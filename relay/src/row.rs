@@ -3,12 +3,10 @@
 //! The stream and a resync scan both bring rows in this format, so there is one reader for both.
 
 use bytes::{Bytes, BytesMut};
+use pg_replication::pgoutput::POSTGRES_EPOCH_US;
 use uuid::Uuid;
 
-use crate::{
-    event::{Event, Text},
-    postgres::pgoutput::POSTGRES_EPOCH_US,
-};
+use crate::event::{Event, Text};
 
 /// The columns that the relay reads, in the order of [`Layout`]'s places.
 const COLUMNS: [&str; 18] = [

@@ -1,10 +1,12 @@
 //! Checks of the two servers' addresses, which hold passwords.
 
-use crate::{postgres::Database, publish::AmqpUrl};
+use pg_replication::ConnInfo;
+
+use crate::publish::AmqpUrl;
 
 /// What may be shown of a PostgreSQL address, or why it is refused.
 pub(super) fn database(text: &str) -> Result<String, String> {
-    Database::parse(text).map(|database| database.to_string()).map_err(|error| error.to_string())
+    text.parse::<ConnInfo>().map(|database| database.to_string()).map_err(|error| error.to_string())
 }
 
 /// What may be shown of a RabbitMQ address, or why it is refused.

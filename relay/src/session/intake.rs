@@ -5,16 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pg_replication::{
+    Frame,
+    pgoutput::{Column, Decoder, Message, Relation, Tuple},
+};
 use tracing::{info, warn};
 
 use super::{Session, SessionError};
 use crate::{
     dispatch::{Admission, LeftBehind},
     lsn::Lsn,
-    postgres::{
-        Frame,
-        pgoutput::{Column, Decoder, Message, Relation, Tuple},
-    },
     resync::Route,
     row::{BadRow, Layout, Row},
     store::Published,

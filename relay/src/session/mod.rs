@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pg_replication::ReplicationStream;
 use tokio::{
     task::JoinSet,
     time::{Sleep, sleep_until},
@@ -30,7 +31,6 @@ use crate::{
     deferred::Deferred,
     dispatch::Dispatch,
     lsn::Lsn,
-    postgres::ReplicationStream,
     progress::Progress,
     publish::{PublishConfig, Publisher},
     repeats::Repeats,

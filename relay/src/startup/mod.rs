@@ -7,6 +7,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use pg_replication::{ConnInfo, Replication};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
@@ -17,7 +18,7 @@ use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     lsn::Lsn,
-    postgres::{Database, Replication},
+    postgres,
     publish::{PublishConfig, Publisher},
     repeats::Repeats,
     session::{Parts, SessionError},
@@ -172,9 +173,10 @@ struct Connected {
 }
 
 /// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
-async fn connect(config: &Config, database: &Database) -> Result<Connected, RunError> {
-    let (client, driver) =
-        database.connect(&config.application_name).await.map_err(|error| checks::connect_error(error, database))?;
+async fn connect(config: &Config, database: &ConnInfo) -> Result<Connected, RunError> {
+    let (client, driver) = postgres::connect(database, &config.application_name)
+        .await
+        .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
     client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
@@ -199,8 +201,8 @@ async fn prepare(config: &Config, client: &Client, replication: &mut Replication
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
 }
 
-fn database(config: &Config) -> Result<Database, RunError> {
-    Database::parse(config.database_url.expose()).map_err(|error| {
+fn database(config: &Config) -> Result<ConnInfo, RunError> {
+    config.database_url.expose().parse().map_err(|error| {
         RunError::new(Kind::Usage, "database-url (DATABASE_URL)").hint("see docs/configuration.md").source(error)
     })
 }

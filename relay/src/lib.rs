@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | [`postgres`] | sessions for SQL | yes |
 //! | [`store`] | the SQL connection: scans and verdicts | yes |
-//! | [`publish`] | AMQP publisher with a certain verdict for each message | yes |
+//! | [`sink`] | what a broker needs to know of an event | yes |
 //! | [`row`], [`event`] | a table row as an event | no |
 //! | [`dispatch`] | ordering keys, holds, retries, memory budget | no |
 //! | [`repeats`] | how often the log tells of what goes on and on | no |
@@ -33,13 +33,13 @@ pub mod event;
 pub mod hash;
 pub mod postgres;
 pub mod progress;
-pub mod publish;
 pub mod repeats;
 pub mod resync;
 pub mod row;
 mod run;
 pub mod session;
 pub mod settle;
+pub mod sink;
 pub mod snapshot;
 pub mod startup;
 pub mod store;

@@ -67,9 +67,10 @@ pub struct Identity {
 }
 
 /// Why there can be no TLS session, before the peer has been asked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or does not hold what it should.
+    #[error("cannot use {}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -77,38 +78,19 @@ pub enum TlsError {
         why: String,
     },
     /// This machine trusts nobody: name a file of authorities.
+    #[error("this machine has no trusted certificate authorities{}", .why.as_ref().map_or(String::new(), |why| format!(": {why}")))]
     NoAuthorities {
         /// What went wrong when they were looked for.
         why: Option<String>,
     },
     /// The files do not go together, as a key that is not the certificate's.
-    Unusable(rustls::Error),
+    #[error(transparent)]
+    Unusable(#[from] rustls::Error),
 }
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, why } => write!(f, "cannot use {}: {why}", path.display()),
-            Self::NoAuthorities { why } => {
-                f.write_str("this machine has no trusted certificate authorities")?;
-                why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
-            }
-            Self::Unusable(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for TlsError {}
 
 impl From<TlsError> for io::Error {
     fn from(error: TlsError) -> Self {
         Self::new(io::ErrorKind::InvalidInput, error)
-    }
-}
-
-impl From<rustls::Error> for TlsError {
-    fn from(error: rustls::Error) -> Self {
-        Self::Unusable(error)
     }
 }
 

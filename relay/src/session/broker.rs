@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use amqp_publisher::{Answer, PublishError, Verdict};
 use tracing::{Level, debug, enabled, info, warn};
 
 use super::{
@@ -12,10 +13,9 @@ use super::{
 use crate::{
     config::Unroutable,
     dispatch::{Now, Outcome, Settlement, Status},
-    error::chain,
     event::Event,
-    publish::{Answer, PublishError, Verdict},
     repeats::Repeats,
+    sink::rabbitmq::explain as chain,
 };
 
 const NACKED: &str = "the broker refused the message (basic.nack)";

@@ -7,11 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    dispatch::Retry,
-    event::Event,
-    publish::{Answer, ExchangeUse, Notice, PublishConfig, PublishError, Publisher},
-};
+use amqp_publisher::{Answer, ExchangeUse, Notice, PublishConfig, PublishError};
+
+use crate::{dispatch::Retry, event::Event, sink::rabbitmq::Publisher};
 
 /// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
 const RECONNECT: Retry =

@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use amqp_publisher::PublishConfig;
 use pg_replication::ReplicationStream;
 use tokio::{
     task::JoinSet,
@@ -32,10 +33,10 @@ use crate::{
     dispatch::Dispatch,
     lsn::Lsn,
     progress::Progress,
-    publish::{PublishConfig, Publisher},
     repeats::Repeats,
     resync::Resync,
     settle::{Batching, Settling},
+    sink::rabbitmq::Publisher,
     snapshot::Snapshot,
     store::Store,
 };

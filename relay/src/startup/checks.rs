@@ -1,12 +1,13 @@
 //! What the server must offer, and what to do where it does not.
 
+use amqp_publisher::{AmqpUrl, PublishError};
 use pg_replication::{ConnInfo, ConnectError, ReplError};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
     config::Config,
     error::{Kind, RunError},
-    publish::{AmqpUrl, PublishError},
+    sink::rabbitmq,
 };
 
 /// The oldest server with logical messages and binary values in pgoutput
@@ -163,8 +164,8 @@ pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
         )
     };
     let failed = RunError::new(kind, what);
-    let failed = if error.says_what_to_do() { failed } else { failed.hint(hint) };
-    failed.source(error)
+    let failed = if rabbitmq::says_what_to_do(&error) { failed } else { failed.hint(hint) };
+    failed.source(rabbitmq::explain(&error))
 }
 
 /// A statement that failed, in the operator's terms.

@@ -7,6 +7,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use amqp_publisher::PublishConfig;
 use pg_replication::{ConnInfo, Replication};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
@@ -19,9 +20,9 @@ use crate::{
     error::{Kind, RunError, chain},
     lsn::Lsn,
     postgres,
-    publish::{PublishConfig, Publisher},
     repeats::Repeats,
     session::{Parts, SessionError},
+    sink::rabbitmq::Publisher,
     store::Store,
 };
 
@@ -50,8 +51,8 @@ pub struct InitReport {
 
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
-    let database = database(config)?;
-    let Connected { client, mut connection, mut replication } = connect(config, &database).await?;
+    let database = &config.database_url;
+    let Connected { client, mut connection, mut replication } = connect(config, database).await?;
     let report = prepare(config, &client, &mut replication).await?;
     drop(replication);
     drop(client);
@@ -98,20 +99,20 @@ pub(crate) struct Inherited {
 /// Connects to both servers, waits for the slot and starts the stream.
 pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts, RunError> {
     let publish = publish_config(config)?;
-    let database = database(config)?;
+    let database = &config.database_url;
     let Inherited { publisher, after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
     let mut away = Repeats::default();
     let (client, connection, stream) = loop {
         let taken = async {
-            let Connected { client, connection, replication } = connect(config, &database).await?;
+            let Connected { client, connection, replication } = connect(config, database).await?;
             if slot_is_useless && config.create_slot {
                 slot::discard(config, &client).await?;
                 slot_is_useless = false;
             }
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let stream = takeover::take(config, &database, &client, replication, from, &mut turn).await?;
+            let stream = takeover::take(config, database, &client, replication, from, &mut turn).await?;
             Ok::<_, RunError>((client, connection, stream))
         };
         match taken.await {
@@ -201,14 +202,7 @@ async fn prepare(config: &Config, client: &Client, replication: &mut Replication
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
 }
 
-fn database(config: &Config) -> Result<ConnInfo, RunError> {
-    config.database_url.expose().parse().map_err(|error| {
-        RunError::new(Kind::Usage, "database-url (DATABASE_URL)").hint("see docs/configuration.md").source(error)
-    })
-}
-
 fn publish_config(config: &Config) -> Result<PublishConfig, RunError> {
-    config.publish().map_err(|error| {
-        RunError::new(Kind::Usage, "amqp-url (AMQP_URL)").hint("see docs/configuration.md").source(error)
-    })
+    let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
+    config.publish().ok_or_else(missing)
 }

@@ -10,27 +10,26 @@
 //!                  ◀─  ack 3, multiple            1 confirmed, 2 returned, 3 confirmed
 //! ```
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use uuid::Uuid;
 
-use super::{Answer, Verdict};
-use crate::event::Event;
+use crate::{Answer, Outgoing, Verdict};
 
 /// The messages of one channel that have no answer yet.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(crate) struct Window<M> {
     /// In order of their tags. Tags that were answered out of turn are missing.
-    unanswered: VecDeque<Message>,
+    unanswered: VecDeque<Published<M>>,
     next_tag: u64,
     /// Messages come back in order, so the next return is looked for from this tag on.
     return_expected_from: u64,
 }
 
 #[derive(Debug)]
-struct Message {
+struct Published<M> {
     tag: u64,
-    event: Arc<Event>,
+    message: M,
     returned: Option<Box<Returned>>,
 }
 
@@ -43,47 +42,47 @@ struct Returned {
 
 /// The broker answered something that was never published.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Stray {
+pub(crate) enum Stray {
     #[error("the broker answers delivery tag {0}, which was not used yet")]
     Tag(u64),
     #[error("the broker returns a message that is not in flight")]
     Return,
 }
 
-impl Window {
+impl<M: Outgoing> Window<M> {
     /// The window of a channel on which nothing has been published yet.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { unanswered: VecDeque::new(), next_tag: 1, return_expected_from: 1 }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.unanswered.len()
     }
 
     /// Notes the next message of the channel.
-    pub(super) fn published(&mut self, event: Arc<Event>) {
-        self.unanswered.push_back(Message { tag: self.next_tag, event, returned: None });
+    pub(crate) fn published(&mut self, message: M) {
+        self.unanswered.push_back(Published { tag: self.next_tag, message, returned: None });
         self.next_tag += 1;
     }
 
     /// The broker has sent a message back. Its confirm will follow.
-    pub(super) fn returned(&mut self, id: Option<Uuid>, code: u16, text: String) -> Result<(), Stray> {
+    pub(crate) fn returned(&mut self, id: Option<Uuid>, code: u16, text: String) -> Result<(), Stray> {
         let id = id.ok_or(Stray::Return)?;
-        let is_it = |message: &Message| message.event.id == id && message.returned.is_none();
-        let from = self.unanswered.partition_point(|message| message.tag < self.return_expected_from);
+        let is_it = |published: &Published<M>| published.message.id() == id && published.returned.is_none();
+        let from = self.unanswered.partition_point(|published| published.tag < self.return_expected_from);
         let place = (from..self.len())
             .chain(0..from)
             .find(|place| self.unanswered.get(*place).is_some_and(is_it))
             .ok_or(Stray::Return)?;
-        let message = self.unanswered.get_mut(place).ok_or(Stray::Return)?;
-        message.returned = Some(Box::new(Returned { code, text }));
-        self.return_expected_from = message.tag + 1;
+        let published = self.unanswered.get_mut(place).ok_or(Stray::Return)?;
+        published.returned = Some(Box::new(Returned { code, text }));
+        self.return_expected_from = published.tag + 1;
         Ok(())
     }
 
     /// The broker confirms or refuses (`verdict`) the message `tag`, and with `multiple` all that are older. Adds their
     /// answers to `answers`, the oldest first. One that was returned before has that as its verdict.
-    pub(super) fn answered(
+    pub(crate) fn answered(
         &mut self,
         tag: u64,
         multiple: bool,
@@ -97,50 +96,50 @@ impl Window {
             // Tag 0 stands for "everything so far".
             let count = match tag {
                 0 => self.len(),
-                _ => self.unanswered.partition_point(|message| message.tag <= tag),
+                _ => self.unanswered.partition_point(|published| published.tag <= tag),
             };
-            answers.extend(self.unanswered.drain(..count).map(|message| message.answer(verdict)));
-        } else if let Ok(place) = self.unanswered.binary_search_by_key(&tag, |message| message.tag) {
+            answers.extend(self.unanswered.drain(..count).map(|published| published.answer(verdict)));
+        } else if let Ok(place) = self.unanswered.binary_search_by_key(&tag, |published| published.tag) {
             // Mostly the first: RabbitMQ answers a queue's messages in order. In the middle this moves the shorter side.
-            answers.extend(self.unanswered.remove(place).map(|message| message.answer(verdict)));
+            answers.extend(self.unanswered.remove(place).map(|published| published.answer(verdict)));
         }
         Ok(())
     }
 
     /// The channel is gone, and tags start again. A message that came back has its verdict, confirmed or not; the others
     /// are unknown and are returned, in order.
-    pub(super) fn closed(&mut self, answers: &mut Vec<Answer>) -> Vec<Arc<Event>> {
+    pub(crate) fn closed(&mut self, answers: &mut Vec<Answer>) -> Vec<M> {
         let mut unknown = Vec::new();
-        for message in std::mem::replace(self, Self::new()).unanswered {
-            if message.returned.is_some() {
-                answers.push(message.answer(&Verdict::Confirmed));
+        for published in std::mem::replace(self, Self::new()).unanswered {
+            if published.returned.is_some() {
+                answers.push(published.answer(&Verdict::Confirmed));
             } else {
-                unknown.push(message.event);
+                unknown.push(published.message);
             }
         }
         unknown
     }
 }
 
-impl Message {
+impl<M: Outgoing> Published<M> {
     fn answer(self, verdict: &Verdict) -> Answer {
         let verdict = match self.returned {
             Some(returned) => Verdict::Returned { code: returned.code, text: returned.text },
             None => verdict.clone(),
         };
-        Answer { id: self.event.id, verdict }
+        Answer { id: self.message.id(), verdict }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::example::event;
+    use crate::message::{Example, example};
 
-    fn window(count: u128) -> Window {
+    fn window(count: u128) -> Window<Example> {
         let mut window = Window::new();
         for id in 1..=count {
-            window.published(Arc::new(event(id)));
+            window.published(example(id));
         }
         window
     }
@@ -159,7 +158,7 @@ mod tests {
         answers.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
-    fn send_back(window: &mut Window, id: u128) -> Result<(), Stray> {
+    fn send_back(window: &mut Window<Example>, id: u128) -> Result<(), Stray> {
         window.returned(Some(Uuid::from_u128(id)), 312, "NO_ROUTE".to_owned())
     }
 
@@ -210,9 +209,9 @@ mod tests {
         let (mut window, mut answers) = (window(3), Vec::new());
         send_back(&mut window, 2).unwrap();
         let unknown = window.closed(&mut answers);
-        assert_eq!(unknown.iter().map(|event| event.id.as_u128()).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(unknown.iter().map(|message| message.id).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(seen(&answers), "2R");
-        window.published(Arc::new(event(7)));
+        window.published(example(7));
         window.answered(1, false, &Verdict::Confirmed, &mut answers).unwrap();
         assert_eq!(seen(&answers), "2R 7C");
     }

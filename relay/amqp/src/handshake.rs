@@ -1,4 +1,4 @@
-//! From a socket to an open channel in confirm mode.
+//! From an address to an open channel in confirm mode.
 //!
 //! ```text
 //! AMQP 0-9-1 ─▶ ◀─ start   start-ok (log in) ─▶ ◀─ tune   tune-ok, open vhost ─▶ ◀─ open-ok
@@ -8,17 +8,19 @@
 use std::{io, time::Duration};
 
 use bytes::{BufMut, BytesMut};
+use client_socket::{Keepalive, Socket, TcpOptions, speaks_no_tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{
+use crate::{
     AmqpUrl, ExchangeUse, PublishConfig, PublishError,
-    frame::{Frame, next_frame},
+    frame::{Content, next_frame},
     method::{self, Method},
-    socket::Socket,
     url::Mechanism,
 };
 
-/// The longest frame that the relay offers to handle: RabbitMQ's own default, 128 KiB.
+/// Keeps a way through firewalls and NAT open. A dead peer is noticed by heartbeats, long before.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// The longest frame that this client offers to handle: RabbitMQ's own default, 128 KiB.
 const FRAME_MAX_BYTES: u32 = 131_072;
 /// The shortest limit that the protocol knows.
 const FRAME_MIN_BYTES: u32 = 4096;
@@ -31,18 +33,19 @@ const TLS_ALERT: u8 = 21;
 const TLS_HANDSHAKE: u8 = 22;
 
 /// An open channel and what was agreed on.
-pub(super) struct Opened {
-    pub(super) socket: Socket,
+pub(crate) struct Opened {
+    pub(crate) socket: Socket,
     /// Bytes that came after the last answer.
-    pub(super) received: BytesMut,
+    pub(crate) received: BytesMut,
     /// Longest frame in bytes, either way.
-    pub(super) frame_max: usize,
+    pub(crate) frame_max: usize,
     /// Interval of heartbeats; `None`: none.
-    pub(super) heartbeat: Option<Duration>,
+    pub(crate) heartbeat: Option<Duration>,
 }
 
-/// Opens the channel. It takes as long as the broker takes.
-pub(super) async fn open(socket: Socket, config: &PublishConfig) -> Result<Opened, PublishError> {
+/// Connects and opens the channel. It takes as long as the broker takes.
+pub(crate) async fn open(config: &PublishConfig) -> Result<Opened, PublishError> {
+    let socket = connect(&config.url).await?;
     let mut out = BytesMut::new();
     out.put_slice(b"AMQP\x00\x00\x09\x01");
     let frame_max = FRAME_MAX_BYTES as usize;
@@ -56,6 +59,22 @@ pub(super) async fn open(socket: Socket, config: &PublishConfig) -> Result<Opene
     }
     let Handshake { socket, received, frame_max, .. } = handshake;
     Ok(Opened { socket, received, frame_max, heartbeat })
+}
+
+/// Connects to the first of the host's addresses that answers, and encrypts if the URL says so.
+async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
+    let keepalive = Some(Keepalive { idle: KEEPALIVE_IDLE, interval: None, retries: None });
+    let tcp = TcpOptions { keepalive, user_timeout: None }.connect((url.host.as_str(), url.port)).await;
+    let tcp = tcp.map_err(|source| PublishError::Connect { address: url.address(), source })?;
+    let Some(tls) = &url.tls else { return Ok(Socket::tcp(tcp)) };
+    let name = tls.server_name.as_deref().unwrap_or(&url.host);
+    tls.options().connect(tcp, name).await.map_err(|source| match source {
+        source if speaks_no_tls(&source) => PublishError::WrongPort {
+            address: url.address(),
+            reason: "it does not speak TLS; use amqp://, or its TLS port (5671 as a rule)",
+        },
+        source => PublishError::Tls { address: url.address(), source },
+    })
 }
 
 struct Handshake {
@@ -83,8 +102,8 @@ impl Handshake {
             return Err(refused(format!("it offers {mechanisms} to log in, not {mechanism}")));
         }
         let properties = [
-            ("product", "outbox-relay"),
-            ("version", env!("CARGO_PKG_VERSION")),
+            ("product", config.product.as_str()),
+            ("version", config.version.as_str()),
             ("platform", "Rust"),
             ("connection_name", config.connection_name.as_str()),
         ];
@@ -112,7 +131,7 @@ impl Handshake {
             [b'H', b'T', b'T', b'P', ..] => {
                 "it speaks HTTP, as the management plugin does; AMQP's port is 5672 or, with amqps://, 5671 as a rule"
             }
-            [b'A', b'M', b'Q', b'P', ..] => "it offers another version of AMQP only; the relay speaks 0-9-1",
+            [b'A', b'M', b'Q', b'P', ..] => "it offers another version of AMQP only; this client speaks 0-9-1",
             [] if is_end => {
                 "it ends the connection without a word, as a TLS port does (then use amqps://), or one that is not AMQP's"
             }
@@ -168,14 +187,14 @@ impl Handshake {
         }
     }
 
-    /// Looks whether the user may publish to the exchange, before an event has to find out. To end a binding, the broker wants
+    /// Looks whether the user may publish to the exchange, before a message has to find out. To end a binding, the broker wants
     /// permission to write to the exchange that gets the messages, and then to read from the one they come from. The binding
     /// that is named here does not exist, so nothing changes.
     async fn check_permission(&mut self, exchange: &str) -> Result<(), PublishError> {
         // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says since
         // version 3.12 only, but for which exchange it always has.
         let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
-        method::unbind_exchange(&mut self.out, exchange, source, "outbox-relay: may this user publish?");
+        method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
         match self.ask().await? {
             Method::UnbindOk => return Ok(()),
             Method::ChannelClose { code: 403, text } if text.contains(&format!("exchange '{exchange}'")) => {
@@ -200,9 +219,9 @@ impl Handshake {
         loop {
             let frame = next_frame(&mut self.received, self.frame_max)
                 .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?;
-            match frame {
-                Some(Frame::Method(method)) => return Ok(method),
-                Some(Frame::Heartbeat) => {}
+            match frame.map(|frame| frame.content) {
+                Some(Content::Method(method)) => return Ok(method),
+                Some(Content::Heartbeat) => {}
                 Some(other) => return Err(PublishError::Protocol(format!("{other:?} was not expected"))),
                 None => match self.socket.read_buf(&mut self.received).await {
                     Ok(0) => return Err(PublishError::Disconnected(io::ErrorKind::UnexpectedEof.into())),

@@ -1,26 +1,23 @@
 //! The open channel without its socket: frames in, bytes and answers out. No I/O, no clock.
 
-use std::sync::Arc;
-
 use bytes::BytesMut;
 
-use super::{
-    Answer, Notice, PublishError, Verdict,
+use crate::{
+    Answer, Notice, Outgoing, PublishError, Verdict,
     deliveries::{Blame, Deliveries},
-    frame::Frame,
-    message::Encoder,
-    method::{self, ACCESS_REFUSED, Method, NOT_FOUND},
+    encoder::Encoder,
+    frame::{Content, Frame},
+    method::{self, ACCESS_REFUSED, CHANNEL, Method, NOT_FOUND},
 };
-use crate::event::Event;
 
 /// No further message is begun, and no further body frame written, while so many bytes wait for the socket. A full
-/// window of ordinary events fits into a write or two; more would only be held here instead of in the event.
+/// window of ordinary messages fits into a write or two; more would only be held here instead of in the message.
 const OUT_MAX_BYTES: usize = 256 * 1024;
 
-pub(super) struct Channel {
+pub(crate) struct Channel<M> {
     encoder: Encoder,
-    deliveries: Deliveries,
-    /// Exchange of events that name none.
+    deliveries: Deliveries<M>,
+    /// Exchange of messages that name none.
     exchange: String,
     /// Messages can be published.
     open: bool,
@@ -33,18 +30,18 @@ pub(super) struct Channel {
     /// Bytes of a returned body that are still to come.
     returning_body: u64,
     /// For the socket.
-    pub(super) out: BytesMut,
+    pub(crate) out: BytesMut,
     /// For the caller.
     answers: Vec<Answer>,
     /// The latest about being blocked that the caller does not know.
     pressure: Option<Notice>,
     /// The broker has agreed to end the connection.
-    pub(super) closed: bool,
+    pub(crate) closed: bool,
 }
 
-impl Channel {
-    /// A channel that has just been opened and put into confirm mode. `exchange` is that of events that name none.
-    pub(super) fn new(exchange: String, encoder: Encoder, window: usize) -> Self {
+impl<M: Outgoing> Channel<M> {
+    /// A channel that has just been opened and put into confirm mode. `exchange` is that of messages that name none.
+    pub(crate) fn new(exchange: String, encoder: Encoder, window: usize) -> Self {
         Self {
             encoder,
             deliveries: Deliveries::new(window),
@@ -61,45 +58,46 @@ impl Channel {
         }
     }
 
-    /// Events without an answer from the broker.
-    pub(super) fn unanswered(&self) -> usize {
+    /// Messages without an answer from the broker.
+    pub(crate) fn unanswered(&self) -> usize {
         self.deliveries.unanswered()
     }
 
     /// Whether the broker has said that it takes no messages for now.
-    pub(super) fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.blocked || self.stopped
     }
 
-    pub(super) fn accept(&mut self, batch: Vec<Arc<Event>>) {
+    pub(crate) fn accept(&mut self, batch: Vec<M>) {
         self.deliveries.accept(batch);
     }
 
     /// Writes as many messages as may leave now.
-    pub(super) fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         while self.open && !self.is_blocked() && self.out.len() < OUT_MAX_BYTES {
             if self.encoder.is_inside_message() {
                 self.encoder.put_body(&mut self.out);
                 continue;
             }
-            let Some(event) = self.deliveries.next() else { return };
-            match self.encoder.begin(&event, &mut self.out) {
-                Ok(()) => self.deliveries.published(event),
+            let Some(message) = self.deliveries.next() else { return };
+            match self.encoder.begin(&message, &mut self.out) {
+                Ok(()) => self.deliveries.published(message),
                 Err(refused) => {
+                    self.deliveries.withdrawn();
                     let verdict = Verdict::Refused { code: refused.code, text: refused.text };
-                    self.answers.push(Answer { id: event.id, verdict });
+                    self.answers.push(Answer { id: message.id(), verdict });
                 }
             }
         }
     }
 
     /// Something to tell the caller.
-    pub(super) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         self.pressure.is_some() || !self.answers.is_empty()
     }
 
     /// Answers first: they came first, or they make no difference.
-    pub(super) fn take_news(&mut self) -> Option<Notice> {
+    pub(crate) fn take_news(&mut self) -> Option<Notice> {
         if self.answers.is_empty() {
             self.pressure.take()
         } else {
@@ -108,20 +106,24 @@ impl Channel {
     }
 
     /// Takes a frame from the broker. An error ends the connection.
-    pub(super) fn receive(&mut self, frame: Frame) -> Result<(), PublishError> {
-        match frame {
-            Frame::Method(method) => self.receive_method(method),
-            Frame::Header { body, message_id } => {
+    pub(crate) fn receive(&mut self, frame: Frame) -> Result<(), PublishError> {
+        // 0 is the connection itself.
+        if frame.channel > CHANNEL {
+            return Err(unexpected(&format!("a frame of channel {}", frame.channel)));
+        }
+        match frame.content {
+            Content::Method(method) => self.receive_method(method),
+            Content::Header { body, message_id } => {
                 let (code, text) = self.returning.take().ok_or_else(|| unexpected("a content header"))?;
                 self.returning_body = body;
                 self.deliveries.returned(message_id, code, text).map_err(protocol)
             }
-            Frame::Body(bytes) => {
+            Content::Body(bytes) => {
                 self.returning_body =
                     self.returning_body.checked_sub(bytes).ok_or_else(|| unexpected("a content body"))?;
                 Ok(())
             }
-            Frame::Heartbeat => Ok(()),
+            Content::Heartbeat => Ok(()),
         }
     }
 
@@ -170,16 +172,23 @@ impl Channel {
         method::channel_close_ok(&mut self.out);
         self.encoder.abandon();
         (self.returning, self.returning_body) = (None, 0);
-        let Self { deliveries, answers, encoder, exchange, .. } = self;
-        let is_to_blame = |event: &Event| is_to_blame(encoder.exchange_of(event) == exchange, code, &text);
+        let Self { deliveries, answers, exchange, .. } = self;
+        let own = |exchange_of: Option<&[u8]>| exchange_of.is_none_or(|name| name == exchange.as_bytes());
+        let is_to_blame =
+            |message: &M| message.message().is_ok_and(|message| is_to_blame(own(message.exchange), code, &text));
         match deliveries.channel_closed(code, is_to_blame, answers) {
             Blame::OneOf(suspects) => {
-                tracing::debug!(target: "relay", code, text, suspects, "the broker closed the channel; looking for the event at fault");
+                tracing::debug!(
+                    code,
+                    text,
+                    suspects,
+                    "the broker closed the channel; looking for the message at fault"
+                );
             }
-            Blame::Event(event) if is_to_blame(&event) => {
-                self.answers.push(Answer { id: event.id, verdict: Verdict::Refused { code, text } });
+            Blame::Message(message) if is_to_blame(&message) => {
+                self.answers.push(Answer { id: message.id(), verdict: Verdict::Refused { code, text } });
             }
-            Blame::Event(_) | Blame::Nobody => {
+            Blame::Message(_) | Blame::Nobody => {
                 let exchange = self.exchange.clone();
                 return Err(match code {
                     ACCESS_REFUSED => PublishError::AccessRefused { exchange, text },
@@ -196,8 +205,8 @@ impl Channel {
     }
 }
 
-/// Whether a channel error can be about an event, which goes to the relay's own exchange or not. That this one is missing or
-/// forbidden would be true of every event: an operator's matter. RabbitMQ can also permit or forbid single topics of an exchange,
+/// Whether a channel error can be about a message, which goes to the configured exchange or not. That this one is missing or
+/// forbidden would be true of every message: an operator's matter. RabbitMQ can also permit or forbid single topics of an exchange,
 /// and then names the topic (`rabbit_access_control:check_topic_access`).
 fn is_to_blame(own_exchange: bool, code: u16, text: &str) -> bool {
     match code {

@@ -1,22 +1,18 @@
 //! [`Deliveries`] against a model of the broker: whatever arrives in whatever order and however confirms are coalesced,
-//! every event gets its own verdict.
+//! every message gets its own verdict.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::{
+use crate::{
     Answer, Verdict,
     deliveries::{Blame, Deliveries},
-    example::event,
+    message::{Example, example},
 };
-use crate::event::{Event, Text};
 
-/// What the broker does with an event.
+/// What the broker does with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Routed,
@@ -47,7 +43,7 @@ struct Broker {
     acks: BTreeSet<u64>,
     nacks: BTreeSet<u64>,
     wire: VecDeque<Wire>,
-    /// Places of the events that were looked at, in order, repeated ones included.
+    /// Places of the messages that were looked at, in order, repeated ones included.
     arrived: Vec<usize>,
     closed: bool,
 }
@@ -106,7 +102,7 @@ impl Broker {
 
 /// The publisher's side of the model.
 struct Publisher {
-    deliveries: Deliveries,
+    deliveries: Deliveries<Example>,
     answers: Vec<Answer>,
 }
 
@@ -115,9 +111,9 @@ impl Publisher {
         if broker.closed {
             return; // the new channel is not open yet
         }
-        if let Some(event) = self.deliveries.next() {
-            broker.publish(event.id.as_u128() as usize);
-            self.deliveries.published(event);
+        if let Some(message) = self.deliveries.next() {
+            broker.publish(message.id as usize);
+            self.deliveries.published(message);
         }
     }
 
@@ -135,12 +131,12 @@ impl Publisher {
                 self.deliveries.answered(tag, multiple, &Verdict::Nacked, answers).unwrap();
             }
             Some(Wire::ChannelClose) => {
-                match self.deliveries.channel_closed(404, |event| event.exchange.is_some(), answers) {
+                match self.deliveries.channel_closed(404, |message| message.exchange.is_some(), answers) {
                     Blame::Nobody => panic!("somebody must have closed the channel"),
                     Blame::OneOf(count) => assert!(count > 0),
-                    Blame::Event(event) => {
+                    Blame::Message(message) => {
                         let verdict = Verdict::Refused { code: 404, text: String::new() };
-                        answers.push(Answer { id: event.id, verdict });
+                        answers.push(Answer { id: Uuid::from_u128(message.id), verdict });
                     }
                 }
                 (broker.closed, broker.next_tag) = (false, 0);
@@ -153,12 +149,12 @@ impl Publisher {
 const MISSING: [&str; 2] = ["missing", "gone"];
 
 /// One that closes the channel names an exchange; so do some others.
-fn event_with(place: usize, fate: Fate) -> Event {
+fn message_with(place: usize, fate: Fate) -> Example {
     let exchange = match fate {
         Fate::ClosesChannel => Some(MISSING[place % MISSING.len()]),
         _ => place.is_multiple_of(3).then_some("other"),
     };
-    Event { exchange: exchange.map(Text::from_static), ..event(place as u128) }
+    Example { exchange: exchange.map(str::to_owned), ..example(place as u128) }
 }
 
 fn verdict_of(fate: Fate) -> Verdict {
@@ -182,15 +178,15 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 
 proptest! {
     #[test]
-    fn every_event_gets_exactly_its_own_verdict(
+    fn every_message_gets_exactly_its_own_verdict(
         fates in fates(),
         limit in 1usize..20,
         schedule in proptest::collection::vec((0u8..5, any::<u8>()), 0..400),
     ) {
         let mut broker = Broker { fates: fates.clone(), ..Broker::default() };
         let mut publisher = Publisher { deliveries: Deliveries::new(limit), answers: Vec::new() };
-        let events = fates.iter().enumerate().map(|(place, fate)| Arc::new(event_with(place, *fate)));
-        publisher.deliveries.accept(events.collect());
+        let messages = fates.iter().enumerate().map(|(place, fate)| message_with(place, *fate));
+        publisher.deliveries.accept(messages.collect());
 
         let to_the_end = (0u8..5).cycle().map(|step| (step, 0)).take(200 * fates.len());
         for (step, which) in schedule.into_iter().chain(to_the_end) {
@@ -213,61 +209,62 @@ proptest! {
         }
         for place in 0..fates.len() {
             let arrivals = broker.arrived.iter().filter(|arrived| **arrived == place).count();
-            prop_assert!(arrivals <= 1 + MISSING.len(), "event {} arrived {} times", place, arrivals);
+            prop_assert!(arrivals <= 1 + MISSING.len(), "message {} arrived {} times", place, arrivals);
         }
         let mut seen = BTreeSet::new();
         let first_arrivals: Vec<_> = broker.arrived.iter().filter(|place| seen.insert(**place)).collect();
-        prop_assert!(first_arrivals.is_sorted(), "the broker saw new events out of order: {:?}", first_arrivals);
+        prop_assert!(first_arrivals.is_sorted(), "the broker saw new messages out of order: {:?}", first_arrivals);
     }
 }
 
 #[test]
 fn only_those_that_the_broker_can_mean_are_published_one_at_a_time() {
     let mut deliveries = Deliveries::new(10);
-    let named = |id| Event { exchange: Some(Text::from_static("missing")), ..event(id) };
-    deliveries.accept([event(0), named(1), event(2), event(3)].map(Arc::new).into());
-    let publish = |deliveries: &mut Deliveries| -> Vec<u128> {
+    let named = |id| Example { exchange: Some("missing".to_owned()), ..example(id) };
+    deliveries.accept(vec![example(0), named(1), example(2), example(3)]);
+    let publish = |deliveries: &mut Deliveries<Example>| -> Vec<u128> {
         let next = || {
-            let event = deliveries.next()?;
-            deliveries.published(Arc::clone(&event));
-            Some(event.id.as_u128())
+            let message = deliveries.next()?;
+            let id = message.id;
+            deliveries.published(message);
+            Some(id)
         };
         std::iter::from_fn(next).collect()
     };
     let mut answers = Vec::new();
     assert_eq!(publish(&mut deliveries), [0, 1, 2, 3]);
-    let by_name = |event: &Event| event.exchange.is_some();
+    let by_name = |message: &Example| message.exchange.is_some();
     assert!(matches!(deliveries.channel_closed(404, by_name, &mut answers), Blame::OneOf(1)));
     assert_eq!(publish(&mut deliveries), [0], "the suspect waits until it is alone");
     deliveries.answered(1, false, &Verdict::Confirmed, &mut answers).unwrap();
     assert_eq!(publish(&mut deliveries), [1]);
-    assert!(matches!(deliveries.channel_closed(404, by_name, &mut answers), Blame::Event(_)));
+    assert!(matches!(deliveries.channel_closed(404, by_name, &mut answers), Blame::Message(_)));
     assert_eq!(publish(&mut deliveries), [2, 3]);
 
-    deliveries.accept([named(4), event(5)].map(Arc::new).into());
+    deliveries.accept(vec![named(4), example(5)]);
     deliveries.answered(2, true, &Verdict::Confirmed, &mut answers).unwrap();
     assert_eq!(publish(&mut deliveries), [4], "a second one leaves alone at once");
     deliveries.answered(3, false, &Verdict::Confirmed, &mut answers).unwrap();
-    deliveries.accept([named(6), event(7)].map(Arc::new).into());
+    deliveries.accept(vec![named(6), example(7)]);
     assert_eq!(publish(&mut deliveries), [5, 6, 7], "the exchange is there now");
 }
 
 #[test]
-fn an_event_is_published_again_only_when_its_channel_was_closed() {
+fn a_message_is_published_again_only_when_its_channel_was_closed() {
     let mut deliveries = Deliveries::new(10);
     let mut answers = Vec::new();
-    deliveries.accept((0..4).map(|id| Arc::new(event(id))).collect());
-    while let Some(event) = deliveries.next() {
-        deliveries.published(event);
+    deliveries.accept((0..4).map(example).collect());
+    while let Some(message) = deliveries.next() {
+        deliveries.published(message);
     }
     deliveries.answered(1, true, &Verdict::Confirmed, &mut answers).unwrap();
     assert!(matches!(deliveries.channel_closed(406, |_| true, &mut answers), Blame::OneOf(3)));
 
     let mut alone = Vec::new();
     for _ in 0..3 {
-        let event = deliveries.next().unwrap();
-        alone.push(event.id.as_u128());
-        deliveries.published(event);
+        let message = deliveries.next().unwrap();
+        alone.push(message.id);
+        deliveries.published(message);
         assert!(deliveries.next().is_none(), "one at a time");
         deliveries.answered(alone.len() as u64, false, &Verdict::Confirmed, &mut answers).unwrap();
     }

@@ -1,34 +1,32 @@
 //! The task that owns the socket.
 //!
-//! One loop reads, writes, takes events and hands out answers, and waits for none of them alone: a broker that does not
+//! One loop reads, writes, takes messages and hands out answers, and waits for none of them alone: a broker that does not
 //! read stops no answer, and a caller that does not listen stops no heartbeat. Every buffer is bounded: what is written
-//! by [`Channel::fill`], what is read by the size of a frame, and answers by the number of unanswered events.
+//! by [`Channel::fill`], what is read by the size of a frame, and answers by the number of unanswered messages.
 
 use std::{
     io,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::{Buf, BytesMut};
+use client_socket::Socket;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     sync::mpsc::{Receiver, Sender},
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use super::{
-    Notice, PublishConfig, PublishError,
+use crate::{
+    Notice, Outgoing, PublishConfig, PublishError,
     channel::Channel,
+    encoder::Encoder,
     frame::next_frame,
     handshake::Opened,
     liveness::Liveness,
-    message::Encoder,
     method,
-    socket::Socket,
     wire::{HEARTBEAT, put_frame},
 };
-use crate::event::Event;
 
 /// Room for one read: some 3,000 acks of 21 bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,19 +34,19 @@ const READ_BYTES: usize = 64 * 1024;
 /// How long the broker may take to say goodbye.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) struct Connection {
+pub(crate) struct Connection<M> {
     reader: ReadHalf<Socket>,
     writer: WriteHalf<Socket>,
     received: BytesMut,
     frame_max: usize,
     liveness: Liveness,
-    channel: Channel,
+    channel: Channel<M>,
     /// Bytes were given to the writer that it may not have given to the network.
     unflushed: bool,
 }
 
-impl Connection {
-    pub(super) fn new(opened: Opened, config: PublishConfig) -> Self {
+impl<M: Outgoing> Connection<M> {
+    pub(crate) fn new(opened: Opened, config: PublishConfig) -> Self {
         let (reader, writer) = tokio::io::split(opened.socket);
         let encoder = Encoder::new(config.exchange.clone(), config.app_id, opened.frame_max);
         Self {
@@ -63,9 +61,9 @@ impl Connection {
     }
 
     /// Publishes what comes from `batches` until that ends, or the connection does.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         mut self,
-        mut batches: Receiver<Vec<Arc<Event>>>,
+        mut batches: Receiver<Vec<M>>,
         notices: Sender<Notice>,
     ) -> Result<(), PublishError> {
         let ended = self.publish(&mut batches, &notices).await;
@@ -87,11 +85,7 @@ impl Connection {
         ended
     }
 
-    async fn publish(
-        &mut self,
-        batches: &mut Receiver<Vec<Arc<Event>>>,
-        notices: &Sender<Notice>,
-    ) -> Result<(), PublishError> {
+    async fn publish(&mut self, batches: &mut Receiver<Vec<M>>, notices: &Sender<Notice>) -> Result<(), PublishError> {
         self.take_frames()?;
         let mut check = interval(self.liveness.period());
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);

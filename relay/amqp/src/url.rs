@@ -1,50 +1,64 @@
 //! The broker's address, as RabbitMQ writes it: <https://www.rabbitmq.com/docs/uri-spec> and
 //! <https://www.rabbitmq.com/docs/uri-query-parameters>.
 
-mod parameters;
-mod percent;
-
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use self::percent::{Encoded, decode};
-use super::wire::SHORT_STRING_MAX;
+use client_socket::{Identity, Roots, TlsOptions, Verification};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::wire::SHORT_STRING_MAX;
+
+/// All but RFC 3986's unreserved characters.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Where the broker is and who logs in. `Display` and `Debug` show no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AmqpUrl {
     /// Name or address; an IPv6 address without its brackets.
-    pub(in crate::publish) host: String,
-    pub(in crate::publish) port: u16,
-    pub(in crate::publish) vhost: String,
-    pub(in crate::publish) user: String,
-    pub(in crate::publish) password: String,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) vhost: String,
+    pub(crate) user: String,
+    pub(crate) password: String,
     /// `None` for `amqp`, settings for `amqps`.
-    pub(in crate::publish) tls: Option<TlsFiles>,
-    pub(in crate::publish) mechanism: Mechanism,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) mechanism: Mechanism,
     /// Seconds; 0 turns heartbeats off.
-    pub(in crate::publish) heartbeat: Option<u16>,
+    pub(crate) heartbeat: Option<u16>,
     /// Overrides the configured limit.
-    pub(in crate::publish) connection_timeout: Option<Duration>,
+    pub(crate) connection_timeout: Option<Duration>,
     /// Longest frame in bytes; 0 leaves it to the broker.
-    pub(in crate::publish) frame_max: Option<u32>,
+    pub(crate) frame_max: Option<u32>,
 }
 
 /// What TLS needs from the file system. All PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::publish) struct TlsFiles {
+pub(crate) struct TlsFiles {
     /// Authorities to trust; `None`: the machine's.
-    pub(in crate::publish) ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
     /// The client's own certificate chain.
-    pub(in crate::publish) certificate: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
     /// Its key.
-    pub(in crate::publish) key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     /// Name that the server's certificate must be for; `None`: the host.
-    pub(in crate::publish) server_name: Option<String>,
+    pub(crate) server_name: Option<String>,
+}
+
+impl TlsFiles {
+    pub(crate) fn options(&self) -> TlsOptions {
+        let identity = self.certificate.clone().zip(self.key.clone());
+        TlsOptions {
+            verification: Verification::Full,
+            roots: self.ca.clone().map_or(Roots::System, Roots::File),
+            identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+            alpn: None,
+        }
+    }
 }
 
 /// How to log in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::publish) enum Mechanism {
+pub(crate) enum Mechanism {
     /// User and password.
     #[default]
     Plain,
@@ -52,7 +66,7 @@ pub(in crate::publish) enum Mechanism {
     External,
 }
 
-/// The text is not a URL that the relay can use. The message shows nothing of the text, which holds a password.
+/// The text is not a URL that this client can use. The message shows nothing of the text, which holds a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an AMQP URL of the form amqp[s]://user:password@host:port/vhost?parameters: {0}")]
 pub struct InvalidAmqpUrl(&'static str);
@@ -123,8 +137,57 @@ impl AmqpUrl {
         Ok(self)
     }
 
-    /// `host:port`, for errors and for connecting.
-    pub(in crate::publish) fn address(&self) -> String {
+    /// Sets one parameter; `value` is decoded.
+    fn set(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
+        let number = |reason| value.parse::<u32>().map_err(|_| InvalidAmqpUrl(reason));
+        match name {
+            "heartbeat" => {
+                let reason = "heartbeat is a number of seconds from 0 to 65535";
+                self.heartbeat = Some(u16::try_from(number(reason)?).map_err(|_| InvalidAmqpUrl(reason))?);
+            }
+            "connection_timeout" => {
+                let millis = number("connection_timeout is a number of milliseconds")?;
+                self.connection_timeout = Some(Duration::from_millis(millis.into()));
+            }
+            "frame_max" => self.frame_max = Some(number("frame_max is a number of bytes")?),
+            "channel_max" => drop(number("channel_max is a number")?), // this client opens one
+            "auth_mechanism" => {
+                self.mechanism = match value.to_ascii_lowercase().as_str() {
+                    "plain" => Mechanism::Plain,
+                    "external" => Mechanism::External,
+                    _ => return Err(InvalidAmqpUrl("auth_mechanism is plain or external")),
+                }
+            }
+            _ => self.set_tls(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn set_tls(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
+        let unknown = InvalidAmqpUrl(
+            "unknown parameter; known are heartbeat, connection_timeout, frame_max, channel_max, auth_mechanism, and \
+             with amqps cacertfile, certfile, keyfile, verify, server_name_indication \
+             (in a user, password or vhost, write special characters as %XX)",
+        );
+        let Some(tls) = &mut self.tls else { return Err(unknown) };
+        match name {
+            "cacertfile" => tls.ca = Some(value.into()),
+            "certfile" => tls.certificate = Some(value.into()),
+            "keyfile" => tls.key = Some(value.into()),
+            "server_name_indication" => tls.server_name = Some(value),
+            "verify" if value == "verify_peer" => {}
+            "verify" => {
+                return Err(InvalidAmqpUrl(
+                    "verify must be verify_peer: without it TLS proves nothing; trust a private authority with cacertfile",
+                ));
+            }
+            _ => return Err(unknown),
+        }
+        Ok(())
+    }
+
+    /// `host:port`, for errors.
+    pub(crate) fn address(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
@@ -133,7 +196,8 @@ impl AmqpUrl {
 impl fmt::Display for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
-        write!(f, "{scheme}://{}@{}/{}", Encoded(&self.user), self.address(), Encoded(&self.vhost))
+        let encoded = |text| utf8_percent_encode(text, RESERVED);
+        write!(f, "{scheme}://{}@{}/{}", encoded(&self.user), self.address(), encoded(&self.vhost))
     }
 }
 
@@ -158,6 +222,16 @@ fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
         port.ok_or(InvalidAmqpUrl("the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)"))
     });
     Ok((host, port.transpose()?))
+}
+
+/// The text that was encoded. A `%` that encodes nothing is a mistake, of a password as a rule.
+fn decode(text: &str) -> Result<String, InvalidAmqpUrl> {
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return Err(InvalidAmqpUrl("a % is not followed by two hexadecimal digits"));
+    }
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(Into::into).map_err(|_| InvalidAmqpUrl("it is not UTF-8"))
 }
 
 #[cfg(test)]

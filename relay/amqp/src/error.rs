@@ -1,20 +1,17 @@
-//! What can go wrong between the relay and the broker.
+//! What can go wrong between a publisher and the broker.
 
 use std::{io, time::Duration};
 
-const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
-const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
-                       started with declare_exchange = true, the relay makes it, without any bindings";
 const PERMIT: &str = "give its user write permission (rabbitmqctl set_permissions)";
 
-/// Why there is no connection to the broker, or no longer one. None of these is an event's fault: whatever was
+/// Why there is no connection to the broker, or no longer one. None of these is a message's fault: whatever was
 /// unanswered is unknown and may be published again.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// A setting that cannot be sent as AMQP.
     #[error("{name}: {reason}")]
     Setting {
-        /// The field of [`PublishConfig`](super::PublishConfig).
+        /// The field of [`PublishConfig`](crate::PublishConfig).
         name: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -43,7 +40,7 @@ pub enum PublishError {
         /// The reason.
         source: io::Error,
     },
-    /// User or password is wrong, or the broker offers no mechanism that the relay can use.
+    /// User or password is wrong, or the broker offers no mechanism that this client can use.
     #[error("the broker refuses user {user:?}: {text}")]
     Authentication {
         /// Who tried to log in.
@@ -61,23 +58,23 @@ pub enum PublishError {
         /// The broker's words.
         text: String,
     },
-    /// The relay's exchange exists with another type or other properties (406).
-    #[error("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")]
+    /// The configured exchange exists with another type or other properties than are declared (406).
+    #[error("exchange {exchange:?} is not what is declared (topic, durable): {text}")]
     ExchangeMismatch {
         /// Its name.
         exchange: String,
         /// The broker's words.
         text: String,
     },
-    /// The relay's exchange is not there, and the relay is not to declare it, or not again (404).
-    #[error("there is no exchange {exchange:?}: {text}; {MISSING}")]
+    /// The configured exchange is not there, and is not to be declared, or not again (404).
+    #[error("there is no exchange {exchange:?}: {text}")]
     ExchangeMissing {
         /// Its name.
         exchange: String,
         /// The broker's words.
         text: String,
     },
-    /// The user may not declare the relay's exchange, or not publish to it (403).
+    /// The user may not declare the configured exchange, or not publish to it (403).
     #[error("the broker does not permit the use of exchange {exchange:?}: {text}")]
     AccessRefused {
         /// Its name.
@@ -85,7 +82,7 @@ pub enum PublishError {
         /// The broker's words.
         text: String,
     },
-    /// The user may not publish to the relay's exchange (403).
+    /// The user may not publish to the configured exchange (403).
     #[error("the broker does not permit to publish to exchange {exchange:?}: {text}; {PERMIT}")]
     MayNotPublish {
         /// Its name.
@@ -93,7 +90,7 @@ pub enum PublishError {
         /// The broker's words.
         text: String,
     },
-    /// The broker closed the channel for a reason that is no event's fault.
+    /// The broker closed the channel for a reason that is no message's fault.
     #[error("the broker closed the channel: {code} {text}")]
     ChannelClosed {
         /// AMQP reply code.
@@ -137,17 +134,6 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether its text tells the operator how to mend it.
-    pub fn says_what_to_do(&self) -> bool {
-        matches!(
-            self,
-            Self::ExchangeMismatch { .. }
-                | Self::ExchangeMissing { .. }
-                | Self::MayNotPublish { .. }
-                | Self::WrongPort { .. }
-        )
-    }
-
     /// Whether the broker is there and says no: another attempt with the same settings fails the same way until an
     /// operator changes something.
     pub fn is_refusal(&self) -> bool {

@@ -5,21 +5,21 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::wire::{METHOD, Malformed, Reader, put_frame, put_long_string, put_short_string, put_sized};
+use crate::wire::{METHOD, Malformed, Reader, put_frame, put_long_string, put_short_string, put_sized};
 
 /// The one channel that is used. Channel 0 is the connection itself.
-pub(super) const CHANNEL: u16 = 1;
+pub(crate) const CHANNEL: u16 = 1;
 
 /// `basic`, the class of messages.
-pub(super) const BASIC: u16 = 60;
+pub(crate) const BASIC: u16 = 60;
 
-/// Reply codes that are about the relay's own exchange or permissions as much as about a message.
-pub(super) const ACCESS_REFUSED: u16 = 403;
-pub(super) const NOT_FOUND: u16 = 404;
+/// Reply codes that are about the configured exchange or permissions as much as about a message.
+pub(crate) const ACCESS_REFUSED: u16 = 403;
+pub(crate) const NOT_FOUND: u16 = 404;
 
 /// A method as the broker sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub(crate) enum Method {
     /// connection.start, with the mechanisms for logging in, separated by spaces.
     Start { mechanisms: String },
     /// connection.tune: what the broker proposes; 0 is "no limit", and for the heartbeat (seconds) "none".
@@ -57,7 +57,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn read(payload: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn read(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
         let (class, method) = (reader.u16()?, reader.u16()?);
         Ok(match (class, method) {
@@ -91,7 +91,7 @@ impl Method {
 
 /// connection.start-ok. `properties` names the client to operators and says what it understands; `response` is the
 /// mechanism's own.
-pub(super) fn start_ok(out: &mut BytesMut, properties: &[(&str, &str)], mechanism: &str, response: &[u8]) {
+pub(crate) fn start_ok(out: &mut BytesMut, properties: &[(&str, &str)], mechanism: &str, response: &[u8]) {
     /// What RabbitMQ does only for a client that says so: <https://www.rabbitmq.com/docs/connections#capabilities>.
     const CAPABILITIES: [&str; 4] =
         ["authentication_failure_close", "basic.nack", "connection.blocked", "publisher_confirms"];
@@ -118,7 +118,7 @@ pub(super) fn start_ok(out: &mut BytesMut, properties: &[(&str, &str)], mechanis
 }
 
 /// connection.tune-ok
-pub(super) fn tune_ok(out: &mut BytesMut, frame_max: u32, heartbeat_seconds: u16) {
+pub(crate) fn tune_ok(out: &mut BytesMut, frame_max: u32, heartbeat_seconds: u16) {
     put_method(out, 0, (10, 31), |out| {
         out.put_u16(CHANNEL); // channel-max: one is enough
         out.put_u32(frame_max);
@@ -127,7 +127,7 @@ pub(super) fn tune_ok(out: &mut BytesMut, frame_max: u32, heartbeat_seconds: u16
 }
 
 /// connection.open
-pub(super) fn open(out: &mut BytesMut, vhost: &str) {
+pub(crate) fn open(out: &mut BytesMut, vhost: &str) {
     put_method(out, 0, (10, 40), |out| {
         put_short_string(out, vhost.as_bytes());
         out.put_slice(&[0, 0]); // two reserved fields
@@ -135,7 +135,7 @@ pub(super) fn open(out: &mut BytesMut, vhost: &str) {
 }
 
 /// connection.close, in peace.
-pub(super) fn connection_close(out: &mut BytesMut) {
+pub(crate) fn connection_close(out: &mut BytesMut) {
     put_method(out, 0, (10, 50), |out| {
         out.put_u16(200);
         put_short_string(out, b"goodbye");
@@ -144,32 +144,32 @@ pub(super) fn connection_close(out: &mut BytesMut) {
 }
 
 /// connection.close-ok
-pub(super) fn connection_close_ok(out: &mut BytesMut) {
+pub(crate) fn connection_close_ok(out: &mut BytesMut) {
     put_method(out, 0, (10, 51), |_| ());
 }
 
 /// channel.open
-pub(super) fn channel_open(out: &mut BytesMut) {
+pub(crate) fn channel_open(out: &mut BytesMut) {
     put_method(out, CHANNEL, (20, 10), |out| out.put_u8(0));
 }
 
 /// channel.flow-ok
-pub(super) fn flow_ok(out: &mut BytesMut, active: bool) {
+pub(crate) fn flow_ok(out: &mut BytesMut, active: bool) {
     put_method(out, CHANNEL, (20, 21), |out| out.put_u8(active.into()));
 }
 
 /// channel.close-ok
-pub(super) fn channel_close_ok(out: &mut BytesMut) {
+pub(crate) fn channel_close_ok(out: &mut BytesMut) {
     put_method(out, CHANNEL, (20, 41), |_| ());
 }
 
 /// confirm.select
-pub(super) fn confirm_select(out: &mut BytesMut) {
+pub(crate) fn confirm_select(out: &mut BytesMut) {
     put_method(out, CHANNEL, (85, 10), |out| out.put_u8(0));
 }
 
 /// exchange.declare of a durable topic exchange. `passive`: only ask whether it is there, whatever its type.
-pub(super) fn declare_exchange(out: &mut BytesMut, name: &str, passive: bool) {
+pub(crate) fn declare_exchange(out: &mut BytesMut, name: &str, passive: bool) {
     /// Bits of the flags: passive, durable, auto-delete, internal, no-wait.
     const DURABLE: u8 = 0b10;
     put_method(out, CHANNEL, (40, 10), |out| {
@@ -182,7 +182,7 @@ pub(super) fn declare_exchange(out: &mut BytesMut, name: &str, passive: bool) {
 }
 
 /// exchange.unbind: ends a binding by which `destination` gets messages from `source`.
-pub(super) fn unbind_exchange(out: &mut BytesMut, destination: &str, source: &str, routing_key: &str) {
+pub(crate) fn unbind_exchange(out: &mut BytesMut, destination: &str, source: &str, routing_key: &str) {
     put_method(out, CHANNEL, (40, 40), |out| {
         out.put_u16(0); // reserved
         put_short_string(out, destination.as_bytes());
@@ -194,7 +194,7 @@ pub(super) fn unbind_exchange(out: &mut BytesMut, destination: &str, source: &st
 }
 
 /// basic.publish, mandatory: a message for which there is no queue comes back.
-pub(super) fn publish(out: &mut BytesMut, exchange: &[u8], routing_key: &[u8]) {
+pub(crate) fn publish(out: &mut BytesMut, exchange: &[u8], routing_key: &[u8]) {
     /// Bits of the flags: mandatory, immediate.
     const MANDATORY: u8 = 0b1;
     put_method(out, CHANNEL, (BASIC, 40), |out| {

@@ -1,4 +1,4 @@
-//! An event's headers: a JSON object becomes an AMQP table, written straight into the output.
+//! Headers: an AMQP table, written straight into the output.
 //!
 //! | JSON | AMQP |
 //! |---|---|
@@ -10,44 +10,71 @@
 //! | object | table (`F`) |
 //! | array | array (`A`) |
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use bytes::{BufMut, BytesMut};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::wire::{SHORT_STRING_MAX, put_long_string, put_short_string, put_sized};
-use crate::event::Event;
+use crate::wire::{SHORT_STRING_MAX, put_long_string, put_short_string, put_sized};
 
-/// Writes the relay's headers and the event's own, without the table's length. A header of the event that the relay
-/// sets itself is replaced.
-pub(super) fn put_headers(event: &Event, out: &mut BytesMut) -> Result<(), serde_json::Error> {
-    const SEQ: &str = "x-outbox-seq";
-    const AGGREGATE_TYPE: &str = "aggregate_type";
-    const AGGREGATE_ID: &str = "aggregate_id";
-    put_short_string(out, SEQ.as_bytes());
-    out.put_u8(b'l');
-    out.put_i64(event.seq);
-    for (name, text) in [(AGGREGATE_TYPE, &event.aggregate_type), (AGGREGATE_ID, &event.aggregate_id)] {
-        if let Some(text) = text {
-            put_short_string(out, name.as_bytes());
-            out.put_u8(b'S');
-            put_long_string(out, text.as_bytes());
-        }
-    }
-    let replaced = |name: &str| match name {
-        SEQ => true,
-        AGGREGATE_TYPE => event.aggregate_type.is_some(),
-        AGGREGATE_ID => event.aggregate_id.is_some(),
-        _ => false,
-    };
-    event.headers.as_ref().map_or(Ok(()), |json| put_fields(out, json, &replaced))
+/// The headers of one message, as far as they are written. Write no name twice: a table has each once.
+#[derive(Debug)]
+pub struct Headers<'a> {
+    out: &'a mut BytesMut,
 }
 
-/// Writes the fields of a JSON object. Fields that `skip` names are left out.
-fn put_fields(out: &mut BytesMut, json: &[u8], skip: &dyn Fn(&str) -> bool) -> Result<(), serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_slice(json);
-    json.deserialize_map(Fields { out, skip })?;
-    json.end()
+/// A header that AMQP cannot carry: its name is longer than 255 bytes, or the JSON is no object, or holds a number that is no
+/// double, or is nested too deep.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct InvalidHeaders(#[from] serde_json::Error);
+
+impl<'a> Headers<'a> {
+    pub(crate) fn new(out: &'a mut BytesMut) -> Self {
+        Self { out }
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    ///
+    /// As every method here: [`InvalidHeaders`].
+    pub fn integer(&mut self, name: &str, value: i64) -> Result<(), InvalidHeaders> {
+        put_name::<serde_json::Error>(self.out, name)?;
+        FieldValue(self.out).visit_i64(value).map_err(InvalidHeaders)
+    }
+
+    /// Text; bytes that are none are the consumer's matter.
+    ///
+    /// # Errors
+    ///
+    /// The name is too long.
+    pub fn text(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidHeaders> {
+        put_name::<serde_json::Error>(self.out, name)?;
+        self.out.put_u8(b'S');
+        put_long_string(self.out, value);
+        Ok(())
+    }
+
+    /// Every field of a JSON object, but those that `skip` names. Integers that fit become signed 64-bit numbers, other numbers
+    /// doubles; objects become tables, arrays arrays, null void.
+    ///
+    /// # Errors
+    ///
+    /// See [`InvalidHeaders`].
+    pub fn json(&mut self, object: &[u8], skip: impl Fn(&str) -> bool) -> Result<(), InvalidHeaders> {
+        let mut json = serde_json::Deserializer::from_slice(object);
+        json.deserialize_map(Fields { out: self.out, skip: &skip })?;
+        Ok(json.end()?)
+    }
+}
+
+fn put_name<E: Error>(out: &mut BytesMut, name: &str) -> Result<(), E> {
+    if name.len() > SHORT_STRING_MAX {
+        return Err(E::custom("a header's name is longer than 255 bytes"));
+    }
+    put_short_string(out, name.as_bytes());
+    Ok(())
 }
 
 /// The inside of a table: name, value, name, value.
@@ -64,15 +91,12 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
             if (self.skip)(&name) {
-                map.next_value::<serde::de::IgnoredAny>()?;
+                map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            if name.len() > SHORT_STRING_MAX {
-                return Err(A::Error::custom("a header's name is longer than 255 bytes"));
-            }
-            put_short_string(self.out, name.as_bytes());
+            put_name::<A::Error>(self.out, &name)?;
             map.next_value_seed(FieldValue(self.out))?;
         }
         Ok(())
@@ -153,7 +177,7 @@ mod tests {
 
     fn table(json: &str) -> Result<Vec<u8>, String> {
         let mut out = BytesMut::new();
-        put_fields(&mut out, json.as_bytes(), &|name| name == "mine").map_err(|error| error.to_string())?;
+        Headers::new(&mut out).json(json.as_bytes(), |name| name == "mine").map_err(|error| error.to_string())?;
         Ok(out.to_vec())
     }
 
@@ -179,7 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_the_relay_sets_are_left_out_at_the_top() {
+    fn typed_headers_are_written_as_those_of_json_are() {
+        let mut out = BytesMut::new();
+        let mut headers = Headers::new(&mut out);
+        headers.integer("a", -2).unwrap();
+        headers.text("b", b"x").unwrap();
+        assert!(headers.text(&"n".repeat(256), b"x").is_err() && headers.integer(&"n".repeat(256), 1).is_err());
+        assert_eq!(out.to_vec(), table(r#"{"a":-2,"b":"x"}"#).unwrap());
+    }
+
+    #[test]
+    fn skipped_fields_are_left_out_at_the_top() {
         assert_eq!(table(r#"{"mine":[1,{"a":2}],"a":null}"#).unwrap(), b"\x01aV");
     }
 

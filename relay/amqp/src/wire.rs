@@ -6,19 +6,19 @@
 use bytes::{BufMut, BytesMut};
 
 /// Types of frames.
-pub(super) const METHOD: u8 = 1;
-pub(super) const HEADER: u8 = 2;
-pub(super) const BODY: u8 = 3;
-pub(super) const HEARTBEAT: u8 = 8;
+pub(crate) const METHOD: u8 = 1;
+pub(crate) const HEADER: u8 = 2;
+pub(crate) const BODY: u8 = 3;
+pub(crate) const HEARTBEAT: u8 = 8;
 /// Last byte of every frame.
-pub(super) const FRAME_END: u8 = 0xCE;
+pub(crate) const FRAME_END: u8 = 0xCE;
 /// Bytes of a frame around its payload: type, channel and length before it, the end byte after it.
-pub(super) const FRAME_OVERHEAD: usize = 8;
+pub(crate) const FRAME_OVERHEAD: usize = 8;
 /// Longest short string, in bytes.
-pub(super) const SHORT_STRING_MAX: usize = 255;
+pub(crate) const SHORT_STRING_MAX: usize = 255;
 
 /// Writes one frame; its length is filled in after `payload` has written what it likes.
-pub(super) fn put_frame(out: &mut BytesMut, kind: u8, channel: u16, payload: impl FnOnce(&mut BytesMut)) {
+pub(crate) fn put_frame(out: &mut BytesMut, kind: u8, channel: u16, payload: impl FnOnce(&mut BytesMut)) {
     out.put_u8(kind);
     out.put_u16(channel);
     put_sized(out, payload);
@@ -26,7 +26,7 @@ pub(super) fn put_frame(out: &mut BytesMut, kind: u8, channel: u16, payload: imp
 }
 
 /// Writes what `content` writes, with its length in four bytes before it: tables, arrays, frame payloads.
-pub(super) fn put_sized<T>(out: &mut BytesMut, content: impl FnOnce(&mut BytesMut) -> T) -> T {
+pub(crate) fn put_sized<T>(out: &mut BytesMut, content: impl FnOnce(&mut BytesMut) -> T) -> T {
     let at = out.len();
     out.put_u32(0);
     let start = out.len();
@@ -42,27 +42,27 @@ pub(super) fn put_sized<T>(out: &mut BytesMut, content: impl FnOnce(&mut BytesMu
 ///
 /// The caller has checked the length: at most [`SHORT_STRING_MAX`]. A longer one is cut, so that a mistake here cannot
 /// garble what follows.
-pub(super) fn put_short_string(out: &mut BytesMut, text: &[u8]) {
+pub(crate) fn put_short_string(out: &mut BytesMut, text: &[u8]) {
     let text = text.get(..SHORT_STRING_MAX).unwrap_or(text);
     out.put_u8(u8::try_from(text.len()).unwrap_or(u8::MAX));
     out.put_slice(text);
 }
 
 /// Writes a long string.
-pub(super) fn put_long_string(out: &mut BytesMut, text: &[u8]) {
+pub(crate) fn put_long_string(out: &mut BytesMut, text: &[u8]) {
     put_sized(out, |out| out.put_slice(text));
 }
 
 /// The peer's bytes are not what the protocol says.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// Reads primitives from the front of a slice.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("a frame's payload is too short"))?;
         self.0 = rest;
         Ok(taken)
@@ -74,35 +74,35 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
         self.array().map(u8::from_be_bytes)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         self.array().map(u64::from_be_bytes)
     }
 
-    pub(super) fn short_string(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn short_string(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u8()?;
         self.take(length.into())
     }
 
     /// A long string, or a table that nobody looks into.
-    pub(super) fn sized(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn sized(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
     /// A short string for people; RabbitMQ's are UTF-8.
-    pub(super) fn text(&mut self) -> Result<String, Malformed> {
+    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
         self.short_string().map(|text| String::from_utf8_lossy(text).into_owned())
     }
 }

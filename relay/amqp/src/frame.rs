@@ -3,14 +3,22 @@
 use bytes::{Buf, BytesMut};
 use uuid::Uuid;
 
-use super::{
+use crate::{
     method::{BASIC, Method},
     wire::{BODY, FRAME_END, FRAME_OVERHEAD, HEADER, HEARTBEAT, METHOD, Malformed, Reader},
 };
 
-/// A frame from the broker. Contents of returned messages are known to the caller already, so only their size is kept.
+/// A frame from the broker.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) struct Frame {
+    /// 0 is the connection itself.
+    pub(crate) channel: u16,
+    pub(crate) content: Content,
+}
+
+/// What a frame carries. Bodies of returned messages are known to the caller already, so only their size is kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Content {
     Method(Method),
     /// Content header of a returned message.
     Header {
@@ -27,13 +35,13 @@ pub(super) enum Frame {
 /// Removes the first frame from `received`; `None` when more must be received for that.
 ///
 /// `frame_max` bytes is the longest frame that was agreed on: it bounds what has to be collected.
-pub(super) fn next_frame(received: &mut BytesMut, frame_max: usize) -> Result<Option<Frame>, Malformed> {
+pub(crate) fn next_frame(received: &mut BytesMut, frame_max: usize) -> Result<Option<Frame>, Malformed> {
     let mut reader = Reader(received);
     let Ok(kind) = reader.u8() else { return Ok(None) };
     if kind == b'A' {
         return Err(Malformed("the server wants another version of AMQP"));
     }
-    let (Ok(_channel), Ok(length)) = (reader.u16(), reader.u32()) else {
+    let (Ok(channel), Ok(length)) = (reader.u16(), reader.u32()) else {
         return Ok(None);
     };
     let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -46,19 +54,19 @@ pub(super) fn next_frame(received: &mut BytesMut, frame_max: usize) -> Result<Op
     if end != FRAME_END {
         return Err(Malformed("a frame does not end where it should"));
     }
-    let frame = match kind {
-        METHOD => Frame::Method(Method::read(payload)?),
+    let content = match kind {
+        METHOD => Content::Method(Method::read(payload)?),
         HEADER => content_header(payload)?,
-        BODY => Frame::Body(length as u64),
-        HEARTBEAT => Frame::Heartbeat,
+        BODY => Content::Body(length as u64),
+        HEARTBEAT => Content::Heartbeat,
         _ => return Err(Malformed("a frame is of an unknown type")),
     };
     received.advance(length + FRAME_OVERHEAD);
-    Ok(Some(frame))
+    Ok(Some(Frame { channel, content }))
 }
 
 /// The content header of a message: class, weight, body size, property flags, properties.
-fn content_header(payload: &[u8]) -> Result<Frame, Malformed> {
+fn content_header(payload: &[u8]) -> Result<Content, Malformed> {
     /// The properties that come before `message_id`, from the flags' highest bit on.
     enum Property {
         Short,
@@ -87,7 +95,7 @@ fn content_header(payload: &[u8]) -> Result<Frame, Malformed> {
         }
     }
     let message_id = if flags & MESSAGE_ID == 0 { None } else { Uuid::try_parse_ascii(reader.short_string()?).ok() };
-    Ok(Frame::Header { body, message_id })
+    Ok(Content::Header { body, message_id })
 }
 
 #[cfg(test)]
@@ -96,7 +104,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::publish::wire::put_frame;
+    use crate::wire::put_frame;
 
     const FRAME_MAX: usize = 4096;
 
@@ -119,7 +127,9 @@ mod tests {
             for part in [&bytes[..cut], &bytes[cut..]] {
                 received.extend_from_slice(part);
                 while let Some(frame) = next_frame(&mut received, FRAME_MAX).unwrap() {
-                    let Frame::Method(Method::Ack { tag, multiple: true }) = frame else { panic!("{frame:?}") };
+                    let Content::Method(Method::Ack { tag, multiple: true }) = frame.content else {
+                        panic!("{frame:?}")
+                    };
                     tags.push(tag);
                 }
             }
@@ -151,7 +161,7 @@ mod tests {
         payload.put_slice(b"\x02\x09\x01c\x01r\x0260");
         payload.put_slice(b"\x24");
         payload.put_slice(id.to_string().as_bytes());
-        assert_eq!(content_header(&payload), Ok(Frame::Header { body: 12, message_id: Some(id) }));
+        assert_eq!(content_header(&payload), Ok(Content::Header { body: 12, message_id: Some(id) }));
     }
 
     proptest! {

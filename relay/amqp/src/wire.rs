@@ -42,6 +42,7 @@ pub(crate) fn put_sized<T>(out: &mut BytesMut, content: impl FnOnce(&mut BytesMu
 ///
 /// The caller has checked the length: at most [`SHORT_STRING_MAX`]. A longer one is cut, so that a mistake here cannot
 /// garble what follows.
+#[inline] // as all that writes a message: see `encoder`
 pub(crate) fn put_short_string(out: &mut BytesMut, text: &[u8]) {
     let text = text.get(..SHORT_STRING_MAX).unwrap_or(text);
     out.put_u8(u8::try_from(text.len()).unwrap_or(u8::MAX));
@@ -49,6 +50,7 @@ pub(crate) fn put_short_string(out: &mut BytesMut, text: &[u8]) {
 }
 
 /// Writes a long string.
+#[inline]
 pub(crate) fn put_long_string(out: &mut BytesMut, text: &[u8]) {
     put_sized(out, |out| out.put_slice(text));
 }

@@ -111,7 +111,7 @@ impl ReplError {
         }
     }
 
-    /// Another walsender reads the slot: a second relay, or one whose connection died and whose walsender has not
+    /// Another walsender reads the slot: a second reader, or one whose connection died and whose walsender has not
     /// noticed yet (it lives until `wal_sender_timeout`). The server's message names its pid.
     pub fn slot_in_use(&self) -> bool {
         self.command_failed_with(&SqlState::OBJECT_IN_USE)

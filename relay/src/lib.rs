@@ -3,10 +3,10 @@
 //! ```text
 //!  PostgreSQL                              relay                                    RabbitMQ
 //!  ──────────                              ─────                                    ────────
-//!  WAL ─────▶ postgres ─▶ session::stream ─▶ ┌──────┐ ─▶ sink ─ persistent, mandatory ─▶ exchange
+//!  WAL ─────▶ pg_replication ─▶ session ─▶ ┌──────┐ ─▶ sink ─ persistent, mandatory ─▶ exchange
 //!  events ──▶ outbox (a pass) ─────────────▶ │ core │
 //!  events ◀── outbox (verdicts) ◀─────────── │      │ ◀─ sink ◀─────── confirm, return, nack
-//!  slot ◀──── postgres ◀──────────────────── └──────┘
+//!  slot ◀──── pg_replication ◀────────────── └──────┘
 //! ```
 //!
 //! | module | what it is |
@@ -15,25 +15,23 @@
 //! | [`session`] | the loop that tells the core what happens and does what it says |
 //! | [`outbox`] | the table: its rows as events, and every SQL statement |
 //! | [`sink`] | brokers |
-//! | [`publish`] | AMQP publisher with a certain answer for each message |
-//! | [`postgres`] | replication client and `pgoutput` decoder |
+//! | [`amqp_publisher`] | RabbitMQ, with a certain answer for each message. A crate of its own |
+//! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
+//! | [`postgres`] | sessions for SQL |
 //! | [`config`] | settings |
 //! | [`startup`], [`run()`] | connect, check, take over, try again |
 
 pub mod config;
 pub mod error;
-pub mod event {
-    pub use outbox_core::{Event, Text};
-}
-pub mod lsn;
 pub mod outbox;
 pub mod postgres;
-pub mod publish;
 mod repeats;
 mod run;
 pub mod session;
 pub mod sink;
 pub mod startup;
+
+use pg_replication::lsn;
 
 pub use self::{
     error::RunError,

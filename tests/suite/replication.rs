@@ -1,5 +1,6 @@
-//! The relay's own replication client against real servers.
+//! The replication client against real servers.
 
+mod example;
 mod liveness;
 mod login;
 mod slots;
@@ -7,12 +8,9 @@ mod stream;
 mod tls;
 
 use harness::{Database, Postgres};
-use relay::{
-    lsn::Lsn,
-    postgres::{
-        self, Frame, ReplError, Replication, ReplicationStream,
-        pgoutput::{Column, Decoder, Message},
-    },
+use pg_replication::{
+    ConnInfo, Frame, Lsn, ReplError, Replication, ReplicationStream,
+    pgoutput::{Column, Decoder, Message},
 };
 
 /// A database with a published table `t (id int, body text)`, and a slot, both named as the database.
@@ -64,7 +62,8 @@ impl Source {
 }
 
 async fn connect(url: &str) -> Replication {
-    postgres::Database::parse(url).unwrap().connect_replication("suite").await.unwrap()
+    let server: ConnInfo = url.parse().unwrap();
+    server.connect_replication("suite").await.unwrap()
 }
 
 /// Reads a stream and decodes it.

@@ -17,23 +17,22 @@ mod nearest;
 #[cfg(test)]
 mod reference;
 mod rule;
-mod secret;
 mod setting;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod units;
-mod urls;
 mod value;
 
 use std::time::Duration;
+
+use amqp_publisher::{ExchangeUse, PublishConfig};
 
 pub use self::{
     flags::{Command, PRECEDENCE, command, parse},
     given::Given,
     invalid::Invalid,
     rule::Rule,
-    secret::Secret,
     setting::Setting,
     settings::{Config, SETTINGS},
     value::{AfterFailed, LogFormat, Unroutable},
@@ -41,20 +40,14 @@ pub use self::{
 use outbox_core::{Backoff, Limits, Policy};
 use tracing::{Level, enabled};
 
-use crate::publish::{ExchangeUse, InvalidAmqpUrl, PublishConfig};
-
 /// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Config {
-    /// What the publisher needs to know.
-    ///
-    /// # Errors
-    ///
-    /// The URL is empty: `init` needs none, so it may be left out there.
-    pub fn publish(&self) -> Result<PublishConfig, InvalidAmqpUrl> {
-        Ok(PublishConfig {
-            url: self.amqp_url.expose().parse()?,
+    /// What the publisher needs to know. `None` without a URL, as `init` may be: it needs none.
+    pub fn publish(&self) -> Option<PublishConfig> {
+        Some(PublishConfig {
+            url: self.amqp_url.clone()?,
             exchange: self.exchange.clone(),
             exchange_use: if self.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
             app_id: self.app_id.clone(),
@@ -62,6 +55,8 @@ impl Config {
             confirm_timeout: self.confirm_timeout,
             connect_timeout: CONNECT_TIMEOUT,
             connection_name: self.application_name.clone(),
+            product: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         })
     }
 

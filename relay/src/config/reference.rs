@@ -104,7 +104,10 @@ fn the_example_file_with_every_line_in_force_means_the_defaults() {
     let file = super::tests::file(&in_force.collect::<Vec<_>>().join("\n"));
     let given = super::tests::given(&["run", "--config", file.path()], &[]);
     let config = given.resolve(super::Command::Run).unwrap();
-    let urls = [("DATABASE_URL", "postgres://u@h/d"), ("AMQP_URL", "amqp://h")];
+    let urls = [
+        ("DATABASE_URL", "postgres://user:password@host:5432/database"),
+        ("AMQP_URL", "amqp://user:password@host:5672/vhost"),
+    ];
     let defaults = super::tests::given(&["run"], &urls).resolve(super::Command::Run).unwrap();
     assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
 }

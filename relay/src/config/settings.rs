@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use amqp_publisher::AmqpUrl;
+use pg_replication::ConnInfo;
+
 use super::{
     flags::Command,
     given::Given,
     rule::Rule::{Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
-    secret::Secret,
     setting::{Setting, settings},
-    urls,
-    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable},
+    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable, harmless},
 };
 use outbox_core::Ordering;
 
@@ -22,11 +23,11 @@ settings! {
     "Servers" {
         /// PostgreSQL to read from.
         /// A URL or libpq's key=value form. The role needs REPLICATION and the grants of outbox.grant_relay().
-        database_url: Secret = Url { form: "postgres://user:password@host:5432/database", check: urls::database }, None;
+        database_url: ConnInfo = Url { form: "postgres://user:password@host:5432/database", check: harmless::<ConnInfo> }, None;
 
         /// RabbitMQ to publish to.
         /// Use amqps:// for TLS.
-        amqp_url: Secret = Url { form: "amqp://user:password@host:5672/vhost", check: urls::amqp }, None;
+        amqp_url: Option<AmqpUrl> = Url { form: "amqp://user:password@host:5672/vhost", check: harmless::<AmqpUrl> }, None;
 
         /// Name under which both servers list the connections.
         /// In pg_stat_activity, and in RabbitMQ's management pages.

@@ -1,9 +1,12 @@
 //! From the text of a setting to its typed value.
 
-use std::time::Duration;
+use std::{fmt::Display, str::FromStr, time::Duration};
 
-use super::{rule::Rule, secret::Secret};
+use amqp_publisher::AmqpUrl;
 use outbox_core::Ordering;
+use pg_replication::ConnInfo;
+
+use super::rule::Rule;
 
 /// What becomes of an event that no queue is bound for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,17 +80,30 @@ impl Value for String {
     }
 }
 
-impl Value for Secret {
-    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
-        match rule {
-            Rule::Url { check, .. } => check(text).map(|_| Self::new(text)),
-            _ => expected(rule, None),
-        }
+impl Value for ConnInfo {
+    fn read(_: &Rule, text: &str) -> Result<Self, String> {
+        address(text)
+    }
+}
+
+impl Value for Option<AmqpUrl> {
+    fn read(_: &Rule, text: &str) -> Result<Self, String> {
+        address(text).map(Some)
     }
 
     fn unneeded() -> Option<Self> {
-        Some(Self::default())
+        Some(None)
     }
+}
+
+/// A server's address. Its errors repeat nothing of the text, which holds a password.
+fn address<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+/// What may be shown of a server's address, or why it is refused.
+pub(super) fn harmless<T: FromStr<Err: Display> + Display>(text: &str) -> Result<String, String> {
+    address::<T>(text).map(|address| address.to_string())
 }
 
 /// An enum whose variants are words: the rule and the reading of it come from one list.
@@ -114,3 +130,47 @@ choice!(ORDERING: Ordering {
 choice!(UNROUTABLE: Unroutable { "fail" => Unroutable::Fail, "retry" => Unroutable::Retry });
 choice!(AFTER_FAILED: AfterFailed { "continue" => AfterFailed::Continue, "hold" => AfterFailed::Hold });
 choice!(LOG_FORMAT: LogFormat { "text" => LogFormat::Text, "json" => LogFormat::Json });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_of_an_address_leaves_the_password_out() {
+        let shown = harmless::<ConnInfo>("postgres://relay:hunter2@db.example:5433/shop").unwrap();
+        assert_eq!(shown, "db.example:5433/shop as relay");
+        let shown = harmless::<AmqpUrl>("amqps://relay:hunter2@mq.example/shop?heartbeat=10").unwrap();
+        assert_eq!(shown, "amqps://relay@mq.example:5671/shop");
+    }
+
+    #[test]
+    fn no_refusal_repeats_a_password() {
+        let databases = [
+            "hunter2",
+            "postgres://relay:hunter2",
+            "postgres://relay:hunter2@db:port/shop",
+            "postgres://relay:hunter2@db/shop?colour=hunter2",
+            "postgres://relay:hunter2@db/shop?sslmode=hunter2",
+            "postgres://relay:hunter2@db/shop?connect_timeout=hunter2",
+            "host=db user=relay password=a hunter2",
+            "host=db password=hunter2",
+        ];
+        for text in databases {
+            let why = harmless::<ConnInfo>(text).unwrap_err();
+            assert!(!why.contains("hunter2"), "{text}: {why}");
+        }
+        let brokers = [
+            "hunter2",
+            "http://relay:hunter2@mq/",
+            "amqp://relay:hunter2@mq:port/",
+            "amqp://relay:hun/ter2@mq:hunter2/",
+            "amqp://relay:100%hunter2@mq/",
+            "amqp://relay:hunter2@mq/?colour=hunter2",
+            "amqp://relay:hunter2@mq/?heartbeat=hunter2",
+        ];
+        for text in brokers {
+            let why = harmless::<AmqpUrl>(text).unwrap_err();
+            assert!(!why.contains("hunter2"), "{text}: {why}");
+        }
+    }
+}

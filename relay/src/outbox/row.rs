@@ -4,9 +4,8 @@
 
 use bytes::{Bytes, BytesMut};
 use outbox_core::{Event, Text};
+use pg_replication::pgoutput::POSTGRES_EPOCH_US;
 use uuid::Uuid;
-
-use crate::postgres::pgoutput::POSTGRES_EPOCH_US;
 
 macro_rules! columns {
     ($($column:ident = $name:literal,)*) => {

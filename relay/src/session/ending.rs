@@ -2,9 +2,10 @@
 
 use std::{error::Error, io, time::Duration};
 
+use pg_replication::ReplError;
 use tokio::task::JoinError;
 
-use crate::{error::chain, outbox::StoreError, postgres::ReplError};
+use crate::{error::chain, outbox::StoreError};
 
 /// Why a session ended before its drain.
 #[derive(Debug, thiserror::Error)]

@@ -16,6 +16,7 @@ use std::{
 };
 
 use outbox_core::{Core, Effect, End, Input, Lsn, Now};
+use pg_replication::{Frame, ReplicationStream};
 use tokio::{
     task::JoinSet,
     time::{Sleep, sleep_until},
@@ -24,11 +25,7 @@ use tracing::{info, warn};
 
 pub use self::ending::{Drained, SessionError};
 use self::{ending::connection_lost, log::Log, stream::Reader, table::Table};
-use crate::{
-    outbox::Store,
-    postgres::{Frame, ReplicationStream},
-    sink::Sink,
-};
+use crate::{outbox::Store, sink::Sink};
 
 /// Frames handled before the loop looks after its other work again: some 100 µs.
 const FRAMES_AT_A_TIME: usize = 64;

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use outbox_core::{Lsn, Streamed};
+use pg_replication::{
+    Frame,
+    pgoutput::{Column, Decoder, Message, Relation},
+};
 use tracing::warn;
 
 use super::SessionError;
-use crate::{
-    outbox::{BadRow, Layout, Row},
-    postgres::{
-        Frame,
-        pgoutput::{Column, Decoder, Message, Relation},
-    },
-};
+use crate::outbox::{BadRow, Layout, Row};
 
 /// Prefix of the logical message by which the status trigger tells of rows that are `PENDING` again.
 const REPLAYED: &[u8] = b"outbox";

@@ -1,12 +1,13 @@
 //! What the server must offer, and what to do where it does not.
 
+use amqp_publisher::{AmqpUrl, PublishError};
+use pg_replication::{ConnInfo, ConnectError, ReplError};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
     config::Config,
     error::{Kind, RunError},
-    postgres::{ConnectError, Database, ReplError},
-    publish::{AmqpUrl, PublishError},
+    sink::rabbitmq,
 };
 
 /// The oldest server with logical messages and binary values in pgoutput
@@ -18,7 +19,7 @@ const OLDEST_SERVER: i32 = 140_000;
 const RAISES_WAL_LEVEL: i32 = 190_000;
 
 /// Checks version and settings.
-pub(super) async fn server(client: &Client, database: &Database) -> Result<(), RunError> {
+pub(super) async fn server(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
     let row = client
         .query_one(
             "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
@@ -52,7 +53,7 @@ fn suffices(wal_level: &str, version: i32) -> bool {
 }
 
 /// Checks the extension's version, and that this role may run its functions.
-pub(super) async fn extension(client: &Client, database: &Database) -> Result<(), RunError> {
+pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
     let version: String = match client.query_one("SELECT outbox.version()", &[]).await {
         Ok(row) => row.try_get(0).map_err(sql_error)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
@@ -90,7 +91,7 @@ pub(super) async fn extension(client: &Client, database: &Database) -> Result<()
 }
 
 /// A connection that could not be made, in the operator's terms.
-pub(super) fn connect_error(error: ConnectError, database: &Database) -> RunError {
+pub(super) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
     let state = error.sqlstate().map(|state| state.code().to_owned());
     let (kind, what, hint) = match state.as_deref() {
         Some("28P01" | "28000") => (
@@ -118,7 +119,7 @@ pub(super) fn connect_error(error: ConnectError, database: &Database) -> RunErro
 
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
 /// and Aurora that comes from membership in a role, and its own attribute stays off.
-pub(super) fn replication_connect_error(error: ConnectError, database: &Database) -> RunError {
+pub(super) fn replication_connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
     if error.sqlstate() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         return connect_error(error, database);
     }
@@ -163,8 +164,8 @@ pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
         )
     };
     let failed = RunError::new(kind, what);
-    let failed = if error.says_what_to_do() { failed } else { failed.hint(hint) };
-    failed.source(error)
+    let failed = if rabbitmq::says_what_to_do(&error) { failed } else { failed.hint(hint) };
+    failed.source(rabbitmq::explain(&error))
 }
 
 /// A statement that failed, in the operator's terms.

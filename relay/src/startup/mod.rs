@@ -7,7 +7,9 @@ mod waiting;
 
 use std::time::{Duration, Instant};
 
+use amqp_publisher::PublishConfig;
 use outbox_core::{Core, Start};
+use pg_replication::{ConnInfo, Replication};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
@@ -19,11 +21,10 @@ use crate::{
     error::{Kind, RunError, chain},
     lsn::Lsn,
     outbox::{Store, sql},
-    postgres::{Database, Replication},
-    publish::{PublishConfig, Publisher},
+    postgres,
     repeats::Repeats,
     session::{Parts, SessionError},
-    sink::rabbitmq::RabbitMq,
+    sink::rabbitmq::{Publisher, RabbitMq},
 };
 
 /// Makes the server notice within some 15 s that the relay's machine is gone, and so end its session; its own default is
@@ -51,8 +52,8 @@ pub struct InitReport {
 
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
-    let database = database(config)?;
-    let Connected { client, mut connection, mut replication } = connect(config, &database).await?;
+    let database = &config.database_url;
+    let Connected { client, mut connection, mut replication } = connect(config, database).await?;
     let report = prepare(config, &client, &mut replication).await?;
     drop(replication);
     drop(client);
@@ -99,20 +100,20 @@ pub(crate) struct Inherited {
 /// Connects to both servers, waits for the slot and starts the stream.
 pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts<RabbitMq>, RunError> {
     let publish = publish_config(config)?;
-    let database = database(config)?;
+    let database = &config.database_url;
     let Inherited { publisher, after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
     let mut away = Repeats::default();
     let (client, connection, stream) = loop {
         let taken = async {
-            let Connected { client, connection, replication } = connect(config, &database).await?;
+            let Connected { client, connection, replication } = connect(config, database).await?;
             if slot_is_useless && config.create_slot {
                 slot::discard(config, &client).await?;
                 slot_is_useless = false;
             }
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let stream = takeover::take(config, &database, &client, replication, from, &mut turn).await?;
+            let stream = takeover::take(config, database, &client, replication, from, &mut turn).await?;
             Ok::<_, RunError>((client, connection, stream))
         };
         match taken.await {
@@ -170,9 +171,10 @@ struct Connected {
 }
 
 /// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
-async fn connect(config: &Config, database: &Database) -> Result<Connected, RunError> {
-    let (client, driver) =
-        database.connect(&config.application_name).await.map_err(|error| checks::connect_error(error, database))?;
+async fn connect(config: &Config, database: &ConnInfo) -> Result<Connected, RunError> {
+    let (client, driver) = postgres::connect(database, &config.application_name)
+        .await
+        .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
     client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
@@ -196,14 +198,7 @@ async fn prepare(config: &Config, client: &Client, replication: &mut Replication
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
 }
 
-fn database(config: &Config) -> Result<Database, RunError> {
-    Database::parse(config.database_url.expose()).map_err(|error| {
-        RunError::new(Kind::Usage, "database-url (DATABASE_URL)").hint("see docs/configuration.md").source(error)
-    })
-}
-
 fn publish_config(config: &Config) -> Result<PublishConfig, RunError> {
-    config.publish().map_err(|error| {
-        RunError::new(Kind::Usage, "amqp-url (AMQP_URL)").hint("see docs/configuration.md").source(error)
-    })
+    let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
+    config.publish().ok_or_else(missing)
 }

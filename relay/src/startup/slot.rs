@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use pg_replication::{ConnInfo, Replication};
 use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
@@ -10,7 +11,6 @@ use crate::{
     config::Config,
     error::{Kind, RunError},
     lsn::Lsn,
-    postgres::{Database, Replication},
 };
 
 /// What became of the slot.
@@ -159,7 +159,7 @@ async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError>
 }
 
 /// Opens a session that can make the slot, and read it.
-pub(super) async fn connect(config: &Config, database: &Database, client: &Client) -> Result<Replication, RunError> {
+pub(super) async fn connect(config: &Config, database: &ConnInfo, client: &Client) -> Result<Replication, RunError> {
     let mut replication = database
         .connect_replication(&config.application_name)
         .await

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use pg_replication::{ConnInfo, Replication, ReplicationStream};
 use tokio_postgres::Client;
 use tracing::info;
 
@@ -13,12 +14,7 @@ use super::{
     slot::{self, Found, Holder},
     waiting,
 };
-use crate::{
-    config::Config,
-    error::RunError,
-    lsn::Lsn,
-    postgres::{Database, Replication, ReplicationStream},
-};
+use crate::{config::Config, error::RunError, lsn::Lsn};
 
 /// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
 /// the server's log each time.
@@ -94,7 +90,7 @@ impl Turn {
 /// A waiting relay has no replication connection: it takes none of `max_wal_senders`.
 pub(super) async fn take(
     config: &Config,
-    database: &Database,
+    database: &ConnInfo,
     client: &Client,
     replication: Replication,
     from: Lsn,

@@ -1,9 +1,9 @@
 //! Connecting, and being refused.
 
+use amqp_publisher::{ExchangeUse, PublishConfig, PublishError};
 use harness::RabbitMq;
-use relay::publish::{ExchangeUse, PublishConfig, PublishError, Publisher};
 
-use super::{config, events, publish, returned};
+use super::{Publisher, config, notes, publish, returned};
 
 #[tokio::test]
 async fn each_way_of_being_refused_has_its_own_error() {
@@ -44,9 +44,9 @@ async fn an_exchange_of_any_type_that_is_there_will_do() {
         let config =
             PublishConfig { exchange: exchange.to_owned(), exchange_use: ExchangeUse::Take, ..config(&vhost.url()) };
         let mut publisher = Publisher::connect(config).await.unwrap();
-        let events = events("nobody", 1);
-        let verdicts = publish(&mut publisher, &events, 1).await;
-        assert_eq!(verdicts[&events[0].id], returned(), "{exchange:?}");
+        let notes = notes("nobody", 1);
+        let verdicts = publish(&mut publisher, &notes, 1).await;
+        assert_eq!(verdicts[&notes[0].id], returned(), "{exchange:?}");
     }
 }
 

@@ -1,6 +1,8 @@
-//! The publisher against real brokers: every event gets its own verdict, whatever happens to the others.
+//! The publisher against real brokers: every message gets its own verdict, whatever happens to the others.
 
 mod connect;
+mod event;
+mod example;
 mod message;
 mod outage;
 mod tls;
@@ -11,11 +13,12 @@ use std::{
     sync::Arc,
 };
 
-use harness::{RabbitMq, SOON};
-use relay::{
-    event::{Event, Text},
-    publish::{ExchangeUse, Notice, PublishConfig, PublishError, Publisher, Verdict},
+use amqp_publisher::{
+    Answer, ExchangeUse, Headers, InvalidHeaders, Message, Notice, Outgoing, Properties, PublishConfig, PublishError,
+    Verdict,
 };
+use bytes::Bytes;
+use harness::{RabbitMq, SOON};
 use tokio::{sync::OnceCell, time::timeout};
 use uuid::Uuid;
 
@@ -39,6 +42,8 @@ fn config(url: &str) -> PublishConfig {
         confirm_timeout: SOON,
         connect_timeout: SOON,
         connection_name: "suite".to_owned(),
+        product: "suite".to_owned(),
+        version: "1".to_owned(),
     }
 }
 
@@ -46,40 +51,53 @@ async fn connect(url: &str) -> Publisher {
     Publisher::connect(config(url)).await.unwrap()
 }
 
-fn event(topic: &'static str) -> Event {
-    Event {
-        id: Uuid::new_v4(),
-        seq: 1,
-        exchange: None,
-        topic: Text::from_static(topic),
-        event_type: None,
-        aggregate_type: None,
-        aggregate_id: None,
-        body: Ok("{}".into()),
-        holds_key: false,
-        content_type: Text::from_static("application/json"),
-        headers: None,
-        correlation_id: None,
-        created_at_us: 1_700_000_000_123_456,
-        attempts: 0,
-        first_attempted_at_us: None,
+type Publisher = amqp_publisher::Publisher<Arc<Note>>;
+
+/// What these tests publish.
+#[derive(Clone, Debug)]
+struct Note {
+    id: Uuid,
+    exchange: Option<&'static str>,
+    topic: &'static str,
+    kind: Option<String>,
+    headers: Option<String>,
+    body: Bytes,
+}
+
+impl Outgoing for Note {
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn message(&self) -> Result<Message<'_>, &str> {
+        let properties = Properties { kind: self.kind.as_ref().map(String::as_bytes), ..Properties::default() };
+        let exchange = self.exchange.map(str::as_bytes);
+        Ok(Message { exchange, routing_key: self.topic.as_bytes(), properties, body: &self.body })
+    }
+
+    fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), InvalidHeaders> {
+        self.headers.as_ref().map_or(Ok(()), |json| headers.json(json.as_bytes(), |_| false))
     }
 }
 
-fn events(topic: &'static str, count: usize) -> Vec<Event> {
-    (0..count).map(|_| event(topic)).collect()
+fn note(topic: &'static str) -> Note {
+    Note { id: Uuid::new_v4(), exchange: None, topic, kind: None, headers: None, body: "{}".into() }
 }
 
-fn ids<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Uuid> {
-    events.into_iter().map(|event| event.id).collect()
+fn notes(topic: &'static str, count: usize) -> Vec<Note> {
+    (0..count).map(|_| note(topic)).collect()
 }
 
-/// Publishes `events` with `window` in flight until each has its verdict.
-async fn publish(publisher: &mut Publisher, events: &[Event], window: usize) -> HashMap<Uuid, Verdict> {
-    let mut waiting: VecDeque<_> = events.iter().cloned().map(Arc::new).collect();
+fn ids<'a>(notes: impl IntoIterator<Item = &'a Note>) -> Vec<Uuid> {
+    notes.into_iter().map(|note| note.id).collect()
+}
+
+/// Publishes `messages` with `window` in flight until each has its verdict.
+async fn publish(publisher: &mut Publisher, notes: &[Note], window: usize) -> HashMap<Uuid, Verdict> {
+    let mut waiting: VecDeque<_> = notes.iter().cloned().map(Arc::new).collect();
     let mut verdicts = HashMap::new();
     let mut in_flight = 0;
-    while verdicts.len() < events.len() {
+    while verdicts.len() < notes.len() {
         let batch: Vec<_> = waiting.drain(..waiting.len().min(window - in_flight)).collect();
         in_flight += batch.len();
         publisher.publish(batch);
@@ -92,7 +110,7 @@ async fn publish(publisher: &mut Publisher, events: &[Event], window: usize) -> 
     verdicts
 }
 
-async fn answers(publisher: &mut Publisher) -> Vec<relay::publish::Answer> {
+async fn answers(publisher: &mut Publisher) -> Vec<Answer> {
     loop {
         match timeout(SOON, publisher.next()).await.expect("news from the broker") {
             Notice::Answers(answers) => return answers,

@@ -1,12 +1,12 @@
-//! The broker is away, and that is no event's fault.
+//! The broker is away, and that is no message's fault.
 
 use std::{sync::Arc, time::Duration};
 
+use amqp_publisher::{Notice, PublishConfig, PublishError, Verdict};
 use harness::{RabbitMq, SOON, Vhost, eventually};
-use relay::publish::{Notice, PublishConfig, PublishError, Publisher, Verdict};
 use tokio::time::timeout;
 
-use super::{WINDOW, config, connect, events, ids, lost, publish, small_node};
+use super::{Publisher, WINDOW, config, connect, ids, lost, notes, publish, small_node};
 
 #[tokio::test]
 async fn while_the_broker_is_out_of_memory_events_wait_and_then_leave() {
@@ -15,10 +15,10 @@ async fn while_the_broker_is_out_of_memory_events_wait_and_then_leave() {
     let consumer = vhost.consumer("outbox", "#").start().await;
     let config = PublishConfig { confirm_timeout: Duration::from_secs(2), ..config(&vhost.url()) };
     let mut publisher = Publisher::connect(config).await.unwrap();
-    let events = events("a", 100);
+    let notes = notes("a", 100);
 
     node.ctl(&["set_vm_memory_high_watermark", "0"]).await;
-    publisher.publish(events.iter().cloned().map(Arc::new).collect());
+    publisher.publish(notes.iter().cloned().map(Arc::new).collect());
     match timeout(SOON, publisher.next()).await.unwrap() {
         Notice::Blocked { reason } => assert!(reason.contains("memory"), "{reason}"),
         other => panic!("{other:?}"),
@@ -28,7 +28,7 @@ async fn while_the_broker_is_out_of_memory_events_wait_and_then_leave() {
 
     node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
     let (mut unblocked, mut answered) = (false, 0);
-    while !unblocked || answered < events.len() {
+    while !unblocked || answered < notes.len() {
         match timeout(SOON, publisher.next()).await.unwrap() {
             Notice::Unblocked => unblocked = true,
             Notice::Answers(answers) => {
@@ -39,7 +39,7 @@ async fn while_the_broker_is_out_of_memory_events_wait_and_then_leave() {
         }
     }
     consumer.wait_for(100).await;
-    assert_eq!(consumer.ids(), ids(&events), "each once");
+    assert_eq!(consumer.ids(), ids(&notes), "each once");
 }
 
 #[tokio::test]
@@ -54,9 +54,9 @@ async fn a_broker_that_freezes_or_dies_is_lost_and_nobody_is_blamed() {
     };
     let mut with_heartbeat = connect_with("heartbeat=1", SOON).await;
     let mut without = connect_with("heartbeat=0", Duration::from_millis(300)).await;
-    let mut big = events("a", WINDOW);
-    for event in &mut big {
-        event.body = Ok(vec![b'x'; 100_000].into()); // more than the sockets' buffers hold
+    let mut big = notes("a", WINDOW);
+    for note in &mut big {
+        note.body = vec![b'x'; 100_000].into(); // more than the sockets' buffers hold
     }
     let batch = || big.iter().cloned().map(Arc::new).collect::<Vec<_>>();
 
@@ -91,7 +91,7 @@ async fn an_idle_connection_lives_on_by_heartbeats() {
     let mut publisher = connect(&format!("{}?heartbeat=1", vhost.url())).await;
     // RabbitMQ gives up after two intervals, and so does the publisher.
     assert!(timeout(Duration::from_secs(4), publisher.next()).await.is_err());
-    let verdicts = publish(&mut publisher, &events("a", 1), 1).await;
+    let verdicts = publish(&mut publisher, &notes("a", 1), 1).await;
     assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
 }
 
@@ -100,7 +100,7 @@ async fn when_the_relays_own_exchange_is_deleted_no_event_is_to_blame() {
     let vhost = RabbitMq::shared().await.vhost().await;
     let mut publisher = connect(&vhost.url()).await;
     vhost.api("DELETE", &format!("/api/exchanges/{}/outbox", vhost.name()), None).await;
-    publisher.publish(events("a", 10).into_iter().map(Arc::new).collect());
+    publisher.publish(notes("a", 10).into_iter().map(Arc::new).collect());
     let error = lost(&mut publisher).await;
     assert!(matches!(error, PublishError::ExchangeMissing { .. }), "{error:?}");
 }
@@ -128,8 +128,8 @@ async fn handing_over_more_than_the_window_allows_ends_the_connection_instead_of
     let vhost = RabbitMq::shared().await.vhost().await;
     let config = PublishConfig { window: 1, ..config(&vhost.url()) };
     let mut publisher = Publisher::connect(config).await.unwrap();
-    for event in events("a", 2) {
-        publisher.publish(vec![Arc::new(event)]);
+    for note in notes("a", 2) {
+        publisher.publish(vec![Arc::new(note)]);
     }
     let error = lost(&mut publisher).await;
     assert!(matches!(error, PublishError::Protocol(_)), "{error:?}");

@@ -2,11 +2,11 @@
 
 use std::{net::TcpListener, path::PathBuf, process::Command};
 
+use amqp_publisher::{PublishError, Verdict};
 use harness::{RabbitMq, Vhost};
-use relay::publish::{PublishError, Publisher, Verdict};
 use uuid::Uuid;
 
-use super::{config, events, publish};
+use super::{Publisher, config, notes, publish};
 
 /// Certificates of an authority `ca` for the server and a client, and another authority `other`.
 struct Certificates(PathBuf);
@@ -66,11 +66,11 @@ async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
     let (ca, other) = (files.path("ca.pem"), files.path("other.pem"));
 
     let mut publisher = attempt(&format!("{client}&cacertfile={ca}")).await.unwrap();
-    let mut events = events("a", 100);
-    events[50].body = Ok(vec![b'x'; 3_000_000].into());
-    let verdicts = publish(&mut publisher, &events, 100).await;
+    let mut notes = notes("a", 100);
+    notes[50].body = vec![b'x'; 3_000_000].into();
+    let verdicts = publish(&mut publisher, &notes, 100).await;
     assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
-    assert_eq!(Ok(consumer.wait_for(100).await[50].body.as_slice()), events[50].body.as_deref());
+    assert_eq!(consumer.wait_for(100).await[50].body, notes[50].body);
     publisher.close().await;
 
     for (what, parameters) in [

@@ -180,11 +180,11 @@ async fn the_log_says_from_where_it_streams() {
     assert!(relay.stop().await.success());
     let sql = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1";
     let confirmed: String = stack.db.query_one(sql, &[&stack.db.name()]).await.unwrap().get(0);
-    let confirmed: ::relay::lsn::Lsn = confirmed.parse().unwrap();
+    let confirmed: pg_replication::lsn::Lsn = confirmed.parse().unwrap();
 
     let line = stack.relay().start().await.wait_for_log("state=streaming").await;
     let acknowledged = line.split("acknowledged=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
-    assert!(acknowledged.parse::<::relay::lsn::Lsn>().unwrap() >= confirmed, "{line}");
+    assert!(acknowledged.parse::<pg_replication::lsn::Lsn>().unwrap() >= confirmed, "{line}");
 }
 
 #[tokio::test]

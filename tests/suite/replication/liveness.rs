@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use harness::{Postgres, SOON, Shutdown};
-use relay::{
-    lsn::Lsn,
-    postgres::{Frame, ReplError},
-};
+use pg_replication::{Frame, Lsn, ReplError};
 use tokio::time::{Instant, interval, timeout};
 
 use super::{Reader, Source};

@@ -3,12 +3,13 @@
 use std::{net::TcpListener, time::Duration};
 
 use harness::Postgres;
-use relay::postgres::{ConnectCause, ConnectError, Database};
+use pg_replication::{ConnInfo, ConnectCause, ConnectError};
+use relay::postgres;
 
 /// Both kinds of session must get in, or be refused for the same reason.
 async fn try_both(url: &str) -> Result<(), ConnectError> {
-    let database = Database::parse(url).unwrap();
-    let sql = database.connect("suite").await;
+    let database: ConnInfo = url.parse().unwrap();
+    let sql = postgres::connect(&database, "suite").await;
     let replication = database.connect_replication("suite").await;
     match (sql, replication) {
         (Ok((client, connection)), Ok(mut replication)) => {
@@ -75,10 +76,10 @@ async fn refusals_keep_their_sqlstate() {
 
     let role = db.name();
     db.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.unwrap();
-    let database = Database::parse(&db.url_as(role)).unwrap();
+    let database = db.url_as(role).parse::<ConnInfo>().unwrap();
     let error = database.connect_replication("suite").await.unwrap_err();
     assert_eq!(error.sqlstate().unwrap().code(), "42501", "{error}"); // no REPLICATION attribute
-    assert!(database.connect("suite").await.is_ok());
+    assert!(postgres::connect(&database, "suite").await.is_ok());
     db.batch_execute(&format!("DROP ROLE {role}")).await.unwrap();
 }
 
@@ -136,7 +137,7 @@ async fn something_that_is_not_postgresql_is_refused() {
             let _ = tokio::io::AsyncReadExt::read(&mut peer, &mut [0; 1000]).await;
         }
     };
-    let database = Database::parse(&format!("postgres://u@127.0.0.1:{port}/d?sslmode=disable")).unwrap();
+    let database: ConnInfo = format!("postgres://u@127.0.0.1:{port}/d?sslmode=disable").parse().unwrap();
     tokio::select! {
         refused = database.connect_replication("suite") => { refused.unwrap_err(); }
         () = serve => {}

@@ -1,7 +1,7 @@
 //! Commands about slots, and how each refusal is told apart.
 
 use harness::{Postgres, SOON, eventually};
-use relay::lsn::Lsn;
+use pg_replication::Lsn;
 
 use super::{Reader, Source, connect};
 

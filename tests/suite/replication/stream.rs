@@ -1,10 +1,7 @@
 //! What a running stream brings and takes.
 
 use harness::{SOON, eventually};
-use relay::{
-    lsn::Lsn,
-    postgres::{Frame, pgoutput::Message},
-};
+use pg_replication::{Frame, Lsn, pgoutput::Message};
 use tokio::select;
 
 use super::{Reader, Source};

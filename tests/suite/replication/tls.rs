@@ -3,7 +3,8 @@
 use std::{path::PathBuf, process::Command};
 
 use harness::Postgres;
-use relay::postgres::{ConnectCause, Database};
+use pg_replication::{ConnInfo, ConnectCause, Lsn};
+use relay::postgres;
 
 /// A server with a certificate for 127.0.0.1 from an authority of its own, and another authority's certificate.
 struct Server {
@@ -14,13 +15,18 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::signed("-newkey ec -pkeyopt ec_paramgen_curve:prime256v1").await
+    }
+
+    /// With a key, and a signature of the authority, of this kind.
+    async fn signed(kind: &str) -> Self {
         let postgres = Postgres::private().start().await;
         let folder = postgres.socket_folder().to_owned();
         let openssl = |arguments: &str| {
             let output = Command::new("openssl").args(arguments.split(' ')).current_dir(&folder).output().unwrap();
             assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
         };
-        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+        let key = format!("{kind} -nodes -days 2");
         for ca in ["ca", "other"] {
             openssl(&format!("req -x509 {key} -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
         }
@@ -61,8 +67,8 @@ impl Server {
 
 /// Connects both ways. Tells whether the sessions are encrypted, or why there is none.
 async fn encrypted(url: &str) -> Result<bool, ConnectCause> {
-    let database = Database::parse(url).unwrap();
-    let (client, connection) = database.connect("sql").await.map_err(|error| error.cause)?;
+    let database: ConnInfo = url.parse().unwrap();
+    let (client, connection) = postgres::connect(&database, "sql").await.map_err(|error| error.cause)?;
     let mut replication = database.connect_replication("replication").await.map_err(|error| error.cause)?;
     replication.identify_system().await.unwrap();
     let query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl WHERE pid IN (pg_backend_pid(), $1)";
@@ -109,13 +115,27 @@ async fn sslmode_means_what_it_means_to_libpq() {
 }
 
 #[tokio::test]
+async fn a_login_is_bound_to_certificates_of_every_hash() {
+    for kind in [
+        "-newkey ec -pkeyopt ec_paramgen_curve:secp384r1 -sha384",
+        "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -sha512",
+        "-newkey rsa:2048 -sha512",
+        "-newkey rsa:2048 -sha384 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:digest",
+    ] {
+        let server = Server::signed(kind).await;
+        let bound = encrypted(&server.url("sslmode=require&channel_binding=require")).await;
+        assert!(bound.unwrap_or_else(|error| panic!("{kind}: {error}")), "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn an_encrypted_stream_brings_everything() {
     let server = Server::start().await;
     let source = super::Source::on(&server.postgres).await;
     source.insert(1..=50_000).await;
     let url = format!("{}?sslmode=require", source.db.url());
     let session = super::connect(&url).await;
-    let stream = session.start(source.name(), source.name(), relay::lsn::Lsn(0)).await.unwrap();
+    let stream = session.start(source.name(), source.name(), Lsn(0)).await.unwrap();
     assert!(super::Reader::new(stream).ids().await.into_iter().eq(1..=50_000));
 }
 

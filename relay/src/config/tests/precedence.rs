@@ -10,7 +10,8 @@ use crate::config::{Command, SETTINGS};
 #[test]
 fn two_urls_are_all_that_must_be_given() {
     let config = resolve(&[], &[]).unwrap();
-    assert_eq!(config.database_url.expose(), URLS[0].1);
+    assert_eq!(config.database_url.to_string(), "db:5432/shop as relay");
+    assert_eq!(config.amqp_url.unwrap().to_string(), "amqp://relay@mq:5672/shop");
     assert_eq!(config.slot, "outbox");
     assert_eq!(config.ordering, Ordering::Strict);
     assert_eq!(config.retry_base, Duration::from_millis(200));
@@ -47,7 +48,7 @@ fn flags_may_stand_before_the_command() {
 #[test]
 fn the_variable_with_our_prefix_overrides_the_one_of_the_platform() {
     let config = resolve(&[], &[("OUTBOX_RELAY_AMQP_URL", "amqp://other")]).unwrap();
-    assert_eq!(config.amqp_url.expose(), "amqp://other");
+    assert_eq!(config.amqp_url.unwrap().to_string(), "amqp://guest@other:5672/%2F");
 }
 
 #[test]

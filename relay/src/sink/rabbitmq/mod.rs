@@ -1,5 +1,7 @@
 //! RabbitMQ as a sink: the publisher's connection and its coming back, and what its answers mean.
 
+mod message;
+
 use std::{
     future::Future,
     pin::Pin,
@@ -7,14 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use amqp_publisher::{self as amqp, ExchangeUse, PublishConfig, PublishError, Verdict};
 use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 
+pub use self::message::Outbound;
 use super::Sink;
-use crate::{
-    config::Unroutable,
-    error::chain,
-    publish::{self, ExchangeUse, PublishConfig, PublishError, Publisher, Verdict},
-};
+use crate::{config::Unroutable, error::chain};
+
+/// A connection over which events are published.
+pub type Publisher = amqp::Publisher<Outbound>;
+
+const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
+const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
+                       started with declare_exchange = true, the relay makes it, without any bindings";
 
 /// What an event is told that a queue did not take.
 pub const NACKED: &str = "the broker refused the message (basic.nack)";
@@ -57,7 +64,7 @@ impl RabbitMq {
     fn lost(&mut self, error: &PublishError) -> Notice {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Waiting(Instant::now() + RECONNECT.delay(self.failures, &mut self.jitter));
-        Notice::Away(chain(error))
+        Notice::Away(explain(error))
     }
 
     fn outcome(&self, verdict: Verdict) -> Outcome {
@@ -77,7 +84,7 @@ impl RabbitMq {
 impl Sink for RabbitMq {
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher) = &mut self.state {
-            publisher.publish(events);
+            publisher.publish(events.into_iter().map(Outbound).collect()); // in place: both are a pointer
         }
     }
 
@@ -85,15 +92,15 @@ impl Sink for RabbitMq {
         loop {
             match &mut self.state {
                 State::Open(publisher) => match publisher.next().await {
-                    publish::Notice::Answers(answers) => {
+                    amqp::Notice::Answers(answers) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
-                        let answer = |publish::Answer { id, verdict }| Answer { id, outcome: self.outcome(verdict) };
+                        let answer = |amqp::Answer { id, verdict }| Answer { id, outcome: self.outcome(verdict) };
                         return Notice::Answers(answers.into_iter().map(answer).collect());
                     }
-                    publish::Notice::Blocked { reason } => return Notice::Blocked(reason),
-                    publish::Notice::Unblocked => return Notice::Ready,
-                    publish::Notice::Lost(error) => return self.lost(&error),
+                    amqp::Notice::Blocked { reason } => return Notice::Blocked(reason),
+                    amqp::Notice::Unblocked => return Notice::Ready,
+                    amqp::Notice::Lost(error) => return self.lost(&error),
                 },
                 State::Connecting(attempt) => match attempt.await {
                     Ok(publisher) => {
@@ -115,4 +122,26 @@ impl Sink for RabbitMq {
             publisher.close().await;
         }
     }
+}
+
+/// The error, its causes, and what to do about it where that is known, in one line.
+pub fn explain(error: &PublishError) -> String {
+    match error {
+        PublishError::ExchangeMismatch { exchange, text } => {
+            format!("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")
+        }
+        PublishError::ExchangeMissing { .. } => format!("{}; {MISSING}", chain(error)),
+        _ => chain(error),
+    }
+}
+
+/// Whether [`explain`] tells the operator how to mend it.
+pub fn says_what_to_do(error: &PublishError) -> bool {
+    matches!(
+        error,
+        PublishError::ExchangeMismatch { .. }
+            | PublishError::ExchangeMissing { .. }
+            | PublishError::MayNotPublish { .. }
+            | PublishError::WrongPort { .. }
+    )
 }

@@ -1,7 +1,7 @@
 //! The server has no connection left for a relay that comes back.
 
 use harness::{Postgres, RabbitMq, SOON, Stack, eventually};
-use relay::postgres::Database;
+use pg_replication::ConnInfo;
 
 use super::{Load, REPEATED, check, drop_role, lost_sessions, relay_role, run, terminate};
 
@@ -43,7 +43,7 @@ async fn a_relay_that_finds_no_free_walsender_waits_for_one_and_loses_nothing() 
     // Another takes the place before the relay, which makes a pause, is back.
     let mark = relay.mark();
     terminate(&stack.db, &["client backend", "walsender"]).await;
-    let database = Database::parse(stack.db.url()).unwrap();
+    let database: ConnInfo = stack.db.url().parse().unwrap();
     let hog = eventually("the place is taken", SOON, async || database.connect_replication("hog").await).await;
     let line = relay.wait_for_log_after(mark, "53300").await;
     assert!(line.contains("max_wal_senders"), "{line}");

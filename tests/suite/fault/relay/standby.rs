@@ -133,10 +133,10 @@ async fn a_slot_that_another_program_reads_is_waited_for_and_that_program_named(
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
     assert!(stack.relay().start().await.stop().await.success());
-    let database = ::relay::postgres::Database::parse(stack.db.url()).unwrap();
+    let database: pg_replication::ConnInfo = stack.db.url().parse().unwrap();
     let session = database.connect_replication("a reader").await.unwrap();
     let pid = session.pid();
-    let stream = session.start(stack.db.name(), "outbox", ::relay::lsn::Lsn(0)).await.unwrap();
+    let stream = session.start(stack.db.name(), "outbox", pg_replication::Lsn(0)).await.unwrap();
     let ids = emit(&stack.db, 10, 10).await;
 
     let relay = stack.relay().spawn();

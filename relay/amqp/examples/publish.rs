@@ -1,0 +1,77 @@
+//! Publishes each argument as a message, and prints what became of it:
+//! `cargo run --example publish -- amqp://user:password@host/vhost routing.key hello world`
+
+use std::{collections::HashMap, error::Error, time::Duration};
+
+use amqp_publisher::{AmqpUrl, ExchangeUse, Message, Notice, Outgoing, Properties, PublishConfig, Publisher};
+use bytes::Bytes;
+use uuid::Uuid;
+
+/// A line of text for a routing key.
+struct Line {
+    id: Uuid,
+    key: String,
+    text: Bytes,
+}
+
+impl Outgoing for Line {
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn message(&self) -> Result<Message<'_>, &str> {
+        let properties = Properties { content_type: Some(b"text/plain"), ..Properties::default() };
+        Ok(Message { exchange: None, routing_key: self.key.as_bytes(), properties, body: &self.text })
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [url, key, texts @ ..] = &arguments[..] else { return Err("usage: publish URL ROUTING-KEY TEXT…".into()) };
+    publish(url.parse()?, key, texts, |line| println!("{line}")).await
+}
+
+pub(crate) async fn publish(
+    url: AmqpUrl,
+    key: &str,
+    texts: &[String],
+    mut print: impl FnMut(String),
+) -> Result<(), Box<dyn Error>> {
+    let config = PublishConfig {
+        url,
+        exchange: "amq.topic".to_owned(),
+        exchange_use: ExchangeUse::Take,
+        app_id: "example".to_owned(),
+        window: 1000, // more texts than that would have to wait for answers
+        confirm_timeout: Duration::from_secs(30),
+        connect_timeout: Duration::from_secs(10),
+        connection_name: "example".to_owned(),
+        product: "publish".to_owned(),
+        version: "1".to_owned(),
+    };
+    let mut publisher = Publisher::connect(config).await?;
+    let mut unanswered = HashMap::new();
+    let mut batch = Vec::new();
+    for text in texts {
+        let line = Line { id: Uuid::new_v4(), key: key.to_owned(), text: text.clone().into() };
+        unanswered.insert(line.id, text);
+        batch.push(line);
+    }
+    publisher.publish(batch);
+    while !unanswered.is_empty() {
+        match publisher.next().await {
+            Notice::Answers(answers) => {
+                for answer in answers {
+                    let text = unanswered.remove(&answer.id).ok_or("an answer to nothing")?;
+                    print(format!("{text}: {:?}", answer.verdict));
+                }
+            }
+            Notice::Blocked { reason } => print(format!("the broker takes nothing for now: {reason}")),
+            Notice::Unblocked => print("the broker takes messages again".to_owned()),
+            Notice::Lost(error) => return Err(error.into()), // what has no answer may or may not have arrived
+        }
+    }
+    publisher.close().await;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! The open channel without its socket: frames in, bytes and answers out. No I/O, no clock.
+
+use bytes::BytesMut;
+
+use crate::{
+    Answer, Notice, Outgoing, PublishError, Verdict,
+    deliveries::{Blame, Deliveries},
+    encoder::Encoder,
+    frame::{Content, Frame},
+    method::{self, ACCESS_REFUSED, CHANNEL, Method, NOT_FOUND},
+};
+
+/// No further message is begun, and no further body frame written, while so many bytes wait for the socket. A full
+/// window of ordinary messages fits into a write or two; more would only be held here instead of in the message.
+const OUT_MAX_BYTES: usize = 256 * 1024;
+
+pub(crate) struct Channel<M> {
+    encoder: Encoder,
+    deliveries: Deliveries<M>,
+    /// Exchange of messages that name none.
+    exchange: String,
+    /// Messages can be published.
+    open: bool,
+    /// The broker is out of memory or disk.
+    blocked: bool,
+    /// The broker has stopped this channel.
+    stopped: bool,
+    /// A return whose content header has not come yet: code and text.
+    returning: Option<(u16, String)>,
+    /// Bytes of a returned body that are still to come.
+    returning_body: u64,
+    /// For the socket.
+    pub(crate) out: BytesMut,
+    /// For the caller.
+    answers: Vec<Answer>,
+    /// The latest about being blocked that the caller does not know.
+    pressure: Option<Notice>,
+    /// The broker has agreed to end the connection.
+    pub(crate) closed: bool,
+}
+
+impl<M: Outgoing> Channel<M> {
+    /// A channel that has just been opened and put into confirm mode. `exchange` is that of messages that name none.
+    pub(crate) fn new(exchange: String, encoder: Encoder, window: usize) -> Self {
+        Self {
+            encoder,
+            deliveries: Deliveries::new(window),
+            exchange,
+            open: true,
+            blocked: false,
+            stopped: false,
+            returning: None,
+            returning_body: 0,
+            out: BytesMut::new(),
+            answers: Vec::new(),
+            pressure: None,
+            closed: false,
+        }
+    }
+
+    /// Messages without an answer from the broker.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.deliveries.unanswered()
+    }
+
+    /// Whether the broker has said that it takes no messages for now.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked || self.stopped
+    }
+
+    pub(crate) fn accept(&mut self, batch: Vec<M>) {
+        self.deliveries.accept(batch);
+    }
+
+    /// Writes as many messages as may leave now.
+    pub(crate) fn fill(&mut self) {
+        while self.open && !self.is_blocked() && self.out.len() < OUT_MAX_BYTES {
+            if self.encoder.is_inside_message() {
+                self.encoder.put_body(&mut self.out);
+                continue;
+            }
+            let Some(message) = self.deliveries.next() else { return };
+            match self.encoder.begin(&message, &mut self.out) {
+                Ok(()) => self.deliveries.published(message),
+                Err(refused) => {
+                    self.deliveries.withdrawn();
+                    let verdict = Verdict::Refused { code: refused.code, text: refused.text };
+                    self.answers.push(Answer { id: message.id(), verdict });
+                }
+            }
+        }
+    }
+
+    /// Something to tell the caller.
+    pub(crate) fn has_news(&self) -> bool {
+        self.pressure.is_some() || !self.answers.is_empty()
+    }
+
+    /// Answers first: they came first, or they make no difference.
+    pub(crate) fn take_news(&mut self) -> Option<Notice> {
+        if self.answers.is_empty() {
+            self.pressure.take()
+        } else {
+            Some(Notice::Answers(std::mem::take(&mut self.answers)))
+        }
+    }
+
+    /// Takes a frame from the broker. An error ends the connection.
+    pub(crate) fn receive(&mut self, frame: Frame) -> Result<(), PublishError> {
+        // 0 is the connection itself.
+        if frame.channel > CHANNEL {
+            return Err(unexpected(&format!("a frame of channel {}", frame.channel)));
+        }
+        match frame.content {
+            Content::Method(method) => self.receive_method(method),
+            Content::Header { body, message_id } => {
+                let (code, text) = self.returning.take().ok_or_else(|| unexpected("a content header"))?;
+                self.returning_body = body;
+                self.deliveries.returned(message_id, code, text).map_err(protocol)
+            }
+            Content::Body(bytes) => {
+                self.returning_body =
+                    self.returning_body.checked_sub(bytes).ok_or_else(|| unexpected("a content body"))?;
+                Ok(())
+            }
+            Content::Heartbeat => Ok(()),
+        }
+    }
+
+    fn receive_method(&mut self, method: Method) -> Result<(), PublishError> {
+        match method {
+            Method::Ack { tag, multiple } => self.answered(tag, multiple, &Verdict::Confirmed)?,
+            Method::Nack { tag, multiple } => self.answered(tag, multiple, &Verdict::Nacked)?,
+            Method::Return { code, text } => self.returning = Some((code, text)),
+            Method::ChannelClose { code, text } => self.channel_closed(code, text)?,
+            Method::ChannelOpenOk => {}
+            Method::SelectOk => self.open = true,
+            Method::Flow { active } => {
+                method::flow_ok(&mut self.out, active);
+                self.change_pressure(
+                    self.blocked,
+                    !active,
+                    "the broker has stopped the channel (channel.flow)".to_owned(),
+                );
+            }
+            Method::Blocked { reason } => self.change_pressure(true, self.stopped, reason),
+            Method::Unblocked => self.change_pressure(false, self.stopped, String::new()),
+            Method::ConnectionClose { code, text } => {
+                method::connection_close_ok(&mut self.out);
+                return Err(PublishError::ConnectionClosed { code, text });
+            }
+            Method::ConnectionCloseOk => self.closed = true,
+            other => return Err(unexpected(&format!("{other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, tag: u64, multiple: bool, verdict: &Verdict) -> Result<(), PublishError> {
+        self.deliveries.answered(tag, multiple, verdict, &mut self.answers).map_err(protocol)
+    }
+
+    fn change_pressure(&mut self, blocked: bool, stopped: bool, reason: String) {
+        let was_blocked = self.is_blocked();
+        (self.blocked, self.stopped) = (blocked, stopped);
+        if self.is_blocked() != was_blocked {
+            self.pressure = Some(if was_blocked { Notice::Unblocked } else { Notice::Blocked { reason } });
+        }
+    }
+
+    /// Opens the channel again, unless the reason for its end would end that too.
+    fn channel_closed(&mut self, code: u16, text: String) -> Result<(), PublishError> {
+        method::channel_close_ok(&mut self.out);
+        self.encoder.abandon();
+        (self.returning, self.returning_body) = (None, 0);
+        let Self { deliveries, answers, exchange, .. } = self;
+        let own = |exchange_of: Option<&[u8]>| exchange_of.is_none_or(|name| name == exchange.as_bytes());
+        let is_to_blame =
+            |message: &M| message.message().is_ok_and(|message| is_to_blame(own(message.exchange), code, &text));
+        match deliveries.channel_closed(code, is_to_blame, answers) {
+            Blame::OneOf(suspects) => {
+                tracing::debug!(
+                    code,
+                    text,
+                    suspects,
+                    "the broker closed the channel; looking for the message at fault"
+                );
+            }
+            Blame::Message(message) if is_to_blame(&message) => {
+                self.answers.push(Answer { id: message.id(), verdict: Verdict::Refused { code, text } });
+            }
+            Blame::Message(_) | Blame::Nobody => {
+                let exchange = self.exchange.clone();
+                return Err(match code {
+                    ACCESS_REFUSED => PublishError::AccessRefused { exchange, text },
+                    NOT_FOUND => PublishError::ExchangeMissing { exchange, text },
+                    code => PublishError::ChannelClosed { code, text },
+                });
+            }
+        }
+        self.open = false;
+        self.stopped = false;
+        method::channel_open(&mut self.out);
+        method::confirm_select(&mut self.out);
+        Ok(())
+    }
+}
+
+/// Whether a channel error can be about a message, which goes to the configured exchange or not. That this one is missing or
+/// forbidden would be true of every message: an operator's matter. RabbitMQ can also permit or forbid single topics of an exchange,
+/// and then names the topic (`rabbit_access_control:check_topic_access`).
+fn is_to_blame(own_exchange: bool, code: u16, text: &str) -> bool {
+    match code {
+        NOT_FOUND => !own_exchange,
+        ACCESS_REFUSED => !own_exchange || text.contains("access to topic '"),
+        _ => true,
+    }
+}
+
+fn protocol(error: impl std::fmt::Display) -> PublishError {
+    PublishError::Protocol(error.to_string())
+}
+
+fn unexpected(what: &str) -> PublishError {
+    PublishError::Protocol(format!("{what} was not expected"))
+}

@@ -1,0 +1,181 @@
+//! The task that owns the socket.
+//!
+//! One loop reads, writes, takes messages and hands out answers, and waits for none of them alone: a broker that does not
+//! read stops no answer, and a caller that does not listen stops no heartbeat. Every buffer is bounded: what is written
+//! by [`Channel::fill`], what is read by the size of a frame, and answers by the number of unanswered messages.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use bytes::{Buf, BytesMut};
+use client_socket::Socket;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
+    sync::mpsc::{Receiver, Sender},
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use crate::{
+    Notice, Outgoing, PublishConfig, PublishError,
+    channel::Channel,
+    encoder::Encoder,
+    frame::next_frame,
+    handshake::Opened,
+    liveness::Liveness,
+    method,
+    wire::{HEARTBEAT, put_frame},
+};
+
+/// Room for one read: some 3,000 acks of 21 bytes.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How long the broker may take to say goodbye.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Connection<M> {
+    reader: ReadHalf<Socket>,
+    writer: WriteHalf<Socket>,
+    received: BytesMut,
+    frame_max: usize,
+    liveness: Liveness,
+    channel: Channel<M>,
+    /// Bytes were given to the writer that it may not have given to the network.
+    unflushed: bool,
+}
+
+impl<M: Outgoing> Connection<M> {
+    pub(crate) fn new(opened: Opened, config: PublishConfig) -> Self {
+        let (reader, writer) = tokio::io::split(opened.socket);
+        let encoder = Encoder::new(config.exchange.clone(), config.app_id, opened.frame_max);
+        Self {
+            reader,
+            writer,
+            received: opened.received,
+            frame_max: opened.frame_max,
+            liveness: Liveness::new(opened.heartbeat, config.confirm_timeout, Instant::now()),
+            channel: Channel::new(config.exchange, encoder, config.window),
+            unflushed: false,
+        }
+    }
+
+    /// Publishes what comes from `batches` until that ends, or the connection does.
+    pub(crate) async fn run(
+        mut self,
+        mut batches: Receiver<Vec<M>>,
+        notices: Sender<Notice>,
+    ) -> Result<(), PublishError> {
+        let ended = self.publish(&mut batches, &notices).await;
+        if ended.is_err() {
+            // The answers that were certain before it happened.
+            while let Some(news) = self.channel.take_news() {
+                let _ = notices.send(news).await;
+            }
+        }
+        drop(notices);
+        let farewell = async {
+            match &ended {
+                Ok(()) => self.close().await,
+                Err(PublishError::ConnectionClosed { .. }) => self.writer.write_all_buf(&mut self.channel.out).await,
+                Err(_) => Ok(()),
+            }
+        };
+        let _ = timeout(CLOSE_PATIENCE, farewell).await;
+        ended
+    }
+
+    async fn publish(&mut self, batches: &mut Receiver<Vec<M>>, notices: &Sender<Notice>) -> Result<(), PublishError> {
+        self.take_frames()?;
+        let mut check = interval(self.liveness.period());
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.channel.fill();
+            self.received.reserve(READ_BYTES);
+            // In order of priority: what ends waiting comes before what begins it.
+            tokio::select! { biased;
+                _ = check.tick() => self.check()?,
+                read = self.reader.read_buf(&mut self.received) => {
+                    if read.map_err(PublishError::Disconnected)? == 0 {
+                        return Err(PublishError::Disconnected(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    self.liveness.read(Instant::now());
+                    self.take_frames()?;
+                }
+                permit = notices.reserve(), if self.channel.has_news() => {
+                    if let (Ok(permit), Some(news)) = (permit, self.channel.take_news()) {
+                        permit.send(news);
+                    }
+                }
+                unflushed = write(&mut self.writer, &mut self.channel.out),
+                    if self.unflushed || self.channel.out.has_remaining() =>
+                {
+                    self.unflushed = unflushed.map_err(PublishError::Disconnected)?;
+                    self.liveness.wrote(Instant::now());
+                }
+                batch = batches.recv() => {
+                    let Some(batch) = batch else { return Ok(()) };
+                    if self.channel.unanswered() == 0 {
+                        self.liveness.progressed(Instant::now());
+                    }
+                    self.channel.accept(batch);
+                    while let Ok(batch) = batches.try_recv() {
+                        self.channel.accept(batch);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_frames(&mut self) -> Result<(), PublishError> {
+        let before = self.channel.unanswered();
+        while let Some(frame) = next_frame(&mut self.received, self.frame_max)
+            .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?
+        {
+            self.channel.receive(frame)?;
+        }
+        if self.channel.unanswered() < before {
+            self.liveness.progressed(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), PublishError> {
+        let now = Instant::now();
+        if self.channel.is_blocked() {
+            self.liveness.progressed(now);
+        }
+        let heartbeat_due = self.liveness.check(self.channel.unanswered(), now)?;
+        // What waits to be written is as good a sign of life.
+        if heartbeat_due && self.channel.out.is_empty() {
+            put_frame(&mut self.channel.out, HEARTBEAT, 0, |_| ());
+        }
+        Ok(())
+    }
+
+    /// Says goodbye and waits for the answer, so that nothing sent before it is lost with the socket.
+    async fn close(&mut self) -> io::Result<()> {
+        method::connection_close(&mut self.channel.out);
+        self.writer.write_all_buf(&mut self.channel.out).await?;
+        self.writer.flush().await?;
+        while !self.channel.closed && self.reader.read_buf(&mut self.received).await? > 0 {
+            if self.take_frames().is_err() {
+                break;
+            }
+        }
+        self.writer.shutdown().await
+    }
+}
+
+/// Gives the writer what it takes, or flushes it when it has everything. Returns whether it may still hold something
+/// back. Cancellation-safe: each way is one step, which has happened or has not.
+async fn write(writer: &mut WriteHalf<Socket>, out: &mut BytesMut) -> io::Result<bool> {
+    if !out.has_remaining() {
+        writer.flush().await?;
+        return Ok(false);
+    }
+    match writer.write_buf(out).await? {
+        0 => Err(io::ErrorKind::WriteZero.into()),
+        _ => Ok(true),
+    }
+}

@@ -1,0 +1,209 @@
+//! What is published next, and which message is to blame when the broker closes the channel. Pure.
+//!
+//! A message to a missing exchange, or one that is too large, makes the broker close the channel. It says what was wrong, but
+//! not with which message, and drops all that were behind it. So those unanswered that it can have been become suspects. All
+//! are published again in order on a new channel, each suspect alone: should that close too, there is only one it can have been.
+//!
+//! ```text
+//! many in flight ──channel closed──▶ all again, a suspect alone ──channel closed──▶ the one in flight is to blame
+//!       ▲                                     │      ▲                                       │
+//!       └──────── no suspects left ───────────┘      └───────────── the rest ────────────────┘
+//! ```
+//!
+//! What is like a message that was to blame leaves alone from the start ([`Doubts`]).
+
+use std::collections::{HashSet, VecDeque};
+
+use uuid::Uuid;
+
+use crate::{
+    Answer, Outgoing, Verdict,
+    message::Message,
+    method::{ACCESS_REFUSED, NOT_FOUND},
+    window::{Stray, Window},
+};
+
+/// Messages from the moment they are handed over until they have an answer.
+#[derive(Debug)]
+pub(crate) struct Deliveries<M> {
+    /// Not published yet, or to be published again.
+    waiting: VecDeque<Waiting<M>>,
+    /// Published on the channel as it is now.
+    window: Window<M>,
+    /// Most messages in flight.
+    limit: usize,
+    /// What left last, if nothing else may be in flight beside it.
+    alone: Option<Likeness>,
+    doubts: Doubts,
+}
+
+#[derive(Debug)]
+struct Waiting<M> {
+    message: M,
+    /// A channel may have been closed over it.
+    is_suspect: bool,
+}
+
+/// What a closed channel says about the messages.
+#[derive(Debug)]
+pub(crate) enum Blame<M> {
+    /// Nothing was in flight.
+    Nobody,
+    /// One of so many.
+    OneOf(usize),
+    /// This one, for certain. It is for the caller to answer it.
+    Message(M),
+}
+
+impl<M: Outgoing> Deliveries<M> {
+    /// `limit`: most messages in flight, at least 1.
+    pub(crate) fn new(limit: usize) -> Self {
+        let doubts = Doubts::default();
+        Self { waiting: VecDeque::new(), window: Window::new(), limit: limit.max(1), alone: None, doubts }
+    }
+
+    /// Messages without an answer.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.waiting.len() + self.window.len()
+    }
+
+    /// Takes messages over, to be published after all that were taken before.
+    pub(crate) fn accept(&mut self, batch: Vec<M>) {
+        self.waiting.extend(batch.into_iter().map(|message| Waiting { message, is_suspect: false }));
+    }
+
+    /// The message to publish now. The caller says that it was [`published`](Self::published), or
+    /// [`withdrawn`](Self::withdrawn).
+    pub(crate) fn next(&mut self) -> Option<M> {
+        let front = self.waiting.front()?;
+        let leaves_alone = front.is_suspect || self.doubts.cover(&front.message);
+        let limit = if leaves_alone || self.alone.is_some() { 1 } else { self.limit };
+        if self.window.len() >= limit {
+            return None;
+        }
+        let message = self.waiting.pop_front()?.message;
+        self.alone = if leaves_alone { Likeness::of(&message) } else { None };
+        Some(message)
+    }
+
+    /// The message from [`next`](Self::next) was published.
+    pub(crate) fn published(&mut self, message: M) {
+        self.window.published(message);
+    }
+
+    /// The message from [`next`](Self::next) cannot be published: the caller answers it.
+    pub(crate) fn withdrawn(&mut self) {
+        self.alone = None;
+    }
+
+    /// A message came back. See [`Window::returned`].
+    pub(crate) fn returned(&mut self, id: Option<Uuid>, code: u16, text: String) -> Result<(), Stray> {
+        self.window.returned(id, code, text)
+    }
+
+    /// An ack or a nack. See [`Window::answered`].
+    pub(crate) fn answered(
+        &mut self,
+        tag: u64,
+        multiple: bool,
+        verdict: &Verdict,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), Stray> {
+        self.window.answered(tag, multiple, verdict, answers)?;
+        if self.window.len() == 0
+            && let Some(taken) = self.alone.take()
+        {
+            self.doubts.settle(&taken);
+        }
+        Ok(())
+    }
+
+    /// The broker has closed the channel, with this reply code. `can_be`: over this message, by all that it says.
+    pub(crate) fn channel_closed(
+        &mut self,
+        code: u16,
+        can_be: impl Fn(&M) -> bool,
+        answers: &mut Vec<Answer>,
+    ) -> Blame<M> {
+        self.alone = None;
+        let mut unknown = self.window.closed(answers);
+        if unknown.len() <= 1 {
+            let Some(message) = unknown.pop() else { return Blame::Nobody };
+            self.doubts.raise(&message, code);
+            return Blame::Message(message);
+        }
+        let suspects = unknown.iter().filter(|message| can_be(message)).count();
+        let all = suspects == 0; // what the broker says fits none of them: it is one of them all the same
+        let count = if all { unknown.len() } else { suspects };
+        for message in unknown.into_iter().rev() {
+            let is_suspect = all || can_be(&message);
+            self.waiting.push_front(Waiting { message, is_suspect });
+        }
+        Blame::OneOf(count)
+    }
+}
+
+/// Most names that are remembered. The names are the users' own, so there is no end to them.
+const NAMES_MAX: usize = 1_000;
+
+/// What the broker has closed a channel over, and has not taken since.
+///
+/// What is like it leaves alone, so that it costs the others neither a second delivery nor a search for the one at fault.
+/// It leaves all the same: an operator may have made the exchange, or raised the limit.
+#[derive(Debug, Default)]
+struct Doubts {
+    /// Exchanges, and routing keys of the configured exchange.
+    names: HashSet<Box<[u8]>>,
+    /// Size of the smallest body that was too large, in bytes.
+    too_large: Option<usize>,
+}
+
+/// What makes messages alike to a broker that closes channels over them.
+#[derive(Debug)]
+struct Likeness {
+    name: Box<[u8]>,
+    bytes: usize,
+}
+
+impl Likeness {
+    fn of(outgoing: &impl Outgoing) -> Option<Self> {
+        let message = outgoing.message().ok()?;
+        Some(Self { name: name(&message).into(), bytes: message.body.len() })
+    }
+}
+
+fn name<'a>(message: &Message<'a>) -> &'a [u8] {
+    message.exchange.unwrap_or(message.routing_key)
+}
+
+impl Doubts {
+    /// Whether the message is like one of those.
+    fn cover(&self, outgoing: &impl Outgoing) -> bool {
+        if self.names.is_empty() && self.too_large.is_none() {
+            return false; // nearly always
+        }
+        outgoing.message().is_ok_and(|message| {
+            self.names.contains(name(&message)) || self.too_large.is_some_and(|bytes| message.body.len() >= bytes)
+        })
+    }
+
+    /// The broker has closed a channel over this message.
+    fn raise(&mut self, outgoing: &impl Outgoing, code: u16) {
+        let Some(Likeness { name, bytes }) = Likeness::of(outgoing) else { return };
+        match code {
+            NOT_FOUND | ACCESS_REFUSED => {
+                if self.names.len() >= NAMES_MAX {
+                    self.names.clear();
+                }
+                self.names.insert(name);
+            }
+            _ => self.too_large = Some(self.too_large.map_or(bytes, |smallest| smallest.min(bytes))),
+        }
+    }
+
+    /// The broker has taken a message like that.
+    fn settle(&mut self, taken: &Likeness) {
+        self.names.remove(&taken.name);
+        self.too_large = self.too_large.filter(|bytes| taken.bytes < *bytes);
+    }
+}

@@ -1,0 +1,269 @@
+//! A message as AMQP frames: basic.publish, content header, bodies.
+//!
+//! What is generic over the message is compiled in the caller's crate. The small functions that it calls are marked `#[inline]`, so
+//! that they can be part of it there: without that, writing a message with its headers takes a tenth longer (300 ns, not 268).
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::{
+    headers::Headers,
+    message::{Message, Outgoing},
+    method::{BASIC, CHANNEL, publish},
+    wire::{BODY, FRAME_OVERHEAD, HEADER, SHORT_STRING_MAX, put_frame, put_short_string, put_sized},
+};
+
+/// AMQP's reply code for content that is larger than the peer takes.
+const CONTENT_TOO_LARGE: u16 = 311;
+/// AMQP's reply code for a field with an illegal value.
+const SYNTAX_ERROR: u16 = 502;
+
+/// It cannot be written as an AMQP message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unpublishable {
+    /// The reply code that the broker would give.
+    pub(crate) code: u16,
+    /// What is wrong.
+    pub(crate) text: String,
+}
+
+/// Writes one message after the other. A body is written a frame at a time, so that the output stays small however
+/// large the body is.
+pub(crate) struct Encoder {
+    /// Exchange of messages that name none.
+    exchange: String,
+    app_id: String,
+    /// Longest frame that the broker takes, in bytes.
+    frame_max: usize,
+    /// What is still to be written of the current message's body.
+    body: Bytes,
+}
+
+impl Encoder {
+    pub(crate) fn new(exchange: String, app_id: String, frame_max: usize) -> Self {
+        Self { exchange, app_id, frame_max, body: Bytes::new() }
+    }
+
+    /// Whether a body is unfinished: nothing else may be written on the channel.
+    pub(crate) fn is_inside_message(&self) -> bool {
+        !self.body.is_empty()
+    }
+
+    /// Forgets an unfinished body: its channel is closed.
+    pub(crate) fn abandon(&mut self) {
+        self.body = Bytes::new();
+    }
+
+    /// Begins a message. On an error nothing is written.
+    pub(crate) fn begin(&mut self, outgoing: &impl Outgoing, out: &mut BytesMut) -> Result<(), Unpublishable> {
+        debug_assert!(!self.is_inside_message(), "one message at a time");
+        let message = outgoing.message().map_err(|reason| illegal(reason.to_owned()))?;
+        let start = out.len();
+        let written = self.put_method_and_header(outgoing, &message, out);
+        match written {
+            Ok(()) => self.body = message.body.clone(),
+            Err(_) => out.truncate(start),
+        }
+        written
+    }
+
+    /// Writes the next frame of the body.
+    pub(crate) fn put_body(&mut self, out: &mut BytesMut) {
+        let length = self.body.len().min(self.frame_max - FRAME_OVERHEAD);
+        put_frame(out, BODY, CHANNEL, |out| out.extend_from_slice(self.body.get(..length).unwrap_or_default()));
+        self.body.advance(length);
+    }
+
+    fn put_method_and_header(
+        &self,
+        outgoing: &impl Outgoing,
+        message: &Message<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unpublishable> {
+        let exchange = message.exchange.unwrap_or(self.exchange.as_bytes());
+        check("exchange", exchange)?;
+        check("routing_key", message.routing_key)?;
+        publish(out, exchange, message.routing_key);
+        let start = out.len();
+        let mut written = Ok(());
+        put_frame(out, HEADER, CHANNEL, |out| written = self.put_header(outgoing, message, out));
+        written?;
+        let length = out.len() - start;
+        if length > self.frame_max {
+            let text = format!("headers take {length} bytes, the broker's limit (frame_max) is {}", self.frame_max);
+            return Err(Unpublishable { code: CONTENT_TOO_LARGE, text });
+        }
+        Ok(())
+    }
+
+    /// Content header: class, weight, size of the body, flags for the properties that follow in the order of their bits.
+    fn put_header(
+        &self,
+        outgoing: &impl Outgoing,
+        message: &Message<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unpublishable> {
+        const HEADERS: u16 = 1 << 13;
+        const DELIVERY_MODE: u16 = 1 << 12;
+        const PRIORITY: u16 = 1 << 11;
+        const MESSAGE_ID: u16 = 1 << 7;
+        const TIMESTAMP: u16 = 1 << 6;
+        /// Delivery modes: lost when the broker restarts, or not, on a durable queue.
+        const TRANSIENT: u8 = 1;
+        const PERSISTENT: u8 = 2;
+
+        let properties = &message.properties;
+        out.put_u16(BASIC);
+        out.put_u16(0); // weight: unused
+        out.put_u64(message.body.len() as u64);
+        let flags_at = out.len();
+        out.put_u16(0);
+        let mut flags = HEADERS | DELIVERY_MODE | MESSAGE_ID;
+        put_optional(out, &mut flags, 1 << 15, "content_type", properties.content_type)?;
+        put_optional(out, &mut flags, 1 << 14, "content_encoding", properties.content_encoding)?;
+        put_sized(out, |out| outgoing.put_headers(&mut Headers::new(out)))
+            .map_err(|error| illegal(format!("headers: {error}")))?;
+        out.put_u8(if properties.transient { TRANSIENT } else { PERSISTENT });
+        if let Some(priority) = properties.priority {
+            flags |= PRIORITY;
+            out.put_u8(priority);
+        }
+        put_optional(out, &mut flags, 1 << 10, "correlation_id", properties.correlation_id)?;
+        put_optional(out, &mut flags, 1 << 9, "reply_to", properties.reply_to)?;
+        put_optional(out, &mut flags, 1 << 8, "expiration", properties.expiration)?;
+        let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
+        put_short_string(out, outgoing.id().hyphenated().encode_lower(&mut id).as_bytes());
+        if let Some(timestamp) = properties.timestamp {
+            flags |= TIMESTAMP;
+            out.put_u64(timestamp);
+        }
+        put_optional(out, &mut flags, 1 << 5, "type", properties.kind)?;
+        put_optional(out, &mut flags, 1 << 4, "user_id", properties.user_id)?;
+        let app_id = Some(self.app_id.as_bytes()).filter(|app_id| !app_id.is_empty());
+        put_optional(out, &mut flags, 1 << 3, "app_id", app_id)?;
+        if let Some(place) = out.get_mut(flags_at..flags_at + 2) {
+            place.copy_from_slice(&flags.to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn illegal(text: String) -> Unpublishable {
+    Unpublishable { code: SYNTAX_ERROR, text }
+}
+
+#[inline]
+fn check(name: &str, text: &[u8]) -> Result<(), Unpublishable> {
+    if text.len() <= SHORT_STRING_MAX {
+        return Ok(());
+    }
+    Err(illegal(format!("{name} has {} bytes, AMQP allows {SHORT_STRING_MAX}", text.len())))
+}
+
+/// Writes a property, if there is one, and sets its flag.
+#[inline]
+fn put_optional(
+    out: &mut BytesMut,
+    flags: &mut u16,
+    flag: u16,
+    name: &str,
+    text: Option<&[u8]>,
+) -> Result<(), Unpublishable> {
+    let Some(text) = text else { return Ok(()) };
+    check(name, text)?;
+    put_short_string(out, text);
+    *flags |= flag;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        frame::{Content, next_frame},
+        message::{Example, example},
+    };
+
+    fn encoder() -> Encoder {
+        Encoder::new("outbox".to_owned(), "app".to_owned(), 4096)
+    }
+
+    #[test]
+    fn a_body_is_cut_into_frames_that_the_broker_takes() {
+        for size in [0, 1, 4088, 4089, 3 * 4088, 10_000] {
+            let message = Example { body: Ok(vec![7; size].into()), ..example(1) };
+            let (mut encoder, mut out) = (encoder(), BytesMut::new());
+            encoder.begin(&message, &mut out).unwrap();
+            while encoder.is_inside_message() {
+                encoder.put_body(&mut out);
+            }
+            let mut sizes = 0;
+            while let Some(frame) = next_frame(&mut out, 4096).unwrap() {
+                match frame.content {
+                    Content::Method(_) => {}
+                    Content::Header { body, message_id } => {
+                        assert_eq!((body, message_id), (size as u64, Some(Uuid::from_u128(1))));
+                    }
+                    Content::Body(length) => sizes += length,
+                    Content::Heartbeat => panic!("no heartbeat was written"),
+                }
+            }
+            assert_eq!(sizes, size as u64);
+            assert!(out.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_message_that_does_not_fit_is_refused_and_leaves_no_trace() {
+        let spoil: [fn(&mut Example); 6] = [
+            |message| message.body = Err("no"),
+            |message| message.routing_key = "x".repeat(256),
+            |message| message.exchange = Some("x".repeat(256)),
+            |message| message.kind = Some("x".repeat(256)),
+            |message| message.headers = Some("[]".to_owned()),
+            |message| message.headers = Some(format!(r#"{{"a":"{}"}}"#, "x".repeat(4096))),
+        ];
+        for (number, spoil) in spoil.into_iter().enumerate() {
+            let mut message = example(1);
+            spoil(&mut message);
+            let (mut encoder, mut out) = (encoder(), BytesMut::from("before"));
+            let refused = encoder.begin(&message, &mut out).unwrap_err();
+            assert_eq!(refused.code, if number < 5 { SYNTAX_ERROR } else { CONTENT_TOO_LARGE }, "{refused:?}");
+            assert_eq!(out, "before");
+            assert!(!encoder.is_inside_message());
+        }
+    }
+
+    #[test]
+    fn every_property_stands_behind_its_flag_in_the_protocols_order() {
+        struct All(Bytes);
+        impl Outgoing for All {
+            fn id(&self) -> Uuid {
+                Uuid::nil()
+            }
+            fn message(&self) -> Result<Message<'_>, &str> {
+                let properties = crate::Properties {
+                    content_type: Some(b"a"),
+                    content_encoding: Some(b"b"),
+                    transient: true,
+                    priority: Some(7),
+                    correlation_id: Some(b"c"),
+                    reply_to: Some(b"d"),
+                    expiration: Some(b"e"),
+                    timestamp: Some(9),
+                    kind: Some(b"f"),
+                    user_id: Some(b"g"),
+                };
+                Ok(Message { exchange: None, routing_key: b"", properties, body: &self.0 })
+            }
+        }
+        let (mut encoder, mut out) = (encoder(), BytesMut::new());
+        encoder.begin(&All(Bytes::new()), &mut out).unwrap();
+        let flags = b"\xFF\xF8\x01a\x01b\0\0\0\0\x01\x07\x01c\x01d\x01e\x24";
+        let place =
+            out.windows(flags.len()).position(|bytes| bytes == flags).expect("the flags and what stands before the id");
+        let behind = &out[place + flags.len() + 36..];
+        assert_eq!(behind, b"\0\0\0\0\0\0\0\x09\x01f\x01g\x03app\xCE");
+    }
+}

@@ -1,0 +1,276 @@
+//! From an address to an open channel in confirm mode.
+//!
+//! ```text
+//! AMQP 0-9-1 ─▶ ◀─ start   start-ok (log in) ─▶ ◀─ tune   tune-ok, open vhost ─▶ ◀─ open-ok
+//! channel.open ─▶ ◀─ ok    exchange.declare ─▶ ◀─ ok      exchange.unbind ─▶ ◀─ ok    confirm.select ─▶ ◀─ ok
+//! ```
+
+use std::{io, time::Duration};
+
+use bytes::{BufMut, BytesMut};
+use client_socket::{Keepalive, Socket, TcpOptions, speaks_no_tls};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::{
+    AmqpUrl, ExchangeUse, PublishConfig, PublishError,
+    frame::{Content, next_frame},
+    method::{self, Method},
+    url::Mechanism,
+};
+
+/// Keeps a way through firewalls and NAT open. A dead peer is noticed by heartbeats, long before.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// The longest frame that this client offers to handle: RabbitMQ's own default, 128 KiB.
+const FRAME_MAX_BYTES: u32 = 131_072;
+/// The shortest limit that the protocol knows.
+const FRAME_MIN_BYTES: u32 = 4096;
+/// The default interval of heartbeats. RabbitMQ's guide takes 5 to 20 s for best: a dead peer is noticed soon, and a
+/// busy one is not mistaken for one (<https://www.rabbitmq.com/docs/heartbeats>).
+const HEARTBEAT_SECONDS: u16 = 10;
+
+/// Types of TLS records (RFC 8446, section 5.1). No frame of AMQP begins so.
+const TLS_ALERT: u8 = 21;
+const TLS_HANDSHAKE: u8 = 22;
+
+/// An open channel and what was agreed on.
+pub(crate) struct Opened {
+    pub(crate) socket: Socket,
+    /// Bytes that came after the last answer.
+    pub(crate) received: BytesMut,
+    /// Longest frame in bytes, either way.
+    pub(crate) frame_max: usize,
+    /// Interval of heartbeats; `None`: none.
+    pub(crate) heartbeat: Option<Duration>,
+}
+
+/// Connects and opens the channel. It takes as long as the broker takes.
+pub(crate) async fn open(config: &PublishConfig) -> Result<Opened, PublishError> {
+    let socket = connect(&config.url).await?;
+    let mut out = BytesMut::new();
+    out.put_slice(b"AMQP\x00\x00\x09\x01");
+    let frame_max = FRAME_MAX_BYTES as usize;
+    let mut handshake = Handshake { socket, received: BytesMut::new(), out, frame_max };
+    let heartbeat = handshake.log_in(config).await?;
+    handshake.open_vhost(&config.url.vhost).await?;
+    if let Err(error) = handshake.open_channel(config).await {
+        method::connection_close(&mut handshake.out); // so that the broker's log tells of no lost connection
+        let _ = handshake.send().await;
+        return Err(error);
+    }
+    let Handshake { socket, received, frame_max, .. } = handshake;
+    Ok(Opened { socket, received, frame_max, heartbeat })
+}
+
+/// Connects to the first of the host's addresses that answers, and encrypts if the URL says so.
+async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
+    let keepalive = Some(Keepalive { idle: KEEPALIVE_IDLE, interval: None, retries: None });
+    let tcp = TcpOptions { keepalive, user_timeout: None }.connect((url.host.as_str(), url.port)).await;
+    let tcp = tcp.map_err(|source| PublishError::Connect { address: url.address(), source })?;
+    let Some(tls) = &url.tls else { return Ok(Socket::tcp(tcp)) };
+    let name = tls.server_name.as_deref().unwrap_or(&url.host);
+    tls.options().connect(tcp, name).await.map_err(|source| match source {
+        source if speaks_no_tls(&source) => PublishError::WrongPort {
+            address: url.address(),
+            reason: "it does not speak TLS; use amqp://, or its TLS port (5671 as a rule)",
+        },
+        source => PublishError::Tls { address: url.address(), source },
+    })
+}
+
+struct Handshake {
+    socket: Socket,
+    received: BytesMut,
+    out: BytesMut,
+    frame_max: usize,
+}
+
+impl Handshake {
+    /// Logs in and agrees on limits. Returns the interval of heartbeats.
+    async fn log_in(&mut self, config: &PublishConfig) -> Result<Option<Duration>, PublishError> {
+        let url = &config.url;
+        let refused = |text: String| PublishError::Authentication { user: url.user.clone(), text };
+        let mechanisms = match self.ask().await {
+            Ok(Method::Start { mechanisms }) => mechanisms,
+            Ok(other) => return Err(unexpected(other)),
+            Err(error) => return Err(self.wrong_port(url, &error).unwrap_or(error)),
+        };
+        let (mechanism, response) = match url.mechanism {
+            Mechanism::Plain => ("PLAIN", format!("\0{}\0{}", url.user, url.password)),
+            Mechanism::External => ("EXTERNAL", String::new()),
+        };
+        if !mechanisms.split(' ').any(|offered| offered == mechanism) {
+            return Err(refused(format!("it offers {mechanisms} to log in, not {mechanism}")));
+        }
+        let properties = [
+            ("product", config.product.as_str()),
+            ("version", config.version.as_str()),
+            ("platform", "Rust"),
+            ("connection_name", config.connection_name.as_str()),
+        ];
+        method::start_ok(&mut self.out, &properties, mechanism, response.as_bytes());
+        match self.ask().await? {
+            Method::Tune { frame_max, heartbeat } => {
+                let frame_max = agree_on_frame_max(frame_max, url);
+                let heartbeat = agree_on_heartbeat(heartbeat, url);
+                self.frame_max = frame_max as usize;
+                method::tune_ok(&mut self.out, frame_max, heartbeat);
+                Ok((heartbeat > 0).then(|| Duration::from_secs(heartbeat.into())))
+            }
+            Method::ConnectionClose { code: 403, text } => Err(refused(text)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// What the first bytes say of somebody who is not RabbitMQ's AMQP listener.
+    fn wrong_port(&self, url: &AmqpUrl, error: &PublishError) -> Option<PublishError> {
+        let is_end = matches!(error, PublishError::Disconnected(error) if error.kind() == io::ErrorKind::UnexpectedEof);
+        let reason = match *self.received {
+            [TLS_ALERT | TLS_HANDSHAKE, 3, ..] => {
+                "it speaks TLS; use amqps://, or its port without TLS (5672 as a rule)"
+            }
+            [b'H', b'T', b'T', b'P', ..] => {
+                "it speaks HTTP, as the management plugin does; AMQP's port is 5672 or, with amqps://, 5671 as a rule"
+            }
+            [b'A', b'M', b'Q', b'P', ..] => "it offers another version of AMQP only; this client speaks 0-9-1",
+            [] if is_end => {
+                "it ends the connection without a word, as a TLS port does (then use amqps://), or one that is not AMQP's"
+            }
+            _ => return None,
+        };
+        Some(PublishError::WrongPort { address: url.address(), reason })
+    }
+
+    async fn open_vhost(&mut self, vhost: &str) -> Result<(), PublishError> {
+        method::open(&mut self.out, vhost);
+        match self.ask().await? {
+            Method::OpenOk => Ok(()),
+            Method::ConnectionClose { code: code @ (402..=404 | 530), text } => {
+                Err(PublishError::Vhost { vhost: vhost.to_owned(), code, text })
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn open_channel(&mut self, config: &PublishConfig) -> Result<(), PublishError> {
+        method::channel_open(&mut self.out);
+        self.ask_for(&Method::ChannelOpenOk).await?;
+        // AMQP's default exchange, the one without a name, always exists and cannot be declared.
+        if !config.exchange.is_empty() {
+            if config.exchange_use != ExchangeUse::Declare {
+                method::declare_exchange(&mut self.out, &config.exchange, true);
+                self.exchange_declared(&config.exchange).await?;
+            }
+            if config.exchange_use != ExchangeUse::Take {
+                method::declare_exchange(&mut self.out, &config.exchange, false);
+                self.exchange_declared(&config.exchange).await?;
+            }
+            self.check_permission(&config.exchange).await?;
+        }
+        method::confirm_select(&mut self.out);
+        self.ask_for(&Method::SelectOk).await
+    }
+
+    async fn exchange_declared(&mut self, exchange: &str) -> Result<(), PublishError> {
+        let exchange = exchange.to_owned();
+        match self.ask().await? {
+            Method::DeclareOk => Ok(()),
+            Method::ChannelClose { code, text } => {
+                method::channel_close_ok(&mut self.out);
+                Err(match code {
+                    403 => PublishError::AccessRefused { exchange, text },
+                    404 => PublishError::ExchangeMissing { exchange, text },
+                    406 => PublishError::ExchangeMismatch { exchange, text },
+                    code => PublishError::ChannelClosed { code, text },
+                })
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Looks whether the user may publish to the exchange, before a message has to find out. To end a binding, the broker wants
+    /// permission to write to the exchange that gets the messages, and then to read from the one they come from. The binding
+    /// that is named here does not exist, so nothing changes.
+    async fn check_permission(&mut self, exchange: &str) -> Result<(), PublishError> {
+        // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says since
+        // version 3.12 only, but for which exchange it always has.
+        let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
+        method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
+        match self.ask().await? {
+            Method::UnbindOk => return Ok(()),
+            Method::ChannelClose { code: 403, text } if text.contains(&format!("exchange '{exchange}'")) => {
+                method::channel_close_ok(&mut self.out);
+                return Err(PublishError::MayNotPublish { exchange: exchange.to_owned(), text });
+            }
+            Method::ChannelClose { .. } => method::channel_close_ok(&mut self.out),
+            other => return Err(unexpected(other)),
+        }
+        method::channel_open(&mut self.out);
+        self.ask_for(&Method::ChannelOpenOk).await
+    }
+
+    async fn ask_for(&mut self, answer: &Method) -> Result<(), PublishError> {
+        let method = self.ask().await?;
+        if method == *answer { Ok(()) } else { Err(unexpected(method)) }
+    }
+
+    /// Sends what was written and waits for the next method.
+    async fn ask(&mut self) -> Result<Method, PublishError> {
+        self.send().await.map_err(PublishError::Disconnected)?;
+        loop {
+            let frame = next_frame(&mut self.received, self.frame_max)
+                .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?;
+            match frame.map(|frame| frame.content) {
+                Some(Content::Method(method)) => return Ok(method),
+                Some(Content::Heartbeat) => {}
+                Some(other) => return Err(PublishError::Protocol(format!("{other:?} was not expected"))),
+                None => match self.socket.read_buf(&mut self.received).await {
+                    Ok(0) => return Err(PublishError::Disconnected(io::ErrorKind::UnexpectedEof.into())),
+                    Ok(_) => {}
+                    Err(error) => return Err(PublishError::Disconnected(error)),
+                },
+            }
+        }
+    }
+
+    async fn send(&mut self) -> io::Result<()> {
+        self.socket.write_all_buf(&mut self.out).await?;
+        self.socket.flush().await
+    }
+}
+
+fn unexpected(method: Method) -> PublishError {
+    match method {
+        Method::ConnectionClose { code, text } => PublishError::ConnectionClosed { code, text },
+        Method::ChannelClose { code, text } => PublishError::ChannelClosed { code, text },
+        other => PublishError::Protocol(format!("{other:?} was not expected")),
+    }
+}
+
+/// The smaller of what the broker and the URL say; 0 is no limit.
+fn agree_on_frame_max(broker: u32, url: &AmqpUrl) -> u32 {
+    let own = url.frame_max.filter(|bytes| *bytes > 0).unwrap_or(FRAME_MAX_BYTES);
+    let agreed = if broker == 0 { own } else { own.min(broker) };
+    agreed.max(FRAME_MIN_BYTES)
+}
+
+/// The smaller of what the broker and the URL say, in seconds. A 0 in the URL turns heartbeats off.
+fn agree_on_heartbeat(broker: u16, url: &AmqpUrl) -> u16 {
+    let own = url.heartbeat.unwrap_or(HEARTBEAT_SECONDS);
+    if broker == 0 { own } else { own.min(broker) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_wish_wins() {
+        let url = |text: &str| text.parse::<AmqpUrl>().unwrap();
+        let (plain, set) = (url("amqp://b"), url("amqp://b?frame_max=8192&heartbeat=20"));
+        assert_eq!([0, 8192, 1 << 30].map(|broker| agree_on_frame_max(broker, &plain)), [131_072, 8192, 131_072]);
+        assert_eq!([0, 4096, 131_072].map(|broker| agree_on_frame_max(broker, &set)), [8192, 4096, 8192]);
+        assert_eq!([0, 5, 60].map(|broker| agree_on_heartbeat(broker, &plain)), [10, 5, 10]);
+        assert_eq!([0, 5, 60].map(|broker| agree_on_heartbeat(broker, &set)), [20, 5, 20]);
+        assert_eq!(agree_on_heartbeat(60, &url("amqp://b?heartbeat=0")), 0);
+    }
+}

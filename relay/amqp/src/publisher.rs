@@ -1,0 +1,175 @@
+//! The caller's side of the connection: what to know, what to hand over, what comes back.
+
+use std::{fmt, time::Duration};
+
+use tokio::{
+    sync::mpsc::{Receiver, Sender, channel, error::TrySendError},
+    task::JoinSet,
+    time::timeout,
+};
+use uuid::Uuid;
+
+use crate::{AmqpUrl, Outgoing, PublishError, connection::Connection, handshake, wire::SHORT_STRING_MAX};
+
+/// What a [`Publisher`] needs to know.
+#[derive(Clone, Debug)]
+pub struct PublishConfig {
+    /// The broker, and who logs in.
+    pub url: AmqpUrl,
+    /// Exchange of messages that name none; at most 255 bytes. Empty: the default exchange, which routes by queue name.
+    pub exchange: String,
+    /// Whether to declare it.
+    pub exchange_use: ExchangeUse,
+    /// AMQP `app_id` of every message; at most 255 bytes. Empty: none.
+    pub app_id: String,
+    /// Most messages without an answer.
+    pub window: usize,
+    /// How long the broker may leave everything unanswered while it does not say that it is blocked.
+    pub confirm_timeout: Duration,
+    /// How long connecting may take, up to the open channel. `connection_timeout` in the URL overrides it.
+    pub connect_timeout: Duration,
+    /// The connection's name in the broker's management pages.
+    pub connection_name: String,
+    /// The program's name there.
+    pub product: String,
+    /// The program's version there.
+    pub version: String,
+}
+
+/// What to do about the exchange when connecting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeUse {
+    /// Take it as it is, of whatever type. It must be there.
+    Take,
+    /// Declare it: topic, durable.
+    Declare,
+    /// It was declared before. It must still be there, as it was declared.
+    Expect,
+}
+
+/// News from the broker.
+#[derive(Debug)]
+pub enum Notice {
+    /// Verdicts, in the order in which the broker gave them.
+    Answers(Vec<Answer>),
+    /// The broker takes no messages for now: out of memory or disk. What is handed over waits.
+    Blocked {
+        /// The broker's words.
+        reason: String,
+    },
+    /// It takes messages again.
+    Unblocked,
+    /// The connection is gone. Nothing more will come, and whatever has no answer is unknown.
+    Lost(PublishError),
+}
+
+/// The broker's word about one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The message: its [`Outgoing::id`].
+    pub id: Uuid,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every queue it was routed to has it, safely; there was at least one.
+    Confirmed,
+    /// No queue is bound for it.
+    Returned {
+        /// AMQP reply code: 312, NO_ROUTE.
+        code: u16,
+        /// The broker's words.
+        text: String,
+    },
+    /// A queue refused it or failed.
+    Nacked,
+    /// It is no message that this broker takes: too large, for an exchange that is missing or forbidden, or not AMQP.
+    Refused {
+        /// AMQP reply code.
+        code: u16,
+        /// The broker's words, or what would not fit.
+        text: String,
+    },
+}
+
+/// A connection to the broker over which messages are published. Dropping it ends the connection at once.
+pub struct Publisher<M> {
+    batches: Sender<Vec<M>>,
+    notices: Receiver<Notice>,
+    /// The one task that owns the socket.
+    task: JoinSet<Result<(), PublishError>>,
+}
+
+impl<M> fmt::Debug for Publisher<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+impl<M: Outgoing> Publisher<M> {
+    /// Connects, logs in, opens a channel, declares the exchange or looks whether it is there, and asks for confirms.
+    ///
+    /// # Errors
+    ///
+    /// See [`PublishError`].
+    pub async fn connect(config: PublishConfig) -> Result<Self, PublishError> {
+        for (name, text) in [("exchange", &config.exchange), ("app_id", &config.app_id)] {
+            if text.len() > SHORT_STRING_MAX {
+                let reason = format!("has {} bytes, AMQP allows {SHORT_STRING_MAX}", text.len());
+                return Err(PublishError::Setting { name, reason });
+            }
+        }
+        let limit = config.url.connection_timeout.unwrap_or(config.connect_timeout);
+        let opening = handshake::open(&config);
+        let opened = timeout(limit, opening)
+            .await
+            .unwrap_or_else(|_| Err(PublishError::ConnectTimeout { address: config.url.address(), after: limit }))?;
+        // Every batch holds at least one message, and no more than `window` messages are unanswered: so there is always room.
+        let (batches, batch_receiver) = channel(config.window.max(1));
+        // One is enough: the task collects answers for as long as the last are not fetched.
+        let (notice_sender, notices) = channel(1);
+        let mut task = JoinSet::new();
+        task.spawn(Connection::new(opened, config).run(batch_receiver, notice_sender));
+        Ok(Self { batches, notices, task })
+    }
+
+    /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unanswered.
+    /// Messages that are handed over after the connection was lost, or more than allowed, get no answer: [`Notice::Lost`]
+    /// says so.
+    pub fn publish(&mut self, batch: Vec<M>) {
+        if batch.is_empty() {
+            return;
+        }
+        match self.batches.try_send(batch) {
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Full(_)) => self.task.abort_all(),
+        }
+    }
+
+    /// Waits for news. Cancellation-safe. After [`Notice::Lost`] there is none.
+    pub async fn next(&mut self) -> Notice {
+        if let Some(notice) = self.notices.recv().await {
+            return notice;
+        }
+        let error = match self.task.join_next().await {
+            Some(Ok(Err(error))) => error,
+            Some(Ok(Ok(()))) => PublishError::Protocol("the connection was closed".to_owned()),
+            Some(Err(ended)) if ended.is_cancelled() => {
+                PublishError::Protocol("more messages were handed over than the window allows".to_owned())
+            }
+            Some(Err(ended)) => PublishError::Protocol(format!("the connection's task failed: {ended}")),
+            None => return std::future::pending().await,
+        };
+        Notice::Lost(error)
+    }
+
+    /// Says goodbye to the broker; takes a second at most. Answers that have not been fetched are lost.
+    pub async fn close(self) {
+        let Self { batches, notices, mut task } = self;
+        drop((batches, notices));
+        task.join_next().await;
+    }
+}

@@ -1,0 +1,324 @@
+//! The broker's address, as RabbitMQ writes it: <https://www.rabbitmq.com/docs/uri-spec> and
+//! <https://www.rabbitmq.com/docs/uri-query-parameters>.
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use client_socket::{Identity, Roots, TlsOptions, Verification};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::wire::SHORT_STRING_MAX;
+
+/// All but RFC 3986's unreserved characters.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Where the broker is and who logs in. `Display` and `Debug` show no password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AmqpUrl {
+    /// Name or address; an IPv6 address without its brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) vhost: String,
+    pub(crate) user: String,
+    pub(crate) password: String,
+    /// `None` for `amqp`, settings for `amqps`.
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) mechanism: Mechanism,
+    /// Seconds; 0 turns heartbeats off.
+    pub(crate) heartbeat: Option<u16>,
+    /// Overrides the configured limit.
+    pub(crate) connection_timeout: Option<Duration>,
+    /// Longest frame in bytes; 0 leaves it to the broker.
+    pub(crate) frame_max: Option<u32>,
+}
+
+/// What TLS needs from the file system. All PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// Authorities to trust; `None`: the machine's.
+    pub(crate) ca: Option<PathBuf>,
+    /// The client's own certificate chain.
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its key.
+    pub(crate) key: Option<PathBuf>,
+    /// Name that the server's certificate must be for; `None`: the host.
+    pub(crate) server_name: Option<String>,
+}
+
+impl TlsFiles {
+    pub(crate) fn options(&self) -> TlsOptions {
+        let identity = self.certificate.clone().zip(self.key.clone());
+        TlsOptions {
+            verification: Verification::Full,
+            roots: self.ca.clone().map_or(Roots::System, Roots::File),
+            identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+            alpn: None,
+        }
+    }
+}
+
+/// How to log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mechanism {
+    /// User and password.
+    #[default]
+    Plain,
+    /// By the TLS client certificate.
+    External,
+}
+
+/// The text is not a URL that this client can use. The message shows nothing of the text, which holds a password.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an AMQP URL of the form amqp[s]://user:password@host:port/vhost?parameters: {0}")]
+pub struct InvalidAmqpUrl(&'static str);
+
+impl FromStr for AmqpUrl {
+    type Err = InvalidAmqpUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAmqpUrl> {
+        let (tls, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("amqp") => (None, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("amqps") => (Some(TlsFiles::default()), rest),
+            _ => return Err(InvalidAmqpUrl("it must start with amqp:// or amqps://")),
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, vhost) = rest.split_once('/').unwrap_or((rest, ""));
+        // A list of brokers, which no URL can hold. It could as well be part of a password.
+        if authority.contains(',') || text.matches("://").count() > 1 {
+            return Err(InvalidAmqpUrl(
+                "it must name one broker: for several, use a name or a load balancer that leads to each \
+                 (in a user or password, write , as %2C)",
+            ));
+        }
+        if vhost.contains('@') {
+            return Err(InvalidAmqpUrl(
+                "after the host there is an @ (in a user or password, write / as %2F; in a vhost, @ as %40)",
+            ));
+        }
+        let (login, address) = match authority.rsplit_once('@') {
+            Some((login, address)) => (Some(login), address),
+            None => (None, authority),
+        };
+        // RabbitMQ's own user for trying things out, which may log in from the same machine only.
+        let (user, password) = login.map_or(("guest", "guest"), |login| login.split_once(':').unwrap_or((login, "")));
+        let (host, port) = host_and_port(address)?;
+        let mut url = Self {
+            host: if host.is_empty() { "localhost".to_owned() } else { decode(host)? },
+            port: port.unwrap_or(if tls.is_some() { 5671 } else { 5672 }),
+            // To the letter, `amqp://host/` means the virtual host with the empty name. Nobody has one.
+            vhost: if vhost.is_empty() { "/".to_owned() } else { decode(vhost)? },
+            user: decode(user)?,
+            password: decode(password)?,
+            tls,
+            mechanism: Mechanism::default(),
+            heartbeat: None,
+            connection_timeout: None,
+            frame_max: None,
+        };
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=').ok_or(InvalidAmqpUrl("a parameter has no value"))?;
+            url.set(name, decode(value)?)?;
+        }
+        url.check()
+    }
+}
+
+impl AmqpUrl {
+    fn check(self) -> Result<Self, InvalidAmqpUrl> {
+        if self.vhost.len() > SHORT_STRING_MAX {
+            return Err(InvalidAmqpUrl("a vhost's name has at most 255 bytes"));
+        }
+        // The smallest that the protocol allows.
+        if self.frame_max.is_some_and(|bytes| bytes != 0 && bytes < 4096) {
+            return Err(InvalidAmqpUrl("frame_max is 0 or at least 4096"));
+        }
+        if self.tls.as_ref().is_some_and(|tls| tls.certificate.is_some() != tls.key.is_some()) {
+            return Err(InvalidAmqpUrl("certfile and keyfile belong together"));
+        }
+        Ok(self)
+    }
+
+    /// Sets one parameter; `value` is decoded.
+    fn set(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
+        let number = |reason| value.parse::<u32>().map_err(|_| InvalidAmqpUrl(reason));
+        match name {
+            "heartbeat" => {
+                let reason = "heartbeat is a number of seconds from 0 to 65535";
+                self.heartbeat = Some(u16::try_from(number(reason)?).map_err(|_| InvalidAmqpUrl(reason))?);
+            }
+            "connection_timeout" => {
+                let millis = number("connection_timeout is a number of milliseconds")?;
+                self.connection_timeout = Some(Duration::from_millis(millis.into()));
+            }
+            "frame_max" => self.frame_max = Some(number("frame_max is a number of bytes")?),
+            "channel_max" => drop(number("channel_max is a number")?), // this client opens one
+            "auth_mechanism" => {
+                self.mechanism = match value.to_ascii_lowercase().as_str() {
+                    "plain" => Mechanism::Plain,
+                    "external" => Mechanism::External,
+                    _ => return Err(InvalidAmqpUrl("auth_mechanism is plain or external")),
+                }
+            }
+            _ => self.set_tls(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn set_tls(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
+        let unknown = InvalidAmqpUrl(
+            "unknown parameter; known are heartbeat, connection_timeout, frame_max, channel_max, auth_mechanism, and \
+             with amqps cacertfile, certfile, keyfile, verify, server_name_indication \
+             (in a user, password or vhost, write special characters as %XX)",
+        );
+        let Some(tls) = &mut self.tls else { return Err(unknown) };
+        match name {
+            "cacertfile" => tls.ca = Some(value.into()),
+            "certfile" => tls.certificate = Some(value.into()),
+            "keyfile" => tls.key = Some(value.into()),
+            "server_name_indication" => tls.server_name = Some(value),
+            "verify" if value == "verify_peer" => {}
+            "verify" => {
+                return Err(InvalidAmqpUrl(
+                    "verify must be verify_peer: without it TLS proves nothing; trust a private authority with cacertfile",
+                ));
+            }
+            _ => return Err(unknown),
+        }
+        Ok(())
+    }
+
+    /// `host:port`, for errors.
+    pub(crate) fn address(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl fmt::Display for AmqpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
+        let encoded = |text| utf8_percent_encode(text, RESERVED);
+        write!(f, "{scheme}://{}@{}/{}", encoded(&self.user), self.address(), encoded(&self.vhost))
+    }
+}
+
+impl fmt::Debug for AmqpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AmqpUrl({self})")
+    }
+}
+
+fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or(InvalidAmqpUrl("an IPv6 address ends with ]"))?;
+            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').unwrap_or("")) })
+        }
+        None => match address.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    let port = port.map(|port| port.parse().ok().filter(|port| *port != 0)).map(|port: Option<u16>| {
+        port.ok_or(InvalidAmqpUrl("the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)"))
+    });
+    Ok((host, port.transpose()?))
+}
+
+/// The text that was encoded. A `%` that encodes nothing is a mistake, of a password as a rule.
+fn decode(text: &str) -> Result<String, InvalidAmqpUrl> {
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return Err(InvalidAmqpUrl("a % is not followed by two hexadecimal digits"));
+    }
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(Into::into).map_err(|_| InvalidAmqpUrl("it is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> AmqpUrl {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn what_is_left_out_has_rabbitmqs_defaults() {
+        let url = parse("amqp://");
+        assert_eq!((url.host.as_str(), url.port, url.vhost.as_str()), ("localhost", 5672, "/"));
+        assert_eq!((url.user.as_str(), url.password.as_str()), ("guest", "guest"));
+        assert_eq!(parse("amqps://broker").port, 5671);
+        assert_eq!(parse("amqp://broker/").vhost, "/");
+        assert_eq!(parse("amqp://broker/%2F").vhost, "/");
+    }
+
+    #[test]
+    fn every_part_is_read_and_decoded() {
+        let url =
+            parse("amqps://a%40b:p%3Aw%2F@[::1]:99/orders%20x?heartbeat=7&connection_timeout=1500&cacertfile=/a%26b");
+        assert_eq!((url.user.as_str(), url.password.as_str(), url.host.as_str(), url.port), ("a@b", "p:w/", "::1", 99));
+        assert_eq!((url.vhost.as_str(), url.heartbeat), ("orders x", Some(7)));
+        assert_eq!(url.connection_timeout, Some(Duration::from_millis(1500)));
+        assert_eq!(url.tls.as_ref().and_then(|tls| tls.ca.clone()), Some("/a&b".into()));
+        assert_eq!(url.to_string(), "amqps://a%40b@[::1]:99/orders%20x");
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused() {
+        for text in [
+            "",
+            "broker:5672",
+            "http://broker",
+            "amqp://broker:0",
+            "amqp://broker:70000",
+            "amqp://[::1",
+            "amqp://broker/%2",
+            "amqp://broker/%ff",
+            "amqp://broker?heartbeat=x",
+            "amqp://broker?heartbeat=70000",
+            "amqp://broker?frame_max=100",
+            "amqp://broker?cacertfile=/ca.pem",
+            "amqps://broker?verify=verify_none",
+            "amqps://broker?certfile=/c.pem",
+            "amqp://broker?unknown=1",
+        ] {
+            assert!(text.parse::<AmqpUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_brokers_is_refused_and_none_of_it_shown() {
+        for text in [
+            "amqp://u:hunter2@a/%2f,amqp://guest:hunter2@b/%2f",
+            "amqp://u:hunter2@a,amqp://guest:hunter2@b",
+            "amqp://u:hunter2@a:5672,b:5672/%2f",
+            "amqp://u:hunter2@a,b",
+            "amqp://u:hunter2@a:5672,guest:hunter2@b:5672/v",
+            "amqp://a,b",
+            "amqp://a/?heartbeat=1,amqp://guest:hunter2@b/",
+        ] {
+            let error = text.parse::<AmqpUrl>().map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("one broker"), "{text}: {error}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+        assert_eq!(parse("amqp://u:p%2Cw@b/a,b").vhost, "a,b");
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let url = parse("amqp://app:hunter2@broker/v");
+        assert!(!format!("{url} {url:?}").contains("hunter2"));
+        for text in [
+            "amqp://app:hun/ter2@broker/v",
+            "amqp://app:hun?ter2@broker/v",
+            "amqp://app:hun#ter2@broker:x/v",
+            "amqp://app:5672/ter2@broker/v",
+            "amqp://app/ter2@broker/v",
+            "amqp://app:5672?heartbeat=1&ter2@broker/v",
+            "amqp://app:5672?heartbeat=ter2@broker/v",
+        ] {
+            let error = text.parse::<AmqpUrl>().map(|_| ()).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("ter2"), "{error:?}");
+        }
+    }
+}

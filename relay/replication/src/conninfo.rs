@@ -1,0 +1,283 @@
+//! The connection string: where the server is, who logs in, and what TLS must prove.
+
+use std::{fmt, io, str::FromStr};
+
+use client_socket::Socket;
+use tokio_postgres::{
+    Config,
+    config::{SslMode, SslNegotiation},
+};
+
+use crate::{
+    channel_binding::channel_binding,
+    dial::{connect_timeout, dial, in_time, targets, targets_to_try},
+    error::{ConnectCause, ConnectError},
+    framed::Framed,
+    login::login,
+    options,
+    replication::Replication,
+    sslmode::TlsPolicy,
+};
+
+/// What a connection string says: hosts, credentials, TLS. `Display` and `Debug` show no password.
+///
+/// It is read from a URL or from `key=value` pairs, with libpq's meanings
+/// (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING>):
+///
+/// ```
+/// let server: pg_replication::ConnInfo = "postgres://app:s3cret@db.example/shop?sslmode=verify-full".parse()?;
+/// assert_eq!(server.to_string(), "db.example:5432/shop as app");
+/// # Ok::<_, pg_replication::InvalidConnInfo>(())
+/// ```
+#[derive(Clone)]
+pub struct ConnInfo {
+    config: Config,
+    tls: TlsPolicy,
+}
+
+impl FromStr for ConnInfo {
+    type Err = InvalidConnInfo;
+
+    fn from_str(url: &str) -> Result<Self, InvalidConnInfo> {
+        if has_stray_at(url) {
+            return Err(InvalidConnInfo::AtSign);
+        }
+        let parts = options::split(url.trim());
+        let mut config: Config = parts.rest.parse().map_err(|error| InvalidConnInfo::explain(&error))?;
+        let tls = TlsPolicy::from_options(parts.tls)?;
+        let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+        let count = hosts.len().max(addresses.len());
+        if count == 0 {
+            return Err(InvalidConnInfo::NoHost);
+        }
+        let addresses_fit = hosts.is_empty() || addresses.is_empty() || hosts.len() == addresses.len();
+        if !addresses_fit || (ports.len() > 1 && ports.len() != count) {
+            return Err(InvalidConnInfo::Hosts);
+        }
+        let user = config.get_user().filter(|user| !user.is_empty()).ok_or(InvalidConnInfo::NoUser)?.to_owned();
+        if config.get_dbname().is_none() {
+            config.dbname(user);
+        }
+        Ok(Self { config, tls })
+    }
+}
+
+impl ConnInfo {
+    /// Opens a session for replication.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open). A user without the `REPLICATION` right is refused with `42501`; with no walsender free
+    /// (`max_wal_senders`) it is `53300`.
+    pub async fn connect_replication(&self, application_name: &str) -> Result<Replication, ConnectError> {
+        let config = self.session(application_name);
+        self.open(|socket| async {
+            let binding = channel_binding(&socket);
+            let mut framed = Framed::new(socket);
+            let pid = login(&mut framed, &config, binding).await?;
+            Ok(Replication::new(framed, pid))
+        })
+        .await
+    }
+
+    /// Opens a session of any kind: connects, encrypts where the string asks for it, and leaves the rest to `log_in`, as to
+    /// [`Config::connect_raw`] of what [`session`](Self::session) gives.
+    ///
+    /// Tries the hosts in order. Every step (reaching a host, the login) has `connect_timeout`, by default ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`]; it tells of the last host that was tried.
+    pub async fn open<T, F: Future<Output = Result<T, ConnectCause>>>(
+        &self,
+        log_in: impl Fn(Socket) -> F,
+    ) -> Result<T, ConnectError> {
+        let mut failure = None;
+        for target in targets_to_try(&self.config) {
+            let attempt = async {
+                let socket = dial(&target, &self.config, &self.tls).await?;
+                in_time(connect_timeout(&self.config), log_in(socket)).await
+            };
+            match attempt.await {
+                Ok(session) => return Ok(session),
+                Err(cause) => {
+                    let decided = !cause.concerns_this_host_only();
+                    failure = Some(ConnectError { server: target.to_string(), cause });
+                    if decided {
+                        break;
+                    }
+                }
+            }
+        }
+        let nowhere = || ConnectError { server: self.to_string(), cause: io::Error::other("no host to try").into() };
+        Err(failure.unwrap_or_else(nowhere))
+    }
+
+    /// User, password, database and options of a session over a socket that is connected, and encrypted, already.
+    pub fn session(&self, application_name: &str) -> Config {
+        let mut config = self.config.clone();
+        // tokio-postgres must not negotiate again.
+        config.application_name(application_name).ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+        config
+    }
+
+    /// The role.
+    pub fn user(&self) -> &str {
+        self.config.get_user().unwrap_or_default() // parsing asks for one
+    }
+}
+
+/// `host:port/database as user`.
+impl fmt::Display for ConnInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let targets: Vec<String> = targets(&self.config).iter().map(ToString::to_string).collect();
+        let (database, user) = (self.config.get_dbname(), self.config.get_user());
+        write!(f, "{}/{} as {}", targets.join(","), database.unwrap_or_default(), user.unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for ConnInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConnInfo({self})")
+    }
+}
+
+/// Whether a URL has more than the one `@` between login and hosts. Options may have one.
+fn has_stray_at(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let (before_options, _) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = before_options.split_once('/').unwrap_or((before_options, ""));
+    authority.matches('@').count() > 1 || path.contains('@')
+}
+
+/// A connection string that cannot be used. Never repeats what may be part of a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidConnInfo {
+    /// Neither a URL nor `key=value` pairs, or an option that does not exist.
+    #[error("not a connection string like postgres://user:password@host:5432/database")]
+    Syntax,
+    /// An `@` that could be a password's: what stands behind it would be taken for a host, looked up and shown.
+    #[error("it has an @ too many: in a user or password write it as %40, and / as %2F")]
+    AtSign,
+    /// An option has an impossible value.
+    #[error("{0}")]
+    Value(String),
+    /// An option of libpq that is not supported here.
+    #[error("the option {0} is not supported")]
+    Unsupported(&'static str),
+    /// No host and no socket folder.
+    #[error("it names no host")]
+    NoHost,
+    /// No user.
+    #[error("it names no user")]
+    NoUser,
+    /// Hosts, addresses and ports do not go together.
+    #[error("it must name one port, or one for each host, and an address for each host or for none")]
+    Hosts,
+    /// `sslmode` is none of the known ones.
+    #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
+    SslMode,
+    /// A verification that anyone could pass.
+    #[error("sslmode=verify-ca needs an sslrootcert file, and sslrootcert=system needs sslmode=verify-full")]
+    WeakVerification,
+    /// `sslcert` without `sslkey`, or the other way round.
+    #[error("sslcert and sslkey go together")]
+    HalfIdentity,
+}
+
+/// Options of libpq that people may bring along.
+const UNSUPPORTED: [&str; 24] = [
+    "client_encoding",
+    "fallback_application_name",
+    "gssdelegation",
+    "gssencmode",
+    "gsslib",
+    "keepalives_count",
+    "krbsrvname",
+    "max_protocol_version",
+    "min_protocol_version",
+    "passfile",
+    "replication",
+    "require_auth",
+    "requirepeer",
+    "service",
+    "servicefile",
+    "ssl_max_protocol_version",
+    "ssl_min_protocol_version",
+    "sslcertmode",
+    "sslcompression",
+    "sslcrl",
+    "sslcrldir",
+    "sslkeylogfile",
+    "sslpassword",
+    "sslsni",
+];
+
+impl InvalidConnInfo {
+    /// Tells what is wrong as far as it cannot be part of a secret: a password that was not quoted ends up anywhere.
+    fn explain(error: &tokio_postgres::Error) -> Self {
+        let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        match UNSUPPORTED.iter().find(|name| why == format!("unknown option `{name}`")) {
+            Some(name) => Self::Unsupported(name),
+            None if why.starts_with("invalid value for option") => Self::Value(why), // names the option only
+            None => Self::Syntax,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_prints_without_its_password() {
+        for (text, printed) in [
+            ("postgres://relay:s3cret@db.example:6543/shop?sslmode=require", "db.example:6543/shop as relay"),
+            ("host=a,b port=1,2 user=u password='s3cret'", "a:1,b:2/u as u"),
+            ("postgresql:///d?user=u&host=/run/pg&password=s3cret", "/run/pg:5432/d as u"),
+        ] {
+            let database = text.parse::<ConnInfo>().unwrap();
+            assert_eq!(database.to_string(), printed);
+            assert!(!format!("{database:?}").contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn a_bad_connection_string_is_refused_without_repeating_the_password() {
+        for text in [
+            "postgres://u:s3cret@h:port/d",
+            "postgres://u:s3@cret@h:1/d",
+            "user=u password=my s3cret host=h",
+            "user=u password=my s3cret=x host=h",
+            "user=u password='s3cret host=h",
+            "postgres://u:p?s3cret=x/d",
+            "postgres://u:p@s3cret@h/d",
+            "postgres://u:p@p/s3cret@h/d",
+            "postgres://u:p/s3cret@h/d",
+            "postgres://u:s3cret@h/d?sslmode=s3cret",
+            "postgres://u:s3cret@h/d?s3cret=1",
+            "s3cret",
+        ] {
+            let Err(error) = text.parse::<ConnInfo>() else { continue };
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, expected) in [
+            ("user=u", "it names no host"),
+            ("postgres://h/d", "it names no user"),
+            ("postgres://u:p@w@h/d", "it has an @ too many"),
+            ("postgres://u@h:port/d", "invalid value for option `port`"),
+            ("postgres://u@h/d?gssencmode=disable", "the option gssencmode is not supported"),
+            ("host=a,b,c port=1,2 user=u", "it must name one port"),
+            ("postgres://u@h/d?sslmode=allow", "sslmode must be"),
+            ("mysql://u@h/d", "not a connection string"),
+        ] {
+            let error = text.parse::<ConnInfo>().unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A client for PostgreSQL's logical replication.
+//!
+//! ```text
+//! ConnInfo ─▶ dial (TCP, Unix, TLS) ─▶ login ─▶ Replication ─▶ ReplicationStream ─▶ pgoutput::Decoder
+//! (a URL)                          (SCRAM, bound)  commands       frames, statuses       messages
+//! ```
+//!
+//! One type for each phase of the protocol (<https://www.postgresql.org/docs/current/protocol-replication.html>):
+//! [`ConnInfo`] is a connection string that has been read, [`Replication`] a session that takes commands, and
+//! [`ReplicationStream`] WAL coming in and acknowledgements going out. [`pgoutput::Decoder`] reads what comes in; it does no
+//! I/O.
+//!
+//! Nothing is lost when a future of this crate is dropped: what has been read of a message, or not yet written of one, lives
+//! in the stream. So every method of [`ReplicationStream`] can stand in a `select!`.
+//!
+//! | module | what it is | I/O |
+//! |---|---|---|
+//! | `conninfo`, `options`, `sslmode` | connection strings | no |
+//! | `dial`, `login`, `channel_binding` | from a host to a session | yes |
+//! | `replication` | commands | yes |
+//! | `stream`, `framed` | the stream, and whole messages over a socket | yes |
+//! | `frame` | WAL data, keepalives, statuses | no |
+//! | [`pgoutput`] | decoder of the output plugin's messages | no |
+//! | [`lsn`] | positions in the log | no |
+//! | `error`, `server_error` | what can go wrong | no |
+//!
+//! # Example
+//!
+//! Follows a publication and prints what is inserted, until the server ends the stream:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/follow.rs")]
+//! ```
+
+mod channel_binding;
+mod conninfo;
+mod dial;
+mod error;
+mod frame;
+mod framed;
+mod login;
+pub mod lsn;
+mod options;
+pub mod pgoutput;
+mod replication;
+mod server_error;
+mod sslmode;
+mod stream;
+
+pub use client_socket::Socket;
+
+pub use self::{
+    channel_binding::channel_binding,
+    conninfo::{ConnInfo, InvalidConnInfo},
+    error::{ConnectCause, ConnectError, ReplError},
+    frame::Frame,
+    lsn::Lsn,
+    replication::{Identity, Replication},
+    server_error::ServerError,
+    stream::ReplicationStream,
+};

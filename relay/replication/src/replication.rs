@@ -1,0 +1,194 @@
+//! Commands of a replication session: everything before the stream runs.
+
+use std::{io, ops::Range};
+
+use bytes::BytesMut;
+use client_socket::Socket;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::{
+    backend::{DataRowBody, Message},
+    frontend,
+};
+
+use crate::{
+    error::ReplError,
+    framed::{Framed, SESSION_LIMIT},
+    lsn::Lsn,
+    server_error::ServerError,
+    stream::ReplicationStream,
+};
+
+/// A session that takes replication commands
+/// (<https://www.postgresql.org/docs/current/protocol-replication.html>).
+///
+/// A command whose future is dropped before it is done leaves an answer behind: drop the session, too.
+#[derive(Debug)]
+pub struct Replication {
+    framed: Framed<Socket>,
+    pid: i32,
+}
+
+/// Who the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Names the cluster; replicas and restored backups share it.
+    pub system_id: String,
+    /// Counts failovers.
+    pub timeline: u32,
+    /// How far the log is flushed.
+    pub wal_position: Lsn,
+}
+
+impl Replication {
+    pub(crate) fn new(mut framed: Framed<Socket>, pid: i32) -> Self {
+        framed.set_limit(SESSION_LIMIT);
+        Self { framed, pid }
+    }
+
+    /// Id of the server process: `pg_blocking_pids` of it says whom a [`create_slot`](Self::create_slot) waits for.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Asks the server who it is.
+    ///
+    /// # Errors
+    ///
+    /// The connection broke.
+    pub async fn identify_system(&mut self) -> Result<Identity, ReplError> {
+        let row = self.command("IDENTIFY_SYSTEM").await?.ok_or(ReplError::Protocol("no identity"))?;
+        match row.as_slice() {
+            [Some(system_id), Some(timeline), Some(position), ..] => Ok(Identity {
+                system_id: system_id.clone(),
+                timeline: timeline.parse().map_err(|_| ReplError::Protocol("a timeline that is no number"))?,
+                wal_position: position.parse().map_err(|_| ReplError::Protocol("a position that is no LSN"))?,
+            }),
+            _ => Err(ReplError::Protocol("an identity without its parts")),
+        }
+    }
+
+    /// Changes a setting of the session.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it; the connection can be used on. Or the connection broke.
+    pub async fn set(&mut self, setting: &str, value: &str) -> Result<(), ReplError> {
+        self.command(&format!("SET {} = {}", identifier(setting), literal(value))).await.map(|_| ())
+    }
+
+    /// Creates a slot for `pgoutput`. The stream can begin at the position that comes back.
+    ///
+    /// Waits for every transaction that runs at this moment to end; see [`pid`](Self::pid).
+    ///
+    /// # Errors
+    ///
+    /// [`ReplError::slot_exists`]; no permission; no free slot (`53400`); `wal_level` is not `logical`
+    /// ([`ReplError::slot_invalidated`], which has the same code).
+    pub async fn create_slot(&mut self, name: &str) -> Result<Lsn, ReplError> {
+        // The old form of the options: the one that PostgreSQL 14 knows, and later ones still do.
+        let command = format!("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput NOEXPORT_SNAPSHOT", identifier(name));
+        let row = self.command(&command).await?.ok_or(ReplError::Protocol("no slot"))?;
+        match row.as_slice() {
+            [_, Some(position), ..] => position.parse().map_err(|_| ReplError::Protocol("a position that is no LSN")),
+            _ => Err(ReplError::Protocol("a slot without a position")),
+        }
+    }
+
+    /// Starts the stream of a slot: inserts of the publication's tables, and logical messages.
+    ///
+    /// It begins at `from` or at what the slot has confirmed, whichever is later; `Lsn(0)` means the latter.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplError::slot_in_use`], [`ReplError::slot_missing`], [`ReplError::slot_invalidated`]. A publication that
+    /// does not exist shows only later, in the stream.
+    pub async fn start(mut self, slot: &str, publication: &str, from: Lsn) -> Result<ReplicationStream, ReplError> {
+        // Version 1 sends whole transactions in commit order; what later versions add is sending transactions before
+        // they commit. Binary values need no parsing. A list of publications is a list of identifiers inside a literal.
+        let command = format!(
+            "START_REPLICATION SLOT {} LOGICAL {from} \
+             (proto_version '1', publication_names {}, messages 'true', binary 'true')",
+            identifier(slot),
+            literal(&identifier(publication)),
+        );
+        frontend::query(&command, self.framed.outgoing())?;
+        match self.receive().await?.first() {
+            Some(b'W') => Ok(ReplicationStream::new(self.framed, self.pid)), // CopyBothResponse
+            _ => Err(ReplError::Protocol("no stream where one begins")),
+        }
+    }
+
+    /// Runs a command that answers with at most one row, of text. A refusal leaves the session usable.
+    async fn command(&mut self, command: &str) -> Result<Option<Row>, ReplError> {
+        frontend::query(command, self.framed.outgoing())?;
+        let mut answer = Ok(None);
+        loop {
+            match self.receive().await {
+                Ok(mut message) => match parse(&mut message)? {
+                    Message::DataRow(body) => answer = Ok(Some(row(&body)?)),
+                    Message::RowDescription(_) | Message::CommandComplete(_) => {}
+                    Message::ReadyForQuery(_) => return answer,
+                    _ => return Err(ReplError::Protocol("a message that answers no command")),
+                },
+                Err(ReplError::Command(refusal)) if refusal.severity == "ERROR" => {
+                    answer = Err(ReplError::Command(refusal));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The next message that belongs to the command.
+    async fn receive(&mut self) -> Result<BytesMut, ReplError> {
+        loop {
+            let mut message = self.framed.read().await?;
+            if !matches!(message.first(), Some(b'E' | b'N' | b'S')) {
+                return Ok(message);
+            }
+            match parse(&mut message)? {
+                Message::ErrorResponse(body) => {
+                    return Err(ReplError::Command(Box::new(ServerError::from_error(&body))));
+                }
+                Message::NoticeResponse(body) => ServerError::log_notice(&body),
+                _ => {} // a setting that changed
+            }
+        }
+    }
+}
+
+type Row = Vec<Option<String>>;
+
+fn row(body: &DataRowBody) -> Result<Row, ReplError> {
+    let text = |range: Option<Range<usize>>| {
+        let Some(range) = range else { return Ok(None) };
+        let bytes = body.buffer().get(range).unwrap_or_default();
+        String::from_utf8(bytes.to_vec()).map(Some).map_err(io::Error::other)
+    };
+    body.ranges().map(text).collect().map_err(|_| ReplError::Protocol("a row that cannot be read"))
+}
+
+fn parse(message: &mut BytesMut) -> Result<Message, ReplError> {
+    Message::parse(message).ok().flatten().ok_or(ReplError::Protocol("a message that cannot be read"))
+}
+
+/// `name` as a quoted identifier.
+fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// `text` as a string literal. A backslash is an ordinary letter to the replication grammar.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_inside_are_doubled() {
+        assert_eq!(identifier(r#"a"b'c"#), r#""a""b'c""#);
+        assert_eq!(literal(r#"a"b'c"#), r#"'a"b''c'"#);
+        assert_eq!(literal(&identifier("it's")), r#"'"it''s"'"#);
+    }
+}

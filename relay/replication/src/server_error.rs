@@ -1,0 +1,132 @@
+//! What a server says when it refuses.
+
+use std::fmt;
+
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::{ErrorFields, ErrorResponseBody, NoticeResponseBody};
+use tokio_postgres::error::{DbError, SqlState};
+
+/// An error or a notice of the server
+/// (<https://www.postgresql.org/docs/current/protocol-error-fields.html>).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError {
+    /// `ERROR`, `FATAL`, `PANIC`; for notices `WARNING`, `NOTICE` and so on.
+    pub severity: String,
+    /// What kind of error: branch on this, the text is translated and changes between versions.
+    pub sqlstate: SqlState,
+    /// What is wrong.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl ServerError {
+    /// Whether the server is going or not ready yet, or lost its client: another attempt later may do.
+    pub fn is_outage(&self) -> bool {
+        let going = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+        going.contains(&self.sqlstate) || self.sqlstate.code().starts_with("08")
+    }
+
+    /// Whether it says that a publication does not exist at this place of the log, so that the stream leaves out what it
+    /// would have brought. (Servers before PostgreSQL 18 end the stream.)
+    pub fn publication_skipped(&self) -> bool {
+        self.sqlstate == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
+    }
+
+    pub(crate) fn from_error(body: &ErrorResponseBody) -> Self {
+        Self::from_fields(body.fields())
+    }
+
+    pub(crate) fn from_notice(body: &NoticeResponseBody) -> Self {
+        Self::from_fields(body.fields())
+    }
+
+    /// Logs a notice: a warning as such, the chatter for those who look closely.
+    pub(crate) fn log_notice(body: &NoticeResponseBody) {
+        let notice = Self::from_notice(body);
+        if notice.severity == "WARNING" {
+            tracing::warn!(%notice, "warning from the server");
+        } else {
+            tracing::debug!(%notice, "notice from the server");
+        }
+    }
+
+    /// Takes what can be read: half an error says more than a complaint about its form.
+    fn from_fields(mut fields: ErrorFields<'_>) -> Self {
+        let mut error = Self {
+            severity: String::new(),
+            sqlstate: SqlState::INTERNAL_ERROR,
+            message: String::new(),
+            detail: None,
+            hint: None,
+        };
+        while let Ok(Some(field)) = fields.next() {
+            let text = String::from_utf8_lossy(field.value_bytes());
+            match field.type_() {
+                // 'V' is never translated; it comes after 'S', and only from servers since 9.6.
+                b'S' | b'V' => error.severity = text.into_owned(),
+                b'C' => error.sqlstate = SqlState::from_code(&text),
+                b'M' => error.message = text.into_owned(),
+                b'D' => error.detail = Some(text.into_owned()),
+                b'H' => error.hint = Some(text.into_owned()),
+                _ => {}
+            }
+        }
+        error
+    }
+}
+
+impl From<&DbError> for ServerError {
+    fn from(error: &DbError) -> Self {
+        Self {
+            severity: error.severity().to_owned(),
+            sqlstate: error.code().clone(),
+            message: error.message().to_owned(),
+            detail: error.detail().map(str::to_owned),
+            hint: error.hint().map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (SQLSTATE {})", self.message, self.sqlstate.code())?;
+        for more in [&self.detail, &self.hint].into_iter().flatten() {
+            write!(f, "; {more}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use postgres_protocol::message::backend::Message;
+
+    use super::*;
+
+    fn parse(fields: &[u8]) -> ServerError {
+        let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+        let mut message = BytesMut::from(&[b"E", &length[..], fields].concat()[..]);
+        let Ok(Some(Message::ErrorResponse(body))) = Message::parse(&mut message) else { panic!("not an error") };
+        ServerError::from_error(&body)
+    }
+
+    #[test]
+    fn an_error_reads_in_one_line_with_its_sqlstate() {
+        let error = parse(b"SFEHLER\0VERROR\0C55006\0Mslot is active\0Dfor PID 7\0Fslot.c\0\0");
+        assert_eq!(error.severity, "ERROR");
+        assert_eq!(error.sqlstate, SqlState::OBJECT_IN_USE);
+        assert_eq!(error.to_string(), "slot is active (SQLSTATE 55006); for PID 7");
+    }
+
+    #[test]
+    fn an_error_cut_short_or_not_in_utf8_is_still_told() {
+        assert_eq!(parse(b"C57P01\0Mbye \xff\0Dunfini").message, "bye \u{fffd}");
+        assert_eq!(parse(b"").sqlstate, SqlState::INTERNAL_ERROR);
+    }
+}

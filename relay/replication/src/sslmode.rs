@@ -1,0 +1,114 @@
+//! Whether and how a connection is encrypted: libpq's `sslmode`
+//! (<https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION>).
+
+use client_socket::{Identity, Roots, TlsOptions, Verification};
+
+use crate::conninfo::InvalidConnInfo;
+
+/// How much protection is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SslMode {
+    /// None.
+    Disable,
+    /// Encrypt if the server can.
+    Prefer,
+    /// Encrypt.
+    Require,
+    /// Encrypt, to a server that a trusted authority vouches for.
+    VerifyCa,
+    /// Encrypt, to the very host that was asked for.
+    VerifyFull,
+}
+
+/// The TLS options of a connection string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsPolicy {
+    pub(crate) mode: SslMode,
+    /// What holds where the connection is encrypted.
+    pub(crate) tls: TlsOptions,
+}
+
+impl TlsPolicy {
+    /// Takes the options in the order in which they were written; a later one wins.
+    pub(crate) fn from_options(options: Vec<(String, String)>) -> Result<Self, InvalidConnInfo> {
+        let (mut mode, mut roots, mut certificate, mut key) = (None, None, None, None);
+        for (name, value) in options {
+            match (name.as_str(), value.as_str()) {
+                ("sslmode", "disable") => mode = Some(SslMode::Disable),
+                ("sslmode", "prefer") => mode = Some(SslMode::Prefer),
+                ("sslmode", "require") => mode = Some(SslMode::Require),
+                ("sslmode", "verify-ca") => mode = Some(SslMode::VerifyCa),
+                ("sslmode", "verify-full") => mode = Some(SslMode::VerifyFull),
+                ("sslrootcert", "system") => roots = Some(Roots::System),
+                ("sslrootcert", file) => roots = Some(Roots::File(file.into())),
+                ("sslcert", file) => certificate = Some(file.into()),
+                ("sslkey", file) => key = Some(file.into()),
+                _ => return Err(InvalidConnInfo::SslMode),
+            }
+        }
+        let identity = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+            (None, None) => None,
+            _ => return Err(InvalidConnInfo::HalfIdentity),
+        };
+        let public = roots == Some(Roots::System);
+        let mode = mode.unwrap_or(if public { SslMode::VerifyFull } else { SslMode::Prefer });
+        // Anyone can get a certificate from some public authority: without the name it proves nothing.
+        if (mode == SslMode::VerifyCa && roots.is_none()) || (public && mode != SslMode::VerifyFull) {
+            return Err(InvalidConnInfo::WeakVerification);
+        }
+        let verification = match (mode, &roots) {
+            (SslMode::VerifyFull, _) => Verification::Full,
+            // libpq: `require` with a root certificate is `verify-ca`.
+            (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => Verification::Chain,
+            _ => Verification::None,
+        };
+        // PostgreSQL 17 asks for this name where TLS comes first.
+        let alpn = Some("postgresql");
+        Ok(Self { mode, tls: TlsOptions { verification, roots: roots.unwrap_or_default(), identity, alpn } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(options: &[(&str, &str)]) -> Result<TlsPolicy, InvalidConnInfo> {
+        TlsPolicy::from_options(options.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+    }
+
+    #[test]
+    fn verification_means_what_it_means_to_libpq() {
+        use Verification::{Chain, Full, None};
+        for (options, mode, verification) in [
+            (vec![], SslMode::Prefer, None),
+            (vec![("sslmode", "disable")], SslMode::Disable, None),
+            (vec![("sslmode", "require")], SslMode::Require, None),
+            (vec![("sslmode", "require"), ("sslrootcert", "/ca.pem")], SslMode::Require, Chain),
+            (vec![("sslrootcert", "/ca.pem"), ("sslmode", "verify-ca")], SslMode::VerifyCa, Chain),
+            (vec![("sslmode", "verify-full")], SslMode::VerifyFull, Full),
+            (vec![("sslrootcert", "system")], SslMode::VerifyFull, Full),
+            (vec![("sslmode", "require"), ("sslmode", "verify-full")], SslMode::VerifyFull, Full),
+        ] {
+            let policy = policy(&options).unwrap();
+            assert_eq!((policy.mode, policy.tls.verification), (mode, verification), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_verification_that_verifies_nothing_is_refused() {
+        for options in [
+            &[("sslmode", "verify-ca")][..],
+            &[("sslmode", "verify-ca"), ("sslrootcert", "system")],
+            &[("sslmode", "require"), ("sslrootcert", "system")],
+        ] {
+            assert!(matches!(policy(options), Err(InvalidConnInfo::WeakVerification)), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_does_not_exist_and_half_an_identity_are_refused() {
+        assert!(matches!(policy(&[("sslmode", "allow")]), Err(InvalidConnInfo::SslMode)));
+        assert!(matches!(policy(&[("sslcert", "/me.pem")]), Err(InvalidConnInfo::HalfIdentity)));
+    }
+}

@@ -1,0 +1,29 @@
+//! The socket below a client of a server.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `socket` | [`Socket`]: TCP, Unix or TLS, read through a buffer |
+//! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
+//! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
+//! | `verifier` | checks of a certificate that leave its name alone |
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! use client_socket::{Socket, TcpOptions, TlsOptions};
+//!
+//! let tcp = TcpOptions::default().connect(("db.example", 5432)).await?;
+//! let socket: Socket = TlsOptions::default().connect(tcp, "db.example").await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod socket;
+mod tcp;
+mod tls;
+mod verifier;
+
+pub use self::{
+    socket::Socket,
+    tcp::{Keepalive, TcpOptions},
+    tls::{Identity, Roots, TlsError, TlsOptions, Verification, speaks_no_tls},
+};

@@ -1,0 +1,202 @@
+//! TLS from PEM files.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::{io::BufReader, net::TcpStream};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        self, ClientConfig, RootCertStore,
+        client::WebPkiServerVerifier,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    },
+};
+
+use crate::{socket::Socket, verifier::LenientVerifier};
+
+/// Of what is received encrypted: a few of the 16 KiB that a TLS record may have.
+const RECORD_BUFFER: usize = 32 * 1024;
+
+/// Who the peer must be, and who the client is. The default verifies everything with the machine's authorities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// What of the peer's certificate is checked.
+    pub verification: Verification,
+    /// Whose word is taken.
+    pub roots: Roots,
+    /// The client's own certificate, if the server wants one.
+    pub identity: Option<Identity>,
+    /// Protocol to ask for by ALPN (RFC 7301).
+    pub alpn: Option<&'static str>,
+}
+
+/// What of the peer's certificate is checked. That the peer holds the certificate's key is proved in every case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verification {
+    /// Nothing: anyone may answer.
+    None,
+    /// That a trusted authority vouches for it, whatever its name.
+    Chain,
+    /// That a trusted authority vouches for it, and that it is for the very name that was asked for.
+    #[default]
+    Full,
+}
+
+/// Whose word is taken for the peer's identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Roots {
+    /// Every authority that this machine trusts.
+    #[default]
+    System,
+    /// Those in a PEM file.
+    File(PathBuf),
+}
+
+/// PEM files of a client's certificate chain and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, and what links it to an authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Why there can be no TLS session, before the peer has been asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or does not hold what it should.
+    #[error("cannot use {}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This machine trusts nobody: name a file of authorities.
+    #[error("this machine has no trusted certificate authorities{}", .why.as_ref().map_or(String::new(), |why| format!(": {why}")))]
+    NoAuthorities {
+        /// What went wrong when they were looked for.
+        why: Option<String>,
+    },
+    /// The files do not go together, as a key that is not the certificate's.
+    #[error(transparent)]
+    Unusable(#[from] rustls::Error),
+}
+
+impl From<TlsError> for io::Error {
+    fn from(error: TlsError) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, error)
+    }
+}
+
+impl TlsOptions {
+    /// Encrypts a connection to the peer that calls itself `name`, a DNS name or an address. The files are read each time,
+    /// so that renewed certificates are taken up.
+    ///
+    /// # Errors
+    ///
+    /// A [`TlsError`] inside the I/O error; or the handshake failed.
+    pub async fn connect(&self, stream: TcpStream, name: &str) -> io::Result<Socket> {
+        let config = self.client_config()?;
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host's name is not valid"))?;
+        let stream = BufReader::with_capacity(RECORD_BUFFER, stream);
+        Ok(Socket::tls(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+    }
+
+    fn client_config(&self) -> Result<ClientConfig, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let builder =
+            ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+        let lenient = |roots| Arc::new(LenientVerifier::new(roots, &provider));
+        let builder = match self.verification {
+            Verification::Full => {
+                let roots = Arc::new(self.roots.load()?);
+                let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+                let verifier = verifier.map_err(|error| rustls::Error::General(error.to_string()))?;
+                builder.with_webpki_verifier(verifier)
+            }
+            Verification::Chain => {
+                builder.dangerous().with_custom_certificate_verifier(lenient(Some(self.roots.load()?)))
+            }
+            Verification::None => builder.dangerous().with_custom_certificate_verifier(lenient(None)),
+        };
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { certificate, key }) => {
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error))?;
+                builder.with_client_auth_cert(certificates(certificate)?, key)?
+            }
+        };
+        config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Ok(config)
+    }
+}
+
+impl Roots {
+    fn load(&self) -> Result<RootCertStore, TlsError> {
+        let mut store = RootCertStore::empty();
+        match self {
+            Self::File(path) => {
+                for certificate in certificates(path)? {
+                    store.add(certificate).map_err(|error| unusable(path, error))?;
+                }
+            }
+            Self::System => {
+                let found = rustls_native_certs::load_native_certs();
+                store.add_parsable_certificates(found.certs);
+                if store.is_empty() {
+                    return Err(TlsError::NoAuthorities { why: found.errors.first().map(ToString::to_string) });
+                }
+            }
+        }
+        Ok(store)
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+    let certificates = read().map_err(|error| unusable(path, error))?;
+    if certificates.is_empty() { Err(unusable(path, "it holds no certificate")) } else { Ok(certificates) }
+}
+
+fn unusable(path: &Path, why: impl fmt::Display) -> TlsError {
+    TlsError::File { path: path.to_owned(), why: why.to_string() }
+}
+
+/// Whether the peer has answered a handshake with something that is not TLS.
+pub fn speaks_no_tls(error: &io::Error) -> bool {
+    let reason = error.get_ref().and_then(|reason| reason.downcast_ref());
+    matches!(reason, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let nowhere = || PathBuf::from("/nowhere/x.pem");
+        let identity = Some(Identity { certificate: nowhere(), key: nowhere() });
+        for options in [
+            TlsOptions { roots: Roots::File(nowhere()), ..TlsOptions::default() },
+            TlsOptions { verification: Verification::None, identity, ..TlsOptions::default() },
+        ] {
+            let error = options.client_config().unwrap_err().to_string();
+            assert!(error.starts_with("cannot use /nowhere/x.pem: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_refused() {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let options = TlsOptions { roots: Roots::File(manifest.into()), ..TlsOptions::default() };
+        let error = options.client_config().unwrap_err();
+        assert!(matches!(error, TlsError::File { .. }) && error.to_string().ends_with("it holds no certificate"));
+    }
+}

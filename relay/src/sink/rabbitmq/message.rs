@@ -1,0 +1,52 @@
+//! An event as an AMQP message: the mapping that docs/delivery.md promises.
+
+use std::sync::Arc;
+
+use amqp_publisher::{Headers, InvalidHeaders, Message, Outgoing, Properties};
+use uuid::Uuid;
+
+use outbox_core::{Event, Text};
+
+/// An event on its way to RabbitMQ.
+pub struct Outbound(pub Arc<Event>);
+
+impl Outgoing for Outbound {
+    fn id(&self) -> Uuid {
+        self.0.id
+    }
+
+    fn message(&self) -> Result<Message<'_>, &str> {
+        let event = &*self.0;
+        let body = event.body.as_ref().map_err(|reason| &**reason)?;
+        let properties = Properties {
+            content_type: Some(event.content_type.as_bytes()),
+            correlation_id: event.correlation_id.as_ref().map(Text::as_bytes),
+            timestamp: Some(u64::try_from(event.created_at_us.div_euclid(1_000_000)).unwrap_or(0)),
+            kind: event.event_type.as_ref().map(Text::as_bytes),
+            ..Properties::default()
+        };
+        let exchange = event.exchange.as_ref().map(Text::as_bytes);
+        Ok(Message { exchange, routing_key: event.topic.as_bytes(), properties, body })
+    }
+
+    /// The relay's headers and the event's own. A header of the event that the relay sets itself is replaced.
+    fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), InvalidHeaders> {
+        const SEQ: &str = "x-outbox-seq";
+        const AGGREGATE_TYPE: &str = "aggregate_type";
+        const AGGREGATE_ID: &str = "aggregate_id";
+        let event = &*self.0;
+        headers.integer(SEQ, event.seq)?;
+        for (name, text) in [(AGGREGATE_TYPE, &event.aggregate_type), (AGGREGATE_ID, &event.aggregate_id)] {
+            if let Some(text) = text {
+                headers.text(name, text.as_bytes())?;
+            }
+        }
+        let replaced = |name: &str| match name {
+            SEQ => true,
+            AGGREGATE_TYPE => event.aggregate_type.is_some(),
+            AGGREGATE_ID => event.aggregate_id.is_some(),
+            _ => false,
+        };
+        event.headers.as_ref().map_or(Ok(()), |json| headers.json(json, replaced))
+    }
+}

@@ -17,7 +17,7 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut psql = psql.spawn().unwrap();
     let mut input = psql.stdin.take().unwrap();
-    for document in ["README.md", "docs/operations.md"] {
+    for document in ["README.md", "docs/sql.md", "docs/operations.md"] {
         for block in blocks(document).iter().filter(|block| block.language == "sql") {
             writeln!(input, "\\echo {document}:{}\n{}", block.line, block.text).unwrap();
         }
@@ -35,8 +35,8 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
 #[tokio::test]
 async fn every_example_of_a_refused_event_is_refused_with_its_sqlstate() {
     let db = Postgres::shared().await.database().await;
-    let readme = read("README.md");
-    let rows = readme.lines().skip_while(|line| !line.starts_with("| refused")).skip(2);
+    let reference = read("docs/sql.md");
+    let rows = reference.lines().skip_while(|line| !line.starts_with("| refused")).skip(2);
     let mut count = 0;
     for row in rows.take_while(|line| line.starts_with('|')) {
         let cells: Vec<&str> = row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect();
@@ -46,6 +46,31 @@ async fn every_example_of_a_refused_event_is_refused_with_its_sqlstate() {
         count += 1;
     }
     assert!(count >= 10, "{count} rows");
+}
+
+#[tokio::test]
+async fn the_reference_has_every_column_and_what_people_may_call() {
+    let db = Postgres::shared().await.database().await;
+    db.batch_execute("CREATE ROLE documents_reader; SELECT outbox.grant_emit('documents_reader')").await.unwrap();
+    db.batch_execute("SELECT outbox.grant_operate('documents_reader')").await.unwrap();
+    let names = "
+        SELECT attname::text FROM pg_attribute
+        WHERE attrelid IN ('outbox.events'::regclass, 'outbox.backlog'::regclass, 'outbox.failed'::regclass)
+          AND attnum > 0 AND NOT attisdropped
+        UNION SELECT relname::text FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind IN ('r', 'v')
+        UNION SELECT p.proname::text FROM pg_proc AS p, aclexplode(p.proacl) AS permit
+        WHERE p.pronamespace = 'outbox'::regnamespace AND permit.grantee = 'documents_reader'::regrole
+        UNION SELECT unnest(p.proargnames) FROM pg_proc AS p
+        WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('emit', 'replay_many')
+        UNION SELECT proname::text FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND proname LIKE 'grant%'";
+    let names: Vec<String> = db.query(names, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    db.batch_execute("DROP OWNED BY documents_reader; DROP ROLE documents_reader").await.unwrap();
+    assert!(names.len() > 30, "{names:?}");
+    let reference = read("docs/sql.md");
+    let told =
+        |name: &&String| [format!("`{name}`"), format!("outbox.{name}")].iter().any(|told| reference.contains(told));
+    let missing: Vec<_> = names.iter().filter(|name| !told(name)).collect();
+    assert!(missing.is_empty(), "docs/sql.md does not say what these are: {missing:?}");
 }
 
 #[test]
@@ -72,6 +97,32 @@ fn every_link_to_a_file_leads_to_one() {
             }
         }
     }
+}
+
+#[test]
+fn every_link_into_a_document_leads_to_a_heading() {
+    let mut count = 0;
+    for document in documents() {
+        let text = read(&document);
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for (path, anchor) in
+            targets.filter_map(|target| target.split_once('#')).filter(|(path, _)| !path.contains(':'))
+        {
+            let other = if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            let headings: Vec<String> =
+                read(&other).lines().filter(|line| line.starts_with('#')).map(anchor_of).collect();
+            assert!(headings.iter().any(|heading| heading == anchor), "{}: {path}#{anchor}", document.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "{count} links");
+}
+
+/// What GitHub calls a heading in links: lower case, punctuation left out, hyphens for spaces.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// A fenced block of a document.

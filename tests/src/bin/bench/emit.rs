@@ -18,7 +18,7 @@ use crate::{
     cpu::{us_per_event, used_by},
     report::Report,
 };
-use ways::{TABLE_AND_FUNCTION, WAYS, Way};
+use ways::{TABLES_AND_FUNCTION, WAYS, Way};
 
 /// Calls of each way in a run.
 const CALLS: u64 = 20_000;
@@ -72,7 +72,7 @@ struct Session {
 impl Session {
     async fn open(client: Connection) -> Self {
         let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.expect("a pid").get(0);
-        client.batch_execute(TABLE_AND_FUNCTION).await.expect("the table and the function to compare with");
+        client.batch_execute(TABLES_AND_FUNCTION).await.expect("what to compare with");
         let prepare = WAYS.iter().map(async |way| (way.name, client.prepare(way.single).await.expect("prepare")));
         let prepared = join_all(prepare).await;
         Self { client, backend: pid.cast_unsigned(), prepared }
@@ -90,6 +90,8 @@ impl Session {
         let mut order: Vec<_> = WAYS.iter().zip(&mut used).collect();
         for _ in 0..turns {
             for (way, used) in &mut order {
+                let set = format!("SET outbox.direct_writes = {}", way.direct_writes);
+                self.client.batch_execute(&set).await.expect("a setting");
                 **used = turn(way).await.and_then(|turn| Some(turn + (**used)?));
             }
             order.reverse();

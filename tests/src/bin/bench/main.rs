@@ -25,6 +25,7 @@ mod peer;
 mod plot;
 mod poller;
 mod present;
+mod publisher;
 mod report;
 mod socket;
 mod table;
@@ -36,7 +37,7 @@ use std::path::Path;
 use crate::{bench::Bench, machine::Machine, report::Report};
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 7] = ["ceiling", "throughput", "idle", "latency", "emit", "baselines", "growth"];
+const SECTIONS: [&str; 8] = ["ceiling", "publisher", "throughput", "idle", "latency", "emit", "baselines", "growth"];
 
 #[tokio::main]
 async fn main() {
@@ -62,6 +63,7 @@ async fn main() {
             match section {
                 "emit" => emit::measure(&bench, &mut report).await,
                 "ceiling" => ceiling::run(&bench, &mut report).await,
+                "publisher" => publisher::measure(&bench, &mut report).await,
                 "throughput" => throughput::run(&bench, &mut report).await,
                 "idle" => throughput::idle(&bench, &mut report).await,
                 "growth" => growth::run(&bench, &mut report).await,

@@ -4,6 +4,8 @@
 pub(super) struct Way {
     /// Its name in the report.
     pub(super) name: &'static str,
+    /// What `outbox.direct_writes` is: where the extension has been tested it writes past the executor by itself.
+    pub(super) direct_writes: &'static str,
     /// One event: topic, payload (200 B), event type, aggregate type and aggregate id are the parameters.
     pub(super) single: &'static str,
     /// Statement of a PL/pgSQL loop over `i`, with the payload in `body`.
@@ -12,19 +14,25 @@ pub(super) struct Way {
     pub(super) set_based: &'static str,
 }
 
-/// `outbox.emit()`, the INSERT it stands for, and what people write themselves.
-pub(super) const WAYS: [Way; 4] = [
+/// `outbox.emit()`, the INSERT it stands for, the same with other ways to check a row's form, and what people write themselves.
+pub(super) const WAYS: [Way; 7] = [
     Way {
         name: "emit()",
-        single: "SELECT outbox.emit($1::text, $2::jsonb, $3::text, $4::text, $5::text)",
-        in_a_loop: Some("PERFORM outbox.emit('order.moved', body, 'OrderMoved', 'order', i::text)"),
-        set_based: "SELECT count(outbox.emit('order.moved',
-                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
-                        'OrderMoved', 'order', (i % 1000)::text))
-                    FROM generate_series(1, $rows) AS i",
+        direct_writes: "auto",
+        single: EMIT,
+        in_a_loop: Some(EMIT_IN_A_LOOP),
+        set_based: EMIT_SET_BASED,
+    },
+    Way {
+        name: "emit() by statements",
+        direct_writes: "off",
+        single: EMIT,
+        in_a_loop: Some(EMIT_IN_A_LOOP),
+        set_based: EMIT_SET_BASED,
     },
     Way {
         name: "INSERT",
+        direct_writes: "auto",
         single: "INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id)
                  VALUES ($1, $2, $3, $4, $5) RETURNING id",
         in_a_loop: Some(
@@ -38,7 +46,38 @@ pub(super) const WAYS: [Way; 4] = [
                     FROM generate_series(1, $rows) AS i",
     },
     Way {
+        name: "INSERT with CHECKs for the trigger",
+        direct_writes: "auto",
+        single: "INSERT INTO bench.checked (topic, payload, event_type, aggregate_type, aggregate_id)
+                 VALUES ($1, $2, $3, $4, $5) RETURNING id",
+        in_a_loop: Some(
+            "INSERT INTO bench.checked (topic, payload, event_type, aggregate_type, aggregate_id)
+             VALUES ('order.moved', body, 'OrderMoved', 'order', i::text)",
+        ),
+        set_based: "INSERT INTO bench.checked (topic, payload, event_type, aggregate_type, aggregate_id)
+                    SELECT 'order.moved',
+                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                        'OrderMoved', 'order', (i % 1000)::text
+                    FROM generate_series(1, $rows) AS i",
+    },
+    Way {
+        name: "INSERT without any check",
+        direct_writes: "auto",
+        single: "INSERT INTO bench.unchecked (topic, payload, event_type, aggregate_type, aggregate_id)
+                 VALUES ($1, $2, $3, $4, $5) RETURNING id",
+        in_a_loop: Some(
+            "INSERT INTO bench.unchecked (topic, payload, event_type, aggregate_type, aggregate_id)
+             VALUES ('order.moved', body, 'OrderMoved', 'order', i::text)",
+        ),
+        set_based: "INSERT INTO bench.unchecked (topic, payload, event_type, aggregate_type, aggregate_id)
+                    SELECT 'order.moved',
+                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                        'OrderMoved', 'order', (i % 1000)::text
+                    FROM generate_series(1, $rows) AS i",
+    },
+    Way {
         name: "PL/pgSQL function",
+        direct_writes: "auto",
         single: "SELECT bench.emit($1::text, $2::jsonb, $3::text, $4::text, $5::text)",
         in_a_loop: None,
         set_based: "SELECT count(bench.emit('order.moved',
@@ -48,6 +87,7 @@ pub(super) const WAYS: [Way; 4] = [
     },
     Way {
         name: "plain table INSERT",
+        direct_writes: "auto",
         single: "INSERT INTO bench.outbox (topic, payload, event_type, aggregate_type, aggregate_id)
                  VALUES ($1, $2, $3, $4, $5) RETURNING id",
         in_a_loop: None,
@@ -59,10 +99,31 @@ pub(super) const WAYS: [Way; 4] = [
     },
 ];
 
-/// The outbox table that one finds in articles, without checks, identity or order; and a function around our INSERT, as
-/// PL/pgSQL has it.
-pub(super) const TABLE_AND_FUNCTION: &str = "
+const EMIT: &str = "SELECT outbox.emit($1::text, $2::jsonb, $3::text, $4::text, $5::text)";
+const EMIT_IN_A_LOOP: &str = "PERFORM outbox.emit('order.moved', body, 'OrderMoved', 'order', i::text)";
+const EMIT_SET_BASED: &str = "SELECT count(outbox.emit('order.moved',
+                                  jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                                  'OrderMoved', 'order', (i % 1000)::text))
+                              FROM generate_series(1, $rows) AS i";
+
+/// Our table twice more, with CHECKs for what its INSERT trigger looks at, and with neither; the outbox table that one finds
+/// in articles, without checks, identity or order; and a function around our INSERT, as PL/pgSQL has it.
+pub(super) const TABLES_AND_FUNCTION: &str = "
     CREATE SCHEMA bench;
+    CREATE TABLE bench.unchecked (LIKE outbox.events INCLUDING DEFAULTS INCLUDING IDENTITY INCLUDING INDEXES);
+    CREATE TABLE bench.checked (LIKE outbox.events INCLUDING DEFAULTS INCLUDING IDENTITY INCLUDING INDEXES,
+        CHECK (octet_length(topic) BETWEEN 1 AND 255),
+        CHECK (octet_length(exchange) BETWEEN 1 AND 255),
+        CHECK (octet_length(event_type) BETWEEN 1 AND 255),
+        CHECK (octet_length(aggregate_type) BETWEEN 1 AND 255),
+        CHECK (octet_length(aggregate_id) BETWEEN 1 AND 255),
+        CHECK (octet_length(correlation_id) BETWEEN 1 AND 255),
+        CHECK (octet_length(content_type) BETWEEN 1 AND 255),
+        CHECK (num_nonnulls(payload, payload_bytes) = 1),
+        CHECK (payload_bytes IS NULL OR octet_length(payload_bytes) <= 1000000),
+        CHECK (jsonb_typeof(headers) = 'object'),
+        CHECK (isfinite(available_at))
+    );
     CREATE TABLE bench.outbox (
         id             uuid        PRIMARY KEY DEFAULT gen_random_uuid(),
         created_at     timestamptz NOT NULL DEFAULT now(),

@@ -1,0 +1,77 @@
+//! The relay's own publisher.
+
+use std::{sync::Arc, time::Duration};
+
+use amqp_publisher::{Answer, ExchangeUse, Notice, PublishConfig, Verdict};
+use bytes::Bytes;
+use outbox_core::{Event, Text};
+use relay::sink::rabbitmq::{Outbound, Publisher};
+use uuid::Uuid;
+
+use super::{BATCH, EXCHANGE, IN_FLIGHT, Routing, Verdicts};
+use crate::load::Payload;
+
+/// Publishes `messages`, numbered from 0, and waits for the last answer.
+pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdicts {
+    let config = PublishConfig {
+        url: url.parse().expect("an AMQP URL"),
+        exchange: EXCHANGE.to_owned(),
+        exchange_use: ExchangeUse::Take,
+        app_id: "outbox-relay".to_owned(),
+        window: usize::try_from(IN_FLIGHT).expect("a small number"),
+        confirm_timeout: Duration::from_secs(30),
+        connect_timeout: Duration::from_secs(30),
+        connection_name: "bench".to_owned(),
+        product: "bench".to_owned(),
+        version: String::new(),
+    };
+    let mut publisher = Publisher::connect(config).await.unwrap_or_else(|e| panic!("cannot publish: {e}"));
+    let body = Bytes::from(vec![b'x'; Payload::B200.bytes()]);
+    let mut verdicts = Verdicts::default();
+    let (mut published, mut answered) = (0, 0);
+    while answered < messages {
+        while published < messages && published - answered + BATCH <= IN_FLIGHT {
+            publisher.publish((published..published + BATCH).map(|number| message(routing, number, &body)).collect());
+            published += BATCH;
+        }
+        match publisher.next().await {
+            Notice::Answers(answers) => {
+                answered += answers.len() as u64;
+                answers.iter().for_each(|answer| take(&mut verdicts, routing, answer));
+            }
+            news => panic!("not an answer: {news:?}"),
+        }
+    }
+    publisher.close().await;
+    verdicts
+}
+
+fn message(routing: Routing, number: u64, body: &Bytes) -> Outbound {
+    Outbound(Arc::new(Event {
+        id: Uuid::from_u64_pair(0, number),
+        seq: number.cast_signed(),
+        exchange: None,
+        topic: Text::from_static(routing.key(number)),
+        event_type: Some(Text::from_static("OrderMoved")),
+        aggregate_type: Some(Text::from_static("order")),
+        aggregate_id: Some(Text::from_static("12345")),
+        body: Ok(body.clone()),
+        content_type: Text::from_static("application/json"),
+        headers: None,
+        correlation_id: None,
+        created_at_us: 1_800_000_000_000_000,
+        attempts: 0,
+        first_attempted_at_us: None,
+        holds_key: false,
+    }))
+}
+
+/// What the publisher says of one message.
+fn take(verdicts: &mut Verdicts, routing: Routing, answer: &Answer) {
+    let is_routed = routing.is_routed(answer.id.as_u64_pair().1);
+    match answer.verdict {
+        Verdict::Confirmed => verdicts.delivered(is_routed),
+        Verdict::Returned { .. } => verdicts.returned(is_routed),
+        Verdict::Nacked | Verdict::Refused { .. } => panic!("neither confirmed nor returned: {answer:?}"),
+    }
+}

@@ -12,12 +12,10 @@ mod environment;
 mod file;
 mod flags;
 mod given;
-mod invalid;
-mod nearest;
 #[cfg(test)]
 mod reference;
+mod resolve;
 mod rule;
-mod secret;
 mod setting;
 mod settings;
 #[cfg(test)]
@@ -31,12 +29,11 @@ use std::time::Duration;
 pub use self::{
     flags::{Command, PRECEDENCE, command, parse},
     given::Given,
-    invalid::Invalid,
+    resolve::Invalid,
     rule::Rule,
-    secret::Secret,
     setting::Setting,
     settings::{Config, SETTINGS},
-    value::{AfterFailed, LogFormat, Unroutable},
+    value::{AfterFailed, LogFormat, Secret, Unroutable},
 };
 use crate::{
     dispatch::{Limits, Policy, Retry},

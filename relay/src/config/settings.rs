@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    flags::Command,
     given::Given,
     rule::Rule::{Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
-    secret::Secret,
     setting::{Setting, settings},
     urls,
-    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable},
+    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, Secret, UNROUTABLE, Unroutable},
 };
 use crate::dispatch::Ordering;
 

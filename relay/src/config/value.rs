@@ -1,9 +1,31 @@
 //! From the text of a setting to its typed value.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use super::{rule::Rule, secret::Secret};
+use super::rule::Rule;
 use crate::dispatch::Ordering;
+
+/// A value that holds a password: it has no `Display`, and `Debug` hides it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one place that needs it. Never for a log line or an error.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
 
 /// What becomes of an event that no queue is bound for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +54,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// A type that settings have.
+/// The type of a setting's value.
 pub(super) trait Value: Sized {
     /// Reads `text` if `rule` allows it. The error says what was expected, and repeats nothing of a secret.
     fn read(rule: &Rule, text: &str) -> Result<Self, String>;
@@ -47,15 +69,19 @@ fn expected<T>(rule: &Rule, value: Option<T>) -> Result<T, String> {
     value.ok_or_else(|| format!("expected {}", rule.allowed()))
 }
 
+fn whole<T: TryFrom<u64>>(rule: &Rule, text: &str) -> Result<T, String> {
+    expected(rule, rule.number(text).and_then(|number| number.try_into().ok()))
+}
+
 impl Value for usize {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
-        expected(rule, rule.number(text).and_then(|number| number.try_into().ok()))
+        whole(rule, text)
     }
 }
 
 impl Value for u32 {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
-        expected(rule, rule.number(text).and_then(|number| number.try_into().ok()))
+        whole(rule, text)
     }
 }
 
@@ -114,3 +140,15 @@ choice!(ORDERING: Ordering {
 choice!(UNROUTABLE: Unroutable { "fail" => Unroutable::Fail, "retry" => Unroutable::Retry });
 choice!(AFTER_FAILED: AfterFailed { "continue" => AfterFailed::Continue, "hold" => AfterFailed::Hold });
 choice!(LOG_FORMAT: LogFormat { "text" => LogFormat::Text, "json" => LogFormat::Json });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_shows_nothing_of_a_secret() {
+        let secret = Secret::new("amqp://app:hunter2@broker/");
+        assert_eq!(format!("{secret:?}"), "Secret(hidden)");
+        assert_eq!(secret.expose(), "amqp://app:hunter2@broker/");
+    }
+}

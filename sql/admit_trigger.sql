@@ -6,5 +6,6 @@
 CREATE TRIGGER admit BEFORE INSERT ON outbox.events
     FOR EACH ROW EXECUTE FUNCTION outbox.admit();
 
--- ALWAYS: what logical replication brings passes it, too. A row that nobody can read would stop all who read the table.
+-- ALWAYS: rows that logical replication brings pass the trigger, too. A row that nobody can read would stop all who read the
+-- table.
 ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER admit;

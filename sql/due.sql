@@ -1,6 +1,6 @@
--- Events with a time of their own, once that has come: by time, then in the order they were made, a page at a time. The
--- next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut as in
--- pending.sql, events behind one that holds their key are left out as there, and careful and the settings mean the same.
+-- Returns events with a time of their own once that time has come: by time, then in the order in which they were made, a page
+-- at a time. The next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut
+-- as in pending.sql, events behind one that holds their key are left out as there, and careful and the settings mean the same.
 CREATE FUNCTION outbox.due(
     max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, heed_holds boolean DEFAULT true,
     careful boolean DEFAULT false
@@ -52,8 +52,8 @@ END
 $$;
 COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, boolean, boolean) IS 'Relay: events whose available_at has come.';
 
--- Milliseconds, rounded up, until the next event comes due; null when none waits. Only the future counts: to miss none,
--- ask this first and outbox.due() after it.
+-- Returns the milliseconds, rounded up, until the next event comes due; null when none waits. Only events in the future
+-- count: to miss none, call this function first and outbox.due() after it.
 CREATE FUNCTION outbox.next_due() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

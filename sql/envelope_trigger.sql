@@ -1,8 +1,8 @@
 -- The envelope of an event never changes: consumers know its id, and its body may be out already.
 --
--- An UPDATE that writes the same values, as an ORM does that saves whole objects, is no change. One that sets none of
--- these columns (the relay's) pays nothing: UPDATE OF decides by name. available_at is the status trigger's, for the relay
--- sets it when it will try again.
+-- An UPDATE that writes the same values, as from an ORM that saves whole objects, is no change. An UPDATE that sets none of
+-- these columns, such as the relay's, pays nothing: UPDATE OF decides by name. The status trigger guards available_at, because
+-- the relay sets it when it will try again.
 CREATE FUNCTION outbox.refuse_envelope_change() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

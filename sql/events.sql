@@ -1,7 +1,7 @@
 -- The outbox: one row is one message.
 --
--- The upper columns are the envelope: written once, by the application. The lower ones are the delivery: written by
--- the relay, or by an operator who replays. Fixed-width columns that are never null come first, where PostgreSQL finds
+-- The upper columns are the envelope, which the application writes once. The lower ones are the delivery, which the relay
+-- writes, or an operator who replays. Fixed-width columns that are never null come first, where PostgreSQL finds
 -- them without walking the row.
 --
 -- The limits of a row's form are checked by its INSERT trigger (admit_trigger.sql), not by CHECK constraints: eleven
@@ -32,7 +32,7 @@ CREATE TABLE outbox.events (
     last_attempted_at timestamptz,
     processed_at      timestamptz
 ) WITH (
-    -- Every row is updated once or twice soon after it came, so dead versions and dead index entries gather at the head
+    -- Every row is updated once or twice soon after its INSERT, so dead versions and dead index entries gather at the head
     -- of the queue. The default, a fifth of the table, would let millions gather over a long history.
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 10000
@@ -43,8 +43,8 @@ COMMENT ON COLUMN outbox.events.id IS 'UUID version 7; the AMQP message_id, the 
 COMMENT ON COLUMN outbox.events.seq IS 'Order in which events were made (not: committed); header x-outbox-seq.';
 COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp.';
 COMMENT ON COLUMN outbox.events.status IS 'PENDING, SENT or FAILED.';
-COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, but for those while it refused everything; back to 0 by a replay.';
-COMMENT ON COLUMN outbox.events.holds_key IS 'Later events with its key wait: it is being retried, or it has FAILED and the relay is told to hold.';
+COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, except while it refused everything; a replay sets it back to 0.';
+COMMENT ON COLUMN outbox.events.holds_key IS 'Whether later events with the same key wait: this one is being retried, or has FAILED and the relay is told to hold.';
 COMMENT ON COLUMN outbox.events.topic IS 'Routing key.';
 COMMENT ON COLUMN outbox.events.exchange IS 'Exchange; null: the relay''s default.';
 COMMENT ON COLUMN outbox.events.event_type IS 'AMQP type.';
@@ -55,8 +55,8 @@ COMMENT ON COLUMN outbox.events.payload_bytes IS 'Body as bytes, with content_ty
 COMMENT ON COLUMN outbox.events.content_type IS 'AMQP content_type; null: application/json.';
 COMMENT ON COLUMN outbox.events.headers IS 'AMQP headers, a JSON object.';
 COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id; left out: the setting outbox.correlation_id.';
-COMMENT ON COLUMN outbox.events.available_at IS 'Not to be sent before this time; null: at once. After a refused attempt the relay sets it to the time of the next.';
-COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if it was refused; kept by a replay.';
-COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first refused attempt that counted: retry_for is measured from here; null again by a replay.';
+COMMENT ON COLUMN outbox.events.available_at IS 'The event is not sent before this time; null: at once. After a refused attempt the relay sets it to the time of the next one.';
+COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if that was refused; a replay keeps it.';
+COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first refused attempt that counted, from which retry_for is measured; a replay sets it back to null.';
 COMMENT ON COLUMN outbox.events.last_attempted_at IS 'Time of the last attempt.';
 COMMENT ON COLUMN outbox.events.processed_at IS 'Time the event became SENT or FAILED.';

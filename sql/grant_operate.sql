@@ -1,4 +1,4 @@
--- What an operator's role needs: to look at everything, to replay and to release.
+-- Grants what an operator's role needs: to look at everything, to replay and to release.
 CREATE FUNCTION outbox.grant_operate(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

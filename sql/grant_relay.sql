@@ -1,6 +1,6 @@
--- What the relay's role needs in this schema. To read the write-ahead log it needs REPLICATION besides, which is an
--- attribute of the role and only a superuser's or a cloud's admin's to give. On Amazon RDS and Aurora no role has that attribute:
--- there it comes from membership in rds_replication.
+-- Grants what the relay's role needs in this schema. The role also needs REPLICATION, to read the write-ahead log: an attribute
+-- that only a superuser or a cloud's admin can give. On Amazon RDS and Aurora no role has that attribute; membership in
+-- rds_replication takes its place.
 CREATE FUNCTION outbox.grant_relay(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

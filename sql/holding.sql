@@ -1,4 +1,4 @@
--- The keys that are held back, and by which events: one row for each event that holds its key.
+-- Returns the keys that are held back, and by which events: one row for each event that holds its key.
 CREATE FUNCTION outbox.holding(max_rows integer)
 RETURNS TABLE (id uuid, aggregate_type text, aggregate_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -1,9 +1,9 @@
--- Installs the outbox without the extension, where none can be built: managed PostgreSQL, for one.
+-- Installs the outbox without the extension, where none can be installed, as on managed PostgreSQL.
 --
 --     psql -d mydb -f sql/install.sql
 --
--- The role that runs it owns the schema and needs CREATE on the database; the relay can do its work with it as with the
--- extension. Everything or nothing: one transaction.
+-- The role that runs this script owns the schema, and needs CREATE on the database. The relay works with this schema as it does
+-- with the extension's. The script is one transaction: it installs everything, or nothing.
 \set ON_ERROR_STOP on
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up

@@ -1,8 +1,8 @@
 -- Applications can follow an event's status: LISTEN outbox_status; the payload of each notification is '<id> <status>'.
 --
--- Off by default, for NOTIFY takes a lock of the whole cluster at commit. It is the session that writes the status whose
--- setting counts: ALTER ROLE relay SET outbox.notify_status = on. The trigger costs nothing more than its WHEN clause
--- while the setting is off: an AFTER trigger is queued only when that is true.
+-- Notifications are off by default, because NOTIFY takes a lock of the whole cluster at commit. The session that writes the
+-- status decides by its setting: ALTER ROLE relay SET outbox.notify_status = on. While the setting is off, the trigger costs
+-- no more than its WHEN clause: an AFTER trigger is queued only when the clause is true.
 CREATE FUNCTION outbox.notify_status() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -1,18 +1,18 @@
 -- Pages of the relay's scans (pending.sql, due.sql): rows by their places, and what stands in for a row that cannot be read.
 --
 -- A row that passed the checks can always be read. One that came in without them (triggers disabled), or whose pages on disk
--- are damaged, may be too large to print or fail to be read at all. It must not stop the others: it comes without its
--- contents, alone in its page, with the reason in last_error, and the relay gives it up.
+-- are damaged, may be too large to print, or unreadable. Such a row must not stop the others: it comes without its contents,
+-- alone in its page, with the reason in last_error, and the relay gives it up.
 
--- The largest row that is read, in bytes: a little more than the largest event, which has a body of 128 MB and all else in less
--- than a tenth of one. The relay lets no larger one in.
+-- The largest row that is read, in bytes: a little more than the largest event, whose body has 128 MB and
+-- everything else together less than a tenth of a MB. The relay lets no larger row in.
 CREATE FUNCTION outbox.largest_row() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 129 * 1024 * 1024;
 COMMENT ON FUNCTION outbox.largest_row() IS 'Bytes of the largest row that the relay reads.';
 
--- The rows at these places, in this order. Straight from the table: a row that goes through a variable is unpacked on the way.
--- It has no SET of its own, so that PostgreSQL makes it a part of the query that calls it.
+-- Returns the rows at these places, in this order and straight from the table: a row that goes through a variable is unpacked on
+-- the way. The function has no SET of its own, so that PostgreSQL makes it a part of the query that calls it.
 CREATE FUNCTION outbox.rows_at(homes oid[], places tid[]) RETURNS SETOF outbox.events
 LANGUAGE sql STABLE
 AS $$
@@ -23,7 +23,8 @@ AS $$
 $$;
 COMMENT ON FUNCTION outbox.rows_at(oid[], tid[]) IS 'Internal to pending() and due(): the rows at these places.';
 
--- Why the row at this place cannot be read as a whole; null if it can. Prints it to find out: only after a page has failed.
+-- Says why the row at this place cannot be read as a whole; null if it can. It prints the row to find out, so it is called only
+-- after a page has failed.
 CREATE FUNCTION outbox.unreadable(home oid, place tid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -31,7 +32,7 @@ AS $$
 DECLARE
     bytes bigint;
 BEGIN
-    -- hashtext() and sha256() look at every byte; a length may be known without.
+    -- hashtext() and sha256() look at every byte; a length may be known without that.
     SELECT coalesce(octet_length(e.payload_bytes) + 0 * octet_length(sha256(e.payload_bytes)), 0) + (
         SELECT sum(octet_length(value) + 0 * hashtext(value)::bigint)
         FROM unnest(ARRAY[e.payload::text, e.headers::text, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id,
@@ -47,7 +48,7 @@ END
 $$;
 COMMENT ON FUNCTION outbox.unreadable(oid, tid) IS 'Internal to pending() and due(): why a row cannot be read; null if it can.';
 
--- The row at this place as far as it has a fixed size, and its key if that fits.
+-- Returns those columns of the row at this place that have a fixed size, and its key if that fits.
 CREATE FUNCTION outbox.row_without_contents(home oid, place tid, reason text) RETURNS outbox.events
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -1,18 +1,18 @@
--- The relay's scan: events that are owed now, in the order they were made, a page at a time.
+-- The relay's scan: returns the events that are owed now, in the order in which they were made, a page at a time.
 --
 -- A page ends after max_rows rows or max_bytes bytes, whichever comes first, but has at least one row if there is any.
 -- Bytes are counted uncompressed, as they will be in the relay's memory. Events of the keys (skip_types[i], skip_ids[i])
--- are left out: those keys have in the relay's memory all that they may have. So are, unless heed_holds is false,
--- events behind one that holds their key.
+-- are left out: those keys already have as many events in the relay's memory as they may have. Events behind one that holds their
+-- key are left out, too, unless heed_holds is false.
 --
--- Later pages are given older_than, the oldest transaction that was running when the first was read, and end before the
--- first event of a later one. It may build on an event that could not be seen then, with a seq that the pages have passed.
+-- Later pages are given older_than, the oldest transaction that was running when the first page was read, and end before the
+-- first event of a later transaction: it may build on an event that could not be seen then, and whose seq the pages have passed.
 --
 -- A row that cannot be read comes alone and without its contents (page.sql). With careful, each row is tried first; the relay asks
 -- for that, a row at a time, when a page has failed.
 --
--- The settings leave the planner no way but the index, whatever the statistics say: right after a bulk load, or for a
--- table that was empty when last looked at, it would otherwise sort the whole history for each page.
+-- The settings leave the planner no way but the index, whatever the statistics say. Otherwise it would sort the whole history
+-- for each page right after a bulk load, or when the table was empty at its last ANALYZE.
 CREATE FUNCTION outbox.pending(
     after_seq bigint, max_rows integer, max_bytes bigint, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
     older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true,

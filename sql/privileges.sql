@@ -1,8 +1,8 @@
--- Nothing is open to everybody but what cannot harm: the schema's name, its version, making a uuid (the default of a
+-- Everybody is granted only what cannot do harm: the schema's name, its version, making a uuid (the default of a
 -- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a jsonb
 -- with the caller's rights.
 --
--- What an application, the relay and an operator need is granted by one call each: grant_emit.sql, grant_relay.sql,
+-- One call each grants what an application, the relay and an operator need: grant_emit.sql, grant_relay.sql,
 -- grant_operate.sql.
 GRANT USAGE ON SCHEMA outbox TO PUBLIC;
 

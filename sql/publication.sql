@@ -1,7 +1,8 @@
--- The publication the relay reads: inserts into one table. Says what it did: created, exists, or repaired.
+-- Makes the publication that the relay reads: inserts into one table. Says what was done: created, exists, or repaired.
 --
--- SECURITY DEFINER, for a publication needs the table's owner. It repairs one that has lost the table, as after DROP
--- EXTENSION or a restore, or publishes only some of its columns or rows, but leaves alone one that publishes something else.
+-- SECURITY DEFINER, because only the table's owner can publish it. A publication that has lost the table, as after DROP
+-- EXTENSION or a restore, or that publishes only some of its columns or rows, is repaired; one that publishes something else
+-- is left alone.
 CREATE FUNCTION outbox.ensure_publication(name text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -16,8 +17,8 @@ DECLARE
 BEGIN
     FOR attempt IN 1..2 LOOP
         SELECT * INTO publication FROM pg_publication AS p WHERE p.pubname = ensure_publication.name;
-        -- Not from the view pg_publication_tables, which waits for whoever has locked one of the tables (since PostgreSQL 17).
-        -- A list of columns or a filter of rows, since PostgreSQL 15, is a part of the table only.
+        -- Read from here and not from the view pg_publication_tables, which waits for whoever has locked one of the tables
+        -- (since PostgreSQL 17). With a list of columns or a row filter (since PostgreSQL 15) only a part is published.
         SELECT coalesce(bool_or(r.prrelid = events), false), coalesce(bool_or(r.prrelid <> events), false),
                coalesce(bool_or(r.prrelid = events
                    AND (to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL)), false)
@@ -39,7 +40,7 @@ BEGIN
                       DETAIL = 'It publishes other tables, but not the inserts of outbox.events.',
                       HINT = 'Choose another name, or add outbox.events to it.';
         END IF;
-        -- One relay at a time makes or repairs it. Another may have, while this one waited for the lock.
+        -- One relay at a time makes or repairs the publication. Another may have done so while this one waited for the lock.
         IF attempt = 1 THEN
             LOCK TABLE outbox.events IN SHARE UPDATE EXCLUSIVE MODE;
         END IF;

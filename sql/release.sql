@@ -1,5 +1,5 @@
--- Lets the events behind a FAILED one go on, without it. (To deliver it after all, replay it: that lets them go on, too,
--- behind it.) True if the event held its key.
+-- Lets the events behind a FAILED one go on without it. (To deliver the FAILED event after all, replay it: the others then go
+-- on behind it.) Returns true if the event held its key.
 CREATE FUNCTION outbox.release(id uuid) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -10,4 +10,4 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION outbox.release(uuid) IS 'Lets the events of a key go on that a FAILED event holds back.';
+COMMENT ON FUNCTION outbox.release(uuid) IS 'Lets the events go on that a FAILED event with their key holds back.';

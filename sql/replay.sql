@@ -1,5 +1,5 @@
--- Has one finished event delivered again, with the same id. True if there is such an event, false if it is unknown or
--- PENDING anyway.
+-- Makes the relay deliver one finished event again, with the same id. Returns true if there is such an event, false if it is
+-- unknown or still PENDING.
 CREATE FUNCTION outbox.replay(id uuid) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -10,4 +10,4 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION outbox.replay(uuid) IS 'Has a FAILED or SENT event delivered again, with the same id.';
+COMMENT ON FUNCTION outbox.replay(uuid) IS 'Makes the relay deliver a FAILED or SENT event again, with the same id.';

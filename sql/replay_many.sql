@@ -1,4 +1,4 @@
--- Has all events that fit delivered again, oldest first, and says how many. At least one filter besides status must be
+-- Makes the relay deliver all events that fit again, oldest first, and returns how many. At least one filter besides status must be
 -- given, so that a forgotten argument does not send the history again.
 --
 --     SELECT outbox.replay_many(topic => 'orders.created', error_like => '%NO_ROUTE%');
@@ -53,4 +53,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint) IS
-    'Has all finished events that fit delivered again; returns how many.';
+    'Makes the relay deliver all finished events that fit again; returns how many.';

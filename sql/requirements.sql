@@ -1,7 +1,7 @@
 -- What the database must be like.
 --
--- The relay publishes text as UTF-8; a database in another encoding could hold names that no AMQP client can read. And
--- without wal_level = logical nothing is ever sent: events wait in the table, which is worth a warning, not a refusal,
+-- The relay publishes text as UTF-8; a database in another encoding could hold names that no AMQP client can read.
+-- Without wal_level = logical nothing is ever sent: events wait in the table, which is worth a warning, not a refusal,
 -- since the setting may come with the next restart.
 DO $$
 BEGIN

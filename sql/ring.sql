@@ -1,8 +1,8 @@
 -- The bell: a message in the write-ahead log, in the transaction, that makes the relay look for PENDING rows again. The
 -- relay reads inserts only, so it would not notice a row that an UPDATE made PENDING.
 --
--- Once per transaction is enough, however many rows it replays. A savepoint rolled back takes back both the message and
--- the note that it was written.
+-- One message per transaction is enough, however many rows it replays. A rollback to a savepoint takes back both the message
+-- and the note that it was written.
 CREATE FUNCTION outbox.ring() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

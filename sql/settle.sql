@@ -4,12 +4,12 @@
 -- the attempt does not count: the broker refused everything, which is no event's fault. Where holds is true, later events with
 -- the event's key wait for it. Only rows that are still PENDING change.
 --
--- Returned are the events that are not written, with the status that they have:
--- null: they cannot be seen yet. A walsender may stream a commit a moment before other sessions see it.
--- PENDING: they could not be written just now. With skip_locked, rows that someone else has locked are passed over, so that
--- they delay nobody else's verdict.
--- SENT, FAILED: they were to be tried again, or to hold their key, but someone else has finished them. (That one is finished which was to be
--- finished is no news.)
+-- Returns the events that it has not written, each with the status that it has:
+-- null: it cannot be seen yet. A walsender may stream a commit a moment before other sessions see it.
+-- PENDING: it could not be written just now. With skip_locked, rows that someone else has locked are passed over, so that
+-- they delay no other verdict.
+-- SENT, FAILED: it was to be tried again, or to hold its key, but someone else has finished it. (An event that was to be
+-- finished, and is, is not returned.)
 --
 -- Each row is found by its primary key. The settings rule out the plans that read the whole table, which a table without
 -- fresh statistics invites; a custom plan, made for this very batch, costs a tenth of a millisecond and cannot outlive
@@ -35,7 +35,7 @@ BEGIN
             USING ERRCODE = 'array_subscript_error',
                   DETAIL = format('They have %s, %s and %s.', cardinality(ids), cardinality(statuses), cardinality(errors));
     END IF;
-    -- Nearly every batch. The extension writes it without a statement as far as that goes, and leaves the rest.
+    -- Nearly every batch is like this. The extension writes as much of it as it can without a statement, and returns the rest.
     IF cardinality(ids) > 0 AND NOT skip_locked AND 'SENT' = ALL (statuses) THEN
         left_over := outbox.settle_sent(ids);
         settled := cardinality(ids) - cardinality(left_over);

@@ -5,8 +5,8 @@
 --     FAILED, SENT → PENDING     a replay
 --     FAILED, no longer holding its key (holds_key to false)
 --
--- Everything else is refused. Counters and times are stamped here and not trusted, so that an operator's plain
--- UPDATE … SET status = 'PENDING' does the whole of it.
+-- Everything else is refused. The trigger stamps counters and times itself and trusts none that it is given, so that an
+-- operator's plain UPDATE … SET status = 'PENDING' is a whole replay.
 CREATE FUNCTION outbox.move_status() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -14,9 +14,9 @@ AS $$
 DECLARE
     changed text;
 BEGIN
-    -- What logical replication brings was moved and stamped where it comes from, and is kept as it was. No move is refused
-    -- there: when relays have been at work on both sides, a verdict may come to an event that has one, and a refusal would
-    -- stop replication for good. Refused is what would stop those who read or settle.
+    -- A row that logical replication brings was moved and stamped where it comes from, and is kept as it was. None of its
+    -- moves is refused: when relays have worked on both sides, a verdict may reach an event that already has one, and a refusal
+    -- would stop replication for good. The trigger refuses only what would stop those who read or settle.
     IF current_setting('session_replication_role') = 'replica' THEN
         changed := CASE
             WHEN new.attempts < 0 OR new.attempts = 2147483647 THEN 'attempts' -- settle() adds 1
@@ -52,8 +52,8 @@ BEGIN
         RETURN new;
     END IF;
 
-    -- An attempt that does not count: stamped with this transaction's time, to be repeated later, and nothing else. Whoever may
-    -- write these columns may do it: settle(), by its owner's rights.
+    -- An attempt that does not count is stamped with this transaction's time, to be repeated later, and changes nothing else.
+    -- Whoever may write these columns may record one; settle() may, by its owner's rights.
     IF old.status = 'PENDING' AND new.status = 'PENDING' AND new.attempts = old.attempts
         AND new.last_attempted_at = now() AND new.available_at >= now() AND new.processed_at IS NULL
         AND (new.last_error, new.first_attempted_at) IS NOT DISTINCT FROM (old.last_error, old.first_attempted_at)
@@ -110,8 +110,8 @@ BEGIN
 END
 $$;
 
--- A write-back by outbox.settle() is stamped in full already, with this transaction's time. It is recognised here, so
--- that it does not pay the function call. IS NOT TRUE: what is unknown is looked at.
+-- A write-back by outbox.settle() is stamped in full already, with this transaction's time. The WHEN clause recognises it, so
+-- that it does not pay for the function call. IS NOT TRUE sends an unknown result to the function, too.
 CREATE TRIGGER status_moves
     BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, first_attempted_at, last_attempted_at,
         processed_at ON outbox.events
@@ -133,8 +133,8 @@ CREATE TRIGGER status_moves
     EXECUTE FUNCTION outbox.move_status();
 ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER status_moves;
 
--- An event that is deleted holds its key no longer, either. WHEN is looked at before anything is queued, so a deletion of
--- old history pays next to nothing.
+-- A deleted event no longer holds its key, either. PostgreSQL evaluates WHEN before it queues anything, so deleting old history
+-- pays next to nothing.
 CREATE FUNCTION outbox.end_hold() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -7,7 +7,7 @@ SELECT seq, id, topic, exchange, event_type, aggregate_type, aggregate_id, corre
 FROM outbox.events
 WHERE status = 'FAILED'
 ORDER BY seq;
-COMMENT ON VIEW outbox.failed IS 'Events that were given up, with the reason. See outbox.replay and outbox.replay_many.';
+COMMENT ON VIEW outbox.failed IS 'Events that the relay has given up, with the reason. See outbox.replay and outbox.replay_many.';
 
 -- How much is owed, and since when?
 CREATE VIEW outbox.backlog AS

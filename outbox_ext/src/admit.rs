@@ -4,14 +4,13 @@
 
 use pgrx::prelude::*;
 
-use crate::json::Printed;
-use crate::postgres::{Column, Jsonb, NewRow};
+use crate::json::{Printed, Tokens};
+use crate::postgres::{Column, Jsonb, NewRow, SqlFunction, is_replica, transaction_time};
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 use crate::{headers, settings};
 
 /// Where PostgreSQL finds the function below, by the name that `pg_extern` gives it.
-pub(crate) const ADDRESS: unsafe extern "C-unwind" fn(pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum =
-    admit_wrapper;
+pub(crate) const ADDRESS: SqlFunction = admit_wrapper;
 
 #[pg_extern(volatile)]
 pub(crate) fn admit(mut row: NewRow) -> NewRow {
@@ -22,11 +21,11 @@ pub(crate) fn admit(mut row: NewRow) -> NewRow {
 }
 
 fn check_and_complete(row: &mut NewRow) -> Result<(), Refusal> {
-    let now = crate::postgres::transaction_time();
-    // A row that is new has this transaction's time. Another one is being restored: it is kept as it was, but for the
-    // limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. What
-    // logical replication brings is as it was, too.
-    let is_new = row.time(Column::CreatedAt) == Some(now) && !crate::postgres::is_replica();
+    let now = transaction_time();
+    // A row that is new has this transaction's time. Any other row is being restored: it is kept as it was, but for the
+    // limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. Rows that
+    // logical replication brings are kept as they were, too.
+    let is_new = row.time(Column::CreatedAt) == Some(now) && !is_replica();
 
     check_text(row, Column::Topic)?.ok_or(Refusal::NoTopic)?;
     check_payload(row, is_new)?;
@@ -73,7 +72,8 @@ fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
         (None, Some(bytes)) => bytes,
         (Some(_), None) => {
             let mut printed = Printed::nothing();
-            for token in row.jsonb(Column::Payload).iter().flat_map(Jsonb::tokens) {
+            let payload = row.jsonb(Column::Payload);
+            for token in payload.iter().flat_map(|payload| Tokens::of(payload.bytes())) {
                 printed.add(&token);
                 if printed.bytes > MESSAGE_BYTES {
                     break;

@@ -1,15 +1,17 @@
 //! `outbox.emit()`: one row into the table, without the cost of a statement.
 //!
 //! The values are handed on as they came: JSON is neither printed nor parsed again, which would be slow, and lossy for
-//! large numbers. The table's INSERT trigger checks them ([`crate::admit`]). A caller needs the right to call the function
+//! large numbers. The table's INSERT trigger checks them ([`admit`]). A caller needs the right to call the function
 //! and none on the table: what may run code of somebody else's runs as the table's owner, with a pinned `search_path`.
 
 use pgrx::prelude::*;
 use pgrx::{Uuid, default};
 
+use crate::admit;
 use crate::postgres::{BytesValue, JsonbValue, TextValue, TimeValue};
 use crate::postgres::{Given, InsertedRows, insert_event, with_all_error_fields};
 use crate::refusal::Refusal;
+use crate::settings::writes_directly;
 use crate::uuid_v7::uuid_v7;
 
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
@@ -74,7 +76,8 @@ pub(crate) fn emit_bytea(
 fn insert(given: Given) -> Uuid {
     with_all_error_fields(|| {
         let id = uuid_v7();
-        match insert_event(&id, given) {
+        let admit = writes_directly().then_some(admit::ADDRESS);
+        match insert_event(&id, given, admit) {
             InsertedRows(1) => id,
             _ => Refusal::NotInserted.raise(),
         }

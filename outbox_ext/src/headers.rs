@@ -1,11 +1,11 @@
 //! The shape of JSON headers, as text and as an AMQP table, found without making either.
 
-use crate::json::{Printed, Token};
+use crate::json::{Printed, Token, Tokens};
 use crate::postgres::{Column, Jsonb};
 use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
-/// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>). It closes the
-/// channel over anything else in them.
+/// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>). RabbitMQ
+/// closes the channel over anything else in them.
 const COPIES: [&str; 2] = ["CC", "BCC"];
 
 /// The header of W3C Trace Context.
@@ -25,13 +25,13 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     let mut longest: Option<&[u8]> = None;
     let mut nameless = false;
     let mut traced = false;
-    let mut named = 0; // how many headers have
-    let mut header = 0; // how many have begun
+    let mut named = 0; // how many headers have had their names
+    let mut header = 0; // how many headers' values have begun
     let mut copies = [0; COPIES.len()]; // which headers those are, from 1
     let mut no_list = None;
     let mut beyond_double = None;
     let mut printed = Printed::nothing();
-    for token in headers.tokens() {
+    for token in Tokens::of(headers.bytes()) {
         printed.add(&token);
         if printed.bytes > MESSAGE_BYTES {
             break;
@@ -99,8 +99,8 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
         return Err(Refusal::HeadersTooLarge(bytes));
     }
     if let Some(header) = beyond_double {
-        let mut names =
-            headers.tokens().filter_map(|token| if let Token::Name(name) = token { Some(name) } else { None });
+        let mut names = Tokens::of(headers.bytes())
+            .filter_map(|token| if let Token::Name(name) = token { Some(name) } else { None });
         return Err(Refusal::HeaderNumberTooLarge(beginning(names.nth(header - 1).unwrap_or_default())));
     }
     Ok(traced)

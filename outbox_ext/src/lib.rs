@@ -1,6 +1,6 @@
 //! The PostgreSQL extension `outbox`: wiring.
 //!
-//! The data model and every rule about it is SQL, in `sql/`, where a DBA reads it. In Rust is what must be quick or
+//! The data model and every rule about it is SQL, in `sql/`, where a DBA reads it. Rust has what must be quick or
 //! cannot be said in SQL:
 //!
 //! | file | what |
@@ -8,7 +8,7 @@
 //! | [`emit`] | `outbox.emit()`: a row into the table, past the cost of a statement |
 //! | [`settle_sent`] | the verdict `SENT`, past the cost of a statement |
 //! | [`admit`] | the INSERT trigger: checks and completes an event |
-//! | [`refusal`] | what it refuses, and with which SQLSTATE, message and hint |
+//! | [`refusal`] | what the trigger refuses, and with which SQLSTATE, message and hint |
 //! | [`event_bytes`] | the size of an event, without a look at its body |
 //! | [`headers`] | the size of JSON headers as an AMQP table |
 //! | [`json`] | the size of JSON as it will be printed |
@@ -42,7 +42,7 @@ pub extern "C-unwind" fn _PG_init() {
     settings::define();
 }
 
-// The SQL files in the order they are loaded; sql/install.sql has the same, but for those in sql/extension/.
+// The SQL files in the order in which they are loaded; sql/install.sql has the same, except those in sql/extension/.
 extension_sql_file!("../../sql/extension/schema.sql", bootstrap);
 extension_sql_file!("../../sql/requirements.sql", name = "requirements");
 extension_sql_file!("../../sql/status.sql", name = "status", requires = ["requirements"]);

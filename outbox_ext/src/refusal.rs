@@ -1,9 +1,8 @@
 //! What an event is refused for. `sql/plain/admit.sql` has the same list in PL/pgSQL.
 
 use pgrx::PgSqlErrorCode;
-use pgrx::pg_sys::panic::ErrorReport;
 
-use crate::postgres::Column;
+use crate::postgres::{Column, Report, raise};
 
 /// Longest text that AMQP carries as a short string, in bytes of UTF-8 (AMQP 0-9-1, section 4.2.5.3).
 pub(crate) const SHORT_STRING_BYTES: usize = 255;
@@ -65,24 +64,13 @@ pub(crate) enum Refusal {
     NotInserted,
 }
 
-/// SQLSTATE, message, detail and hint.
-pub(crate) type Report = (PgSqlErrorCode, String, Option<String>, Option<&'static str>);
-
 impl Refusal {
     /// Ends the statement with this refusal.
     pub(crate) fn raise(self) -> ! {
-        let (sqlstate, message, detail, hint) = self.report();
-        let mut report = ErrorReport::new(sqlstate, message, "outbox");
-        if let Some(detail) = detail {
-            report = report.set_detail(detail);
-        }
-        if let Some(hint) = hint {
-            report = report.set_hint(hint);
-        }
-        report.report(pgrx::PgLogLevel::ERROR);
-        unreachable!("an ERROR does not return")
+        raise(self.report())
     }
 
+    /// The refusal as PostgreSQL tells it.
     pub(crate) fn report(self) -> Report {
         use PgSqlErrorCode::*;
         match self {

@@ -4,7 +4,7 @@ use std::str::from_utf8;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
-use crate::postgres::{Setting, define_checked_settings, read_setting};
+use crate::postgres::{Check, Report, Setting, check_from_now_on, define_checked, read_setting};
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
 /// Largest body an event may have, in bytes. 1 MiB by default: a broker keeps messages in memory, copies them to every
@@ -12,10 +12,10 @@ use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 pub(crate) static MAX_PAYLOAD_BYTES: GucSetting<i32> = GucSetting::<i32>::new(1024 * 1024);
 
 /// `correlation_id` of events that name none.
-pub(crate) static CORRELATION_ID: Setting = Setting::new(None);
+static CORRELATION_ID: Setting = Setting::new(None);
 
 /// Header `traceparent` of events that have none (W3C Trace Context).
-pub(crate) static TRACEPARENT: Setting = Setting::new(None);
+static TRACEPARENT: Setting = Setting::new(None);
 
 // Read in SQL only; defined so that PostgreSQL checks and lists them.
 pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
@@ -60,7 +60,19 @@ pub(crate) fn define() {
         GucContext::Userset,
         GucFlags::UNIT_BYTE,
     );
-    define_checked_settings();
+    define_checked::<CorrelationId>(
+        c"outbox.correlation_id",
+        c"The correlation_id of events emitted without one.",
+        c"Meant for SET LOCAL, at the start of a request's transaction.",
+        &CORRELATION_ID,
+    );
+    define_checked::<Traceparent>(
+        c"outbox.traceparent",
+        c"The header traceparent of events emitted without one.",
+        c"Meant for SET LOCAL, at the start of a request's transaction. W3C Trace Context.",
+        &TRACEPARENT,
+    );
+    check_from_now_on();
     GucRegistry::define_bool_guc(
         c"outbox.notify_status",
         c"Whether this session notifies channel outbox_status of each status it writes.",
@@ -106,8 +118,24 @@ pub(crate) fn traceparent() -> Result<Option<String>, Refusal> {
     read_setting(&TRACEPARENT, |value| check_traceparent(value).map(str::to_owned)).transpose()
 }
 
+struct CorrelationId;
+
+impl Check for CorrelationId {
+    fn refuses(value: &[u8]) -> Option<Report> {
+        check_correlation_id(value).err().map(Refusal::report)
+    }
+}
+
+struct Traceparent;
+
+impl Check for Traceparent {
+    fn refuses(value: &[u8]) -> Option<Report> {
+        check_traceparent(value).err().map(Refusal::report)
+    }
+}
+
 /// A text that AMQP can carry.
-pub(crate) fn check_correlation_id(value: &[u8]) -> Result<&str, Refusal> {
+fn check_correlation_id(value: &[u8]) -> Result<&str, Refusal> {
     if value.len() > SHORT_STRING_BYTES {
         return Err(Refusal::CorrelationIdTooLong(value.len()));
     }
@@ -116,7 +144,7 @@ pub(crate) fn check_correlation_id(value: &[u8]) -> Result<&str, Refusal> {
 
 /// Version, trace id, parent id and flags. A later version than today's may have more behind them (W3C Trace Context,
 /// sections 3.2.2 and 3.2.4).
-pub(crate) fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
+fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
     const FORM: &[u8] = b"xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
     let fits = |(byte, form): (&u8, &u8)| match form {
         b'x' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),

@@ -4,14 +4,14 @@ use pgrx::prelude::*;
 use pgrx::{Array, Uuid};
 
 use crate::postgres;
-use crate::settings::NOTIFY_STATUS;
+use crate::settings::{NOTIFY_STATUS, writes_directly};
 
-/// Writes `SENT` where that is simple, and returns the other events, for `outbox.settle()` to deal with, whose part this is: it
-/// is the one that checks the caller's rights.
+/// Writes `SENT` where that is simple, and returns the other events. A part of `outbox.settle()`, which checks the caller's
+/// rights first and deals with the events that are returned.
 #[pg_extern(volatile)]
 pub(crate) fn settle_sent(ids: Array<Uuid>) -> Vec<Option<Uuid>> {
-    // A notification is a trigger's work.
-    if NOTIFY_STATUS.get() || ids.contains_nulls() {
+    // A trigger notifies, and a statement calls it.
+    if !writes_directly() || NOTIFY_STATUS.get() || ids.contains_nulls() {
         return ids.iter().collect();
     }
     let ids = ids.iter().flatten().collect();

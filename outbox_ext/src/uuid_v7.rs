@@ -16,7 +16,7 @@ thread_local! {
 #[pg_extern(volatile, parallel_safe)]
 pub(crate) fn uuid_v7() -> pgrx::Uuid {
     let tick = LAST_TICK.with(|last| {
-        // Before 1970 there is no time: zero, and the next one after the last.
+        // A clock before 1970 counts as zero, and then on from the last tick.
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let tick = next_tick(last.get(), since_epoch);
         last.set(tick);
@@ -26,8 +26,8 @@ pub(crate) fn uuid_v7() -> pgrx::Uuid {
 }
 
 /// The time in 1/4096 of a millisecond, a quarter microsecond: 48 bits of milliseconds and the 12 bits that follow them in
-/// the id (RFC 9562, section 6.2, method 3). Always greater than the last: a clock that stands still or goes back is
-/// counted on.
+/// the id (RFC 9562, section 6.2, method 3). The result is always greater than the last: while the clock stands
+/// still or goes back, ticks are counted on.
 fn next_tick(last: u64, since_epoch: Duration) -> u64 {
     let milliseconds = since_epoch.as_secs() * 1_000 + u64::from(since_epoch.subsec_millis());
     let fraction = u64::from(since_epoch.subsec_nanos() % 1_000_000) * 4096 / 1_000_000;

@@ -35,8 +35,8 @@ pub enum Kind {
 
 /// What ended the relay, and what to do about it.
 ///
-/// `Display` is one whole line: what happened, the chain of causes, the advice. So `source()` is empty: a caller that
-/// prints the chain as well would say everything twice.
+/// `Display` is one whole line: what happened, the chain of causes, the hint. That is why `Error::source()` is empty:
+/// a caller that also prints the chain would say everything twice.
 pub struct RunError {
     kind: Kind,
     what: String,
@@ -57,7 +57,7 @@ impl RunError {
         self
     }
 
-    /// Adds the cause. It must show no secret.
+    /// Adds the cause, which must not show a secret.
     #[must_use]
     pub fn source(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
@@ -69,13 +69,14 @@ impl RunError {
         self.kind
     }
 
-    /// What failed and why, without the advice.
+    /// What failed and why, without the hint.
     fn account(&self) -> String {
         with_causes(&self.what, self.cause.as_deref().map(|cause| cause as _))
     }
 }
 
-/// The error and its causes in one line. Many libraries' errors say little by themselves: `db error`.
+/// The error and its causes in one line. Log errors by this: many say little by themselves (`db error`), and a log field
+/// written as `%error` leaves their causes out.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     with_causes(&error.to_string(), error.source())
 }

@@ -21,49 +21,43 @@ const KINDS: [Kind; 13] = [
     Kind::Internal,
 ];
 
-/// The exit code of a failure. Tens group them: 1x the database, 2x the broker, 3x the end; 70 is `EX_SOFTWARE`.
+/// Exit codes of a process that a second signal ended, as a shell reports them: 128 + the signal's number.
+pub(crate) const SIGINT: u8 = 130;
+pub(crate) const SIGTERM: u8 = 143;
+
+/// The exit code of a failure.
 pub(crate) fn code(kind: Kind) -> u8 {
-    match kind {
-        Kind::Usage => 2, // as the command line's own errors
-        Kind::Database => 10,
-        Kind::Authentication => 11,
-        Kind::NoDatabase => 12,
-        Kind::NotPermitted => 13,
-        Kind::ExtensionMissing => 14,
-        Kind::ExtensionVersion => 15,
-        Kind::WalLevel => 16,
-        Kind::Slot => 17,
-        Kind::Broker => 20,
-        Kind::BrokerRefused => 21,
-        Kind::DrainTimeout => 30,
-        Kind::Internal => 70,
-    }
+    row(kind).0
 }
 
-fn meaning(kind: Kind) -> &'static str {
+/// Code and meaning. Tens group the codes: 1x the database, 2x the broker, 3x the end; 70 is `EX_SOFTWARE` of `sysexits.h`.
+fn row(kind: Kind) -> (u8, &'static str) {
     match kind {
-        Kind::Usage => "a flag, variable or file key is wrong",
-        Kind::Database => "PostgreSQL cannot be reached or used",
-        Kind::Authentication => "PostgreSQL refuses user or password",
-        Kind::NoDatabase => "the database does not exist",
-        Kind::NotPermitted => "the role lacks REPLICATION or a grant",
-        Kind::ExtensionMissing => "the database has no outbox extension",
-        Kind::ExtensionVersion => "the extension's version does not fit",
-        Kind::WalLevel => "wal_level is not logical (before PostgreSQL 19)",
-        Kind::Slot => "the replication slot is missing, invalidated or not of this database (one in use is waited for)",
-        Kind::Broker => "RabbitMQ cannot be reached",
-        Kind::BrokerRefused => "RabbitMQ refuses user, vhost or exchange",
-        Kind::DrainTimeout => "the drain took longer than shutdown-timeout",
-        Kind::Internal => "a fault of the relay or of its machine",
+        Kind::Usage => (2, "a flag, variable or file key is wrong"), // as the command line's own errors
+        Kind::Database => (10, "PostgreSQL cannot be reached or used"),
+        Kind::Authentication => (11, "PostgreSQL refuses user or password"),
+        Kind::NoDatabase => (12, "the database does not exist"),
+        Kind::NotPermitted => (13, "the role lacks REPLICATION or a grant"),
+        Kind::ExtensionMissing => (14, "the database has no outbox extension"),
+        Kind::ExtensionVersion => (15, "the extension's version does not fit"),
+        Kind::WalLevel => (16, "wal_level is not logical (before PostgreSQL 19)"),
+        Kind::Slot => {
+            (17, "the replication slot is missing, invalidated or not of this database (one in use is waited for)")
+        }
+        Kind::Broker => (20, "RabbitMQ cannot be reached"),
+        Kind::BrokerRefused => (21, "RabbitMQ refuses user, vhost or exchange"),
+        Kind::DrainTimeout => (30, "the drain took longer than shutdown-timeout"),
+        Kind::Internal => (70, "a fault of the relay or of its machine"),
     }
 }
 
 /// Code and meaning of every way to end, success and signals included.
 fn rows() -> impl Iterator<Item = (u8, &'static str)> {
-    let failures = KINDS.map(|kind| (code(kind), meaning(kind)));
-    let signals =
-        [(130, "a second signal, SIGINT, ended it at once"), (143, "a second signal, SIGTERM, ended it at once")];
-    [(0, "done; or told to stop, and drained")].into_iter().chain(failures).chain(signals)
+    let signals = [
+        (SIGINT, "a second signal, SIGINT, ended it at once"),
+        (SIGTERM, "a second signal, SIGTERM, ended it at once"),
+    ];
+    [(0, "done; or told to stop, and drained")].into_iter().chain(KINDS.map(row)).chain(signals)
 }
 
 /// The codes, for the end of the help text.

@@ -39,12 +39,12 @@ fn shows_no_parameters(line: &Metadata<'_>) -> bool {
     *line.level() <= Level::INFO || !line.target().starts_with("tokio_postgres")
 }
 
-/// On a terminal, unless `NO_COLOR` (see <https://no-color.org>) is set.
+/// Whether log lines are in colour: on a terminal, unless `NO_COLOR` (see <https://no-color.org>) is set.
 fn in_colour() -> bool {
     stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The last line of a run that failed, in the form of the others.
+/// Writes the last line of a run that failed, in the form of the lines before it.
 pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
     if format == LogFormat::Json && tracing::enabled!(target: "relay", Level::ERROR) {
         error!(target: "relay", kind = ?failed.kind(), exit_code = code, "{failed}");
@@ -53,7 +53,7 @@ pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
     }
 }
 
-/// A plain line on standard error. Nothing can be done when nobody reads it.
+/// Writes a plain line to standard error. A failure to write is passed over: there is nowhere left to report it.
 pub(crate) fn complain(what: impl Display) {
     let _ = writeln!(stderr(), "outbox-relay: {what}");
 }

@@ -64,8 +64,8 @@ fn init(config: &Config) -> Result<(), RunError> {
     print(&format!("publication {publication}: {found}\nslot {slot}: {state}\n"))
 }
 
-/// One thread. The tasks pass small pieces of work to each other all the time, and waking another thread for each costs more
-/// than a second one brings: on two cores an event took 9 microseconds of CPU with two threads, and 5 to 8 with one.
+/// A runtime with one thread. The tasks pass small pieces of work to each other all the time, and waking another thread for
+/// each costs more than a second thread brings: on two cores an event took 9 microseconds of CPU with two threads, and 5 to 8 with one.
 fn runtime() -> Result<Runtime, RunError> {
     Builder::new_current_thread()
         .enable_all()

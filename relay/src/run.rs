@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::{
     config::Config,
-    error::{Kind, RunError},
+    error::{Kind, RunError, chain},
     repeats::Repeats,
     session::{Drained, Session},
     startup::{self, After, Inherited},
@@ -53,7 +53,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
                     .source(error));
             }
             Err(error) => {
-                warn!(target: "relay", state = %"disconnected", %error, "the session ended; connecting again");
+                warn!(target: "relay", state = %"disconnected", error = chain(&error), "the session ended; connecting again");
                 After::of(&error)
             }
         };

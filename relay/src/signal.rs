@@ -8,11 +8,9 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// The exit codes that a shell reports for a process that these signals killed: 128 + number.
-const SIGINT_CODE: i32 = 130;
-const SIGTERM_CODE: i32 = 143;
+use crate::exit;
 
-/// Listens to the signals, on a task of its own: a second signal works also when everything else hangs.
+/// Listens to the signals on a task of its own, so that a second signal works even when everything else hangs.
 pub(crate) struct Signals {
     listener: JoinHandle<()>,
     first: oneshot::Receiver<()>,
@@ -21,17 +19,17 @@ pub(crate) struct Signals {
 impl Signals {
     /// Listens from now on.
     pub(crate) fn listen() -> io::Result<Self> {
-        Self::listen_and(|code| std::process::exit(code))
+        Self::listen_and(|code| std::process::exit(code.into()))
     }
 
-    /// `exit` is called with the exit code on the second signal.
-    fn listen_and(exit: impl FnOnce(i32) + Send + 'static) -> io::Result<Self> {
+    /// Calls `exit` with the exit code on the second signal.
+    fn listen_and(exit: impl FnOnce(u8) + Send + 'static) -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let (told, first) = oneshot::channel();
         let listener = tokio::spawn(async move {
             next(&mut terminate, &mut interrupt).await;
-            let _ = told.send(()); // nobody waits any more: the process is about to end
+            let _ = told.send(()); // an error: nobody waits any more, because the process is about to end
             exit(next(&mut terminate, &mut interrupt).await);
         });
         Ok(Self { listener, first })
@@ -51,10 +49,10 @@ impl Drop for Signals {
     }
 }
 
-async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> i32 {
+async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> u8 {
     tokio::select! {
-        _ = terminate.recv() => SIGTERM_CODE,
-        _ = interrupt.recv() => SIGINT_CODE,
+        _ = terminate.recv() => exit::SIGTERM,
+        _ = interrupt.recv() => exit::SIGINT,
     }
 }
 
@@ -75,6 +73,6 @@ mod tests {
         send("TERM");
         signals.first().await;
         send("INT");
-        assert_eq!(exited.await.unwrap(), SIGINT_CODE);
+        assert_eq!(exited.await.unwrap(), exit::SIGINT);
     }
 }

@@ -1,6 +1,6 @@
 -- CREATE EXTENSION puts its objects into a schema `outbox` that is there already, as a restore needs it: pg_dump writes
--- CREATE SCHEMA first. Who owns that schema can drop it with every event in it, and who may create objects in it can put a
--- function beside outbox.emit(); so it has to be a superuser's alone. (What its owner grants later is the owner's business.)
+-- CREATE SCHEMA first. Whoever owns that schema can drop it with every event in it, and whoever may create objects in it can put a
+-- function beside outbox.emit(), so both have to be reserved for superusers. (What its owner grants later is the owner's business.)
 --
 -- The script of an extension runs with its schema ahead of the caller's: nothing may be looked up there before it is checked.
 DO $$

@@ -1,11 +1,12 @@
 -- pg_dump writes CREATE EXTENSION for a table that belongs to an extension, and its rows, but nothing that was added to it: an
--- index, a trigger, a CHECK is gone after a restore, and with a column more the rows do not go in at all. So an addition is refused
--- when it is made, unless the session says that it knows. (The table of sql/install.sql is an ordinary one.)
+-- index, a trigger, a CHECK is gone after a restore, and if a column was added, the rows do not go in at all. So an addition is
+-- refused when it is made, unless the session says that it knows. (The table of sql/install.sql is an ordinary one.)
 --
--- What survives is let pass: other tables that refer to this one or inherit from it, privileges, publications. So is what tunes or
--- operates: storage parameters, switched-off triggers, the replica identity.
+-- Changes that survive are let pass: other tables that refer to this one or inherit from it, privileges, publications. So are
+-- changes that tune or operate the table: storage parameters, switched-off triggers, the replica identity.
 
--- What makes up the table as far as a restore makes it again, in words for the error. Defaults are told as PostgreSQL tells them.
+-- Returns the parts of the table that a restore makes again, in words for the error. Defaults are written as PostgreSQL writes
+-- them.
 CREATE FUNCTION outbox.table_makeup(events oid) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -20,7 +21,7 @@ AS $$
     FROM pg_attribute AS a LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = table_makeup.events AND a.attnum > 0 AND NOT a.attisdropped
     UNION ALL
-    -- NOT NULL, which is a constraint from PostgreSQL 18 on, is told with its column.
+    -- NOT NULL, which is a constraint from PostgreSQL 18 on, is written with its column.
     SELECT format('constraint %s %s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
     WHERE conrelid = table_makeup.events AND contype <> 'n'
     UNION ALL
@@ -49,7 +50,7 @@ BEGIN
     IF lower(current_setting('outbox.allow_undumped_changes', true)) IN ('on', 'true', 'yes', '1') THEN
         RETURN;
     END IF;
-    -- Under whatever name.
+    -- Finds the table under whatever name it has.
     SELECT c.oid INTO events
     FROM pg_extension AS e JOIN pg_class AS c ON c.oid = ANY (e.extconfig) AND c.relkind IN ('r', 'p')
     WHERE e.extname = 'outbox';

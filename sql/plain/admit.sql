@@ -5,9 +5,9 @@ LANGUAGE plpgsql SECURITY DEFINER -- for the functions it calls
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- A row that is new has this transaction's time. Another one is being restored: it is kept as it was, but for the
-    -- limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. What
-    -- logical replication brings is as it was, too.
+    -- A row that is new has this transaction's time. Any other row is being restored: it is kept as it was, but for the
+    -- limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. Rows that
+    -- logical replication brings are kept as they were, too.
     is_new boolean := new.created_at = now() AND current_setting('session_replication_role') <> 'replica';
     traceparent text;
     payload_size bigint;
@@ -39,7 +39,8 @@ BEGIN
         PERFORM outbox.check_headers(new.headers);
     END IF;
     BEGIN
-        -- All at once, which is quicker; a blank between them keeps half a character from being completed by the next.
+        -- Converts all at once, which is quicker. The blank between two texts keeps the second from completing half a
+        -- character at the end of the first.
         PERFORM convert_to(concat_ws(' ', new.topic, new.event_type, new.aggregate_type, new.aggregate_id,
             new.correlation_id, new.exchange, new.content_type, new.headers, new.payload), 'UTF8');
     EXCEPTION WHEN character_not_in_repertoire THEN

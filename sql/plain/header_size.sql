@@ -1,5 +1,5 @@
--- Bytes the headers take as an AMQP table, with the longest and the shortest name in them and the depth of nesting:
--- without the extension, that does the same in Rust.
+-- Returns the bytes that headers take as an AMQP table, with the longest and the shortest name in them and the depth of nesting,
+-- without the extension, which does the same in Rust.
 --
 -- A field is its name (a length byte and the text), a type byte and the value; numbers take 8 bytes, text and containers
 -- a length of 4 bytes before their content.

@@ -1,8 +1,9 @@
--- Bytes of a JSON value as text, which is what is sent. What is larger than any message, 128 MB, counts as a byte more.
+-- Returns the bytes of a JSON value as text, which is what is sent. A value larger than any message (128 MB) counts as one byte
+-- more than that.
 --
 -- PostgreSQL keeps 1e131071 in 8 bytes and prints it in 131,072, so a value that is not small is printed only once its
--- numbers are known to be short. numeric_send() tells a number's weight: how many digits to base 10,000 it has before the
--- point, but one.
+-- numbers are known to be short. numeric_send() contains a number's weight: one less than its digits to base 10,000
+-- before the point.
 CREATE FUNCTION outbox.printed_bytes(document jsonb) RETURNS bigint
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp

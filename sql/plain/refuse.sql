@@ -1,5 +1,5 @@
--- Says what is wrong with an event that outbox.admit() found wrong. Its values come one by one: a row would be that of a
--- partition at times, which is another type.
+-- Raises the error for an event that outbox.admit() refuses. The event's values come one by one: a whole row would at times be a
+-- partition's, which is another type.
 CREATE FUNCTION outbox.refuse(
     topic text, event_type text, aggregate_type text, aggregate_id text, correlation_id text, exchange text,
     content_type text, payloads integer

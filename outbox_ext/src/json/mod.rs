@@ -7,6 +7,5 @@ mod number;
 mod printed;
 mod tokens;
 
-pub(crate) use number::Number;
 pub(crate) use printed::Printed;
 pub(crate) use tokens::{Token, Tokens};

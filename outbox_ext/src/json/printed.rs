@@ -1,6 +1,6 @@
 //! The size of JSON text, as PostgreSQL prints jsonb (`jsonb_out`): `{"a": 1, "b": [true, null]}`.
 
-use super::Token;
+use super::tokens::Token;
 
 /// What is known of a text, token by token.
 pub(crate) struct Printed {

@@ -6,7 +6,7 @@
 
 use pgrx::pg_sys;
 
-use super::Number;
+use super::number::Number;
 use crate::postgres::{check_for_interrupts, raise_corrupt_jsonb, raise_out_of_memory};
 
 /// Bytes of a header, of an entry, and of what numbers and containers are aligned to.

@@ -6,7 +6,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{FromDatum, pg_sys};
 
-use super::raw_size::raw_size;
+use super::varlena::raw_size;
 
 macro_rules! passed_on {
     ($name:ident, $sql:literal) => {

@@ -1,4 +1,4 @@
-//! What a column is given that `emit` does not know.
+//! The values of columns that `emit` does not give.
 
 use std::ffi::{c_char, c_int};
 

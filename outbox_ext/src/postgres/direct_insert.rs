@@ -1,14 +1,15 @@
 //! Inserts into `outbox.events` without a statement.
 //!
-//! The row takes the executor's own way, as one does that logical replication applies: triggers, constraints, the table, the
+//! The row goes through the executor as one does that logical replication applies: triggers, constraints, the table, the
 //! indexes.
 
 use std::cell::RefCell;
 
 use pgrx::pg_sys;
 
+use super::backend::SqlFunction;
+use super::columns::{EMITTED, Values};
 use super::default_value::DefaultValue;
-use super::insert::{COLUMNS, TYPES, Values};
 use super::kept::{Kept, Ready, with_ready};
 use super::target::{Target, clear, prepare};
 
@@ -16,14 +17,15 @@ thread_local! {
     static KEPT: RefCell<Kept<Insertion>> = const { RefCell::new(Kept::nothing()) };
 }
 
-/// Inserts one row, if the table allows it this way.
+/// Inserts one row, if the table allows it this way; `admit` is the function of the extension's own INSERT trigger.
 ///
 /// # Safety
 /// The values are of the types of their columns.
-pub(super) unsafe fn insert(values: &Values) -> bool {
+pub(super) unsafe fn insert(values: &Values, admit: SqlFunction) -> bool {
     // SAFETY: by this function's contract.
     unsafe {
-        let inserted = with_ready(&KEPT, |insertion: &Insertion, table| {
+        let make = |table| Insertion::new(table, admit);
+        let inserted = with_ready(&KEPT, make, |insertion, table| {
             pg_sys::PreventCommandIfReadOnly(c"INSERT".as_ptr());
             pg_sys::PreventCommandIfParallelMode(c"INSERT".as_ptr());
             insertion.insert(table, values);
@@ -36,33 +38,13 @@ pub(super) unsafe fn insert(values: &Values) -> bool {
 struct Insertion {
     target: Target,
     slot: *mut pg_sys::TupleTableSlot,
-    /// Where the table has [`COLUMNS`], from 0.
+    /// Where the table has the columns of [`EMITTED`], from 0.
     places: Vec<usize>,
     /// The other columns.
     defaults: Vec<(usize, DefaultValue)>,
 }
 
 impl Ready for Insertion {
-    unsafe fn new(table: pg_sys::Relation) -> Option<Self> {
-        let ready = |target: Target| {
-            // SAFETY: the table is open.
-            unsafe {
-                if !is_admitted_by_us(&target) {
-                    return None;
-                }
-                let of_emit = COLUMNS.iter().zip(TYPES).map(|(name, expected)| target.place(name, expected));
-                let places = of_emit.collect::<Option<Vec<usize>>>()?;
-                let others = (0..(*target.shape).natts as usize).filter(|place| !places.contains(place));
-                let defaults =
-                    others.map(|place| Some((place, DefaultValue::of(table, place)?))).collect::<Option<_>>()?;
-                let slot = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsHeapTuple);
-                Some(Self { target, slot, places, defaults })
-            }
-        };
-        // SAFETY: by the trait's contract.
-        unsafe { prepare(table, ready) }
-    }
-
     unsafe fn free(self) {
         // SAFETY: by the trait's contract.
         unsafe { self.target.free() }
@@ -70,6 +52,30 @@ impl Ready for Insertion {
 }
 
 impl Insertion {
+    /// `None`: the table has something that only a statement does justice to.
+    ///
+    /// # Safety
+    /// The table is open and locked.
+    unsafe fn new(table: pg_sys::Relation, admit: SqlFunction) -> Option<Self> {
+        let ready = |target: Target| {
+            // SAFETY: the table is open.
+            unsafe {
+                if !is_admitted_by(&target, admit) {
+                    return None;
+                }
+                let emitted = EMITTED.iter().map(|(name, expected)| target.place(name, *expected));
+                let places = emitted.collect::<Option<Vec<usize>>>()?;
+                let others = (0..(*target.shape).natts as usize).filter(|place| !places.contains(place));
+                let defaults =
+                    others.map(|place| Some((place, DefaultValue::of(table, place)?))).collect::<Option<_>>()?;
+                let slot = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsHeapTuple);
+                Some(Self { target, slot, places, defaults })
+            }
+        };
+        // SAFETY: by this function's contract.
+        unsafe { prepare(table, ready) }
+    }
+
     unsafe fn insert(&self, table: pg_sys::Relation, values: &Values) {
         let Self { target, slot, .. } = self;
         // SAFETY: the slot has room for a value of each column; places are within it. Indexes are open while they are used.
@@ -88,7 +94,7 @@ impl Insertion {
             target.close();
             clear(*slot);
             target.reset();
-            // What follows in the same statement may look for the event.
+            // So that what follows in the same statement sees the event.
             pg_sys::CommandCounterIncrement();
         }
     }
@@ -102,20 +108,20 @@ impl Insertion {
     }
 }
 
-/// Whether the only trigger of an INSERT is the extension's, BEFORE each row, and its function the extension's own as it
-/// was made: no wrapper that changes settings or rights. Whether it is enabled in this session is looked at when it is called.
-/// The function is found in memory that lives as long as the executor's.
-unsafe fn is_admitted_by_us(target: &Target) -> bool {
+/// Whether the table's only INSERT trigger calls `admit` BEFORE each row, without a wrapper that changes settings or rights.
+/// PostgreSQL looks when it calls the trigger whether this session has it enabled. The look-up of the function allocates in
+/// memory that lives as long as the executor's.
+unsafe fn is_admitted_by(target: &Target, admit: SqlFunction) -> bool {
     // SAFETY: there is room for a function for each trigger.
     unsafe {
         let is_insert = |trigger: &pg_sys::Trigger| trigger.tgtype & pg_sys::TRIGGER_TYPE_INSERT as i16 != 0;
         let mut on_insert = target.triggers().iter().enumerate().filter(|(_, trigger)| is_insert(trigger));
-        let (Some((number, admit)), None) = (on_insert.next(), on_insert.next()) else { return false };
-        if !(*(*target.info).ri_TrigDesc).trig_insert_before_row || !admit.tgqual.is_null() {
+        let (Some((number, trigger)), None) = (on_insert.next(), on_insert.next()) else { return false };
+        if !(*(*target.info).ri_TrigDesc).trig_insert_before_row || !trigger.tgqual.is_null() {
             return false;
         }
         let function = (*target.info).ri_TrigFunctions.add(number);
-        pg_sys::fmgr_info_cxt(admit.tgfoid, function, (*target.estate).es_query_cxt);
-        (*function).fn_addr.is_some_and(|found| found as usize == crate::admit::ADDRESS as usize)
+        pg_sys::fmgr_info_cxt(trigger.tgfoid, function, (*target.estate).es_query_cxt);
+        (*function).fn_addr.is_some_and(|found| found as usize == admit as usize)
     }
 }

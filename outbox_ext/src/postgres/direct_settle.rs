@@ -1,13 +1,14 @@
 //! Writes the verdict `SENT` into `outbox.events` without a statement.
 //!
 //! Each row is found by its primary key, and its new version takes the executor's own way: constraints, the table, the
-//! indexes. The table's own triggers have nothing to do here, for the row is stamped in full: see `sql/status_trigger.sql`.
+//! indexes. The table's own triggers have nothing to do here, because the row is stamped in full: see `sql/status_trigger.sql`.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 
 use pgrx::{Uuid, pg_sys};
 
+use super::backend::transaction_time;
 use super::kept::{Kept, Ready, with_ready};
 use super::passing_triggers::lets_pass;
 use super::target::{Target, clear, prepare};
@@ -23,12 +24,16 @@ pub(crate) fn settle_sent(mut ids: Vec<Uuid>) -> Vec<Uuid> {
     ids.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
     // SAFETY: the table is used while it is open.
     let left = unsafe {
-        with_ready(&KEPT, |verdicts: &Verdicts, table| {
-            pg_sys::PreventCommandIfReadOnly(c"UPDATE".as_ptr());
-            pg_sys::PreventCommandIfParallelMode(c"UPDATE".as_ptr());
-            pg_sys::CheckCmdReplicaIdentity(table, pg_sys::CmdType::CMD_UPDATE);
-            verdicts.write(table, &ids)
-        })
+        with_ready(
+            &KEPT,
+            |table| Verdicts::new(table),
+            |verdicts, table| {
+                pg_sys::PreventCommandIfReadOnly(c"UPDATE".as_ptr());
+                pg_sys::PreventCommandIfParallelMode(c"UPDATE".as_ptr());
+                pg_sys::CheckCmdReplicaIdentity(table, pg_sys::CmdType::CMD_UPDATE);
+                verdicts.write(table, &ids)
+            },
+        )
     };
     left.unwrap_or(ids)
 }
@@ -39,14 +44,14 @@ struct Verdicts {
     /// Which of the table's indexes is the primary key.
     primary_key: usize,
     places: Places,
-    /// Columns that are no more, but whose values may still lie in old rows.
+    /// Dropped columns, whose values may still lie in old rows.
     dropped: Vec<usize>,
     /// Values of the enum.
     pending: pg_sys::Oid,
     sent: pg_sys::Oid,
-    /// The row's version that is there.
+    /// The version of the row that is in the table.
     found: *mut pg_sys::TupleTableSlot,
-    /// The one that takes its place.
+    /// The version that takes its place.
     next: *mut pg_sys::TupleTableSlot,
 }
 
@@ -58,7 +63,7 @@ struct Places {
     last_error: usize,
     last_attempted_at: usize,
     processed_at: usize,
-    /// Not written here, but named by the statement, which decides what is called.
+    /// Not written here, but the statement names it, which decides what triggers are called.
     available_at: usize,
     first_attempted_at: usize,
 }
@@ -85,11 +90,22 @@ enum Outcome {
     Written,
     /// It has its verdict already.
     Finished,
-    /// It wants more than is done here.
+    /// It needs what only the statement does.
     Unusual,
 }
 
 impl Ready for Verdicts {
+    unsafe fn free(self) {
+        // SAFETY: by the trait's contract.
+        unsafe { self.target.free() }
+    }
+}
+
+impl Verdicts {
+    /// `None`: the table has something that only a statement does justice to.
+    ///
+    /// # Safety
+    /// The table is open and locked.
     unsafe fn new(table: pg_sys::Relation) -> Option<Self> {
         let ready = |target: Target| {
             // SAFETY: the table is open.
@@ -120,24 +136,17 @@ impl Ready for Verdicts {
                 Some(Self { target, primary_key, places, dropped, pending, sent, found, next })
             }
         };
-        // SAFETY: by the trait's contract.
+        // SAFETY: by this function's contract.
         unsafe { prepare(table, ready) }
     }
 
-    unsafe fn free(self) {
-        // SAFETY: by the trait's contract.
-        unsafe { self.target.free() }
-    }
-}
-
-impl Verdicts {
     /// Returns the ids that are not written.
     unsafe fn write(&self, table: pg_sys::Relation, ids: &[Uuid]) -> Vec<Uuid> {
         let mut left = Vec::new();
         // SAFETY: the table and its indexes are open while they are used. A scan's memory is the caller's, a row's is reset.
         unsafe {
             self.target.open(table);
-            // What this command has done so far is to be seen.
+            // So that the scan sees what this command has done so far.
             pg_sys::CommandCounterIncrement();
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             let index = *(*self.target.info).ri_IndexRelationDescs.add(self.primary_key);
@@ -172,7 +181,7 @@ impl Verdicts {
             pg_sys::PopActiveSnapshot();
             self.target.close();
             self.target.reset();
-            // What follows in the same statement is to see the verdicts.
+            // So that what follows in the same statement sees the verdicts.
             pg_sys::CommandCounterIncrement();
         }
         left
@@ -202,7 +211,7 @@ impl Verdicts {
                 *(*next).tts_values.add(place) = value.unwrap_or(pg_sys::Datum::null());
                 *(*next).tts_isnull.add(place) = value.is_none();
             };
-            let time = Some(pg_sys::Datum::from(super::transaction_time()));
+            let time = Some(pg_sys::Datum::from(transaction_time()));
             put(places.status, Some(self.sent.into()));
             put(places.attempts, Some(attempts.into()));
             put(places.last_error, None);

@@ -3,7 +3,7 @@
 //! pgrx catches each ERROR, unwinds as Rust does, and raises it again at the outermost function with its SQLSTATE, message,
 //! detail and hint: constraint, table, column, schema, datatype, position and inner context are gone, and an SQLSTATE that
 //! PostgreSQL has no name for, as a user's trigger may raise, has become XX000. PostgreSQL asks a stack of callbacks for context
-//! before it throws an error. One of ours writes down there what is thrown, and another one completes what pgrx raises in its
+//! before it throws an error. There, a callback of ours notes what is thrown; another one completes what pgrx raises in its
 //! place.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -22,7 +22,7 @@ unsafe extern "C-unwind" {
 /// Does the work; an error in it reaches the client with all its fields. For the outermost function that PostgreSQL calls.
 pub(crate) fn with_all_error_fields<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: the backend's own variables. What the callback refers to is on this function's stack and leaves PostgreSQL's stack
-    // of callbacks with it, for neither returning nor unwinding passes by here.
+    // of callbacks with it, for neither a return nor unwinding gets past it.
     unsafe {
         let mut noted = Noted { memory: pg_sys::CurrentMemoryContext, error: null_mut() };
         let previous = pg_sys::error_context_stack;
@@ -48,7 +48,7 @@ struct Noted {
     error: *mut ErrorData,
 }
 
-/// Writes an error down as it is thrown. Called for notices, too.
+/// Notes an error as it is thrown. PostgreSQL calls this for notices, too.
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn note(noted: *mut c_void) {
     // SAFETY: with_all_error_fields is still on the stack. PostgreSQL calls back while there is an error, in its memory.
@@ -77,7 +77,7 @@ unsafe fn copy_error(memory: pg_sys::MemoryContext) -> *mut ErrorData {
     }
 }
 
-/// Has the error that pgrx is about to raise completed. Whoever catches that error takes the callback off the stack.
+/// Arranges for the error that pgrx is about to raise to be completed. Whoever catches that error takes the callback off the stack.
 unsafe fn tell_later(noted: &Noted) {
     // SAFETY: the memory is that of the call, which outlives the error's way out of it.
     unsafe {

@@ -10,7 +10,7 @@ use pgrx::pg_sys::{self, NodeTag};
 /// # Safety
 /// The index is open, and `info` is of it.
 pub(super) unsafe fn runs_nothing_of_the_users(index: pg_sys::Relation, info: &pg_sys::IndexInfo) -> bool {
-    // SAFETY: by this function's contract. An index has so many support functions for each key column.
+    // SAFETY: by this function's contract. An index has `amsupport` functions for each key column.
     unsafe {
         let keys = info.ii_NumIndexKeyAttrs as usize;
         let functions = (*index).rd_indam.as_ref().map_or(0, |method| usize::from(method.amsupport));
@@ -43,7 +43,7 @@ unsafe fn is_plain_list(list: *const pg_sys::List) -> bool {
     }
 }
 
-/// Whether an expression is of a kind that is known to call nothing, or calls PostgreSQL's own operators only. What is not known is
+/// Whether an expression is of a kind that is known to call nothing, or calls PostgreSQL's own operators only. Any other kind is
 /// taken for the user's.
 unsafe fn is_plain(node: *const pg_sys::Node) -> bool {
     // SAFETY: a node is of the type that its tag says.

@@ -1,33 +1,10 @@
 //! The INSERT of `emit`.
 
-use pgrx::pg_sys;
-
-use super::{BytesValue, JsonbValue, TextValue, TimeValue, direct_insert, plan};
-
-/// The columns that `emit` gives a value, and then those that a call of it may leave out.
-pub(super) const COLUMNS: [&std::ffi::CStr; 12] = [
-    c"id",
-    c"topic",
-    c"payload",
-    c"payload_bytes",
-    c"content_type",
-    c"event_type",
-    c"aggregate_type",
-    c"aggregate_id",
-    c"headers",
-    c"correlation_id",
-    c"exchange",
-    c"available_at",
-];
-
-/// Their types.
-pub(super) const TYPES: [pg_sys::Oid; COLUMNS.len()] = {
-    use pg_sys::{BYTEAOID as BYTEA, JSONBOID as JSONB, TEXTOID as TEXT, TIMESTAMPTZOID as TIME, UUIDOID as UUID};
-    [UUID, TEXT, JSONB, BYTEA, TEXT, TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TIME]
-};
-
-/// A value for each of [`COLUMNS`].
-pub(super) type Values = [Option<pg_sys::Datum>; COLUMNS.len()];
+use super::arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
+use super::backend::SqlFunction;
+use super::columns::Values;
+use super::plan::InsertedRows;
+use super::{direct_insert, plan};
 
 /// What a call of `emit` was given, but for the id.
 pub(crate) struct Given {
@@ -44,14 +21,12 @@ pub(crate) struct Given {
     pub(crate) available_at: Option<TimeValue>,
 }
 
-/// How many rows an INSERT made.
-pub(crate) struct InsertedRows(pub(crate) u64);
-
 /// Inserts one event. An error of the INSERT ends the statement.
 ///
-/// A table as the extension made it is inserted into directly; one with triggers, policies or the like of somebody else's
-/// by the statement that these are meant for.
-pub(crate) fn insert_event(id: &pgrx::Uuid, given: Given) -> InsertedRows {
+/// With `admit`, the function of the extension's own INSERT trigger, a table as the extension made it is inserted into
+/// directly. A table to which somebody else has added triggers, policies or the like needs a statement, which these are
+/// meant for. Without `admit` the event is always inserted by a statement.
+pub(crate) fn insert_event(id: &pgrx::Uuid, given: Given, admit: Option<SqlFunction>) -> InsertedRows {
     let values: Values = [
         Some(id.as_bytes().as_ptr().into()),
         given.topic.map(|value| value.datum()),
@@ -68,7 +43,7 @@ pub(crate) fn insert_event(id: &pgrx::Uuid, given: Given) -> InsertedRows {
     ];
     // SAFETY: the datums are values of the columns' types, and valid until this call returns.
     unsafe {
-        if direct_insert::insert(&values) {
+        if admit.is_some_and(|admit| direct_insert::insert(&values, admit)) {
             return InsertedRows(1);
         }
         plan::insert(&values)

@@ -2,8 +2,7 @@
 
 use pgrx::{direct_function_call_as_datum, pg_sys};
 
-use super::bytes::bytes;
-use crate::json::Tokens;
+use super::varlena::bytes;
 
 type BuiltIn = unsafe fn(pg_sys::FunctionCallInfo) -> pg_sys::Datum;
 
@@ -56,9 +55,9 @@ impl Jsonb {
         header.is_some_and(|header| header & pg_sys::JB_FOBJECT != 0)
     }
 
-    /// Its parts, depth first.
-    pub(crate) fn tokens(&self) -> Tokens<'_> {
-        Tokens::of(self.bytes)
+    /// The bytes as they are stored, without a header.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes
     }
 }
 

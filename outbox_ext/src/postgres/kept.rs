@@ -11,19 +11,17 @@ use std::thread::LocalKey;
 
 use pgrx::pg_sys;
 
-use crate::settings;
-
 use super::raise::raise_missing_table;
 
-/// As a statement that writes locks its table and the indexes.
+/// The lock that a statement which writes takes on its table and the indexes.
 pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
-/// The table is made ready again so often while news of changes comes.
+/// How often the table is made ready again while news of changes keeps coming.
 const MOST_ROUNDS: u32 = 10;
 
 thread_local! {
-    /// The table that PostgreSQL's news is heard of.
+    /// The table whose changes count.
     static TABLE: Cell<pg_sys::Oid> = const { Cell::new(pg_sys::InvalidOid) };
     /// How often the table or a function has changed.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
@@ -32,14 +30,8 @@ thread_local! {
     static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a statement would make anew.
+/// What a statement would make at each call.
 pub(super) trait Ready: Sized {
-    /// `None`: the table has something that only a statement does justice to.
-    ///
-    /// # Safety
-    /// The table is open and locked.
-    unsafe fn new(table: pg_sys::Relation) -> Option<Self>;
-
     /// Gives the memory back, without a look at what is in it: an error may have left it half done.
     ///
     /// # Safety
@@ -61,24 +53,24 @@ struct Made<T> {
     ready: Option<T>,
 }
 
-/// Has the work done, if the table allows it this way; `None` if not. An error leaves nothing of it behind but what the
+/// Does the work, if the table allows it this way; `None` if not. An error leaves nothing of the work behind but what the
 /// transaction takes back.
 ///
+/// `make` makes the table ready; its `None` says that the table has something that only a statement does justice to.
+///
 /// # Safety
-/// The work needs nothing but a table that is open, locked, and as it was made ready for.
+/// `make` needs nothing but a table that is open and locked; `work` needs one that is also as it was made ready for.
 pub(super) unsafe fn with_ready<T: Ready, R>(
     kept: &'static LocalKey<RefCell<Kept<T>>>,
+    make: impl Fn(pg_sys::Relation) -> Option<T>,
     work: impl FnOnce(&T, pg_sys::Relation) -> R,
 ) -> Option<R> {
-    if !settings::writes_directly() {
-        return None;
-    }
     kept.with(|kept| {
-        // Taken when a function in an index of the user's does the same, too.
+        // It is borrowed already when a function of the user's, in an index, does the same.
         let mut kept = kept.try_borrow_mut().ok()?;
         // SAFETY: what is kept is used under the table's lock and only if it is fresh then.
         unsafe {
-            let table = kept.open();
+            let table = kept.open(make);
             let ready = kept.made.as_ref().and_then(|made| made.ready.as_ref());
             let done = ready.map(|ready| {
                 kept.is_broken.set(true);
@@ -97,8 +89,8 @@ impl<T: Ready> Kept<T> {
         Self { made: None, is_broken: Cell::new(false) }
     }
 
-    /// Opens the table, with what is kept as fresh as the lock, or with nothing if it will not stay fresh.
-    unsafe fn open(&mut self) -> pg_sys::Relation {
+    /// Opens the table. What is kept is fresh then, under the table's lock; nothing is kept if it will not stay fresh.
+    unsafe fn open(&mut self, make: impl Fn(pg_sys::Relation) -> Option<T>) -> pg_sys::Relation {
         // SAFETY: a relation that is returned is open.
         unsafe {
             let mut rounds = 0;
@@ -109,7 +101,7 @@ impl<T: Ready> Kept<T> {
                     TABLE.set(look_up());
                 }
                 let table = pg_sys::try_table_open(TABLE.get(), LOCK);
-                // News of a change comes while the lock is waited for. The table may have another name then, or be gone.
+                // News of changes comes in during the wait for the lock: the table may have another name then, or be gone.
                 if is_fresh && self.is_fresh() && !table.is_null() {
                     return table;
                 }
@@ -117,7 +109,7 @@ impl<T: Ready> Kept<T> {
                     if table.is_null() {
                         raise_missing_table();
                     }
-                    self.make(table);
+                    self.renew(|| make(table));
                     if self.is_fresh() {
                         return table;
                     }
@@ -142,15 +134,13 @@ impl<T: Ready> Kept<T> {
         }
     }
 
-    unsafe fn make(&mut self, table: pg_sys::Relation) {
+    unsafe fn renew(&mut self, make: impl FnOnce() -> Option<T>) {
         listen();
-        // SAFETY: the table is open and locked, as the caller has seen to.
-        unsafe {
-            self.forget();
-            self.is_broken.set(false);
-            let changes = CHANGES.get();
-            self.made = Some(Made { table: TABLE.get(), changes, ready: T::new(table) });
-        }
+        // SAFETY: nobody uses what was kept: self is borrowed exclusively.
+        unsafe { self.forget() };
+        self.is_broken.set(false);
+        let changes = CHANGES.get(); // before the work of making, which can bring news of changes
+        self.made = Some(Made { table: TABLE.get(), changes, ready: make() });
     }
 
     fn is_fresh(&self) -> bool {
@@ -159,7 +149,7 @@ impl<T: Ready> Kept<T> {
     }
 }
 
-/// The table that has the name now; if none has, no OID.
+/// The table that has the name now; `InvalidOid` if none has.
 pub(super) unsafe fn look_up() -> pg_sys::Oid {
     // SAFETY: the names are static.
     unsafe { pg_sys::get_relname_relid(c"events".as_ptr(), pg_sys::get_namespace_oid(c"outbox".as_ptr(), false)) }
@@ -170,7 +160,7 @@ pub(super) fn changes_of_tables() -> u64 {
     CHANGES_OF_TABLES.get()
 }
 
-/// Has PostgreSQL tell of changes to tables and to functions, once in a backend.
+/// Asks PostgreSQL to tell of changes to tables and to functions, once in a backend.
 pub(super) fn listen() {
     #[pgrx::pg_guard]
     extern "C-unwind" fn table_changed(_nothing: pg_sys::Datum, relation: pg_sys::Oid) {

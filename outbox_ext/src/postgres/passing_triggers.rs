@@ -3,8 +3,8 @@
 use pgrx::{IntoDatum, pg_sys};
 
 /// As PostgreSQL prints them (`pg_get_triggerdef`, alike in its versions) when they are as `sql/status_trigger.sql` and
-/// `sql/notify_trigger.sql` make them. Each sign counts: without a parenthesis another expression would look alike. The second
-/// waits for a setting, which the caller has looked at.
+/// `sql/notify_trigger.sql` make them. Every character counts: without its parentheses a different expression would
+/// look the same. The second trigger depends on a setting, which the caller has checked.
 const PASSING: [&str; 2] = [
     "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, first_attempted_at, \
      last_attempted_at, processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \

@@ -6,13 +6,16 @@ use std::ptr;
 
 use pgrx::pg_sys;
 
-use super::insert::{COLUMNS, InsertedRows, TYPES, Values};
+use super::columns::{EMITTED, Values};
 use super::kept;
 use super::raise::raise_missing_table;
 
 const INSERT: &CStr = c"INSERT INTO outbox.events (id, topic, payload, payload_bytes, content_type, event_type, \
     aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+
+/// How many rows an INSERT made.
+pub(crate) struct InsertedRows(pub(crate) u64);
 
 /// Inserts one event as the table's owner.
 ///
@@ -91,12 +94,12 @@ fn kept_plan() -> pg_sys::SPIPlanPtr {
         static PLAN: Cell<pg_sys::SPIPlanPtr> = const { Cell::new(ptr::null_mut()) };
     }
     if PLAN.get().is_null() {
-        let mut types = TYPES;
+        let mut types = EMITTED.map(|(_, of)| of);
         // SAFETY: the arrays have the lengths given; SPI is connected, as `insert` has seen to. The plan is kept only when it
         // was made. A generic plan from the first call: there is but one way to insert a row of parameters.
         unsafe {
             let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as c_int;
-            let plan = pg_sys::SPI_prepare_cursor(INSERT.as_ptr(), COLUMNS.len() as c_int, types.as_mut_ptr(), options);
+            let plan = pg_sys::SPI_prepare_cursor(INSERT.as_ptr(), EMITTED.len() as c_int, types.as_mut_ptr(), options);
             if plan.is_null() {
                 check(pg_sys::SPI_result);
             }

@@ -1,32 +1,15 @@
-//! Where a table has the columns that the trigger looks at, and whether they are of the types that it takes them for.
+//! Where a table has the columns that the trigger looks at, and whether they are of the types that the trigger expects.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
-use pgrx::PgSqlErrorCode::{ERRCODE_DATATYPE_MISMATCH, ERRCODE_UNDEFINED_COLUMN};
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::pg_sys::{self, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
-use pgrx::{PgLogLevel, PgSqlErrorCode};
+use pgrx::PgSqlErrorCode::{self, ERRCODE_DATATYPE_MISMATCH, ERRCODE_UNDEFINED_COLUMN};
+use pgrx::pg_sys;
 
-use super::column::{Column, NAMES};
+use super::columns::{CHECKED, Column};
 use super::kept;
-
-/// The types of [`NAMES`].
-const TYPES: [pg_sys::Oid; NAMES.len()] = [
-    TEXTOID,        // topic
-    JSONBOID,       // payload
-    BYTEAOID,       // payload_bytes
-    TEXTOID,        // content_type
-    TEXTOID,        // event_type
-    TEXTOID,        // aggregate_type
-    TEXTOID,        // aggregate_id
-    JSONBOID,       // headers
-    TEXTOID,        // correlation_id
-    TEXTOID,        // exchange
-    TIMESTAMPTZOID, // available_at
-    TIMESTAMPTZOID, // created_at
-];
+use super::raise::raise;
 
 /// Where a table has the columns, from 0.
 #[derive(Clone, Copy)]
@@ -34,8 +17,8 @@ pub(super) struct Positions {
     table: pg_sys::Oid,
     /// [`kept::changes_of_tables`] as it was then.
     changes: u64,
-    indexes: [usize; NAMES.len()],
-    types: [Type; NAMES.len()],
+    indexes: [usize; CHECKED.len()],
+    types: [Type; CHECKED.len()],
 }
 
 /// A column's type, which may be a domain over the one that is expected, or a varchar of a certain length.
@@ -50,12 +33,12 @@ impl Positions {
         self.indexes.get(column as usize).copied().unwrap_or(usize::MAX)
     }
 
-    /// A value for the column, which a domain or a length may refuse: as an assignment casts it, by way of its text.
+    /// Casts a value for the column as an assignment does, by way of its text. A domain or a length may refuse the value.
     ///
     /// # Safety
     /// The value is of the type that is expected there.
     pub(super) unsafe fn cast(&self, column: Column, value: Option<pg_sys::Datum>) -> Option<pg_sys::Datum> {
-        let (Some(of), Some(expected)) = (self.types.get(column as usize), TYPES.get(column as usize)) else {
+        let (Some(of), Some((_, expected))) = (self.types.get(column as usize), CHECKED.get(column as usize)) else {
             return value;
         };
         if of.oid == *expected && of.modifier == -1 {
@@ -74,8 +57,8 @@ impl Positions {
     }
 }
 
-/// The positions in this table, remembered from row to row until a table changes. Looked up by name, for a partition may have
-/// another order.
+/// The positions in this table, remembered from row to row until a table changes. They are looked up by name, because a
+/// partition may have another order.
 ///
 /// # Safety
 /// The table is open.
@@ -98,10 +81,8 @@ pub(super) unsafe fn positions(table: pg_sys::Relation) -> Positions {
     found
 }
 
-unsafe fn look_up(table: pg_sys::Relation) -> [(usize, Type); NAMES.len()] {
-    let mut expected = TYPES.iter();
-    NAMES.map(|name| {
-        let expected = expected.next().copied().unwrap_or(pg_sys::InvalidOid);
+unsafe fn look_up(table: pg_sys::Relation) -> [(usize, Type); CHECKED.len()] {
+    CHECKED.map(|(name, expected)| {
         // SAFETY: the table is open. Despite their names the functions need no SPI.
         unsafe {
             let number = pg_sys::SPI_fnumber((*table).rd_att, name.as_ptr());
@@ -127,7 +108,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> [(usize, Type); NAMES.len()] {
     })
 }
 
-/// A length, for one; `-1`: none.
+/// The modifier of a column's type, such as a length; `-1`: none.
 unsafe fn modifier(table: pg_sys::Relation, number: c_int) -> c_int {
     let (mut oid, mut modifier, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
     // SAFETY: the table has such a column.
@@ -147,8 +128,7 @@ fn written(text: &CStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
-fn refuse(sqlstate: PgSqlErrorCode, message: String, hint: &str) -> ! {
-    let detail = "outbox.admit() checks every new row of the table.";
-    ErrorReport::new(sqlstate, message, "outbox").set_detail(detail).set_hint(hint).report(PgLogLevel::ERROR);
-    unreachable!("an ERROR does not return")
+fn refuse(sqlstate: PgSqlErrorCode, message: String, hint: &'static str) -> ! {
+    let detail = "outbox.admit() checks every new row of the table.".into();
+    raise((sqlstate, message, Some(detail), Some(hint)))
 }

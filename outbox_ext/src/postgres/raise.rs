@@ -1,11 +1,17 @@
-//! Errors that are not about an event's form.
+//! Errors as PostgreSQL raises them.
 
 use pgrx::PgSqlErrorCode::{self, *};
 use pgrx::pg_sys::panic::ErrorReport;
 
+/// SQLSTATE, message, detail and hint of an error.
+pub(crate) type Report = (PgSqlErrorCode, String, Option<String>, Option<&'static str>);
+
 /// Ends the statement with an error.
-pub(super) fn raise(sqlstate: PgSqlErrorCode, message: impl Into<String>, hint: Option<&'static str>) -> ! {
-    let mut report = ErrorReport::new(sqlstate, message.into(), "outbox");
+pub(crate) fn raise((sqlstate, message, detail, hint): Report) -> ! {
+    let mut report = ErrorReport::new(sqlstate, message, "outbox");
+    if let Some(detail) = detail {
+        report = report.set_detail(detail);
+    }
     if let Some(hint) = hint {
         report = report.set_hint(hint);
     }
@@ -16,18 +22,19 @@ pub(super) fn raise(sqlstate: PgSqlErrorCode, message: impl Into<String>, hint: 
 /// The table is not where it was made.
 pub(super) fn raise_missing_table() -> ! {
     let hint = "It was renamed or moved: give it back its name, or its schema.";
-    raise(ERRCODE_UNDEFINED_TABLE, "relation \"outbox.events\" does not exist", Some(hint))
+    raise((ERRCODE_UNDEFINED_TABLE, "relation \"outbox.events\" does not exist".into(), None, Some(hint)))
 }
 
 /// A value is not what its type promises.
 #[cold]
 pub(crate) fn raise_corrupt_jsonb() -> ! {
     let hint = "Look for damage in the table that it comes from: amcheck, checksums, memory.";
-    raise(ERRCODE_DATA_CORRUPTED, "a jsonb value is not stored as jsonb", Some(hint))
+    raise((ERRCODE_DATA_CORRUPTED, "a jsonb value is not stored as jsonb".into(), None, Some(hint)))
 }
 
 /// Rust's allocator has no memory.
 #[cold]
 pub(crate) fn raise_out_of_memory() -> ! {
-    raise(ERRCODE_OUT_OF_MEMORY, "out of memory", Some("The value is nested very deeply: emit a flatter one."))
+    let hint = "The value is nested very deeply: emit a flatter one.";
+    raise((ERRCODE_OUT_OF_MEMORY, "out of memory".into(), None, Some(hint)))
 }

@@ -10,12 +10,11 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fired_by_insert, trigger_fired_for_row};
 use pgrx::{IntoDatum, PgSqlErrorCode::*, pg_sys};
 
-use super::Jsonb;
-use super::bytes::bytes;
-use super::column::Column;
+use super::columns::Column;
+use super::jsonb::Jsonb;
 use super::positions::{Positions, positions};
 use super::raise::raise;
-use super::raw_size::raw_size;
+use super::varlena::{bytes, raw_size};
 
 /// A trigger's function was called as something else.
 const PROTOCOL: pgrx::PgSqlErrorCode = ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED;
@@ -48,12 +47,12 @@ impl NewRow {
         // and a tuple of its shape. heap_deform_tuple fills one value per column of the shape.
         unsafe {
             if !called_as_trigger(call) {
-                raise(PROTOCOL, "outbox.admit() is a trigger function", None);
+                raise((PROTOCOL, "outbox.admit() is a trigger function".into(), None, None));
             }
             let trigger = &*(*call).context.cast::<pg_sys::TriggerData>();
             let event = trigger.tg_event;
             if !(trigger_fired_by_insert(event) && trigger_fired_before(event) && trigger_fired_for_row(event)) {
-                raise(PROTOCOL, "outbox.admit() is a trigger BEFORE INSERT FOR EACH ROW", None);
+                raise((PROTOCOL, "outbox.admit() is a trigger BEFORE INSERT FOR EACH ROW".into(), None, None));
             }
             let tuple = trigger.tg_trigtuple;
             let shape = (*trigger.tg_relation).rd_att;

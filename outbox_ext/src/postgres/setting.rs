@@ -1,7 +1,7 @@
 //! Settings that hold text of the user's.
 //!
 //! A setting may hold hundreds of megabytes, which Rust must not copy: where its allocator fails the process aborts, and
-//! PostgreSQL then ends every session. And it may hold any bytes: PostgreSQL does not look at those of a startup packet.
+//! PostgreSQL then ends every session. A setting may also hold any bytes: PostgreSQL does not check those of a startup packet.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -9,87 +9,66 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::{pg_guard, pg_sys};
 
-use crate::refusal::Refusal;
-use crate::settings;
+use super::raise::Report;
 
 /// A setting of text.
 pub(crate) type Setting = GucSetting<Option<CString>>;
 
 thread_local! {
-    static ARE_DEFINED: Cell<bool> = const { Cell::new(false) };
+    static ARE_CHECKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Looks at the bytes of a setting where they are. `None`: it has none; empty counts as not set, for that is what SET LOCAL
-/// leaves behind.
+/// Looks at the bytes of a setting where they are. `None`: it is not set. Empty counts as not set, because SET LOCAL leaves
+/// an empty text behind.
 pub(crate) fn read<R>(setting: &'static Setting, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
     // SAFETY: the setting is null or a C string, which stays until the setting is changed; looking at it does not.
     let value = unsafe { bytes_of(*setting.as_ptr()) };
     value.filter(|value| !value.is_empty()).map(look)
 }
 
-/// Defines the settings that are checked when they are set.
-///
-/// What a session had set before was not checked, and stays: the event that it does not fit is refused. PostgreSQL would
-/// drop it with a warning, and the event would go without.
-pub(crate) fn define_checked() {
-    // SAFETY: the functions live as long as the library, and are guarded.
+/// What a setting may hold.
+pub(crate) trait Check {
+    /// The error for a value that is refused.
+    fn refuses(value: &[u8]) -> Option<Report>;
+}
+
+/// Defines a setting that is checked when it is set, once [`check_from_now_on`] was called.
+pub(crate) fn define_checked<C: Check>(
+    name: &'static CStr,
+    short: &'static CStr,
+    long: &'static CStr,
+    setting: &'static Setting,
+) {
+    let (context, flags) = (GucContext::Userset, GucFlags::default());
+    // SAFETY: the function lives as long as the library, and is guarded.
     unsafe {
-        GucRegistry::define_string_guc_with_hooks(
-            c"outbox.correlation_id",
-            c"The correlation_id of events emitted without one.",
-            c"Meant for SET LOCAL, at the start of a request's transaction.",
-            &settings::CORRELATION_ID,
-            GucContext::Userset,
-            GucFlags::default(),
-            Some(check_correlation_id),
-            None,
-            None,
-        );
-        GucRegistry::define_string_guc_with_hooks(
-            c"outbox.traceparent",
-            c"The header traceparent of events emitted without one.",
-            c"Meant for SET LOCAL, at the start of a request's transaction. W3C Trace Context.",
-            &settings::TRACEPARENT,
-            GucContext::Userset,
-            GucFlags::default(),
-            Some(check_traceparent),
-            None,
-            None,
-        );
+        let hook = Some(check::<C> as _);
+        GucRegistry::define_string_guc_with_hooks(name, short, long, setting, context, flags, hook, None, None);
     }
-    ARE_DEFINED.set(true);
+}
+
+/// Begins to check settings when they are set.
+///
+/// A value that the session had set before they were defined was not checked, and stays: the event that it does not fit is
+/// refused. PostgreSQL would drop the value with a warning, and the event would go without.
+pub(crate) fn check_from_now_on() {
+    ARE_CHECKED.set(true);
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn check_correlation_id(
+unsafe extern "C-unwind" fn check<C: Check>(
     new: *mut *mut c_char,
     _extra: *mut *mut c_void,
     _source: pg_sys::GucSource::Type,
 ) -> bool {
-    // SAFETY: PostgreSQL passes the new value.
-    unsafe { is_admitted(*new, |value| settings::check_correlation_id(value).err()) }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn check_traceparent(
-    new: *mut *mut c_char,
-    _extra: *mut *mut c_void,
-    _source: pg_sys::GucSource::Type,
-) -> bool {
-    // SAFETY: PostgreSQL passes the new value.
-    unsafe { is_admitted(*new, |value| settings::check_traceparent(value).err()) }
-}
-
-/// # Safety
-/// The value is null or a C string.
-unsafe fn is_admitted(new: *const c_char, check: impl FnOnce(&[u8]) -> Option<Refusal>) -> bool {
-    // SAFETY: by this function's contract; the other is a variable of the backend. A worker takes over what its leader has.
-    let (value, is_taken_over) = unsafe { (bytes_of(new), pg_sys::InitializingParallelWorker) };
-    if !ARE_DEFINED.get() || is_taken_over {
+    // SAFETY: PostgreSQL passes the new value, null or a C string. The other is a variable of the backend: a parallel worker
+    // takes over what its leader has.
+    let (value, is_taken_over) = unsafe { (bytes_of(*new), pg_sys::InitializingParallelWorker) };
+    if !ARE_CHECKED.get() || is_taken_over {
         return true;
     }
-    let refusal = value.filter(|value| !value.is_empty()).and_then(check);
-    let Some((sqlstate, message, detail, hint)) = refusal.map(Refusal::report) else { return true };
+    let refusal = value.filter(|value| !value.is_empty()).and_then(C::refuses);
+    let Some((sqlstate, message, detail, hint)) = refusal else { return true };
     // SAFETY: PostgreSQL takes these for its error, which it raises next, and copies them.
     unsafe {
         pg_sys::GUC_check_errcode(sqlstate as i32);

@@ -1,7 +1,7 @@
-//! The table as the executor wants it to put rows in: its indexes and triggers.
+//! The table in the form in which the executor writes rows into it: with its indexes and triggers.
 //!
-//! A table qualifies that has nothing but what the extension gives it and plain btree indexes. Whatever may run code of the
-//! user's, or needs what only a statement does, does not: see [`super::plan`].
+//! A table qualifies if it has nothing but what the extension gives it and plain btree indexes. A table that may run code of the
+//! user's, or that needs what only a statement does, is left to a statement.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -132,7 +132,7 @@ impl Target {
             for (number, oid) in self.indexes.iter().enumerate() {
                 let index = pg_sys::index_open(*oid, LOCK);
                 *(*self.info).ri_IndexRelationDescs.add(number) = index;
-                // CREATE INDEX CONCURRENTLY tells of this under the index's name only.
+                // CREATE INDEX CONCURRENTLY announces this change for the index only, not for the table.
                 (**(*self.info).ri_IndexRelationInfo.add(number)).ii_ReadyForInserts = (*(*index).rd_index).indisready;
             }
         }

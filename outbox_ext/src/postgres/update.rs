@@ -5,7 +5,7 @@ use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 use super::target::Target;
 
 /// Puts `next` in the place of the row there, as `ExecSimpleRelationUpdate` does it but for the triggers: `false` when the row has
-/// been changed since the snapshot. Waits for one who has it locked.
+/// been changed since the snapshot. Waits for whoever has the row locked.
 ///
 /// # Safety
 /// The target is open for the table, the row at `place` is visible to the snapshot, and `next` has a value for each column.
@@ -49,7 +49,7 @@ pub(super) unsafe fn update(
     }
 }
 
-/// What `tuple_update` says of the indexes.
+/// Which indexes need the new version, as `tuple_update` says.
 #[cfg(any(feature = "pg14", feature = "pg15"))]
 type WhichIndexes = bool;
 #[cfg(not(any(feature = "pg14", feature = "pg15")))]

@@ -8,9 +8,8 @@ use std::{
 
 use super::{
     given::{Given, Origin},
-    nearest::nearest,
-    setting::{PREFIX, Setting},
-    settings::SETTINGS,
+    setting::{PREFIX, Setting, nearest},
+    settings::{SETTINGS, by_key},
 };
 
 const CONFIG: &str = "OUTBOX_RELAY_CONFIG";
@@ -51,7 +50,7 @@ fn unknown(name: &str, rest: &str) -> String {
     let Some(key) = nearest(rest, keys) else {
         return format!("{name}: unknown variable: outbox-relay --help lists the known ones");
     };
-    let meant = SETTINGS.iter().find(|setting| setting.key == key).map_or_else(|| CONFIG.to_owned(), Setting::variable);
+    let meant = by_key(key).map_or_else(|| CONFIG.to_owned(), Setting::variable);
     format!("{name}: unknown variable: did you mean {meant}?")
 }
 

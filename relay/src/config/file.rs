@@ -6,8 +6,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     given::{Given, Origin},
-    nearest::nearest,
-    settings::SETTINGS,
+    setting::nearest,
+    settings::{SETTINGS, by_key},
 };
 
 /// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
@@ -43,7 +43,7 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
             ));
             continue;
         }
-        let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key.get_ref()) else {
+        let Some(setting) = by_key(key.get_ref()) else {
             given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
                 Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
                 None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),

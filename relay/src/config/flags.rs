@@ -1,6 +1,6 @@
 //! The command line, made from the list of settings.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use clap::{
     Arg, ArgMatches,
@@ -9,13 +9,14 @@ use clap::{
 };
 
 use super::{
+    environment, file,
     given::{Given, Origin},
     rule::Rule,
     setting::Setting,
     settings::SETTINGS,
 };
 
-/// What the program shall do.
+/// What the program is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Relay events until told to stop.
@@ -95,19 +96,20 @@ fn flag(setting: &'static Setting) -> Arg {
         .long_help(long)
 }
 
-/// Reads a command line and what else was given. An error is the usage error or the help text to print.
+/// Reads a command line, and the settings from all places. What is wrong with a setting is told by
+/// [`Given::resolve`]. An error is the usage error or the help text to print.
 pub fn parse(
-    command: clap::Command,
+    mut command: clap::Command,
     arguments: impl IntoIterator<Item = OsString>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<(Command, Given), clap::Error> {
-    let matches = command.clone().try_get_matches_from(arguments).map_err(without_urls)?;
+    let matches = command.try_get_matches_from_mut(arguments).map_err(without_urls)?;
     let chosen = matches.subcommand().and_then(|(name, flags)| {
         Command::ALL.into_iter().find(|command| command.name() == name).map(|command| (command, flags))
     });
     match chosen {
-        Some((command, flags)) => Ok((command, Given::collect(flags, variables))),
-        None => Err(command.clone().error(clap::error::ErrorKind::MissingSubcommand, "a command is required")),
+        Some((command, flags)) => Ok((command, collect(flags, &variables.into_iter().collect()))),
+        None => Err(command.error(clap::error::ErrorKind::MissingSubcommand, "a command is required")),
     }
 }
 
@@ -126,16 +128,17 @@ fn without_urls(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The file that the command line names.
-pub(super) fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
-    flags.get_one::<PathBuf>("config").cloned()
-}
-
-/// Takes every flag.
-pub(super) fn read(flags: &ArgMatches, given: &mut Given) {
+/// Takes what the file, the environment and the flags give, each overriding the one before.
+fn collect(flags: &ArgMatches, variables: &BTreeMap<OsString, OsString>) -> Given {
+    let mut given = Given::default();
+    if let Some(path) = flags.get_one::<PathBuf>("config").cloned().or_else(|| environment::config_file(variables)) {
+        file::read(&path, &mut given);
+    }
+    environment::read(variables, &mut given);
     for setting in SETTINGS {
         if let Some(text) = flags.get_one::<String>(setting.key) {
             given.give(setting, text.clone(), Origin::Flag);
         }
     }
+    given
 }

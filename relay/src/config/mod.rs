@@ -12,10 +12,9 @@ mod environment;
 mod file;
 mod flags;
 mod given;
-mod invalid;
-mod nearest;
 #[cfg(test)]
 mod reference;
+mod resolve;
 mod rule;
 mod setting;
 mod settings;
@@ -31,7 +30,7 @@ use amqp_publisher::{ExchangeUse, PublishConfig};
 pub use self::{
     flags::{Command, PRECEDENCE, command, parse},
     given::Given,
-    invalid::Invalid,
+    resolve::Invalid,
     rule::Rule,
     setting::Setting,
     settings::{Config, SETTINGS},

@@ -53,6 +53,17 @@ impl Setting {
     }
 }
 
+/// The name closest to `word`, if any is close enough to be what was meant. Case and dashes do not count.
+pub(super) fn nearest(word: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    let word = word.to_lowercase().replace('-', "_");
+    names
+        .into_iter()
+        .map(|name| (strsim::osa_distance(&word, name), name))
+        .min()
+        .filter(|(edits, name)| *edits <= name.len().max(4) / 2)
+        .map(|(_, name)| name)
+}
+
 /// Makes `SETTINGS` and `Config` from the list in `settings.rs`, so that no setting can be documented and not read, or
 /// read and not checked.
 macro_rules! settings {
@@ -64,6 +75,11 @@ macro_rules! settings {
             Setting { key: stringify!($key), group: $group, help: &[$($help),+], rule: $rule, default: $default },
         )+)+];
 
+        /// The setting with this key.
+        pub(super) fn by_key(key: &str) -> Option<&'static Setting> {
+            SETTINGS.iter().find(|setting| setting.key == key)
+        }
+
         /// What the relay works with: every value checked and typed.
         #[derive(Clone, Debug)]
         pub struct Config {
@@ -71,9 +87,15 @@ macro_rules! settings {
         }
 
         impl Config {
-            /// Reads every setting. `None` when any is bad: each then stands in `problems`.
-            pub(super) fn read(given: &Given, command: Command, problems: &mut Vec<String>) -> Option<Self> {
-                $($(let $key = given.value::<$type>(stringify!($key), command, problems);)+)+
+            /// Reads every setting; `needs` says whether it must have a value. `None` when any is bad: each then stands
+            /// in `problems`.
+            pub(super) fn read(
+                given: &Given,
+                needs: impl Fn(&Setting) -> bool,
+                problems: &mut Vec<String>,
+            ) -> Option<Self> {
+                $($(let $key = by_key(stringify!($key))
+                    .and_then(|setting| given.value::<$type>(setting, needs(setting), problems));)+)+
                 Some(Self { $($($key: $key?,)+)+ })
             }
         }
@@ -83,6 +105,7 @@ pub(super) use settings;
 
 #[cfg(test)]
 mod tests {
+    use super::nearest;
     use crate::config::{SETTINGS, Setting};
 
     fn setting(key: &str) -> &'static Setting {
@@ -100,6 +123,16 @@ mod tests {
     fn the_two_servers_have_the_variables_that_platforms_set() {
         assert_eq!(setting("database_url").variable(), "DATABASE_URL");
         assert_eq!(setting("amqp_url").variable(), "AMQP_URL");
+    }
+
+    #[test]
+    fn case_and_dashes_are_no_mistakes() {
+        assert_eq!(nearest("Max-Attempts", ["max_events", "max_attempts"]), Some("max_attempts"));
+    }
+
+    #[test]
+    fn a_word_that_resembles_nothing_suggests_nothing() {
+        assert_eq!(nearest("colour", ["slot", "exchange"]), None);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use amqp_publisher::AmqpUrl;
 use pg_replication::ConnInfo;
 
 use super::{
-    flags::Command,
     given::Given,
     rule::Rule::{Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
     setting::{Setting, settings},

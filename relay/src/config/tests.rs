@@ -1,6 +1,5 @@
 //! What is promised about settings as a whole; here is what its parts share.
 
-mod help;
 mod precedence;
 mod refusals;
 mod secrets;
@@ -12,7 +11,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Command, Config, Given, command, parse};
+use super::{Command, Config, Given, SETTINGS, command, parse};
 
 const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
@@ -59,4 +58,18 @@ fn resolve(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, String>
 
 fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {
     resolve(flags, variables).unwrap_err()
+}
+
+#[test]
+fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
+    command().debug_assert();
+    let help = command().render_long_help().to_string();
+    for group in ["Servers:", "Reading:", "Publishing:", "Retrying:", "Memory:", "Writing back:", "Logging:"] {
+        assert!(help.contains(group), "{group}");
+    }
+    for setting in SETTINGS {
+        assert!(help.contains(&format!("--{} <", setting.flag())), "{}", setting.key);
+        assert!(help.contains(&format!("[env: {}]", setting.variable())), "{}", setting.key);
+    }
+    assert!(help.contains("[default: 1000]"));
 }

@@ -35,7 +35,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// A type that settings have.
+/// The type of a setting's value.
 pub(super) trait Value: Sized {
     /// Reads `text` if `rule` allows it. The error says what was expected, and repeats nothing of a secret.
     fn read(rule: &Rule, text: &str) -> Result<Self, String>;
@@ -50,15 +50,19 @@ fn expected<T>(rule: &Rule, value: Option<T>) -> Result<T, String> {
     value.ok_or_else(|| format!("expected {}", rule.allowed()))
 }
 
+fn whole<T: TryFrom<u64>>(rule: &Rule, text: &str) -> Result<T, String> {
+    expected(rule, rule.number(text).and_then(|number| number.try_into().ok()))
+}
+
 impl Value for usize {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
-        expected(rule, rule.number(text).and_then(|number| number.try_into().ok()))
+        whole(rule, text)
     }
 }
 
 impl Value for u32 {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
-        expected(rule, rule.number(text).and_then(|number| number.try_into().ok()))
+        whole(rule, text)
     }
 }
 

@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 use super::{checks, waiting};
 use crate::{
     config::Config,
-    error::{Kind, RunError},
+    error::{Kind, RunError, chain},
     lsn::Lsn,
 };
 
@@ -170,11 +170,11 @@ pub(super) async fn connect(config: &Config, database: &ConnInfo, client: &Clien
     // transaction is streamed within one.
     for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
         if let Err(error) = replication.set(timeout, "0").await {
-            debug!(target: "relay", %error, "the server does not know the timeout"); // the last one is new in PostgreSQL 17
+            debug!(target: "relay", error = chain(&error), "the server does not know the timeout"); // the last one is new in PostgreSQL 17
         }
     }
     if let Err(error) = replication.set("client_connection_check_interval", "500").await {
-        debug!(target: "relay", %error, "the server cannot tell whether this relay lives while the slot is made");
+        debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
     }
     Ok(replication)
 }

@@ -1,0 +1,64 @@
+//! The columns of `outbox.events` that the extension writes or checks, with their types.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys::{self, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
+
+/// A column's name and type.
+type Expected = (&'static CStr, pg_sys::Oid);
+
+const ALL: [Expected; 13] = [
+    (c"id", UUIDOID),
+    (c"topic", TEXTOID),
+    (c"payload", JSONBOID),
+    (c"payload_bytes", BYTEAOID),
+    (c"content_type", TEXTOID),
+    (c"event_type", TEXTOID),
+    (c"aggregate_type", TEXTOID),
+    (c"aggregate_id", TEXTOID),
+    (c"headers", JSONBOID),
+    (c"correlation_id", TEXTOID),
+    (c"exchange", TEXTOID),
+    (c"available_at", TIMESTAMPTZOID),
+    (c"created_at", TIMESTAMPTZOID),
+];
+
+/// The columns that `emit` gives a value. Their order is that of the parameters of the INSERT in `plan.rs`.
+pub(super) const EMITTED: [Expected; 12] = {
+    let [emitted @ .., _created_at] = ALL;
+    emitted
+};
+
+/// The columns that the INSERT trigger looks at, in the order of [`Column`].
+pub(super) const CHECKED: [Expected; 12] = {
+    let [_id, checked @ ..] = ALL;
+    checked
+};
+
+/// A value for each column of [`EMITTED`].
+pub(super) type Values = [Option<pg_sys::Datum>; EMITTED.len()];
+
+/// The columns of `outbox.events` that the INSERT trigger looks at.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // sql/events.sql says what they are
+pub(crate) enum Column {
+    Topic,
+    Payload,
+    PayloadBytes,
+    ContentType,
+    EventType,
+    AggregateType,
+    AggregateId,
+    Headers,
+    CorrelationId,
+    Exchange,
+    AvailableAt,
+    CreatedAt,
+}
+
+impl Column {
+    /// Its name in SQL.
+    pub(crate) fn name(self) -> &'static str {
+        CHECKED.get(self as usize).and_then(|(name, _)| name.to_str().ok()).unwrap_or_default()
+    }
+}

@@ -65,6 +65,8 @@ pub(crate) struct Fact {
     /// Events of its key that could be seen when it was emitted, and had not been delivered.
     pub(crate) before: Vec<i64>,
     pub(crate) is_committed: bool,
+    /// Where its commit ends in the log.
+    pub(crate) commit_end: u64,
     /// It is in the log, on a disk that a failover has lost.
     pub(crate) was_dropped: bool,
     /// Its commit was lost in a crash before it was on disk.
@@ -107,6 +109,9 @@ impl Checker {
         let Some(fact) = self.facts.get(&seq).cloned() else { return };
         if !fact.is_committed || fact.was_lost {
             return self.fail(Promise::NoPhantom, Some(seq), "it was delivered and is not committed");
+        }
+        if fact.commit_end > db.flushed && !fact.was_dropped {
+            return self.fail(Promise::NoPhantom, Some(seq), "it was delivered before its commit is on disk");
         }
         let seen = broker.seen.get(&seq).cloned().unwrap_or_default();
         if seen.accepted > 1 {

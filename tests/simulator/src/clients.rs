@@ -3,7 +3,7 @@
 use outbox_core::Status;
 
 use crate::{
-    database::{Change, Emitted, Micros},
+    database::{Change, Emitted, Micros, Transaction},
     knobs::Trouble,
     relay::inserts,
     world::{What, World, micros},
@@ -90,7 +90,10 @@ impl World {
             return;
         }
         for (seq, fact) in &mut self.checker.facts {
-            fact.is_committed |= inserts(&transaction.changes, *seq);
+            if inserts(&transaction.changes, *seq) {
+                fact.is_committed = true;
+                fact.commit_end = self.db.wal_end;
+            }
         }
         for change in &transaction.changes {
             match change {
@@ -114,6 +117,11 @@ impl World {
     pub(crate) fn show(&mut self, xid: u64) {
         let Some(transaction) = self.db.show(xid) else { return };
         self.tell("database", || format!("{xid} is visible"));
+        self.replayed(&transaction);
+    }
+
+    /// What the transaction has replayed begins a new life.
+    pub(crate) fn replayed(&mut self, transaction: &Transaction) {
         for change in &transaction.changes {
             if let Change::Replay(seq, _) = change {
                 let accepted = self.broker.seen.get(seq).map_or(0, |seen| seen.accepted);

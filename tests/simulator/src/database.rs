@@ -261,17 +261,18 @@ impl Database {
     }
 
     /// The server dies and comes back with what was on disk, less `drop` commits: those that a standby did not have. Returns the rows
-    /// that are gone, and whether they had been on disk.
-    pub(crate) fn crash(&mut self, drop: usize) -> Vec<(i64, bool)> {
+    /// that are gone, and whether they had been on disk; and the transactions that can be seen from now on.
+    pub(crate) fn crash(&mut self, drop: usize) -> (Vec<(i64, bool)>, Vec<Transaction>) {
         let keep = self.log.iter().take_while(|entry| entry.end <= self.flushed).count();
         let gone: Vec<Entry> = self.log.split_off(keep.saturating_sub(drop));
         self.open.clear();
+        let mut shown = Vec::new();
         let lost: BTreeSet<u64> = gone.iter().map(|entry| entry.xid).collect();
         for xid in self.hidden.keys().copied().collect::<Vec<_>>() {
             if lost.contains(&xid) {
                 self.hidden.remove(&xid);
             } else {
-                self.show(xid);
+                shown.extend(self.show(xid));
             }
         }
         let flushed = self.flushed;
@@ -293,7 +294,7 @@ impl Database {
         // Log positions of the new timeline do not repeat those that were seen.
         self.wal_end += 100_000;
         self.flushed = self.wal_end;
-        seqs
+        (seqs, shown)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

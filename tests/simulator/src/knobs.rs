@@ -111,6 +111,8 @@ impl Knobs {
             _ => Ordering::Strict,
         };
         let share = rng.u8(1..7);
+        // A few troubles again and again show what many hide from each other.
+        let is_focused = rng.u8(..3) == 0;
         let silence = Duration::from_secs(6);
         Self {
             seed,
@@ -138,8 +140,12 @@ impl Knobs {
             transactions: rng.usize(3..60),
             keys: rng.u64(1..4),
             span: if rng.u8(..6) == 0 { millis(&mut rng, 20_000..60_000) } else { millis(&mut rng, 500..10_000) },
-            troubles: Trouble::ALL.into_iter().filter(|_| rng.u8(..6) < share).collect(),
-            pause: millis(&mut rng, 50..1500),
+            troubles: if is_focused {
+                rng.choose_multiple(Trouble::ALL, 4).into_iter().collect()
+            } else {
+                Trouble::ALL.into_iter().filter(|_| rng.u8(..6) < share).collect()
+            },
+            pause: if is_focused { millis(&mut rng, 5..150) } else { millis(&mut rng, 50..1500) },
             latency: Duration::from_micros(rng.u64(50..20_000)),
             relays: if rng.u8(..3) == 0 { 1 } else { 2 },
         }

@@ -42,10 +42,24 @@ pub use self::{
     world::{Outcome, run},
 };
 
-/// Looks for a seed, from the first of `seeds` on, that finds this fault of the core.
-pub fn find(fault: Fault, mut seeds: std::ops::Range<u64>) -> Option<(u64, Violation)> {
+/// Does something while this fault of the core is switched on.
+pub fn with_fault<T>(fault: Fault, does: impl FnOnce() -> T) -> T {
     outbox_core::faults::switch_on(Some(fault));
-    let found = seeds.find_map(|seed| Some((seed, run(&Knobs::of(seed), false).violation?)));
+    let done = does();
     outbox_core::faults::switch_on(None);
-    found
+    done
+}
+
+/// Looks for a seed that finds this fault of the core.
+pub fn find(fault: Fault, mut seeds: std::ops::Range<u64>) -> Option<(u64, Violation)> {
+    with_fault(fault, || seeds.find_map(|seed| Some((seed, run(&Knobs::of(seed), false).violation?))))
+}
+
+/// The last of a run's history, line by line: time, who, what.
+pub fn tell(knobs: &Knobs) -> String {
+    const LINES: usize = 400;
+    let Outcome { story, violation, .. } = run(knobs, true);
+    let story = story.get(story.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");
+    let broken = violation.map_or_else(|| "nothing is broken".to_owned(), |violation| format!("broken: {violation}"));
+    format!("{knobs:#?}\n\n{story}\n\n{broken}")
 }

@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use simulator::{Fault, Knobs, Outcome, find, minimise, run};
+use simulator::{Fault, Knobs, Outcome, find, minimise, run, tell};
 
 fn main() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -62,7 +62,9 @@ fn main() {
         lasted / 3600.0,
     );
     if let Some(seed) = failed {
-        tell(seed);
+        let smallest = minimise(&Knobs::of(seed));
+        println!("\nseed {seed} fails; the smallest history that was found:\n{}", tell(&smallest));
+        println!("again: make simulate SEED={seed}");
         std::process::exit(1);
     }
 }
@@ -75,18 +77,5 @@ fn find_faults(seeds: u64) {
             Some((seed, violation)) => println!("{fault:?}\tseed {seed}\t{violation}"),
             None => println!("{fault:?}\tnot found"),
         }
-    }
-}
-
-fn tell(seed: u64) {
-    let knobs = minimise(&Knobs::of(seed));
-    let outcome = run(&knobs, true);
-    println!("\nseed {seed} fails; the smallest history that was found:\n{knobs:#?}\n");
-    let lines = outcome.story.len();
-    for line in outcome.story.iter().skip(lines.saturating_sub(400)) {
-        println!("{line}");
-    }
-    if let Some(violation) = outcome.violation {
-        println!("\nbroken: {violation}\nagain: make simulate SEED={seed}");
     }
 }

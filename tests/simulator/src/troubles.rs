@@ -234,7 +234,8 @@ impl World {
     }
 
     fn crash(&mut self, drop: usize, lasts: Micros) {
-        let gone = self.db.crash(drop);
+        let (gone, shown) = self.db.crash(drop);
+        shown.iter().for_each(|transaction| self.replayed(transaction));
         self.tell("database", || format!("crashes, and loses {gone:?}"));
         self.db.is_up = false;
         for (seq, was_on_disk) in gone {
@@ -280,7 +281,9 @@ impl World {
 
     fn delete(&mut self) {
         let now = self.now;
-        let Some(seq) = self.pick_row(|row| row.locked_until <= now) else { return };
+        let is_owed = self.dice.troubles.u8(..3) > 0;
+        let may_go = |row: &crate::database::Row| row.locked_until <= now && (row.status == Status::Pending) == is_owed;
+        let Some(seq) = self.pick_row(may_go) else { return };
         self.tell("operator", || format!("deletes {seq}"));
         self.checker.fact(seq).touched = true;
         self.db.update(seq, now, |_| true);

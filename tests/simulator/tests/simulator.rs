@@ -1,0 +1,44 @@
+//! What every change of the core must pass: a few thousand seeds, and each deliberate fault found.
+
+use simulator::{Fault, Knobs, find, minimise, run, tell};
+
+/// Seeds in which each deliberate fault must show.
+const SEEDS: u64 = 4000;
+
+#[test]
+fn a_few_thousand_worlds_break_no_promise() {
+    let first: u64 = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_000_000);
+    for seed in first..first + 2000 {
+        let knobs = Knobs::of(seed);
+        if run(&knobs, false).violation.is_some() {
+            panic!("seed {seed}\n{}", tell(&minimise(&knobs)));
+        }
+    }
+}
+
+#[test]
+fn every_deliberate_fault_is_found() {
+    let missed: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| find(*fault, 0..SEEDS).is_none()).collect();
+    assert_eq!(missed, [], "not found in {SEEDS} seeds");
+}
+
+#[test]
+fn a_seed_gives_the_same_history_again() {
+    let knobs = Knobs::of(7);
+    let [first, second] = [(); 2].map(|()| run(&knobs, true).story);
+    assert!(first.len() > 100, "{} lines", first.len());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_failing_history_is_made_smaller_and_ends_in_the_same_broken_promise() {
+    simulator::with_fault(Fault::HolderForgotten, || {
+        let found = (0..SEEDS).find_map(|seed| Some((Knobs::of(seed), run(&Knobs::of(seed), true).violation?)));
+        let (knobs, violation) = found.expect("a fault that is found");
+        let smaller = minimise(&knobs);
+        let again = run(&smaller, true);
+        assert_eq!(again.violation.map(|violation| violation.promise), Some(violation.promise));
+        assert!(smaller.transactions <= knobs.transactions && smaller.troubles.is_subset(&knobs.troubles));
+        assert!(again.story.len() < run(&knobs, true).story.len(), "no line less");
+    });
+}

@@ -4,6 +4,8 @@
 # SUITES=<names>  only these Debians of `make matrix`                   make matrix SUITES=trixie T=freeze
 # SEED=<number>  repeats a randomised test                              make test T=order SEED=42
 # SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
+#                and of `make simulate`                               make simulate SEEDS=100000
+# FAULTS=1       `make simulate` lists the deliberate faults and the seeds that find them
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
 # CASE=<part>    only cases of the benchmark's throughput whose names contain it
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
@@ -11,7 +13,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo test assert matrix soak bench lint servers build extension setup install uninstall clean
+.PHONY: help demo test assert matrix soak simulate bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -26,6 +28,7 @@ demo: build extension ## real events on private servers, from emit to consumer, 
 
 test: build extension ## all tests, on private servers
 	@rm -rf "$(CARGO_TARGET_DIR)/tmp/not-run"
+	cargo test $(LOCKED) -p outbox-simulator -- $(T)
 	cargo test $(LOCKED) --no-fail-fast -- $(T) || { status=$$?; scripts/not-run; exit $$status; }
 	@scripts/not-run
 
@@ -41,6 +44,10 @@ matrix: ## all tests on other versions of the servers, in chroots of newer Debia
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work
 
+simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; until a promise breaks, with its history
+	@cargo build $(LOCKED) --release --quiet -p outbox-simulator
+	@SEED=$(SEED) SEEDS=$(SEEDS) FAULTS=$(FAULTS) "$(CARGO_TARGET_DIR)/release/outbox-simulate"
+
 bench: extension ## speed and cost beside what the servers can do at all, in half an hour
 	@scripts/setup bench
 	cargo build $(LOCKED) --release
@@ -50,6 +57,7 @@ lint: setup ## formatting, clippy (the extension too), licences and sources of d
 	scripts/setup lint
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --all-targets -- --deny warnings
+	cargo clippy $(LOCKED) -p outbox-simulator --all-targets -- --deny warnings
 	scripts/lint-extension
 	"$(CARGO_TARGET_DIR)/tools/bin/cargo-deny" check --hide-inclusion-graph bans licenses sources
 

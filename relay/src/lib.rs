@@ -19,22 +19,20 @@
 //! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
 //! | [`postgres`] | sessions for SQL |
 //! | [`config`] | settings |
-//! | [`startup`], [`run()`] | connect, check, take over, try again |
+//! | [`service`] | one session after the other: connect, check, take over, try again |
 
 pub mod config;
 pub mod error;
 pub mod outbox;
 pub mod postgres;
 mod repeats;
-mod run;
+pub mod service;
 pub mod session;
 pub mod sink;
-pub mod startup;
 
 use pg_replication::lsn;
 
 pub use self::{
     error::RunError,
-    run::run,
-    startup::{InitReport, init},
+    service::{InitReport, init, run},
 };

@@ -1,14 +1,13 @@
 //! The program: reads the settings, starts the relay, and ends with an exit code that says why.
 
-mod exit;
-mod logging;
-mod signal;
+mod cli;
 
 use std::{
     io::{Write, stdout},
     process::ExitCode,
 };
 
+use cli::{exit, logging, signal};
 use relay::{
     InitReport,
     config::{self, Command, Config},

@@ -87,16 +87,14 @@ impl Core {
 
     /// The table has all columns, and the publication can be mended.
     fn inserted_without_columns(&mut self, error: String, now: Instant) {
-        let route = self.resync.route();
-        if route == Route::Leave {
-            return self.resync.left_to_table();
-        }
         if !std::mem::replace(&mut self.turns.told_of_columns, true) {
             self.report(Report::ColumnsMissing(error));
             self.turns.check_at = now;
         }
-        if route == Route::Take {
-            self.park(Reason::ColumnsMissing, now);
+        match self.resync.route() {
+            Route::Leave => self.resync.left_to_table(),
+            Route::Covered => {}
+            Route::Take => self.park(Reason::ColumnsMissing, now),
         }
     }
 

@@ -47,8 +47,8 @@ impl Core {
 
     fn settled(&mut self, batch: Batch, except: NotWritten, now: Instant) {
         self.turns.failures = 0;
-        // A verdict that cannot be written yet does not pin the log: its row stays PENDING in the table.
-        self.let_go_of(except.missing.iter().chain(&except.locked));
+        // A verdict that cannot be written yet does not pin the log: its row stays PENDING in the table, for all to see.
+        self.let_go_of(&except.locked);
         for Settled { verdict, gone } in self.settling.written(batch, except, |id| self.dispatch.xid(id)) {
             if gone {
                 self.report(Report::RowGone(verdict.id));

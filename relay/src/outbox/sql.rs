@@ -1,5 +1,7 @@
 //! Every statement that the relay sends to the database, but for the commands of the replication protocol.
 
+use std::time::Duration;
+
 /// How long a statement waits for a lock of someone else's before it gives up, to be tried again: meanwhile it delays
 /// everything else. Less than the default `deadlock_timeout`, so that nobody's transaction is cancelled because of the relay.
 pub(super) const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '250ms'";
@@ -50,3 +52,78 @@ pub(super) const PUBLISHED: &str = "SELECT pg_current_snapshot()::text, (
             ON rel.prpubid = publication.oid AND rel.prrelid = pg_catalog.to_regclass('outbox.events')
         WHERE publication.pubname = $1 AND (rel.oid IS NOT NULL OR publication.puballtables)
     )";
+
+// At the start.
+
+/// How long a start waits for a lock before it says for whom.
+pub(crate) const LOCK_PATIENCE_AT_START: &str = "SET lock_timeout = '2s'";
+pub(crate) const NO_LOCK_PATIENCE: &str = "RESET lock_timeout";
+
+/// The oldest transaction that writes. One that is prepared has no session any more.
+pub(crate) const OLDEST_TRANSACTION: &str = "
+    SELECT pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint
+    FROM (SELECT pid, usename, application_name, state, xact_start, backend_xid AS xid FROM pg_catalog.pg_stat_activity
+          UNION ALL
+          SELECT NULL, owner, 'prepared transaction ' || gid, 'prepared', prepared, transaction FROM pg_catalog.pg_prepared_xacts) AS t
+    WHERE xid IS NOT NULL ORDER BY pg_catalog.age(xid) DESC LIMIT 1";
+
+/// Who has locked the table, the strongest lock first.
+pub(crate) const TABLE_LOCK: &str = "
+    SELECT holder.pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint
+    FROM pg_catalog.pg_locks AS holder LEFT JOIN pg_catalog.pg_stat_activity USING (pid)
+    WHERE holder.relation = pg_catalog.to_regclass('outbox.events') AND holder.granted AND holder.mode LIKE '%Exclusive%'
+      AND holder.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+    ORDER BY holder.mode = 'AccessExclusiveLock' DESC, xact_start LIMIT 1";
+
+/// Waits for whoever has locked the table as the relay's first statement would, and reads nothing. Whoever waits with a
+/// stream would have it ended by the server.
+pub(crate) const READ_TABLE: &str = "SELECT FROM outbox.pending(0, 0, 0, NULL, NULL, NULL, false) LIMIT 0";
+
+/// Makes the server notice within some 15 s that the relay's machine is gone, and so end its session; its own default is
+/// more than two hours. Without effect on a Unix socket
+/// (<https://www.postgresql.org/docs/current/runtime-config-connection.html#RUNTIME-CONFIG-TCP-SETTINGS>).
+pub(crate) const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
+                                   SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
+
+/// Makes the server notice that a relay has died while a statement of its session waits, for a lock or for the transactions
+/// that a new slot waits for. Otherwise the session lives until the statement ends. Servers on platforms that cannot tell
+/// refuse it (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
+pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
+
+/// Ends a transaction that stands still for so long.
+pub(crate) fn bound_idle_transactions(limit: Duration) -> String {
+    format!("SET idle_in_transaction_session_timeout = {}", limit.as_millis())
+}
+
+/// Version and settings of the server.
+pub(crate) const SERVER: &str =
+    "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
+            current_setting('transaction_read_only')::bool";
+
+/// Version of the extension.
+pub(crate) const VERSION: &str = "SELECT outbox.version()";
+
+/// Whether this role may run the relay's functions.
+pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
+     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due', 'holding')";
+
+/// The slot, and who reads it.
+pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
+            coalesce(slot.wal_status = 'lost', false), slot.active_pid,
+            coalesce(holder.usename, '')::text, holder.application_name
+     FROM pg_catalog.pg_replication_slots AS slot
+     LEFT JOIN pg_catalog.pg_stat_activity AS holder ON holder.pid = slot.active_pid
+     WHERE slot.slot_name = $1";
+
+/// Drops the slot unless somebody reads it.
+pub(crate) const DROP_SLOT: &str =
+    "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
+     WHERE slot_name = $1 AND NOT active";
+
+/// What the slot has confirmed.
+pub(crate) const CONFIRMED: &str =
+    "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = $1";
+
+/// Milliseconds that the server bears a silent reader; 0: for ever.
+pub(crate) const WAL_SENDER_TIMEOUT: &str =
+    "SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'";

@@ -6,6 +6,7 @@ use std::{
 };
 
 use outbox_core::{Answer, Event, Outcome};
+use uuid::Uuid;
 
 use crate::database::{Micros, seq_of};
 
@@ -118,9 +119,11 @@ impl Broker {
             _ if is_poison => {
                 seen.rejected += 1;
                 // The channel is closed; the sink publishes again what has no answer, and only then asks for this one.
+                connection.answers.retain(|answer| matches!(answer.outcome, Outcome::Rejected(_)));
+                let is_decided =
+                    |id: &Uuid| *id == event.id || connection.answers.iter().any(|answer| answer.id == *id);
                 let again: Vec<_> =
-                    connection.unanswered.iter().filter(|other| other.id != event.id).cloned().collect();
-                connection.answers.clear();
+                    connection.unanswered.iter().filter(|other| !is_decided(&other.id)).cloned().collect();
                 connection.on_the_way = again.into();
                 Outcome::Rejected("404 NOT_FOUND".to_owned())
             }

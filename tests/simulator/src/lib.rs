@@ -12,6 +12,7 @@
 //! | `relay` | its process and its session |
 //! | `clients`, `troubles` | who emits, what goes wrong |
 //! | `checker` | the promises |
+//! | `small` | a world so small that all of it can be searched |
 //! | `minimise` | a smaller history with the same end |
 
 #![expect(missing_docs, reason = "a test tool; what is not plain has its comment")]
@@ -30,6 +31,7 @@ mod database;
 mod knobs;
 mod minimise;
 mod relay;
+mod small;
 mod troubles;
 mod world;
 
@@ -39,6 +41,7 @@ pub use self::{
     checker::{Promise, Violation},
     knobs::{Knobs, Trouble},
     minimise::minimise,
+    small::{Exhausted, Step, exhaust},
     world::{Outcome, run},
 };
 

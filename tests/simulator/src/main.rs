@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use simulator::{Fault, Knobs, Outcome, find, minimise, run, tell};
+use simulator::{Exhausted, Fault, Knobs, Outcome, exhaust, find, minimise, run, tell};
 
 fn main() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -17,8 +17,17 @@ fn main() {
         Some(seed) => (seed, 1),
         None => (0, number("SEEDS").unwrap_or(10_000)),
     };
-    if std::env::var_os("FAULTS").is_some() {
+    if std::env::var_os("FAULTS").is_some_and(|faults| !faults.is_empty()) {
         return find_faults(number("SEEDS").unwrap_or(2000));
+    }
+    if let Some(most) = number("SMALL") {
+        let Exhausted { states, ends, broken } = exhaust(usize::try_from(most).unwrap_or(usize::MAX));
+        println!("the small world has {states} states, {ends} of them ends");
+        if let Some((way, what)) = broken {
+            println!("{way:?}\nbroken: {what}");
+            std::process::exit(1);
+        }
+        return;
     }
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let begin = Instant::now();

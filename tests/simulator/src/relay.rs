@@ -70,9 +70,9 @@ enum Message {
 }
 
 #[derive(Clone, Debug)]
-struct Inserted {
-    emitted: Emitted,
-    until: Option<Micros>,
+pub(crate) struct Inserted {
+    pub(crate) emitted: Emitted,
+    pub(crate) until: Option<Micros>,
 }
 
 impl outbox_core::Row for Inserted {

@@ -1,5 +1,7 @@
 //! The service: one session after the other until it is told to stop.
 
+mod startup;
+
 use std::{
     future::Future,
     pin::Pin,
@@ -9,12 +11,13 @@ use std::{
 use outbox_core::Backoff;
 use tracing::warn;
 
+use self::startup::{After, Inherited};
+pub use self::startup::{InitReport, SlotState, init};
 use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     repeats::Repeats,
     session::{Drained, Session},
-    startup::{self, After, Inherited},
 };
 
 /// Pauses between sessions: a database that restarts is back in seconds.

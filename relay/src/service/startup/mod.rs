@@ -27,17 +27,6 @@ use crate::{
     sink::rabbitmq::{Publisher, RabbitMq},
 };
 
-/// Makes the server notice within some 15 s that the relay's machine is gone, and so end its session; its own default is
-/// more than two hours. Without effect on a Unix socket
-/// (<https://www.postgresql.org/docs/current/runtime-config-connection.html#RUNTIME-CONFIG-TCP-SETTINGS>).
-const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
-                                   SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
-
-/// Makes the server notice that a relay has died while a statement of its session waits, for a lock or for the transactions
-/// that a new slot waits for. Otherwise the session lives until the statement ends. Servers on platforms that cannot tell
-/// refuse it (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
-pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
-
 /// Pause before a waiting relay connects again.
 const STANDBY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -177,12 +166,12 @@ async fn connect(config: &Config, database: &ConnInfo) -> Result<Connected, RunE
         .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
-    client.batch_execute(NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
-    if let Err(error) = client.batch_execute(NOTICE_A_DEAD_RELAY).await {
+    client.batch_execute(sql::NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
+    if let Err(error) = client.batch_execute(sql::NOTICE_A_DEAD_RELAY).await {
         debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while a statement waits");
     }
     // One that stands still in the middle of a pass keeps no row from vacuum for longer than another waits to take over.
-    let bound = format!("SET idle_in_transaction_session_timeout = {}", config.takeover_after.as_millis());
+    let bound = sql::bound_idle_transactions(config.takeover_after);
     client.batch_execute(&bound).await.map_err(checks::sql_error)?;
     checks::server(&client, database).await?;
     let replication = slot::connect(config, database, &client).await?;

@@ -8,7 +8,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::exit;
+use crate::cli::exit;
 
 /// Listens to the signals on a task of its own, so that a second signal works even when everything else hangs.
 pub(crate) struct Signals {

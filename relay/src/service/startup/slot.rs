@@ -11,6 +11,7 @@ use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     lsn::Lsn,
+    outbox::sql,
 };
 
 /// What became of the slot.
@@ -54,18 +55,7 @@ pub(super) struct Holder {
 
 /// Looks for the slot.
 pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunError> {
-    let row = client
-        .query_opt(
-            "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
-                    coalesce(slot.wal_status = 'lost', false), slot.active_pid,
-                    coalesce(holder.usename, '')::text, holder.application_name
-             FROM pg_catalog.pg_replication_slots AS slot
-             LEFT JOIN pg_catalog.pg_stat_activity AS holder ON holder.pid = slot.active_pid
-             WHERE slot.slot_name = $1",
-            &[&config.slot],
-        )
-        .await
-        .map_err(checks::sql_error)?;
+    let row = client.query_opt(sql::SLOT, &[&config.slot]).await.map_err(checks::sql_error)?;
     let Some(row) = row else { return Ok(Found::Nothing) };
     let read = || {
         Ok::<_, tokio_postgres::Error>((
@@ -91,11 +81,8 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
 
 /// Where a stream begins that is to leave out all that is in the log now. What it leaves out stands in the table.
 pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
-    let lsn: String = client
-        .query_one("SELECT pg_catalog.pg_current_wal_flush_lsn()::text", &[])
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(checks::sql_error)?;
+    let lsn: String =
+        client.query_one(sql::FLUSHED, &[]).await.and_then(|row| row.try_get(0)).map_err(checks::sql_error)?;
     warn!(target: "relay", lsn, "the server cannot stream what is in its log: going on behind it; events are read from the table");
     lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the log cannot be read").source(error))
 }
@@ -143,13 +130,7 @@ pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunE
 
 /// Drops the slot unless somebody reads it. Says whether it did: another relay can be quicker at either.
 async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError> {
-    let dropped = client
-        .execute(
-            "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
-             WHERE slot_name = $1 AND NOT active",
-            &[&config.slot],
-        )
-        .await;
+    let dropped = client.execute(sql::DROP_SLOT, &[&config.slot]).await;
     match dropped {
         Err(error) if [Some(&SqlState::UNDEFINED_OBJECT), Some(&SqlState::OBJECT_IN_USE)].contains(&error.code()) => {
             Ok(false)
@@ -182,10 +163,7 @@ pub(super) async fn connect(config: &Config, database: &ConnInfo, client: &Clien
 /// What the slot has confirmed: where its stream begins.
 pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, RunError> {
     let confirmed: Option<String> = client
-        .query_opt(
-            "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = $1",
-            &[&config.slot],
-        )
+        .query_opt(sql::CONFIRMED, &[&config.slot])
         .await
         .and_then(|row| row.map_or(Ok(None), |row| row.try_get(0)))
         .map_err(checks::sql_error)?;
@@ -195,7 +173,7 @@ pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, R
 /// How long the server bears a stream's reader that says nothing: its own `wal_sender_timeout`, or less.
 pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration, RunError> {
     let millis: i32 = client
-        .query_one("SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'", &[])
+        .query_one(sql::WAL_SENDER_TIMEOUT, &[])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(checks::sql_error)?;

@@ -14,7 +14,7 @@ use super::{
     slot::{self, Found, Holder},
     waiting,
 };
-use crate::{config::Config, error::RunError, lsn::Lsn};
+use crate::{config::Config, error::RunError, lsn::Lsn, outbox::sql};
 
 /// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
 /// the server's log each time.
@@ -26,10 +26,6 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// The largest row that is taken from the stream: the largest payload that `outbox.max_payload_bytes` can let in, as much as
 /// RabbitMQ takes by default at most (128 MiB), and what is beside it.
 const LARGEST_INSERT: usize = (128 + 16) << 20;
-
-/// Waits for whoever has locked the table as the relay's first statement would, and reads nothing. Whoever waits with a
-/// stream would have it ended by the server.
-const READ_TABLE: &str = "SELECT FROM outbox.pending(0, 0, 0, NULL, NULL, NULL, false) LIMIT 0";
 
 /// This relay's place in the queue for the slot; it outlives a lost connection.
 #[derive(Debug, Default)]
@@ -109,7 +105,7 @@ pub(super) async fn take(
             Some(session) => session,
             None => slot::connect(config, database, client).await?,
         };
-        waiting::for_table(client, READ_TABLE, &[]).await?;
+        waiting::for_table(client, sql::READ_TABLE, &[]).await?;
         if config.create_slot {
             prepare(config, client, &mut session).await?;
         } else {

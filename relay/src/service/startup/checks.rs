@@ -7,6 +7,7 @@ use tokio_postgres::{Client, error::SqlState};
 use crate::{
     config::Config,
     error::{Kind, RunError},
+    outbox::sql,
     sink::rabbitmq,
 };
 
@@ -20,14 +21,7 @@ const RAISES_WAL_LEVEL: i32 = 190_000;
 
 /// Checks version and settings.
 pub(super) async fn server(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
-    let row = client
-        .query_one(
-            "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
-                    current_setting('transaction_read_only')::bool",
-            &[],
-        )
-        .await
-        .map_err(sql_error)?;
+    let row = client.query_one(sql::SERVER, &[]).await.map_err(sql_error)?;
     let read = || Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
     let (version, wal_level, standby, read_only): (i32, &str, bool, bool) = read().map_err(sql_error)?;
     if version < OLDEST_SERVER {
@@ -54,7 +48,7 @@ fn suffices(wal_level: &str, version: i32) -> bool {
 
 /// Checks the extension's version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
-    let version: String = match client.query_one("SELECT outbox.version()", &[]).await {
+    let version: String = match client.query_one(sql::VERSION, &[]).await {
         Ok(row) => row.try_get(0).map_err(sql_error)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
             return Err(RunError::new(
@@ -72,15 +66,8 @@ pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<()
         return Err(RunError::new(Kind::ExtensionVersion, what)
             .hint("install the matching package, then ALTER EXTENSION outbox UPDATE"));
     }
-    let permitted: bool = client
-        .query_one(
-            "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
-             WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due', 'holding')",
-            &[],
-        )
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(sql_error)?;
+    let permitted: bool =
+        client.query_one(sql::MAY_RELAY, &[]).await.and_then(|row| row.try_get(0)).map_err(sql_error)?;
     if permitted {
         Ok(())
     } else {

@@ -6,27 +6,10 @@ use tokio_postgres::{Client, Row, error::SqlState, types::ToSql};
 use tracing::info;
 
 use super::checks;
-use crate::error::RunError;
+use crate::{error::RunError, outbox::sql};
 
 /// How long a start may wait before it says for whom.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '2s'";
-
-/// The oldest transaction that writes. One that is prepared has no session any more.
-const OLDEST_TRANSACTION: &str = "
-    SELECT pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint
-    FROM (SELECT pid, usename, application_name, state, xact_start, backend_xid AS xid FROM pg_catalog.pg_stat_activity
-          UNION ALL
-          SELECT NULL, owner, 'prepared transaction ' || gid, 'prepared', prepared, transaction FROM pg_catalog.pg_prepared_xacts) AS t
-    WHERE xid IS NOT NULL ORDER BY pg_catalog.age(xid) DESC LIMIT 1";
-
-/// Who has locked the table, the strongest lock first.
-const TABLE_LOCK: &str = "
-    SELECT holder.pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint
-    FROM pg_catalog.pg_locks AS holder LEFT JOIN pg_catalog.pg_stat_activity USING (pid)
-    WHERE holder.relation = pg_catalog.to_regclass('outbox.events') AND holder.granted AND holder.mode LIKE '%Exclusive%'
-      AND holder.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
-    ORDER BY holder.mode = 'AccessExclusiveLock' DESC, xact_start LIMIT 1";
 
 /// Runs a statement that needs the table, however long somebody has locked it.
 pub(super) async fn for_table(
@@ -34,14 +17,14 @@ pub(super) async fn for_table(
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, RunError> {
-    client.batch_execute(PATIENCE_WITH_LOCKS).await.map_err(checks::sql_error)?;
+    client.batch_execute(sql::LOCK_PATIENCE_AT_START).await.map_err(checks::sql_error)?;
     loop {
         match client.query(sql, parameters).await {
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                log(client, TABLE_LOCK, "the start waits for someone who has locked outbox.events").await?;
+                log(client, sql::TABLE_LOCK, "the start waits for someone who has locked outbox.events").await?;
             }
             Ok(rows) => {
-                client.batch_execute("RESET lock_timeout").await.map_err(checks::sql_error)?;
+                client.batch_execute(sql::NO_LOCK_PATIENCE).await.map_err(checks::sql_error)?;
                 return Ok(rows);
             }
             Err(error) => return Err(checks::sql_error(error)),
@@ -51,7 +34,7 @@ pub(super) async fn for_table(
 
 /// Making a slot waits for every transaction that is older.
 pub(super) async fn log_oldest_transaction(client: &Client) -> Result<(), RunError> {
-    log(client, OLDEST_TRANSACTION, "making the slot waits for an older transaction to end").await
+    log(client, sql::OLDEST_TRANSACTION, "making the slot waits for an older transaction to end").await
 }
 
 async fn log(client: &Client, find: &str, what: &str) -> Result<(), RunError> {

@@ -1,0 +1,398 @@
+//! A small world, exhausted: every order in which the steps of three events, a crash, an outage, a pause and a replay can come.
+//!
+//! Two keys, of which one has two events, the second behind the first. From each state every step that is possible is taken; a state
+//! that was met before is not entered again. A state is what the core, the table, the log and the broker hold, with times counted from
+//! now. Where no other step is left the clock goes on, and in the end every event must have its verdict.
+
+use std::{
+    collections::{HashSet, VecDeque, hash_map::DefaultHasher},
+    hash::Hasher,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use outbox_core::{
+    Answer, Backoff, Config, Core, Effect, Event, Finished, Input, Limits, Lsn, Notice, Now, Ordering, Outcome, Policy,
+    Request, Start, Status, Streamed,
+};
+
+use crate::{
+    database::{Change, Database, Emitted, Slot},
+    relay::Inserted,
+};
+
+/// The clock goes on so often with nothing else to do, and then it is the end.
+const IDLE_TICKS: u8 = 12;
+
+/// Something that happens in the small world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next transaction commits: it is in the log.
+    Commit,
+    /// The oldest commit can be seen.
+    Show,
+    /// The relay reads a transaction of the stream.
+    Read,
+    /// The database runs the statement that was asked for.
+    Execute,
+    /// The relay has its answer.
+    Finish,
+    /// The broker takes a message.
+    Take,
+    /// The relay has the broker's answers.
+    Answer,
+    /// The relay has a connection to the broker.
+    Connect,
+    /// The relay is killed, and starts again. Once.
+    Crash,
+    /// The connection to the broker is lost. Once.
+    Cut,
+    /// An operator replays the first event. Once.
+    Replay,
+    /// Longer than `park_after` passes, although something else could happen. Once.
+    Wait,
+    /// Time passes, until the relay wants to be woken.
+    Tick,
+}
+
+/// What was searched.
+#[derive(Clone, Debug, Default)]
+pub struct Exhausted {
+    /// States, each of them once.
+    pub states: usize,
+    /// States in which nothing is left to happen.
+    pub ends: usize,
+    /// The way to a broken promise, if there is one, and what broke.
+    pub broken: Option<(Vec<Step>, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct Small {
+    base: Instant,
+    now: Duration,
+    core: Core,
+    db: Database,
+    /// Transactions that are still to commit, in order.
+    coming: VecDeque<u64>,
+    next_entry: usize,
+    was_described: bool,
+    request: Option<Request>,
+    finished: Option<Finished>,
+    is_connected: bool,
+    on_the_way: VecDeque<Arc<Event>>,
+    answers: Vec<Answer>,
+    /// In order of their first delivery.
+    delivered: Vec<i64>,
+    /// What may happen once, and has.
+    happened: Vec<Step>,
+    ticks: u8,
+}
+
+/// Searches all of it, or until so many states are known.
+pub fn exhaust(most: usize) -> Exhausted {
+    let mut known = HashSet::new();
+    let mut found = Exhausted::default();
+    let first = Small::new();
+    known.insert(first.fingerprint());
+    let mut waiting = vec![(first, Vec::new())];
+    while let Some((world, way)) = waiting.pop() {
+        let steps = world.steps();
+        if steps.is_empty() {
+            found.ends += 1;
+            if let Some(broken) = world.at_the_end() {
+                found.broken = Some((way, broken));
+                break;
+            }
+        }
+        for step in steps {
+            let mut next = world.clone();
+            let mut way = way.clone();
+            way.push(step);
+            if let Err(broken) = next.take(step) {
+                (found.states, found.broken) = (known.len(), Some((way, broken)));
+                return found;
+            }
+            if known.len() < most && known.insert(next.fingerprint()) {
+                waiting.push((next, way));
+            }
+        }
+    }
+    found.states = known.len();
+    found
+}
+
+impl Small {
+    fn new() -> Self {
+        let mut db = Database::new(1000);
+        db.slot = Some(Slot::default());
+        let mut coming = VecDeque::new();
+        for key in [0, 0, 1] {
+            let xid = db.begin();
+            let (seq, key) = (db.next_seq(), Some(key));
+            let emitted = Emitted { seq, key, topic: 0, is_poison: false, is_oversized: false, is_deferred: false };
+            db.open.entry(xid).and_modify(|open| open.changes.push(Change::Insert(emitted, None)));
+            coming.push_back(xid);
+        }
+        let base = Instant::now();
+        let mut world = Self {
+            base,
+            now: Duration::ZERO,
+            core: Core::new(config(), Start::default(), base),
+            db,
+            coming,
+            next_entry: 0,
+            was_described: false,
+            request: None,
+            finished: None,
+            is_connected: false,
+            on_the_way: VecDeque::new(),
+            answers: Vec::new(),
+            delivered: Vec::new(),
+            happened: Vec::new(),
+            ticks: 0,
+        };
+        world.carry_out();
+        world
+    }
+
+    fn clocks(&self) -> Now {
+        Now { instant: self.base + self.now, unix_us: 0 }
+    }
+
+    /// What can happen next. The clock goes on where nothing else is left to do.
+    fn steps(&self) -> Vec<Step> {
+        let reads = self.core.reads_stream(self.clocks().instant);
+        let first_is_sent = self.db.rows.get(&1).is_some_and(|row| row.status == Status::Sent);
+        let once = |step: Step| !self.happened.contains(&step) && self.ticks == 0 && !self.db.log.is_empty();
+        // The second event of the key follows the first: its transaction commits when the first can be seen.
+        let may_commit = !self.coming.is_empty() && (self.coming.len() != 2 || self.db.rows.contains_key(&1));
+        let possible = [
+            (Step::Commit, may_commit),
+            (Step::Show, !self.db.hidden.is_empty()),
+            (Step::Read, self.next_entry < self.db.log.len() && reads),
+            (Step::Execute, self.request.is_some()),
+            (Step::Finish, self.finished.is_some()),
+            (Step::Take, self.is_connected && !self.on_the_way.is_empty()),
+            (Step::Answer, self.is_connected && !self.answers.is_empty()),
+            (Step::Connect, !self.is_connected),
+        ];
+        let mut steps: Vec<Step> = possible.into_iter().filter_map(|(step, may)| may.then_some(step)).collect();
+        if steps.is_empty() && self.ticks < IDLE_TICKS {
+            steps.push(Step::Tick);
+        }
+        let possible = [
+            (Step::Crash, true),
+            (Step::Cut, self.is_connected),
+            (Step::Replay, first_is_sent),
+            (Step::Wait, steps != [Step::Tick]),
+        ];
+        steps.extend(possible.into_iter().filter_map(|(step, may)| (may && once(step)).then_some(step)));
+        steps
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), String> {
+        self.ticks = if step == Step::Tick { self.ticks + 1 } else { 0 };
+        if matches!(step, Step::Crash | Step::Cut | Step::Replay | Step::Wait) {
+            self.happened.push(step);
+            self.happened.sort_by_key(|step| *step as u8);
+        }
+        let now = self.clocks();
+        match step {
+            Step::Commit => {
+                if let Some(xid) = self.coming.pop_front() {
+                    self.db.commit(xid, false, false, 0);
+                }
+            }
+            Step::Show => {
+                if let Some(xid) = self.db.hidden.keys().next().copied() {
+                    self.db.show(xid);
+                }
+            }
+            Step::Read => self.read(),
+            Step::Execute => {
+                if let Some(request) = self.request.take() {
+                    let executed = self.db.execute(request, 0);
+                    let early = executed.written.iter().find(|(seq, _)| !self.delivered.contains(seq));
+                    if let Some((seq, status)) = early {
+                        return Err(format!("{seq} is {}, and was not delivered", status.as_str()));
+                    }
+                    self.finished = Some(executed.finished);
+                }
+            }
+            Step::Finish => {
+                if let Some(finished) = self.finished.take() {
+                    self.core.on(Input::Table(finished), now);
+                }
+            }
+            Step::Take => self.deliver()?,
+            Step::Answer => {
+                let answers = std::mem::take(&mut self.answers);
+                self.core.on(Input::Sink(Notice::Answers(answers)), now);
+            }
+            Step::Connect => {
+                self.is_connected = true;
+                self.core.on(Input::Sink(Notice::Ready), now);
+            }
+            Step::Cut => {
+                self.disconnect();
+                self.core.on(Input::Sink(Notice::Away("cut".to_owned())), now);
+            }
+            Step::Crash => self.crash(),
+            Step::Replay => {
+                let xid = self.db.begin();
+                self.db.open.entry(xid).and_modify(|open| open.changes.push(Change::Replay(1, true)));
+                self.db.commit(xid, false, false, 0);
+            }
+            Step::Wait => self.now += config().park_after * 2,
+            Step::Tick => {
+                self.now = self.core.wake_at(now.instant) - self.base;
+                if self.next_entry == self.db.log.len() {
+                    self.keepalive(self.db.flushed);
+                }
+            }
+        }
+        self.carry_out();
+        Ok(())
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(effect) = self.core.next(self.clocks()) {
+            match effect {
+                Effect::Publish(events) => self.on_the_way.extend(events),
+                Effect::Table(request) => self.request = Some(request),
+                Effect::Acknowledge(position) => {
+                    if let Some(slot) = &mut self.db.slot {
+                        slot.confirmed = slot.confirmed.max(position.0);
+                    }
+                }
+                Effect::Report(_) | Effect::End(_) => {}
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let now = self.clocks();
+        let Some(entry) = self.db.log.get(self.next_entry).cloned() else { return };
+        self.next_entry += 1;
+        if entry.inserts.is_empty() && !entry.has_message {
+            // Nothing of it is streamed; the next keepalive tells how far the log was sent.
+            return self.keepalive(entry.end);
+        }
+        let begin = Streamed::Begin { xid: entry.xid as u32, final_lsn: Lsn(entry.lsn) };
+        self.core.on(Input::Stream(begin), now);
+        for emitted in entry.inserts {
+            if !std::mem::replace(&mut self.was_described, true) {
+                self.core.on(Input::Stream(Streamed::TableDescribed), now);
+            }
+            self.core.on(Input::Stream(Streamed::Insert(&Inserted { emitted, until: None })), now);
+        }
+        if entry.has_message {
+            self.core.on(Input::Stream(Streamed::Replayed), now);
+        }
+        self.core.on(Input::Stream(Streamed::Commit { end_lsn: Lsn(entry.end) }), now);
+    }
+
+    fn keepalive(&mut self, wal_end: u64) {
+        let keepalive = Streamed::Keepalive { wal_end: Lsn(wal_end), reply_requested: false };
+        self.core.on(Input::Stream(keepalive), self.clocks());
+    }
+
+    fn deliver(&mut self) -> Result<(), String> {
+        let Some(event) = self.on_the_way.pop_front() else { return Ok(()) };
+        if event.seq == 2 && !self.delivered.contains(&1) {
+            return Err("2 is delivered before 1, of the same key".to_owned());
+        }
+        if !self.delivered.contains(&event.seq) {
+            self.delivered.push(event.seq);
+        }
+        self.answers.push(Answer { id: event.id, outcome: Outcome::Delivered });
+        Ok(())
+    }
+
+    fn disconnect(&mut self) {
+        self.is_connected = false;
+        self.on_the_way.clear();
+        self.answers.clear();
+    }
+
+    fn crash(&mut self) {
+        self.disconnect();
+        (self.request, self.finished, self.was_described) = (None, None, false);
+        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
+        self.next_entry = self.db.log.partition_point(|entry| entry.end <= confirmed);
+        let start = Start { confirmed: Lsn(confirmed), ..Start::default() };
+        self.core = Core::new(config(), start, self.clocks().instant);
+    }
+
+    fn at_the_end(&self) -> Option<String> {
+        if let Some(row) = self.db.rows.values().find(|row| row.status != Status::Sent) {
+            return Some(format!("in the end it is {}: {row:?}", row.status.as_str()));
+        }
+        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
+        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        if confirmed < end || self.db.rows.len() < 3 {
+            return Some(format!("in the end {} rows, the slot at {confirmed} of {end}", self.db.rows.len()));
+        }
+        None
+    }
+
+    /// The same for all states that are alike: what is printed of this one, with times counted from now.
+    fn fingerprint(&self) -> u64 {
+        let text = format!(
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {}",
+            self.core,
+            self.db,
+            self.coming,
+            self.next_entry,
+            (self.was_described, self.is_connected),
+            self.request,
+            self.finished,
+            self.on_the_way,
+            self.answers,
+            (&self.delivered, &self.happened),
+            self.ticks,
+        );
+        let now = seconds(&format!("{:?}", self.clocks().instant)).map_or(0, |(nanos, _)| nanos);
+        let mut hasher = DefaultHasher::new();
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find("Instant {") {
+            hasher.write(rest.as_bytes().get(..at).unwrap_or_default());
+            rest = rest.get(at..).unwrap_or_default();
+            let Some((nanos, length)) = seconds(rest) else { break };
+            hasher.write_i128(nanos - now);
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        hasher.write(rest.as_bytes());
+        hasher.finish()
+    }
+}
+
+/// The time that is printed at the beginning of the text, in nanoseconds, and how long it is.
+fn seconds(text: &str) -> Option<(i128, usize)> {
+    let end = text.find('}')?;
+    let mut numbers = text.get(..end)?.split([' ', ',']).filter_map(|word| word.parse::<i128>().ok());
+    Some((numbers.next()? * 1_000_000_000 + numbers.next()?, end + 1))
+}
+
+fn config() -> Config {
+    Config {
+        in_flight: 2,
+        limits: Limits { max_events: 10, max_bytes: 1 << 20 },
+        policy: Policy {
+            ordering: Ordering::Strict,
+            backoff: Backoff { base: Duration::from_millis(10), max: Duration::from_secs(1) },
+            max_attempts: 3,
+            retry_for: Duration::ZERO,
+            hold_failed: true,
+        },
+        settle_batch: 2,
+        settle_interval: Duration::ZERO,
+        park_after: Duration::from_secs(1),
+        check_interval: Duration::from_secs(3600),
+        drain_timeout: Duration::from_secs(5),
+        status_interval: Duration::from_secs(10),
+        stands_still_after: Duration::from_secs(100_000),
+        mends_publication: true,
+        reports_delivered: false,
+    }
+}

@@ -318,6 +318,7 @@ impl World {
                 Stepped::Refused(seq) => {
                     self.tell("broker", || format!("refuses {seq}"));
                     self.checker.disruptions += 1; // it may be a channel that was closed
+                    self.may_delete_refused(seq);
                 }
                 Stepped::Closed => return self.cut(connection, "the broker closes the connection"),
                 Stepped::Nothing => break,

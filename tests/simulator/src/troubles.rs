@@ -283,7 +283,21 @@ impl World {
         let now = self.now;
         let is_owed = self.dice.troubles.u8(..3) > 0;
         let may_go = |row: &crate::database::Row| row.locked_until <= now && (row.status == Status::Pending) == is_owed;
-        let Some(seq) = self.pick_row(may_go) else { return };
+        if let Some(seq) = self.pick_row(may_go) {
+            self.delete_row(seq);
+        }
+    }
+
+    /// Operators delete above all what is refused.
+    pub(crate) fn may_delete_refused(&mut self, seq: i64) {
+        let is_free = self.db.rows.get(&seq).is_some_and(|row| row.locked_until <= self.now);
+        if self.has(Trouble::Delete) && is_free && self.dice.troubles.u8(..4) == 0 {
+            self.delete_row(seq);
+        }
+    }
+
+    fn delete_row(&mut self, seq: i64) {
+        let now = self.now;
         self.tell("operator", || format!("deletes {seq}"));
         self.checker.fact(seq).touched = true;
         self.db.update(seq, now, |_| true);

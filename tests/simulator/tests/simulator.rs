@@ -1,9 +1,9 @@
 //! What every change of the core must pass: a few thousand seeds, and each deliberate fault found.
 
-use simulator::{Fault, Knobs, find, minimise, run, tell};
+use simulator::{Exhausted, Fault, Knobs, exhaust, find, minimise, run, tell};
 
 /// Seeds in which each deliberate fault must show.
-const SEEDS: u64 = 4000;
+const SEEDS: u64 = 2000;
 
 #[test]
 fn a_few_thousand_worlds_break_no_promise() {
@@ -41,4 +41,17 @@ fn a_failing_history_is_made_smaller_and_ends_in_the_same_broken_promise() {
         assert!(smaller.transactions <= knobs.transactions && smaller.troubles.is_subset(&knobs.troubles));
         assert!(again.story.len() < run(&knobs, true).story.len(), "no line less");
     });
+}
+
+#[test]
+fn in_a_small_world_no_order_of_steps_breaks_a_promise() {
+    let Exhausted { broken, states, ends } = exhaust(60_000);
+    assert_eq!(broken, None);
+    assert!(states == 60_000 && ends > 100, "{states} states, {ends} ends");
+}
+
+#[test]
+fn a_small_world_shows_a_fault_of_the_core() {
+    let found = simulator::with_fault(Fault::SettleBeforeConfirm, || exhaust(60_000));
+    assert!(found.broken.is_some(), "{} states", found.states);
 }

@@ -35,8 +35,6 @@ pub(crate) struct Connection {
     pub(crate) is_answering: bool,
     /// Since when the broker owes answers.
     pub(crate) owes_since: Option<Micros>,
-    /// The relay is gone; what its socket has may still arrive.
-    pub(crate) is_orphan: bool,
 }
 
 /// What the broker has seen of an event.

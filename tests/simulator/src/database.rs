@@ -315,7 +315,7 @@ impl Database {
             Request::Snapshot => Finished::Snapshot(self.snapshot()),
             _ if fails => Finished::NotRead(failure(Remedy::Repeat)),
             Request::Scan(from, scan) => {
-                let page = self.pending(from, scan, now);
+                let page = self.pending(from, scan);
                 if !page.events.is_empty() && self.flushed < page.horizon.0 && !is_on(Fault::VisibleNotFlushed) {
                     self.flush();
                     wait = Duration::from_millis(2);
@@ -402,7 +402,7 @@ impl Database {
     }
 
     /// `outbox.pending`, and what the relay makes of its chunks.
-    fn pending(&self, from: ScanFrom, scan: Scan, now: Micros) -> Page {
+    fn pending(&self, from: ScanFrom, scan: Scan) -> Page {
         let holders: Vec<(i64, u64)> = self.holders();
         // A row that is older is frozen.
         let age = |xid: u64| self.next_xid.saturating_sub(xid).min((1 << 31) - 1) as u32;
@@ -440,7 +440,7 @@ impl Database {
                     page.stopped_at = Some(last);
                     break;
                 }
-                let event = event(row, now);
+                let event = event(row);
                 bytes += event.memory();
                 page.events.push(Arc::new(event));
             }
@@ -476,7 +476,7 @@ impl Database {
             }
             let is_left_out = row.emitted.key.is_some_and(|key| scan.left_out.contains(&key_name(key)));
             if row.holds_key || !is_left_out {
-                let event = event(row, now);
+                let event = event(row);
                 bytes += event.memory();
                 due.events.push(Arc::new(event));
             }
@@ -499,7 +499,7 @@ fn is_behind(row: &Row, holders: &[(i64, u64)]) -> bool {
     row.emitted.key.is_some_and(|key| holders.iter().any(|(seq, held)| *held == key && *seq != row.emitted.seq))
 }
 
-fn event(row: &Row, _: Micros) -> Event {
+fn event(row: &Row) -> Event {
     Event {
         attempts: row.attempts,
         first_attempted_at_us: row.first_attempted_at.map(|at| at as i64),

@@ -532,7 +532,6 @@ impl World {
         let notices_after = if is_clean { 0 } else { self.dice.relays.u64(..200_000) };
         self.later(notices_after, What::FreeSlot(session.id));
         if let Some(open) = session.connection.and_then(|number| self.broker.connections.get_mut(&number)) {
-            open.is_orphan = true;
             let arrive = if is_clean { 0 } else { self.dice.network.usize(..=open.on_the_way.len()) };
             open.on_the_way.truncate(arrive);
         }

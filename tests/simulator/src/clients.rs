@@ -1,12 +1,11 @@
-//! Applications that emit, each transaction at its own pace, and operators who replay.
-
-use outbox_core::Status;
+//! Applications that emit, each transaction at its own pace, and how every transaction ends: theirs, and an operator's
+//! replay.
 
 use crate::{
-    database::{Change, Emitted, Micros, Transaction},
+    agenda::What,
+    database::{Change, Emitted, Micros, Row, Transaction},
     knobs::Trouble,
-    relay::inserts,
-    world::{What, World, micros},
+    world::{World, micros},
 };
 
 impl World {
@@ -49,9 +48,8 @@ impl World {
         };
         let emitted = Emitted { seq: self.db.next_seq(), ..emitted };
         let (seq, broker) = (emitted.seq, &self.broker);
-        let is_before = |row: &&crate::database::Row| {
-            row.emitted.key == key && !row.emitted.is_deferred && !broker.has_accepted(row.emitted.seq)
-        };
+        let is_before =
+            |row: &&Row| row.emitted.key == key && !row.emitted.is_deferred && !broker.has_accepted(row.emitted.seq);
         let before = match key {
             Some(_) => self.db.rows.values().filter(is_before).map(|row| row.emitted.seq).collect(),
             None => Vec::new(),
@@ -90,7 +88,7 @@ impl World {
             return;
         }
         for (seq, fact) in &mut self.checker.facts {
-            if inserts(&transaction.changes, *seq) {
+            if transaction.inserts(*seq) {
                 fact.is_committed = true;
                 fact.commit_end = self.db.wal_end;
             }
@@ -133,26 +131,5 @@ impl World {
                 self.tell("operator", || format!("{seq} is PENDING again"));
             }
         }
-    }
-
-    /// An operator begins a replay.
-    pub(crate) fn replay(&mut self, is_heard: bool) {
-        let now = self.now;
-        let Some(seq) = self.pick_row(|row| row.status != Status::Pending && row.locked_until <= now) else { return };
-        let xid = self.db.begin();
-        if let Some(row) = self.db.rows.get_mut(&seq) {
-            row.locked_until = Micros::MAX;
-        }
-        if let Some(transaction) = self.db.open.get_mut(&xid) {
-            transaction.changes.push(Change::Replay(seq, is_heard));
-        }
-        self.tell("operator", || format!("{xid} replays {seq}"));
-        let lasts = self.dice.troubles.u64(..50_000);
-        self.later(lasts, What::Commit(xid));
-    }
-
-    pub(crate) fn pick_row(&mut self, which: impl Fn(&crate::database::Row) -> bool) -> Option<i64> {
-        let rows: Vec<i64> = self.db.rows.values().filter(|row| which(row)).map(|row| row.emitted.seq).collect();
-        self.dice.troubles.choice(rows)
     }
 }

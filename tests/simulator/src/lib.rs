@@ -6,11 +6,11 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `world` | the clock, the agenda, one run |
+//! | `world`, `agenda` | one run and its clock, what is going to happen |
 //! | `knobs` | what a seed decides beforehand |
 //! | `database`, `broker` | what the relay talks to |
 //! | `relay` | its process and its session |
-//! | `clients`, `troubles` | who emits, what goes wrong |
+//! | `clients`, `operators`, `troubles` | who emits, who intervenes, what goes wrong |
 //! | `checker` | the promises |
 //! | `small` | a world so small that all of it can be searched |
 //! | `minimise` | a smaller history with the same end |
@@ -24,12 +24,14 @@
     reason = "small numbers of its own making; a panic is a finding"
 )]
 
+mod agenda;
 mod broker;
 mod checker;
 mod clients;
 mod database;
 mod knobs;
 mod minimise;
+mod operators;
 mod relay;
 mod small;
 mod troubles;

@@ -1,14 +1,14 @@
-//! What goes wrong, and what operators do meanwhile.
+//! What goes wrong, and how it ends. What operators do with events is among it, and stands in `operators`.
 
 use outbox_core::Status;
 
 use crate::{
+    agenda::What,
     broker::Queue,
     checker::Promise,
     database::Micros,
     knobs::Trouble,
-    relay::TAKEOVER_AFTER,
-    world::{What, World},
+    world::{World, micros},
 };
 
 /// The end of a trouble.
@@ -92,12 +92,7 @@ impl World {
                 self.later(short, What::Start(relay));
             }
             Trouble::StatementsFail => self.db.statements_fail_until = now + short,
-            Trouble::RowLocked => {
-                if let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) {
-                    self.tell("operator", || format!("locks {seq}"));
-                    self.db.rows.entry(seq).and_modify(|row| row.locked_until = now + long);
-                }
-            }
+            Trouble::RowLocked => self.lock_one(long),
             Trouble::TriggerRefuses => {
                 if let Some(seq) = self.pick_row(|row| row.status == Status::Pending) {
                     self.tell("database", || format!("a trigger refuses {seq}"));
@@ -117,6 +112,11 @@ impl World {
             Trouble::PlainUpdate => self.finish_by_hand(),
             _ => {}
         }
+    }
+
+    /// The time until the next trouble.
+    pub(crate) fn pause(&mut self) -> Micros {
+        self.dice.troubles.u64(1..=2 * micros(self.knobs.pause))
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
@@ -154,49 +154,6 @@ impl World {
             row.refused_until = 0;
             if row.locked_until != Micros::MAX {
                 row.locked_until = row.locked_until.min(now);
-            }
-        }
-    }
-
-    /// Operators let every key go on that a failed event holds.
-    pub(crate) fn release_all(&mut self) {
-        let holds = |row: &crate::database::Row| row.status == Status::Failed && row.holds_key;
-        let holders: Vec<i64> = self.db.rows.values().filter(|row| holds(row)).map(|row| row.emitted.seq).collect();
-        holders.into_iter().for_each(|seq| self.release(seq));
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        let end = self.db.log.last().map_or(0, |entry| entry.end);
-        self.emitted >= self.knobs.transactions
-            && self.db.open.is_empty()
-            && self.db.hidden.is_empty()
-            && self.db.rows.values().all(|row| row.status != Status::Pending)
-            && self.db.slot.as_ref().is_some_and(|slot| slot.confirmed >= end)
-            && self.relays.iter().filter_map(|relay| relay.session.as_ref()).any(|session| session.core.is_live())
-    }
-
-    /// What keeps a run from its end.
-    pub(crate) fn what_is_missing(&self) -> (Option<i64>, String) {
-        if let Some(row) = self.db.rows.values().find(|row| row.status == Status::Pending) {
-            return (Some(row.emitted.seq), format!("long after all troubles it is still PENDING: {row:?}"));
-        }
-        (None, format!("long after all troubles the slot is {:?}, the log ends at {}", self.db.slot, self.db.wal_end))
-    }
-
-    fn freeze(&mut self, relay: usize, lasts: Micros) {
-        if self.relays[relay].frozen_until > self.now {
-            return;
-        }
-        let until = self.now + lasts;
-        let name = self.relays[relay].name.clone();
-        self.tell(&name, || format!("is frozen for {lasts} µs"));
-        self.relays[relay].frozen_until = until;
-        if let Some(session) = &mut self.relays[relay].session {
-            session.calm(until);
-            let session = session.id;
-            if lasts > TAKEOVER_AFTER {
-                self.checker.disruptions += 1;
-                self.later(TAKEOVER_AFTER, What::FreeSlot(session));
             }
         }
     }
@@ -263,59 +220,5 @@ impl World {
                 self.later(after, What::Start(relay));
             }
         }
-    }
-
-    fn release_one(&mut self) {
-        if let Some(seq) = self.pick_row(|row| row.status == Status::Failed && row.holds_key) {
-            self.release(seq);
-        }
-    }
-
-    fn release(&mut self, seq: i64) {
-        self.tell("operator", || format!("releases the key of {seq}"));
-        self.checker.fact(seq).touched = true;
-        let now = self.now;
-        self.db.update(seq, now, |row| std::mem::take(&mut row.holds_key));
-        self.poke_all();
-    }
-
-    fn delete(&mut self) {
-        let now = self.now;
-        let is_owed = self.dice.troubles.u8(..3) > 0;
-        let may_go = |row: &crate::database::Row| row.locked_until <= now && (row.status == Status::Pending) == is_owed;
-        if let Some(seq) = self.pick_row(may_go) {
-            self.delete_row(seq);
-        }
-    }
-
-    /// Operators delete above all what is refused.
-    pub(crate) fn may_delete_refused(&mut self, seq: i64) {
-        let is_free = self.db.rows.get(&seq).is_some_and(|row| row.locked_until <= self.now);
-        if self.has(Trouble::Delete) && is_free && self.dice.troubles.u8(..4) == 0 {
-            self.delete_row(seq);
-        }
-    }
-
-    fn delete_row(&mut self, seq: i64) {
-        let now = self.now;
-        self.tell("operator", || format!("deletes {seq}"));
-        self.checker.fact(seq).touched = true;
-        self.db.update(seq, now, |_| true);
-        self.db.rows.remove(&seq);
-        self.poke_all();
-    }
-
-    fn finish_by_hand(&mut self) {
-        let now = self.now;
-        let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) else { return };
-        self.tell("operator", || format!("sets {seq} to FAILED"));
-        let fact = self.checker.fact(seq);
-        (fact.touched, fact.by_hand) = (true, true);
-        self.db.update(seq, now, |row| {
-            row.status = Status::Failed;
-            row.holds_key = false;
-            true
-        });
-        self.poke_all();
     }
 }

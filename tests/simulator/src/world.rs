@@ -1,91 +1,26 @@
 //! The world of one run: a clock that jumps to whatever happens next, one thread, everything from the seed.
 
 use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
 use fastrand::Rng;
-use outbox_core::{Now, Request};
+use outbox_core::{Now, Status};
 
 use crate::{
+    agenda::{Agenda, What},
     broker::Broker,
     checker::{Checker, Promise, Violation, time},
-    database::{Database, Executed, Micros},
+    database::{Database, Micros},
     knobs::{Knobs, Trouble},
-    relay::Relay,
-    troubles::Undo,
+    relay::{Operation, Relay},
 };
 
 /// Once troubles have ended, everything has its verdict within so long.
 const SETTLES_WITHIN: Micros = 120_000_000;
 /// No run takes more steps.
 const MOST_STEPS: u64 = 2_000_000;
-
-/// Something that is going to happen.
-#[derive(Debug)]
-pub(crate) enum What {
-    /// A client begins a transaction.
-    Emit,
-    Commit(u64),
-    Show(u64),
-    Flush,
-    Trouble,
-    Undo(Undo),
-    /// A relay's process starts, or connects again.
-    Start(usize),
-    Wake(usize, u64, u64),
-    Read(usize, u64),
-    Connect(usize, u64),
-    Lost(usize, u64, &'static str),
-    Drain(usize, u64),
-    Blocked(usize, u64, u64, bool),
-    Keepalive(usize, u64),
-    /// The server notices that a reader of the slot is gone.
-    FreeSlot(u64),
-    Execute(u64),
-    Finish(u64),
-    Acknowledge(u64, u64),
-    /// A connection's next message reaches the broker; its answers reach the relay.
-    Step(u64),
-    Answers(usize, u64, u64),
-    Look,
-}
-
-struct Item {
-    at: Micros,
-    number: u64,
-    what: What,
-}
-
-impl PartialEq for Item {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Item {}
-
-impl PartialOrd for Item {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Item {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
-/// An operation on the table that is under way.
-pub(crate) struct Operation {
-    pub(crate) relay: usize,
-    pub(crate) session: u64,
-    pub(crate) request: Option<Request>,
-    pub(crate) executed: Option<Executed>,
-}
 
 /// What each part draws from, so that one that is switched off changes nothing for the others.
 pub(crate) struct Dice {
@@ -99,13 +34,12 @@ pub(crate) struct World {
     pub(crate) knobs: Knobs,
     pub(crate) now: Micros,
     base: Instant,
-    agenda: BinaryHeap<Reverse<Item>>,
-    scheduled: u64,
+    agenda: Agenda,
     pub(crate) db: Database,
     pub(crate) broker: Broker,
     pub(crate) relays: Vec<Relay>,
     pub(crate) operations: BTreeMap<u64, Operation>,
-    pub(crate) next_number: u64,
+    next_number: u64,
     pub(crate) dice: Dice,
     pub(crate) checker: Checker,
     pub(crate) emitted: usize,
@@ -163,8 +97,7 @@ impl World {
         let mut world = Self {
             now: 0,
             base: Instant::now(),
-            agenda: BinaryHeap::new(),
-            scheduled: 0,
+            agenda: Agenda::default(),
             db: Database::new(first_xid),
             broker: Broker::new(),
             relays: (0..knobs.relays).map(Relay::new).collect(),
@@ -193,18 +126,18 @@ impl World {
 
     /// Takes the next thing that happens. Returns whether there was one, and the run is not over.
     fn step(&mut self) -> bool {
-        let Some(Reverse(item)) = self.agenda.pop() else { return false };
-        debug_assert!(item.at >= self.now, "time does not go back");
-        self.now = item.at;
-        if let Some(relay) = item.what.relay() {
+        let Some((at, what)) = self.agenda.take() else { return false };
+        debug_assert!(at >= self.now, "time does not go back");
+        self.now = at;
+        if let Some(relay) = what.relay() {
             // A process that is stopped does nothing; what comes for it waits.
             let thaws_at = self.relays.get(relay).map_or(0, |relay| relay.frozen_until);
             if thaws_at > self.now {
-                self.at(thaws_at, item.what);
+                self.at(thaws_at, what);
                 return true;
             }
         }
-        match item.what {
+        match what {
             What::Emit => self.emit(),
             What::Commit(xid) => self.commit(xid),
             What::Show(xid) => self.show(xid),
@@ -257,28 +190,40 @@ impl World {
         true
     }
 
+    fn is_done(&self) -> bool {
+        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        self.emitted >= self.knobs.transactions
+            && self.db.open.is_empty()
+            && self.db.hidden.is_empty()
+            && self.db.rows.values().all(|row| row.status != Status::Pending)
+            && self.db.slot.as_ref().is_some_and(|slot| slot.confirmed >= end)
+            && self.relays.iter().filter_map(|relay| relay.session.as_ref()).any(|session| session.core.is_live())
+    }
+
+    /// What keeps a run from its end.
+    fn what_is_missing(&self) -> (Option<i64>, String) {
+        if let Some(row) = self.db.rows.values().find(|row| row.status == Status::Pending) {
+            return (Some(row.emitted.seq), format!("long after all troubles it is still PENDING: {row:?}"));
+        }
+        (None, format!("long after all troubles the slot is {:?}, the log ends at {}", self.db.slot, self.db.wal_end))
+    }
+
     pub(crate) fn later(&mut self, after: Micros, what: What) {
         self.at(self.now + after, what);
     }
 
     pub(crate) fn at(&mut self, at: Micros, what: What) {
-        self.scheduled += 1;
-        self.agenda.push(Reverse(Item { at, number: self.scheduled, what }));
+        self.agenda.put(at, what);
     }
 
     /// The time of a relay's clocks.
     pub(crate) fn clocks(&self) -> Now {
-        #[expect(clippy::cast_possible_wrap, reason = "a run lasts minutes")]
         Now { instant: self.base + Duration::from_micros(self.now), unix_us: self.now as i64 }
     }
 
     /// A way from one machine to another.
     pub(crate) fn way(&mut self) -> Micros {
         self.dice.network.u64(1..=micros(self.knobs.latency).max(2))
-    }
-
-    pub(crate) fn pause(&mut self) -> Micros {
-        self.dice.troubles.u64(1..=2 * micros(self.knobs.pause))
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -293,23 +238,6 @@ impl World {
     pub(crate) fn tell(&mut self, who: &str, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
             story.push(format!("{}  {who:<9} {}", time(self.now), what()));
-        }
-    }
-}
-
-impl What {
-    /// The process to which it happens.
-    fn relay(&self) -> Option<usize> {
-        match self {
-            Self::Start(relay)
-            | Self::Wake(relay, ..)
-            | Self::Read(relay, _)
-            | Self::Connect(relay, _)
-            | Self::Lost(relay, ..)
-            | Self::Drain(relay, _)
-            | Self::Blocked(relay, ..)
-            | Self::Answers(relay, ..) => Some(*relay),
-            _ => None,
         }
     }
 }

@@ -1,0 +1,102 @@
+//! The agenda of a run: everything that is going to happen, in order of time. What is due at one moment happens in the
+//! order in which it was put there.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BinaryHeap,
+};
+
+use crate::{database::Micros, troubles::Undo};
+
+/// Something that is going to happen. The numbers are those of transactions, relays, sessions, connections and
+/// operations.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A client begins a transaction.
+    Emit,
+    Commit(u64),
+    Show(u64),
+    Flush,
+    Trouble,
+    Undo(Undo),
+    /// A relay's process starts, or connects again.
+    Start(usize),
+    Wake(usize, u64, u64),
+    Read(usize, u64),
+    Connect(usize, u64),
+    Lost(usize, u64, &'static str),
+    Drain(usize, u64),
+    Blocked(usize, u64, u64, bool),
+    Keepalive(usize, u64),
+    /// The server notices that a reader of the slot is gone.
+    FreeSlot(u64),
+    Execute(u64),
+    Finish(u64),
+    Acknowledge(u64, u64),
+    /// A connection's next message reaches the broker; its answers reach the relay.
+    Step(u64),
+    Answers(usize, u64, u64),
+    Look,
+}
+
+impl What {
+    /// The process to which it happens.
+    pub(crate) fn relay(&self) -> Option<usize> {
+        match self {
+            Self::Start(relay)
+            | Self::Wake(relay, ..)
+            | Self::Read(relay, _)
+            | Self::Connect(relay, _)
+            | Self::Lost(relay, ..)
+            | Self::Drain(relay, _)
+            | Self::Blocked(relay, ..)
+            | Self::Answers(relay, ..) => Some(*relay),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Agenda {
+    items: BinaryHeap<Reverse<Item>>,
+    /// How many items there have been.
+    scheduled: u64,
+}
+
+impl Agenda {
+    pub(crate) fn put(&mut self, at: Micros, what: What) {
+        self.scheduled += 1;
+        self.items.push(Reverse(Item { at, number: self.scheduled, what }));
+    }
+
+    /// Takes what happens next, and when.
+    pub(crate) fn take(&mut self) -> Option<(Micros, What)> {
+        self.items.pop().map(|Reverse(item)| (item.at, item.what))
+    }
+}
+
+struct Item {
+    at: Micros,
+    number: u64,
+    what: What,
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Item {}
+
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Item {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}

@@ -1,0 +1,223 @@
+//! The extension's functions, as the relay calls them: each operation on the table runs at one moment.
+
+use std::{sync::Arc, time::Duration};
+
+use outbox_core::{
+    Batch, Due, Failure, Finished, KeyHolder, KeyName, Lsn, NotWritten, Page, Published, Remedy, Request, Scan,
+    ScanFrom, Status,
+    faults::{Fault, is_on},
+};
+use uuid::Uuid;
+
+use super::{Database, Micros, Row, id_of, seq_of};
+
+/// The end of an operation on the table, and whether it waits for the log to be on disk.
+pub(crate) struct Executed {
+    pub(crate) finished: Finished,
+    pub(crate) wait: Duration,
+    /// What was written: event, status.
+    pub(crate) written: Vec<(i64, Status)>,
+}
+
+impl Database {
+    /// Runs an operation, at this moment.
+    pub(crate) fn execute(&mut self, request: Request, now: Micros) -> Executed {
+        let fails = self.statements_fail_until > now;
+        let failure = |remedy| Failure { remedy, error: "a deadlock, for all that is known".to_owned() };
+        let mut wait = Duration::ZERO;
+        let mut written = Vec::new();
+        let finished = match request {
+            Request::Settle(batch) if fails => Finished::NotSettled(batch, failure(Remedy::Repeat)),
+            Request::Settle(batch) => self.settle(batch, now, &mut wait, &mut written),
+            Request::Snapshot => Finished::Snapshot(self.snapshot()),
+            _ if fails => Finished::NotRead(failure(Remedy::Repeat)),
+            Request::Scan(from, scan) => {
+                let page = self.pending(from, scan);
+                if !page.events.is_empty() && self.flushed < page.horizon.0 && !is_on(Fault::VisibleNotFlushed) {
+                    self.flush();
+                    wait = Duration::from_millis(2);
+                }
+                Finished::Scanned(from, page)
+            }
+            Request::Due(scan) => {
+                let due = self.due(&scan, now);
+                if !due.events.is_empty() && !is_on(Fault::VisibleNotFlushed) {
+                    self.flush();
+                }
+                Finished::Due(due)
+            }
+            Request::LookAtPublication => Finished::Published(self.published()),
+            Request::EnsurePublication => Finished::PublicationEnsured(self.ensure_publication().to_owned()),
+        };
+        Executed { finished, wait, written }
+    }
+
+    /// `outbox.settle`.
+    fn settle(&mut self, batch: Batch, now: Micros, wait: &mut Duration, written: &mut Vec<(i64, Status)>) -> Finished {
+        let mut not_written = NotWritten::default();
+        let row_of = |id: &Uuid| self.rows.get(&seq_of(id));
+        if !batch.skip_locked
+            && batch.verdicts.iter().filter_map(|verdict| row_of(&verdict.id)).any(|row| row.locked_until > now)
+        {
+            *wait = Duration::from_millis(250);
+            let failure = Failure { remedy: Remedy::PassLocks, error: "lock timeout".to_owned() };
+            return Finished::NotSettled(batch, failure);
+        }
+        let is_refused =
+            |row: &Row| row.refused_until > now && row.status == Status::Pending && row.locked_until <= now;
+        if batch.verdicts.iter().filter_map(|verdict| row_of(&verdict.id)).any(is_refused) {
+            let failure = Failure { remedy: Remedy::Isolate, error: "a trigger says no".to_owned() };
+            return Finished::NotSettled(batch, failure);
+        }
+        let xid = self.take_xid();
+        let mut rings = false;
+        for verdict in &batch.verdicts {
+            let seq = seq_of(&verdict.id);
+            let Some(row) = self.rows.get_mut(&seq) else {
+                not_written.missing.push(verdict.id);
+                continue;
+            };
+            if row.locked_until > now {
+                not_written.locked.push(verdict.id);
+                continue;
+            }
+            if row.status != Status::Pending {
+                if verdict.status == Status::Pending || verdict.holds_key {
+                    not_written.finished.push(verdict.id);
+                }
+                continue;
+            }
+            let held = row.holds_key;
+            row.status = verdict.status;
+            row.holds_key = verdict.holds_key;
+            row.writer = xid;
+            if verdict.status != Status::Pending || verdict.error.is_some() {
+                row.attempts += 1;
+            }
+            if verdict.status == Status::Pending {
+                let retry = u64::try_from(verdict.retry_in.unwrap_or_default().as_micros()).unwrap_or(u64::MAX);
+                row.available_at = Some(now.saturating_add(retry / 1000 * 1000));
+                if verdict.error.is_some() {
+                    row.first_attempted_at.get_or_insert(now);
+                }
+            }
+            rings |= held && !row.holds_key;
+            written.push((seq, verdict.status));
+        }
+        self.append(xid, Vec::new(), rings, false, false, now);
+        Finished::Settled(batch, not_written)
+    }
+
+    /// `outbox.pending`, and what the relay makes of its chunks.
+    fn pending(&self, from: ScanFrom, scan: Scan) -> Page {
+        let holders: Vec<(i64, u64)> = self.holders();
+        // A row that is older is frozen.
+        let age = |xid: u64| self.next_xid.saturating_sub(xid).min((1 << 31) - 1) as u32;
+        let is_old = |row: &Row| {
+            scan.older_than.is_none_or(|oldest| age(row.writer) > (self.next_xid as u32).wrapping_sub(oldest))
+        };
+        let mut page = Page {
+            snapshot: self.snapshot(),
+            horizon: Lsn(self.wal_end),
+            events: Vec::new(),
+            stopped_at: None,
+            left_out: scan.left_out.clone(),
+            holders: Vec::new(),
+            holders_cut: false,
+        };
+        if scan.after_seq == 0 {
+            let named = |(seq, key): &(i64, u64)| KeyHolder { key: key_name(*key), id: id_of(*seq) };
+            page.holders = holders.iter().take(scan.max_holders).map(named).collect();
+            page.holders_cut = holders.len() > scan.max_holders;
+        }
+        let (mut bytes, mut last) = (0, scan.after_seq);
+        for (&seq, row) in self.rows.range(scan.after_seq + 1..) {
+            if row.status != Status::Pending || row.available_at.is_some() {
+                continue;
+            }
+            let is_left_out = row.emitted.key.is_some_and(|key| scan.left_out.contains(&key_name(key)));
+            if is_left_out || scan.heed_holders && is_behind(row, &holders) {
+                continue;
+            }
+            if !is_old(row) {
+                break;
+            }
+            if !scan.known.contains(&id_of(seq)) {
+                if page.events.len() >= scan.max_rows || bytes >= scan.max_bytes {
+                    page.stopped_at = Some(last);
+                    break;
+                }
+                let event = row.event();
+                bytes += event.memory();
+                page.events.push(Arc::new(event));
+            }
+            last = seq;
+        }
+        debug_assert!(from.after_seq == scan.after_seq, "one beginning");
+        page
+    }
+
+    /// `outbox.due` and `outbox.next_due`.
+    fn due(&self, scan: &Scan, now: Micros) -> Due {
+        let holders = self.holders();
+        let waiting = self.rows.values().filter(|row| row.status == Status::Pending);
+        let next = waiting.clone().filter_map(|row| row.available_at).filter(|at| *at > now).min();
+        let mut rows: Vec<&Row> = waiting.filter(|row| row.available_at.is_some_and(|at| at <= now)).collect();
+        rows.sort_by_key(|row| (row.available_at, row.emitted.seq));
+        let mut due = Due {
+            snapshot: self.snapshot(),
+            events: Vec::new(),
+            cut: false,
+            next_in: next.map(|at| Duration::from_millis((at - now).div_ceil(1000))),
+        };
+        let mut bytes = 0;
+        for row in rows {
+            if !row.holds_key && scan.heed_holders && is_behind(row, &holders)
+                || scan.known.contains(&id_of(row.emitted.seq))
+            {
+                continue;
+            }
+            if due.events.len() >= scan.max_rows || bytes >= scan.max_bytes {
+                due.cut = true;
+                break;
+            }
+            let is_left_out = row.emitted.key.is_some_and(|key| scan.left_out.contains(&key_name(key)));
+            if row.holds_key || !is_left_out {
+                let event = row.event();
+                bytes += event.memory();
+                due.events.push(Arc::new(event));
+            }
+        }
+        due
+    }
+
+    /// The publication, as the relay looks at it.
+    fn published(&self) -> Published {
+        Published { identity: self.is_published.then(|| self.publication.to_string()), snapshot: self.snapshot() }
+    }
+
+    /// `outbox.ensure_publication`.
+    fn ensure_publication(&mut self) -> &'static str {
+        if self.is_published {
+            return "exists";
+        }
+        self.is_published = true;
+        self.publication += 1;
+        "table added"
+    }
+
+    /// The events that hold a key, and the key of each.
+    fn holders(&self) -> Vec<(i64, u64)> {
+        let holds = |row: &&Row| row.holds_key;
+        self.rows.values().filter(holds).filter_map(|row| Some((row.emitted.seq, row.emitted.key?))).collect()
+    }
+}
+
+/// Whether another event holds the row's key.
+fn is_behind(row: &Row, holders: &[(i64, u64)]) -> bool {
+    row.emitted.key.is_some_and(|key| holders.iter().any(|(seq, held)| *held == key && *seq != row.emitted.seq))
+}
+
+fn key_name(key: u64) -> KeyName {
+    KeyName { aggregate_type: None, aggregate_id: key.to_string() }
+}

@@ -1,0 +1,235 @@
+//! A simulated PostgreSQL: transactions that are committed before they can be seen, a log that is on disk up to a point,
+//! and one slot.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `row` | an event as it was emitted, its row and changes of it, what the relay reads |
+//! | `functions` | the extension's functions (`sql/*.sql`) over the rows |
+
+mod functions;
+mod row;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outbox_core::Snapshot;
+
+pub(crate) use self::{
+    functions::Executed,
+    row::{Change, Emitted, Row, Transaction, id_of, seq_of, streamed},
+};
+
+/// Microseconds since the run began.
+pub(crate) type Micros = u64;
+
+/// What the log has of a commit.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) xid: u64,
+    /// Where the commit stands, and where it ends.
+    pub(crate) lsn: u64,
+    pub(crate) end: u64,
+    pub(crate) inserts: Vec<Emitted>,
+    pub(crate) deferred_until: Vec<Option<Micros>>,
+    /// Rows became `PENDING` again, and a message says so.
+    pub(crate) has_message: bool,
+    /// The table was in the publication.
+    pub(crate) is_published: bool,
+    /// The publication as it was.
+    pub(crate) publication: u64,
+    /// The server cannot send it.
+    pub(crate) is_unstreamable: bool,
+    /// When it was written.
+    pub(crate) at: Micros,
+}
+
+/// The replication slot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) confirmed: u64,
+    /// The session that reads it.
+    pub(crate) reader: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Database {
+    pub(crate) rows: BTreeMap<i64, Row>,
+    pub(crate) open: BTreeMap<u64, Transaction>,
+    /// In the log, and not visible to others yet.
+    pub(crate) hidden: BTreeMap<u64, Transaction>,
+    pub(crate) log: Vec<Entry>,
+    pub(crate) flushed: u64,
+    pub(crate) wal_end: u64,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) is_up: bool,
+    /// The publication has the table; and a number that changes when it does.
+    pub(crate) is_published: bool,
+    pub(crate) publication: u64,
+    /// Statements that write, and that read, fail until then.
+    pub(crate) statements_fail_until: Micros,
+    next_xid: u64,
+    next_seq: i64,
+}
+
+impl Database {
+    pub(crate) fn new(first_xid: u64) -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            open: BTreeMap::new(),
+            hidden: BTreeMap::new(),
+            log: Vec::new(),
+            flushed: 0,
+            wal_end: 1,
+            slot: None,
+            is_up: true,
+            is_published: true,
+            publication: 0,
+            statements_fail_until: 0,
+            next_xid: first_xid,
+            next_seq: 1,
+        }
+    }
+
+    pub(crate) fn begin(&mut self) -> u64 {
+        let xid = self.take_xid();
+        self.open.insert(xid, Transaction::default());
+        xid
+    }
+
+    fn take_xid(&mut self) -> u64 {
+        self.next_xid += 1;
+        self.next_xid - 1
+    }
+
+    pub(crate) fn next_seq(&mut self) -> i64 {
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+
+    /// Writes the commit into the log. It is visible later.
+    pub(crate) fn commit(&mut self, xid: u64, is_async: bool, is_unstreamable: bool, now: Micros) -> bool {
+        let Some(transaction) = self.open.remove(&xid) else { return false };
+        let inserts: Vec<(Emitted, Option<Micros>)> = transaction
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Insert(emitted, until) => Some((emitted.clone(), *until)),
+                Change::Replay(..) => None,
+            })
+            .collect();
+        let has_message = transaction.changes.iter().any(|change| matches!(change, Change::Replay(_, true)));
+        self.append(xid, inserts, has_message, is_unstreamable, is_async, now);
+        self.hidden.insert(xid, transaction);
+        true
+    }
+
+    fn append(
+        &mut self,
+        xid: u64,
+        inserts: Vec<(Emitted, Option<Micros>)>,
+        has_message: bool,
+        is_unstreamable: bool,
+        is_async: bool,
+        at: Micros,
+    ) {
+        let lsn = self.wal_end + 10;
+        self.wal_end = lsn + 5;
+        let (inserts, deferred_until) = inserts.into_iter().unzip();
+        self.log.push(Entry {
+            xid,
+            lsn,
+            end: self.wal_end,
+            inserts,
+            deferred_until,
+            has_message,
+            is_published: self.is_published,
+            publication: self.publication,
+            is_unstreamable,
+            at,
+        });
+        if !is_async {
+            self.flushed = self.wal_end;
+        }
+    }
+
+    /// What the transaction wrote can be seen from now on.
+    pub(crate) fn show(&mut self, xid: u64) -> Option<Transaction> {
+        let transaction = self.hidden.remove(&xid)?;
+        for change in &transaction.changes {
+            match change {
+                Change::Insert(emitted, until) => {
+                    self.rows.insert(emitted.seq, Row::new(emitted.clone(), *until, xid));
+                }
+                Change::Replay(seq, _) => {
+                    if let Some(row) = self.rows.get_mut(seq) {
+                        row.replay(xid);
+                    }
+                }
+            }
+        }
+        Some(transaction)
+    }
+
+    /// A change by an operator's own short transaction. Returns whether there was such a row.
+    pub(crate) fn update(&mut self, seq: i64, now: Micros, change: impl FnOnce(&mut Row) -> bool) -> bool {
+        let xid = self.next_xid;
+        let Some(row) = self.rows.get_mut(&seq) else { return false };
+        let held = row.holds_key;
+        if !change(row) {
+            return false;
+        }
+        row.writer = xid;
+        let rings = held && !row.holds_key;
+        let xid = self.take_xid();
+        self.append(xid, Vec::new(), rings, false, false, now);
+        true
+    }
+
+    /// The log on disk, as far as it is written.
+    pub(crate) fn flush(&mut self) {
+        self.flushed = self.wal_end;
+    }
+
+    /// The server dies and comes back with what was on disk, less `drop` commits: those that a standby did not have.
+    /// Returns the rows that are gone, and whether they had been on disk; and the transactions that can be seen from
+    /// now on.
+    pub(crate) fn crash(&mut self, drop: usize) -> (Vec<(i64, bool)>, Vec<Transaction>) {
+        let keep = self.log.iter().take_while(|entry| entry.end <= self.flushed).count();
+        let gone: Vec<Entry> = self.log.split_off(keep.saturating_sub(drop));
+        self.open.clear();
+        let mut shown = Vec::new();
+        let lost: BTreeSet<u64> = gone.iter().map(|entry| entry.xid).collect();
+        for xid in self.hidden.keys().copied().collect::<Vec<_>>() {
+            if lost.contains(&xid) {
+                self.hidden.remove(&xid);
+            } else {
+                shown.extend(self.show(xid));
+            }
+        }
+        let flushed = self.flushed;
+        let rows = |entry: &Entry| -> Vec<(i64, bool)> {
+            entry.inserts.iter().map(|emitted| (emitted.seq, entry.end <= flushed)).collect()
+        };
+        let seqs: Vec<(i64, bool)> = gone.iter().flat_map(rows).collect();
+        for (seq, _) in &seqs {
+            self.rows.remove(seq);
+        }
+        for row in self.rows.values_mut() {
+            row.locked_until = 0;
+        }
+        self.wal_end = self.log.last().map_or(1, |entry| entry.end);
+        if let Some(slot) = &mut self.slot {
+            slot.reader = None;
+            slot.confirmed = slot.confirmed.min(self.wal_end);
+        }
+        // Log positions of the new timeline do not repeat those that were seen.
+        self.wal_end += 100_000;
+        self.flushed = self.wal_end;
+        (seqs, shown)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let running: Vec<u64> = self.open.keys().chain(self.hidden.keys()).copied().collect();
+        let xmin = running.iter().min().copied().unwrap_or(self.next_xid);
+        Snapshot::new(xmin, self.next_xid, running)
+    }
+}

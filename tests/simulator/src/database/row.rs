@@ -1,0 +1,123 @@
+//! An event as it was emitted, its row in the table, how transactions change that, and what the relay reads of it.
+
+use bytes::Bytes;
+use outbox_core::{Event, Status, Text};
+use uuid::Uuid;
+
+use super::Micros;
+
+/// What an event is from its emission on.
+#[derive(Clone, Debug)]
+pub(crate) struct Emitted {
+    pub(crate) seq: i64,
+    pub(crate) key: Option<u64>,
+    pub(crate) topic: usize,
+    pub(crate) is_poison: bool,
+    pub(crate) is_oversized: bool,
+    pub(crate) is_deferred: bool,
+}
+
+/// A row that can be seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) emitted: Emitted,
+    pub(crate) status: Status,
+    pub(crate) attempts: u32,
+    pub(crate) first_attempted_at: Option<Micros>,
+    pub(crate) available_at: Option<Micros>,
+    pub(crate) holds_key: bool,
+    /// The transaction that wrote it last.
+    pub(crate) writer: u64,
+    /// Locked by someone else until then.
+    pub(crate) locked_until: Micros,
+    /// A trigger refuses its verdict until then.
+    pub(crate) refused_until: Micros,
+}
+
+impl Row {
+    pub(super) fn new(emitted: Emitted, available_at: Option<Micros>, writer: u64) -> Self {
+        Self {
+            emitted,
+            status: Status::Pending,
+            attempts: 0,
+            first_attempted_at: None,
+            available_at,
+            holds_key: false,
+            writer,
+            locked_until: 0,
+            refused_until: 0,
+        }
+    }
+
+    /// Makes the row `PENDING` again. A trigger that refuses it still does.
+    pub(super) fn replay(&mut self, writer: u64) {
+        self.status = Status::Pending;
+        self.attempts = 0;
+        self.first_attempted_at = None;
+        self.available_at = None;
+        self.holds_key = false;
+        self.writer = writer;
+        self.locked_until = 0;
+    }
+
+    /// The event as the relay reads it from the table.
+    pub(super) fn event(&self) -> Event {
+        Event {
+            attempts: self.attempts,
+            first_attempted_at_us: self.first_attempted_at.map(|at| at as i64),
+            holds_key: self.holds_key,
+            ..streamed(&self.emitted)
+        }
+    }
+}
+
+/// A change that a transaction makes.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Insert(Emitted, Option<Micros>),
+    /// SENT or FAILED to PENDING; whether its trigger writes a message.
+    Replay(i64, bool),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) changes: Vec<Change>,
+}
+
+impl Transaction {
+    /// Whether the transaction inserts the event.
+    pub(crate) fn inserts(&self, seq: i64) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Insert(emitted, _) if emitted.seq == seq))
+    }
+}
+
+/// The event as the relay reads it from the stream, where it is new.
+pub(crate) fn streamed(emitted: &Emitted) -> Event {
+    const TOPICS: [&str; 3] = ["a", "b", "c"];
+    Event {
+        id: id_of(emitted.seq),
+        seq: emitted.seq,
+        exchange: None,
+        topic: Text::from_static(TOPICS.get(emitted.topic).copied().unwrap_or("a")),
+        event_type: emitted.is_poison.then_some(Text::from_static("poison")),
+        aggregate_type: None,
+        aggregate_id: emitted.key.and_then(|key| Text::new(Bytes::from(key.to_string())).ok()),
+        body: Ok(Bytes::new()),
+        content_type: Text::from_static("application/json"),
+        headers: None,
+        correlation_id: None,
+        created_at_us: 0,
+        attempts: 0,
+        first_attempted_at_us: None,
+        holds_key: false,
+    }
+}
+
+pub(crate) fn id_of(seq: i64) -> Uuid {
+    // Spread, as ids of version 7 are in their low half.
+    Uuid::from_u128((seq as u128) << 64 | u128::from((seq as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+}
+
+pub(crate) fn seq_of(id: &Uuid) -> i64 {
+    (id.as_u128() >> 64) as i64
+}

@@ -1,0 +1,81 @@
+//! The promises that need a look into a session: what it keeps in memory, publishes and acknowledges, and how much of
+//! the log it pins.
+
+use outbox_core::Status;
+
+use crate::{
+    checker::Promise,
+    database::id_of,
+    world::{World, micros},
+};
+
+impl World {
+    /// Memory is bounded, and so is what a crash may repeat.
+    pub(super) fn check_bounds(&mut self, relay: usize) {
+        let Some(session) = &self.relays[relay].session else { return };
+        let (in_memory, unsettled) = (session.core.in_memory(), session.core.unsettled());
+        let config = &self.knobs.config;
+        if in_memory > config.limits.max_events + 1 {
+            let most = config.limits.max_events;
+            self.checker.fail(Promise::Memory, None, format!("{in_memory} events in memory, {most} are allowed"));
+        }
+        let allowed = config.in_flight + 2 * config.settle_batch + self.relays[relay].most_unwritten;
+        if unsettled > allowed {
+            self.checker.fail(
+                Promise::Duplicates,
+                None,
+                format!("{unsettled} events unsettled, {allowed} are allowed"),
+            );
+        }
+    }
+
+    /// Only a relay that has the slot publishes, and not while it drains.
+    pub(super) fn check_publishes(&mut self, relay: usize) {
+        let Some(session) = &self.relays[relay].session else { return };
+        let reader = self.db.slot.as_ref().and_then(|slot| slot.reader);
+        if session.is_draining {
+            self.checker.fail(Promise::OneRelay, None, "a relay that drains publishes more");
+        }
+        if reader.is_some_and(|reader| reader != session.id) {
+            self.checker.fail(Promise::OneRelay, None, "a relay publishes that has lost its slot to another");
+        }
+    }
+
+    /// What was streamed while events come from the stream is acknowledged only when it is settled.
+    pub(super) fn check_acknowledged(&mut self, relay: usize, position: u64) {
+        let Some(session) = &self.relays[relay].session else { return };
+        let Some(live_from) = session.live_from.filter(|_| session.core.is_live() && !session.was_nacked) else {
+            return;
+        };
+        let read = self.db.log.get(live_from..session.read_to).unwrap_or_default();
+        let mut found = None;
+        for emitted in read.iter().filter(|entry| entry.end <= position).flat_map(|entry| &entry.inserts) {
+            let is_owed = self.db.rows.get(&emitted.seq).is_some_and(|row| {
+                row.status == Status::Pending && row.locked_until <= self.now && row.refused_until <= self.now
+            });
+            let is_excused = self.checker.facts.get(&emitted.seq).is_some_and(|fact| fact.let_go || fact.replays > 0);
+            let is_here = session.core.knows(&id_of(emitted.seq)) && !session.from_table.contains(&emitted.seq);
+            if is_owed && !is_excused && is_here {
+                found = Some(emitted.seq);
+            }
+        }
+        if let Some(seq) = found {
+            let what = format!("position {position} is acknowledged, and the event has no verdict in the table");
+            self.checker.fail(Promise::Acknowledged, Some(seq), what);
+        }
+    }
+
+    /// The slot moves on within a bounded time, whatever the broker does.
+    pub(super) fn check_log(&mut self, relay: usize) {
+        let Some(session) = &self.relays[relay].session else { return };
+        let bound = micros(self.knobs.config.park_after) + 10_000_000;
+        let Some(long_ago) = self.now.checked_sub(bound).filter(|at| session.calm_since < *at) else { return };
+        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
+        let pinned = self.checker.pinned(confirmed, &self.db.log, long_ago);
+        if let Some(since) = pinned {
+            let what =
+                format!("the slot stands at {confirmed}, before a commit of {} s ago", (self.now - since) / 1_000_000);
+            self.checker.fail(Promise::LogIsFreed, None, what);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The broker's side of a session: its connection, what it publishes over it, and the answers that come back.
+
+use std::sync::Arc;
+
+use outbox_core::{Event, Input, Notice, Outcome};
+
+use crate::{agenda::What, broker::Stepped, database::Micros, world::World};
+
+/// The broker may leave everything unanswered for so long.
+const CONFIRM_TIMEOUT: Micros = 3_000_000;
+
+impl World {
+    /// The sink tries to connect.
+    pub(crate) fn connect(&mut self, relay: usize, id: u64) {
+        let now = self.clocks();
+        let is_up = self.broker.is_up;
+        let connection = if is_up { Some(self.broker.open()) } else { None };
+        let Some(session) = self.session(relay, id) else { return };
+        session.connection = connection;
+        session.connects += 1;
+        let most = (100_000_u64 << session.connects.min(6)).min(5_000_000);
+        let notice = if is_up { Notice::Ready } else { Notice::Away("refused".to_owned()) };
+        session.core.on(Input::Sink(notice), now);
+        self.say(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
+        if !is_up {
+            let pause = self.dice.network.u64(50_000..=most);
+            self.later(pause, What::Connect(relay, id));
+        }
+        self.turn(relay);
+    }
+
+    /// The session hands events over to its connection.
+    pub(super) fn publish(&mut self, relay: usize, events: Vec<Arc<Event>>) {
+        let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
+        self.say(relay, || format!("publishes {numbers:?}"));
+        self.check_publishes(relay);
+        let Some(connection) = self.relays[relay].session.as_ref().and_then(|session| session.connection) else {
+            return;
+        };
+        let Some(open) = self.broker.connections.get_mut(&connection) else { return };
+        open.unanswered.extend(events.iter().cloned());
+        open.on_the_way.extend(events);
+        self.schedule_step(connection);
+    }
+
+    /// The connection's next messages are on their way to the broker, if there are any.
+    pub(crate) fn schedule_step(&mut self, connection: u64) {
+        let way = self.way();
+        let Some(open) = self.broker.connections.get_mut(&connection) else { return };
+        if !open.is_stepping && !open.on_the_way.is_empty() {
+            open.is_stepping = true;
+            self.later(way, What::Step(connection));
+        }
+    }
+
+    /// The connection's next messages reach the broker.
+    pub(crate) fn step_connection(&mut self, connection: u64) {
+        let Some(open) = self.broker.connections.get_mut(&connection) else { return };
+        open.is_stepping = false;
+        let at_a_time = self.dice.network.usize(1..6);
+        for _ in 0..at_a_time {
+            match self.broker.step(connection, self.knobs.unroutable_is_retried, self.now) {
+                Stepped::Accepted(seq) => {
+                    self.tell("broker", || format!("a queue takes {seq}"));
+                    self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
+                }
+                Stepped::Refused(seq) => {
+                    self.tell("broker", || format!("refuses {seq}"));
+                    self.checker.disruptions += 1; // it may be a channel that was closed
+                    self.may_delete_refused(seq);
+                }
+                Stepped::Closed => return self.cut(connection, "the broker closes the connection"),
+                Stepped::Nothing => break,
+            }
+        }
+        self.schedule_step(connection);
+        self.schedule_answers(connection);
+    }
+
+    /// The connection's answers are on their way to the relay, if there are any.
+    pub(crate) fn schedule_answers(&mut self, connection: u64) {
+        let way = self.way();
+        let Some((relay, session)) = self.owner(connection) else { return };
+        let Some(open) = self.broker.connections.get_mut(&connection) else { return };
+        if !open.is_answering && !open.answers.is_empty() {
+            open.is_answering = true;
+            self.later(way, What::Answers(relay, session, connection));
+        }
+    }
+
+    /// Answers of the broker reach the relay.
+    pub(crate) fn answers(&mut self, relay: usize, id: u64, connection: u64) {
+        if let Some(open) = self.broker.connections.get_mut(&connection) {
+            open.is_answering = false;
+        }
+        let at_most = self.dice.network.usize(1..12);
+        let (now, silent) = (self.clocks(), self.broker.is_silent);
+        let answers = self.broker.answer(connection, at_most);
+        if answers.is_empty() {
+            let owes_since = self.broker.connections.get(&connection).and_then(|open| open.owes_since);
+            if silent && owes_since.is_some_and(|since| self.now >= since + CONFIRM_TIMEOUT) {
+                return self.cut(connection, "the broker has answered nothing for long");
+            }
+            if silent && owes_since.is_some() {
+                if let Some(open) = self.broker.connections.get_mut(&connection) {
+                    open.is_answering = true;
+                }
+                self.later(500_000, What::Answers(relay, id, connection));
+            }
+            return;
+        }
+        self.schedule_answers(connection);
+        let Some(session) = self.session(relay, id).filter(|session| session.connection == Some(connection)) else {
+            return;
+        };
+        session.was_nacked |= answers.iter().any(|answer| matches!(answer.outcome, Outcome::Unavailable(_)));
+        session.connects = 0;
+        session.core.on(Input::Sink(Notice::Answers(answers)), now);
+        self.turn(relay);
+    }
+
+    /// The broker tells the relay that it blocks publishing, or no longer does.
+    pub(crate) fn blocked(&mut self, relay: usize, id: u64, connection: u64, is_blocked: bool) {
+        let now = self.clocks();
+        let Some(session) = self.session(relay, id).filter(|session| session.connection == Some(connection)) else {
+            return;
+        };
+        let notice = if is_blocked { Notice::Blocked("low on memory".to_owned()) } else { Notice::Ready };
+        session.core.on(Input::Sink(notice), now);
+        self.turn(relay);
+    }
+
+    /// A connection to the broker ends.
+    pub(crate) fn cut(&mut self, connection: u64, why: &'static str) {
+        let owner = self.owner(connection);
+        self.broker.connections.remove(&connection);
+        self.checker.disruptions += 1;
+        self.tell("network", || format!("connection {connection} ends: {why}"));
+        if let Some((relay, session)) = owner {
+            let way = self.way();
+            self.later(way, What::Lost(relay, session, why));
+        }
+    }
+
+    /// The relay notices that its connection has ended.
+    pub(crate) fn lost(&mut self, relay: usize, id: u64, why: &'static str) {
+        let now = self.clocks();
+        let pause = self.dice.network.u64(50_000..200_000);
+        let Some(session) = self.session(relay, id) else { return };
+        session.connection = None;
+        session.core.on(Input::Sink(Notice::Away(why.to_owned())), now);
+        self.later(pause, What::Connect(relay, id));
+        self.turn(relay);
+    }
+
+    /// The relay and the session that have the connection.
+    fn owner(&self, connection: u64) -> Option<(usize, u64)> {
+        self.relays.iter().enumerate().find_map(|(number, relay)| {
+            let session = relay.session.as_ref()?;
+            (session.connection == Some(connection)).then_some((number, session.id))
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Relays: processes that start, take the slot, drive a [`Core`] as the service's session does, and end in all ways.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `process` | how a process starts, stops and dies |
+//! | `turn` | what the core wants done is done |
+//! | `stream`, `connection`, `table` | between a session and the log, the broker, the table |
+//! | `checks` | promises that need a look into a session |
+
+mod checks;
+mod connection;
+mod process;
+mod stream;
+mod table;
+mod turn;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use outbox_core::Core;
+
+use self::stream::Message;
+pub(crate) use self::{stream::Inserted, table::Operation};
+use crate::{database::Micros, world::World};
+
+/// A relay's process.
+pub(crate) struct Relay {
+    name: String,
+    pub(crate) session: Option<Session>,
+    /// The process is stopped until then.
+    pub(crate) frozen_until: Micros,
+    /// Starts in a row that came to nothing.
+    failures: u32,
+    /// The stream cannot go on where it was.
+    must_pass_over: bool,
+    /// The most verdicts that were not written, at the end of any turn.
+    pub(crate) most_unwritten: usize,
+}
+
+/// A relay's hold of the slot, from its beginning to its end.
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) core: Core,
+    /// The next entry of the log that is sent.
+    next_entry: usize,
+    /// What the server has sent and the core has not read.
+    messages: VecDeque<Message>,
+    /// The publication with which the table was described last.
+    described: Option<u64>,
+    pub(crate) connection: Option<u64>,
+    /// Connects since the broker last answered.
+    connects: u32,
+    /// The last turn: a wake that belongs to an earlier one is void.
+    turn: u64,
+    /// A read is on the agenda.
+    is_reading: bool,
+    is_draining: bool,
+    /// The first entry that was read since the core is live.
+    live_from: Option<usize>,
+    /// The entry after the last commit that the core has read.
+    read_to: usize,
+    /// When the database last gave trouble.
+    calm_since: Micros,
+    /// The broker has nacked a message of this session.
+    was_nacked: bool,
+    /// Events that a scan brought: their commits may have been left to the table before.
+    from_table: BTreeSet<i64>,
+}
+
+impl Relay {
+    pub(crate) fn new(number: usize) -> Self {
+        Self {
+            name: format!("relay {}", number + 1),
+            session: None,
+            frozen_until: 0,
+            failures: 0,
+            must_pass_over: false,
+            most_unwritten: 0,
+        }
+    }
+}
+
+impl Session {
+    fn new(id: u64, core: Core, next_entry: usize, now: Micros) -> Self {
+        Self {
+            id,
+            core,
+            next_entry,
+            messages: VecDeque::new(),
+            described: None,
+            connection: None,
+            connects: 0,
+            turn: 0,
+            is_reading: false,
+            is_draining: false,
+            live_from: None,
+            read_to: next_entry,
+            calm_since: now,
+            was_nacked: false,
+            from_table: BTreeSet::new(),
+        }
+    }
+}
+
+impl World {
+    /// The relay's session, if it is still this one.
+    fn session(&mut self, relay: usize, session: u64) -> Option<&mut Session> {
+        self.relays.get_mut(relay)?.session.as_mut().filter(|found| found.id == session)
+    }
+
+    fn say(&mut self, relay: usize, what: impl FnOnce() -> String) {
+        let name = self.relays[relay].name.clone();
+        self.tell(&name, what);
+    }
+}

@@ -1,0 +1,145 @@
+//! A relay's process: it starts and takes the slot, is told to stop, frozen or killed, and its session ends.
+
+use outbox_core::{Core, End, Input, Lsn, Start};
+
+use super::Session;
+use crate::{
+    agenda::What,
+    checker::Promise,
+    database::{Micros, Slot},
+    world::World,
+};
+
+/// The server ends a stream whose reader is silent for so long.
+const TAKEOVER_AFTER: Micros = 6_000_000;
+
+impl World {
+    /// Connects, and takes the slot if it is free.
+    pub(crate) fn start(&mut self, relay: usize) {
+        if self.relays[relay].session.is_some() {
+            return;
+        }
+        if !self.db.is_up {
+            return self.start_later(relay);
+        }
+        match &self.db.slot {
+            Some(Slot { reader: Some(_), .. }) => return self.later(200_000, What::Start(relay)),
+            None if !self.db.open.is_empty() || !self.db.hidden.is_empty() => {
+                // Making a slot waits for transactions that run.
+                return self.later(20_000, What::Start(relay));
+            }
+            None => {
+                self.say(relay, || "makes the slot".to_owned());
+                self.db.slot = Some(Slot { confirmed: self.db.wal_end, reader: None });
+            }
+            Some(_) => {}
+        }
+        let id = self.number();
+        let passes_over = std::mem::take(&mut self.relays[relay].must_pass_over);
+        let now = self.clocks();
+        let seed = self.dice.relays.u64(..);
+        let (flushed, snapshot) = (self.db.flushed, self.db.snapshot());
+        let Some(slot) = &mut self.db.slot else { return };
+        slot.reader = Some(id);
+        let confirmed = slot.confirmed;
+        let from = if passes_over { flushed } else { confirmed };
+        let start = Start {
+            confirmed: Lsn(confirmed),
+            broker_is_ready: false,
+            passed_over: passes_over.then_some(snapshot),
+            careful: false,
+            seed,
+        };
+        let next_entry = self.db.log.partition_point(|entry| entry.end <= from);
+        let core = Core::new(self.knobs.config.clone(), start, now.instant);
+        self.relays[relay].session = Some(Session::new(id, core, next_entry, self.now));
+        self.say(relay, || format!("begins session {id} at {from}"));
+        self.later(0, What::Connect(relay, id));
+        self.later(1_000_000, What::Keepalive(relay, id));
+        self.turn(relay);
+    }
+
+    /// The process starts again after a pause, which grows with each failure.
+    pub(super) fn start_later(&mut self, relay: usize) {
+        self.relays[relay].failures = (self.relays[relay].failures + 1).min(6);
+        let most = 200_000 << self.relays[relay].failures;
+        let pause = self.dice.relays.u64(100_000..=most.min(10_000_000));
+        self.later(pause, What::Start(relay));
+    }
+
+    /// SIGTERM: the relay finishes what is on its way.
+    pub(crate) fn drain(&mut self, relay: usize, id: u64) {
+        let now = self.clocks();
+        let Some(session) = self.session(relay, id) else { return };
+        session.is_draining = true;
+        session.core.on(Input::Drain, now);
+        self.say(relay, || "is told to stop".to_owned());
+        self.turn(relay);
+    }
+
+    /// SIGKILL: the process is gone, and starts again later.
+    pub(crate) fn kill(&mut self, relay: usize) {
+        self.say(relay, || "is killed".to_owned());
+        self.close(relay, false);
+        self.relays[relay].frozen_until = 0;
+        let after = self.dice.troubles.u64(..1_500_000);
+        self.later(after, What::Start(relay));
+    }
+
+    /// The process is stopped for so long. Its connections stay open, until the server ends a stream that nobody reads.
+    pub(crate) fn freeze(&mut self, relay: usize, lasts: Micros) {
+        if self.relays[relay].frozen_until > self.now {
+            return;
+        }
+        let until = self.now + lasts;
+        self.say(relay, || format!("is frozen for {lasts} µs"));
+        self.relays[relay].frozen_until = until;
+        if let Some(session) = &mut self.relays[relay].session {
+            // It has no part in what happens until then.
+            session.calm_since = session.calm_since.max(until);
+            let session = session.id;
+            if lasts > TAKEOVER_AFTER {
+                self.checker.disruptions += 1;
+                self.later(TAKEOVER_AFTER, What::FreeSlot(session));
+            }
+        }
+    }
+
+    /// The core has ended its session.
+    pub(super) fn ended(&mut self, relay: usize, end: End) {
+        self.say(relay, || format!("ends: {end:?}"));
+        match end {
+            End::Drained | End::DrainTimeout { .. } => {
+                self.close(relay, true);
+                let after = self.dice.relays.u64(..2_000_000);
+                self.later(after, What::Start(relay));
+            }
+            End::StoodStill(_) => {
+                self.close(relay, false);
+                self.start_later(relay);
+            }
+            End::Unreadable(error) => self.checker.fail(Promise::Sane, None, error),
+        }
+    }
+
+    /// The session is over. What was on its way may still arrive.
+    pub(crate) fn close(&mut self, relay: usize, is_clean: bool) {
+        let Some(session) = self.relays[relay].session.take() else { return };
+        self.checker.disruptions += 1;
+        self.relays[relay].failures = 0;
+        let notices_after = if is_clean { 0 } else { self.dice.relays.u64(..200_000) };
+        self.later(notices_after, What::FreeSlot(session.id));
+        if let Some(open) = session.connection.and_then(|number| self.broker.connections.get_mut(&number)) {
+            let arrive = if is_clean { 0 } else { self.dice.network.usize(..=open.on_the_way.len()) };
+            open.on_the_way.truncate(arrive);
+        }
+        self.abandon(session.id);
+    }
+
+    /// The server notices that the session no longer reads the slot.
+    pub(crate) fn free_slot(&mut self, session: u64) {
+        if let Some(slot) = self.db.slot.as_mut().filter(|slot| slot.reader == Some(session)) {
+            slot.reader = None;
+        }
+    }
+}

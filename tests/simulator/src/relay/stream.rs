@@ -1,0 +1,178 @@
+//! The stream's side of a session: what the server sends of the log, how the core reads it, and the position that goes
+//! back.
+
+use outbox_core::{Event, Input, Lsn, Now, Row, Streamed};
+use uuid::Uuid;
+
+use super::Session;
+use crate::{
+    agenda::What,
+    database::{Emitted, Entry, Micros, id_of, streamed},
+    world::World,
+};
+
+/// Messages of the stream that are read at a time.
+const MESSAGES_AT_A_TIME: usize = 8;
+
+/// A message of the stream.
+#[derive(Clone, Debug)]
+pub(super) enum Message {
+    /// Transaction id, and where its commit stands.
+    Begin(u32, u64),
+    Described,
+    Insert(Inserted),
+    TooLarge,
+    Replayed,
+    /// Where it ends, and the number of the entry that follows.
+    Commit(u64, usize),
+    /// How far the log was sent.
+    Keepalive(u64),
+}
+
+/// A row as the stream brings it.
+#[derive(Clone, Debug)]
+pub(crate) struct Inserted {
+    pub(crate) emitted: Emitted,
+    pub(crate) until: Option<Micros>,
+}
+
+impl Row for Inserted {
+    fn id(&self) -> Result<Uuid, String> {
+        Ok(id_of(self.emitted.seq))
+    }
+
+    fn is_pending(&self) -> bool {
+        true
+    }
+
+    fn is_deferred(&self) -> bool {
+        self.until.is_some()
+    }
+
+    fn event(&self) -> Result<Event, String> {
+        Ok(streamed(&self.emitted))
+    }
+}
+
+impl World {
+    /// There may be something to read.
+    pub(super) fn poke(&mut self, relay: usize) {
+        let now = self.clocks();
+        let Some(session) = &mut self.relays[relay].session else { return };
+        let has_more = !session.messages.is_empty()
+            || self.db.log.get(session.next_entry).is_some_and(|entry| entry.end <= self.db.flushed);
+        if has_more && !session.is_reading && session.core.reads_stream(now.instant) {
+            session.is_reading = true;
+            let id = session.id;
+            let way = self.way();
+            self.later(way, What::Read(relay, id));
+        }
+    }
+
+    /// There may be something to read, for any relay.
+    pub(crate) fn poke_all(&mut self) {
+        for relay in 0..self.relays.len() {
+            self.poke(relay);
+        }
+    }
+
+    /// The stream is read as far as the core reads it.
+    pub(crate) fn read(&mut self, relay: usize, id: u64) {
+        let now = self.clocks();
+        let reader = self.db.slot.as_ref().and_then(|slot| slot.reader);
+        let Some(session) = self.session(relay, id) else { return };
+        session.is_reading = false;
+        if reader != Some(id) {
+            self.say(relay, || "finds its stream ended".to_owned());
+            self.close(relay, false);
+            return self.start_later(relay);
+        }
+        for _ in 0..MESSAGES_AT_A_TIME {
+            let Some(session) = &mut self.relays[relay].session else { return };
+            if !session.core.reads_stream(now.instant) {
+                break;
+            }
+            if session.messages.is_empty() {
+                let Some(entry) = self.db.log.get(session.next_entry).filter(|entry| entry.end <= self.db.flushed)
+                else {
+                    break;
+                };
+                if entry.is_unstreamable {
+                    self.say(relay, || "the server cannot send what comes next".to_owned());
+                    self.close(relay, false);
+                    self.relays[relay].must_pass_over = true;
+                    return self.start_later(relay);
+                }
+                session.send(&entry.clone());
+            }
+            let Some(message) = session.messages.pop_front() else { continue };
+            session.tell(&message, now);
+            self.say(relay, || match message {
+                Message::Insert(insert) => format!("reads Insert({})", insert.emitted.seq),
+                message => format!("reads {message:?}"),
+            });
+        }
+        self.turn(relay);
+    }
+
+    /// The server says how far it has sent the log, once a second.
+    pub(crate) fn keepalive(&mut self, relay: usize, id: u64) {
+        let flushed = self.db.flushed;
+        let next = self.session(relay, id).map(|session| session.next_entry);
+        let Some(next) = next else { return };
+        let sent_all = self.db.log.get(next).is_none_or(|entry| entry.end > flushed);
+        let before = next.checked_sub(1).and_then(|last| self.db.log.get(last)).map_or(0, |entry| entry.end);
+        let wal_end = if sent_all { flushed } else { before };
+        if let Some(session) = self.session(relay, id) {
+            session.messages.push_back(Message::Keepalive(wal_end));
+        }
+        self.later(1_000_000, What::Keepalive(relay, id));
+        self.poke(relay);
+    }
+
+    /// A position that the relay acknowledges reaches the server.
+    pub(crate) fn acknowledged(&mut self, session: u64, position: u64) {
+        if let Some(slot) = self.db.slot.as_mut().filter(|slot| slot.reader == Some(session)) {
+            slot.confirmed = slot.confirmed.max(position);
+        }
+    }
+}
+
+impl Session {
+    /// What the server sends of a commit.
+    fn send(&mut self, entry: &Entry) {
+        self.next_entry += 1;
+        let inserts = if entry.is_published { entry.inserts.as_slice() } else { &[] };
+        if !inserts.is_empty() || entry.has_message {
+            self.messages.push_back(Message::Begin(entry.xid as u32, entry.lsn));
+            for (emitted, until) in inserts.iter().zip(&entry.deferred_until) {
+                if self.described.replace(entry.publication) != Some(entry.publication) {
+                    self.messages.push_back(Message::Described);
+                }
+                let insert = Inserted { emitted: emitted.clone(), until: *until };
+                self.messages.push_back(if emitted.is_oversized { Message::TooLarge } else { Message::Insert(insert) });
+            }
+            if entry.has_message {
+                self.messages.push_back(Message::Replayed);
+            }
+            self.messages.push_back(Message::Commit(entry.end, self.next_entry));
+        }
+    }
+
+    /// The core reads a message.
+    fn tell(&mut self, message: &Message, now: Now) {
+        let streamed = match message {
+            Message::Begin(xid, lsn) => Streamed::Begin { xid: *xid, final_lsn: Lsn(*lsn) },
+            Message::Described => Streamed::TableDescribed,
+            Message::Insert(insert) => Streamed::Insert(insert),
+            Message::TooLarge => Streamed::TooLarge { bytes: 1 << 30 },
+            Message::Replayed => Streamed::Replayed,
+            Message::Commit(end, entries) => {
+                self.read_to = *entries;
+                Streamed::Commit { end_lsn: Lsn(*end) }
+            }
+            Message::Keepalive(wal_end) => Streamed::Keepalive { wal_end: Lsn(*wal_end), reply_requested: false },
+        };
+        self.core.on(Input::Stream(streamed), now);
+    }
+}

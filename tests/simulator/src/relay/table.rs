@@ -1,0 +1,109 @@
+//! The table's side of a session: operations that the core asks for, each under way to the server and back.
+
+use outbox_core::{Finished, Input, Request};
+
+use crate::{
+    agenda::What,
+    database::{Executed, seq_of},
+    world::{World, micros},
+};
+
+/// An operation on the table that is under way.
+pub(crate) struct Operation {
+    relay: usize,
+    session: u64,
+    /// It has not reached the server yet.
+    request: Option<Request>,
+    /// Its answer is under way.
+    executed: Option<Executed>,
+}
+
+impl World {
+    /// The core asks for an operation, which is sent to the server.
+    pub(super) fn ask(&mut self, relay: usize, id: u64, request: Request) {
+        self.say(relay, || format!("asks the table: {}", name_of(&request)));
+        let number = self.number();
+        self.operations.insert(number, Operation { relay, session: id, request: Some(request), executed: None });
+        let way = self.way();
+        self.later(way, What::Execute(number));
+    }
+
+    /// The operation reaches the server, which runs it.
+    pub(crate) fn execute(&mut self, number: u64) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(request) = operation.request.take() else { return };
+        if !self.db.is_up {
+            self.operations.remove(&number);
+            return;
+        }
+        let executed = self.db.execute(request, self.now);
+        let wait = micros(executed.wait);
+        if let Finished::Settled(_, not_written) = &executed.finished {
+            for id in not_written.missing.iter().chain(&not_written.locked) {
+                self.checker.fact(seq_of(id)).let_go = true;
+            }
+        }
+        if let Finished::NotSettled(batch, _) = &executed.finished {
+            for verdict in &batch.verdicts {
+                self.checker.fact(seq_of(&verdict.id)).let_go = true;
+            }
+        }
+        for (seq, status) in executed.written.clone() {
+            self.tell("table", || format!("{seq} is {}", status.as_str()));
+            self.checker.written(seq, status, &self.knobs, &self.broker);
+        }
+        if let Some(operation) = self.operations.get_mut(&number) {
+            operation.executed = Some(executed);
+        }
+        let way = self.way();
+        self.later(way + wait, What::Finish(number));
+        self.poke_all();
+    }
+
+    /// The operation's answer reaches the relay.
+    pub(crate) fn finish(&mut self, number: u64) {
+        let Some(operation) = self.operations.get(&number) else { return };
+        let (relay, id) = (operation.relay, operation.session);
+        let thaws_at = self.relays[relay].frozen_until;
+        if thaws_at > self.now {
+            return self.at(thaws_at, What::Finish(number));
+        }
+        let now = self.clocks();
+        let Some(Operation { executed: Some(executed), .. }) = self.operations.remove(&number) else { return };
+        let Some(session) = self.session(relay, id) else { return };
+        let events = match &executed.finished {
+            Finished::Scanned(_, page) => page.events.as_slice(),
+            Finished::Due(due) => due.events.as_slice(),
+            _ => &[],
+        };
+        session.from_table.extend(events.iter().map(|event| event.seq));
+        session.core.on(Input::Table(executed.finished), now);
+        self.turn(relay);
+    }
+
+    /// The session is over. Each of its operations may have left, or not.
+    pub(super) fn abandon(&mut self, session: u64) {
+        let own = |operation: &Operation| operation.session == session;
+        for number in self.operations.iter().filter(|(_, op)| own(op)).map(|(number, _)| *number).collect::<Vec<_>>() {
+            if self.dice.network.bool() {
+                self.operations.remove(&number);
+            }
+        }
+    }
+}
+
+/// What a history calls the operation.
+fn name_of(request: &Request) -> String {
+    match request {
+        Request::Settle(batch) => {
+            let verdicts =
+                batch.verdicts.iter().map(|verdict| format!("{} {}", seq_of(&verdict.id), verdict.status.as_str()));
+            format!("settle {}", verdicts.collect::<Vec<_>>().join(", "))
+        }
+        Request::Scan(from, scan) => format!("pending after {} ({} rows)", from.after_seq, scan.max_rows),
+        Request::Due(_) => "due".to_owned(),
+        Request::Snapshot => "snapshot".to_owned(),
+        Request::LookAtPublication => "the publication?".to_owned(),
+        Request::EnsurePublication => "mend the publication".to_owned(),
+    }
+}

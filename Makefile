@@ -6,6 +6,7 @@
 # SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
 #                and of `make simulate`                               make simulate SEEDS=100000
 # FAULTS=1       `make simulate` lists the deliberate faults and the seeds that find them
+# SMALL="…"      `make simulate` searches a small world to its end, with these mishaps     make simulate SMALL="crash cut replay"
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
 # CASE=<part>    only cases of the benchmark's throughput whose names contain it
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
@@ -46,7 +47,7 @@ soak: build extension ## random work and random faults, SEEDS times, until one r
 
 simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; until a promise breaks, with its history
 	@cargo build $(LOCKED) --release --quiet -p outbox-simulator
-	@SEED=$(SEED) SEEDS=$(SEEDS) FAULTS=$(FAULTS) "$(CARGO_TARGET_DIR)/release/outbox-simulate"
+	@SEED=$(SEED) SEEDS=$(SEEDS) FAULTS=$(FAULTS) SMALL="$(SMALL)" "$(CARGO_TARGET_DIR)/release/outbox-simulate"
 
 bench: extension ## speed and cost beside what the servers can do at all, in half an hour
 	@scripts/setup bench

@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use simulator::{Exhausted, Fault, Knobs, Outcome, exhaust, find, minimise, run, tell};
+use simulator::{Exhausted, Fault, Knobs, Outcome, Step, exhaust, find, minimise, run, tell};
 
 fn main() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -20,14 +20,8 @@ fn main() {
     if std::env::var_os("FAULTS").is_some_and(|faults| !faults.is_empty()) {
         return find_faults(number("SEEDS").unwrap_or(2000));
     }
-    if let Some(most) = number("SMALL") {
-        let Exhausted { states, ends, broken } = exhaust(usize::try_from(most).unwrap_or(usize::MAX));
-        println!("the small world has {states} states, {ends} of them ends");
-        if let Some((way, what)) = broken {
-            println!("{way:?}\nbroken: {what}");
-            std::process::exit(1);
-        }
-        return;
+    if let Some(mishaps) = std::env::var("SMALL").ok().filter(|mishaps| !mishaps.is_empty()) {
+        return search_small_world(&mishaps);
     }
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let begin = Instant::now();
@@ -86,5 +80,18 @@ fn find_faults(seeds: u64) {
             Some((seed, violation)) => println!("{fault:?}\tseed {seed}\t{violation}"),
             None => println!("{fault:?}\tnot found"),
         }
+    }
+}
+
+/// Every order of the steps of a small world in which these mishaps can happen, each once: `crash cut replay wait`, or `none`.
+fn search_small_world(mishaps: &str) {
+    let is_named = |step: &Step| mishaps.to_lowercase().contains(&format!("{step:?}").to_lowercase());
+    let mishaps: Vec<Step> = Step::MISHAPS.into_iter().filter(is_named).collect();
+    let begin = Instant::now();
+    let Exhausted { states, ends, broken } = exhaust(&mishaps, usize::MAX);
+    println!("{mishaps:?}: {states} states, {ends} of them ends, in {:.0} s", begin.elapsed().as_secs_f64());
+    if let Some((way, what)) = broken {
+        println!("{way:?}\nbroken: {what}");
+        std::process::exit(1);
     }
 }

@@ -1,12 +1,7 @@
-//! A small world, exhausted: every order in which the steps of three events, a crash, an outage, a pause and a replay can come.
-//!
-//! Two keys, of which one has two events, the second behind the first. From each state every step that is possible is taken; a state
-//! that was met before is not entered again. A state is what the core, the table, the log and the broker hold, with times counted from
-//! now. Where no other step is left the clock goes on, and in the end every event must have its verdict.
+//! The small world: one relay, one database, one broker, and the steps that each can take.
 
 use std::{
-    collections::{HashSet, VecDeque, hash_map::DefaultHasher},
-    hash::Hasher,
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,6 +11,10 @@ use outbox_core::{
     Request, Start, Status, Streamed,
 };
 
+use super::{
+    Step,
+    canonical::{self, FIRST_LSN, FIRST_XID},
+};
 use crate::{
     database::{Change, Database, Emitted, Slot},
     relay::Inserted,
@@ -24,50 +23,8 @@ use crate::{
 /// The clock goes on so often with nothing else to do, and then it is the end.
 const IDLE_TICKS: u8 = 12;
 
-/// Something that happens in the small world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The next transaction commits: it is in the log.
-    Commit,
-    /// The oldest commit can be seen.
-    Show,
-    /// The relay reads a transaction of the stream.
-    Read,
-    /// The database runs the statement that was asked for.
-    Execute,
-    /// The relay has its answer.
-    Finish,
-    /// The broker takes a message.
-    Take,
-    /// The relay has the broker's answers.
-    Answer,
-    /// The relay has a connection to the broker.
-    Connect,
-    /// The relay is killed, and starts again. Once.
-    Crash,
-    /// The connection to the broker is lost. Once.
-    Cut,
-    /// An operator replays the first event. Once.
-    Replay,
-    /// Longer than `park_after` passes, although something else could happen. Once.
-    Wait,
-    /// Time passes, until the relay wants to be woken.
-    Tick,
-}
-
-/// What was searched.
-#[derive(Clone, Debug, Default)]
-pub struct Exhausted {
-    /// States, each of them once.
-    pub states: usize,
-    /// States in which nothing is left to happen.
-    pub ends: usize,
-    /// The way to a broken promise, if there is one, and what broke.
-    pub broken: Option<(Vec<Step>, String)>,
-}
-
 #[derive(Clone, Debug)]
-struct Small {
+pub(super) struct Small {
     base: Instant,
     now: Duration,
     core: Core,
@@ -75,6 +32,8 @@ struct Small {
     /// Transactions that are still to commit, in order.
     coming: VecDeque<u64>,
     next_entry: usize,
+    /// How far the relay knows that it was sent the log.
+    told: u64,
     was_described: bool,
     request: Option<Request>,
     finished: Option<Finished>,
@@ -83,48 +42,17 @@ struct Small {
     answers: Vec<Answer>,
     /// In order of their first delivery.
     delivered: Vec<i64>,
-    /// What may happen once, and has.
+    /// What may happen once, and what of that has.
+    mishaps: Vec<Step>,
     happened: Vec<Step>,
     ticks: u8,
 }
 
-/// Searches all of it, or until so many states are known.
-pub fn exhaust(most: usize) -> Exhausted {
-    let mut known = HashSet::new();
-    let mut found = Exhausted::default();
-    let first = Small::new();
-    known.insert(first.fingerprint());
-    let mut waiting = vec![(first, Vec::new())];
-    while let Some((world, way)) = waiting.pop() {
-        let steps = world.steps();
-        if steps.is_empty() {
-            found.ends += 1;
-            if let Some(broken) = world.at_the_end() {
-                found.broken = Some((way, broken));
-                break;
-            }
-        }
-        for step in steps {
-            let mut next = world.clone();
-            let mut way = way.clone();
-            way.push(step);
-            if let Err(broken) = next.take(step) {
-                (found.states, found.broken) = (known.len(), Some((way, broken)));
-                return found;
-            }
-            if known.len() < most && known.insert(next.fingerprint()) {
-                waiting.push((next, way));
-            }
-        }
-    }
-    found.states = known.len();
-    found
-}
-
 impl Small {
-    fn new() -> Self {
-        let mut db = Database::new(1000);
-        db.slot = Some(Slot::default());
+    pub(super) fn new(mishaps: &[Step]) -> Self {
+        let mut db = Database::new(FIRST_XID);
+        (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
+        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None });
         let mut coming = VecDeque::new();
         for key in [0, 0, 1] {
             let xid = db.begin();
@@ -137,10 +65,11 @@ impl Small {
         let mut world = Self {
             base,
             now: Duration::ZERO,
-            core: Core::new(config(), Start::default(), base),
+            core: Core::new(config(), Start { confirmed: Lsn(FIRST_LSN), ..Start::default() }, base),
             db,
             coming,
             next_entry: 0,
+            told: FIRST_LSN,
             was_described: false,
             request: None,
             finished: None,
@@ -148,6 +77,7 @@ impl Small {
             on_the_way: VecDeque::new(),
             answers: Vec::new(),
             delivered: Vec::new(),
+            mishaps: mishaps.to_vec(),
             happened: Vec::new(),
             ticks: 0,
         };
@@ -160,16 +90,18 @@ impl Small {
     }
 
     /// What can happen next. The clock goes on where nothing else is left to do.
-    fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<Step> {
         let reads = self.core.reads_stream(self.clocks().instant);
         let first_is_sent = self.db.rows.get(&1).is_some_and(|row| row.status == Status::Sent);
-        let once = |step: Step| !self.happened.contains(&step) && self.ticks == 0 && !self.db.log.is_empty();
+        let once = |step: Step| {
+            self.mishaps.contains(&step) && !self.happened.contains(&step) && self.ticks == 0 && self.coming.len() < 3
+        };
         // The second event of the key follows the first: its transaction commits when the first can be seen.
         let may_commit = !self.coming.is_empty() && (self.coming.len() != 2 || self.db.rows.contains_key(&1));
         let possible = [
             (Step::Commit, may_commit),
             (Step::Show, !self.db.hidden.is_empty()),
-            (Step::Read, self.next_entry < self.db.log.len() && reads),
+            (Step::Read, reads && (self.next_entry < self.db.log.len() || self.told < self.db.flushed)),
             (Step::Execute, self.request.is_some()),
             (Step::Finish, self.finished.is_some()),
             (Step::Take, self.is_connected && !self.on_the_way.is_empty()),
@@ -190,7 +122,7 @@ impl Small {
         steps
     }
 
-    fn take(&mut self, step: Step) -> Result<(), String> {
+    pub(super) fn take(&mut self, step: Step) -> Result<(), String> {
         self.ticks = if step == Step::Tick { self.ticks + 1 } else { 0 };
         if matches!(step, Step::Crash | Step::Cut | Step::Replay | Step::Wait) {
             self.happened.push(step);
@@ -244,14 +176,10 @@ impl Small {
                 self.db.commit(xid, false, false, 0);
             }
             Step::Wait => self.now += config().park_after * 2,
-            Step::Tick => {
-                self.now = self.core.wake_at(now.instant) - self.base;
-                if self.next_entry == self.db.log.len() {
-                    self.keepalive(self.db.flushed);
-                }
-            }
+            Step::Tick => self.now = self.core.wake_at(now.instant) - self.base,
         }
         self.carry_out();
+        self.forget_log();
         Ok(())
     }
 
@@ -272,12 +200,12 @@ impl Small {
 
     fn read(&mut self) {
         let now = self.clocks();
-        let Some(entry) = self.db.log.get(self.next_entry).cloned() else { return };
+        let Some(entry) = self.db.log.get(self.next_entry).cloned() else {
+            self.told = self.db.flushed;
+            let keepalive = Streamed::Keepalive { wal_end: Lsn(self.told), reply_requested: false };
+            return self.core.on(Input::Stream(keepalive), now);
+        };
         self.next_entry += 1;
-        if entry.inserts.is_empty() && !entry.has_message {
-            // Nothing of it is streamed; the next keepalive tells how far the log was sent.
-            return self.keepalive(entry.end);
-        }
         let begin = Streamed::Begin { xid: entry.xid as u32, final_lsn: Lsn(entry.lsn) };
         self.core.on(Input::Stream(begin), now);
         for emitted in entry.inserts {
@@ -292,9 +220,18 @@ impl Small {
         self.core.on(Input::Stream(Streamed::Commit { end_lsn: Lsn(entry.end) }), now);
     }
 
-    fn keepalive(&mut self, wal_end: u64) {
-        let keepalive = Streamed::Keepalive { wal_end: Lsn(wal_end), reply_requested: false };
-        self.core.on(Input::Stream(keepalive), self.clocks());
+    /// Of the log, only that is a part of the state which can still be sent: commits that insert or replay, from the slot's position on.
+    fn forget_log(&mut self) {
+        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
+        let mut read = std::mem::take(&mut self.next_entry);
+        self.db.log.retain(|entry| {
+            let was_read = read > 0;
+            read = read.saturating_sub(1);
+            let is_sent = !entry.inserts.is_empty() || entry.has_message;
+            let stays = is_sent && !(was_read && entry.end <= confirmed);
+            self.next_entry += usize::from(stays && was_read);
+            stays
+        });
     }
 
     fn deliver(&mut self) -> Result<(), String> {
@@ -320,11 +257,12 @@ impl Small {
         (self.request, self.finished, self.was_described) = (None, None, false);
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         self.next_entry = self.db.log.partition_point(|entry| entry.end <= confirmed);
+        self.told = confirmed;
         let start = Start { confirmed: Lsn(confirmed), ..Start::default() };
         self.core = Core::new(config(), start, self.clocks().instant);
     }
 
-    fn at_the_end(&self) -> Option<String> {
+    pub(super) fn at_the_end(&self) -> Option<String> {
         if let Some(row) = self.db.rows.values().find(|row| row.status != Status::Sent) {
             return Some(format!("in the end it is {}: {row:?}", row.status.as_str()));
         }
@@ -336,14 +274,14 @@ impl Small {
         None
     }
 
-    /// The same for all states that are alike: what is printed of this one, with times counted from now.
-    fn fingerprint(&self) -> u64 {
+    /// The same for all states that are alike.
+    pub(super) fn fingerprint(&self) -> u64 {
         let text = format!(
             "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {}",
             self.core,
             self.db,
             self.coming,
-            self.next_entry,
+            (self.next_entry, self.told < self.db.flushed),
             (self.was_described, self.is_connected),
             self.request,
             self.finished,
@@ -352,26 +290,8 @@ impl Small {
             (&self.delivered, &self.happened),
             self.ticks,
         );
-        let now = seconds(&format!("{:?}", self.clocks().instant)).map_or(0, |(nanos, _)| nanos);
-        let mut hasher = DefaultHasher::new();
-        let mut rest = text.as_str();
-        while let Some(at) = rest.find("Instant {") {
-            hasher.write(rest.as_bytes().get(..at).unwrap_or_default());
-            rest = rest.get(at..).unwrap_or_default();
-            let Some((nanos, length)) = seconds(rest) else { break };
-            hasher.write_i128(nanos - now);
-            rest = rest.get(length..).unwrap_or_default();
-        }
-        hasher.write(rest.as_bytes());
-        hasher.finish()
+        canonical::fingerprint(&text, &format!("{:?}", self.clocks().instant))
     }
-}
-
-/// The time that is printed at the beginning of the text, in nanoseconds, and how long it is.
-fn seconds(text: &str) -> Option<(i128, usize)> {
-    let end = text.find('}')?;
-    let mut numbers = text.get(..end)?.split([' ', ',']).filter_map(|word| word.parse::<i128>().ok());
-    Some((numbers.next()? * 1_000_000_000 + numbers.next()?, end + 1))
 }
 
 fn config() -> Config {

@@ -1,9 +1,6 @@
 //! The state machine as a whole: what comes next, and when to be woken.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Instant};
 
 use uuid::Uuid;
 
@@ -16,18 +13,15 @@ use crate::{
     effect::{Effect, End, Report},
     faults::{self, Fault},
     input::Input,
-    lsn::Lsn,
     parking::Parking,
     progress::Progress,
     resync::Resync,
     settling::{Batching, Settling},
     snapshot::Snapshot,
+    status::StatusUpdates,
     turns::Turns,
     verdict::{Answer, Outcome},
 };
-
-/// At most so often is an advanced position acknowledged, beside the regular status updates.
-const STATUS_PAUSE: Duration = Duration::from_millis(100);
 
 /// All that a relay's session decides.
 ///
@@ -55,15 +49,6 @@ pub struct Core {
     has_ended: bool,
 }
 
-/// What the server was told.
-#[derive(Clone, Debug)]
-pub(crate) struct StatusUpdates {
-    sent: Lsn,
-    sent_at: Instant,
-    /// The server wants to be told soon.
-    pub(crate) asked: bool,
-}
-
 impl Core {
     /// A session that begins now: parked, and with a pass.
     pub fn new(config: Config, start: Start, now: Instant) -> Self {
@@ -81,7 +66,7 @@ impl Core {
             link: Link::new(start.broker_is_ready, now),
             turns: Turns::new(start.careful, now + config.check_interval, now),
             parking: Parking::new(now),
-            status: StatusUpdates { sent: Lsn(0), sent_at: now, asked: false },
+            status: StatusUpdates::new(now),
             reports: VecDeque::new(),
             turned_at: now,
             drain_until: None,
@@ -106,14 +91,13 @@ impl Core {
         if self.has_ended {
             return None;
         }
-        if let Some(report) = self.reports.pop_front() {
-            return Some(Effect::Report(report));
+        if self.reports.is_empty() {
+            if let Some(end) = self.ends(now.instant) {
+                self.has_ended = true;
+                return Some(Effect::End(end));
+            }
+            self.park_if_stuck(now.instant);
         }
-        if let Some(end) = self.ends(now.instant) {
-            self.has_ended = true;
-            return Some(Effect::End(end));
-        }
-        self.park_if_stuck(now.instant);
         if let Some(report) = self.reports.pop_front() {
             return Some(Effect::Report(report));
         }
@@ -122,38 +106,30 @@ impl Core {
 
     /// Whether the stream is to be read now; TCP holds it back otherwise.
     pub fn reads_stream(&self, now: Instant) -> bool {
-        let is_draining = self.drain_until.is_some() && !faults::is_on(Fault::DrainTakesMore);
-        if self.has_ended || is_draining || self.turns.runs_whole_pass() || self.is_pass_next(now) {
+        if self.has_ended || self.takes_nothing_new() || self.turns.runs_whole_pass() || self.is_pass_next(now) {
             return false;
         }
         if self.turns.looks_at_publication || self.resync.holds_stream() && self.can_scan(now) {
             return false;
         }
-        !self.resync.is_live() || self.dispatch.has_room()
+        !self.resync.is_live() || self.dispatch.budget.has_room()
     }
 
     /// When [`next`](Self::next) may have something although nothing happens.
     pub fn wake_at(&self, now: Instant) -> Instant {
-        let has_advanced = self.acknowledged() > self.status.sent;
-        let status_pause = if has_advanced { STATUS_PAUSE } else { self.config.status_interval };
         let timers = [
-            Some(self.status.sent_at + status_pause),
+            Some(self.next_status()),
             self.settling.due(),
             self.settling.next_look(),
             self.resync.next_timer(),
             self.deferred.next_timer(),
-            self.dispatch.next_round(),
+            self.dispatch.refusals.next_round(),
             self.look_up_at(),
             self.drain_until,
         ];
         let timers = timers.into_iter().chain(self.turns.timers()).chain(self.parking_timers());
         // A time that has passed waits for something else than time.
         timers.flatten().filter(|at| *at > now).min().unwrap_or(now + self.config.status_interval)
-    }
-
-    /// The position that may be acknowledged: up to there everything has its verdict, or stands in the table for all to see.
-    pub fn acknowledged(&self) -> Lsn {
-        self.holds_at().map_or(self.progress.flushed(), |at| self.progress.flushed().min(at).max(self.status.sent))
     }
 
     /// Whether events come from the stream; otherwise they are left to the table.
@@ -190,8 +166,7 @@ impl Core {
     }
 
     fn publish(&mut self, now: Now) -> Option<Effect> {
-        let is_draining = self.drain_until.is_some() && !faults::is_on(Fault::DrainTakesMore);
-        if !self.link.is_ready() || is_draining {
+        if !self.link.is_ready() || self.takes_nothing_new() {
             return None;
         }
         let batch = self.dispatch.next_batch(self.may_publish(), now);
@@ -220,18 +195,6 @@ impl Core {
         request.map(Effect::Table)
     }
 
-    /// Tells the server how far everything is settled: regularly, when it asks, and soon after an advance.
-    fn acknowledge(&mut self, now: Instant) -> Option<Effect> {
-        let since = now.duration_since(self.status.sent_at);
-        let position = self.acknowledged();
-        let has_advanced = position > self.status.sent;
-        let is_due = since >= self.config.status_interval || has_advanced && since >= STATUS_PAUSE;
-        (self.status.asked || is_due).then(|| {
-            self.status = StatusUpdates { sent: position, sent_at: now, asked: false };
-            Effect::Acknowledge(position)
-        })
-    }
-
     /// What had to leave memory is found in the table again.
     fn leave_behind(&mut self) {
         for left in self.dispatch.take_left_behind() {
@@ -242,15 +205,10 @@ impl Core {
         }
     }
 
-    /// The first commit of which something was left to the table, and that cannot be seen yet.
-    pub(crate) fn holds_at(&self) -> Option<Lsn> {
-        [self.resync.holds_at(), self.deferred.holds_at(), self.abandoned.holds_at()].into_iter().flatten().min()
-    }
-
     /// These transactions can be seen.
     pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
         self.resync.seen(snapshot);
-        self.deferred.seen(snapshot);
+        self.deferred.awaited.seen(snapshot);
         self.abandoned.seen(snapshot);
     }
 
@@ -259,6 +217,10 @@ impl Core {
             self.drain_until = Some(now + self.config.drain_timeout);
             self.report(Report::Draining { in_flight: self.dispatch.in_flight() });
         }
+    }
+
+    fn takes_nothing_new(&self) -> bool {
+        self.drain_until.is_some() && !faults::is_on(Fault::DrainTakesMore)
     }
 
     /// Whether the session is over, and how it ends.

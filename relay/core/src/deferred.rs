@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::{
     awaited::{Awaited, Origin},
     faults::{self, Fault},
-    lsn::Lsn,
     snapshot::Snapshot,
 };
 
@@ -20,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Deferred {
     look_at: Option<Instant>,
-    awaited: Awaited,
+    pub(crate) awaited: Awaited,
 }
 
 impl Deferred {
@@ -42,16 +41,6 @@ impl Deferred {
         if origin.is_some_and(|origin| self.awaited.insert(origin)) {
             self.look(now);
         }
-    }
-
-    /// These transactions have become visible.
-    pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
-        self.awaited.seen(snapshot);
-    }
-
-    /// Nothing behind this position may be acknowledged.
-    pub(crate) fn holds_at(&self) -> Option<Lsn> {
-        self.awaited.holds_at()
     }
 
     /// Whether it is time to look.
@@ -77,6 +66,7 @@ impl Deferred {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lsn::Lsn;
 
     #[test]
     fn the_timer_is_set_for_the_earliest_event() {

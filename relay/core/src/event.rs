@@ -52,6 +52,12 @@ impl Event {
         let fixed = self.topic.len() + self.content_type.len() + self.headers.as_ref().map_or(0, Bytes::len);
         OVERHEAD + texts + fixed + self.body.as_ref().map_or(0, Bytes::len)
     }
+
+    /// Its ordering key, if it has one.
+    pub(crate) fn key_name(&self) -> Option<KeyName> {
+        let aggregate_type = self.aggregate_type.as_ref().map(|text| text.as_str().to_owned());
+        Some(KeyName { aggregate_type, aggregate_id: self.aggregate_id.as_ref()?.as_str().to_owned() })
+    }
 }
 
 /// Without what applications have put into it, which is nobody's to log.

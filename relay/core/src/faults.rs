@@ -1,9 +1,20 @@
 //! Deliberate faults, one of which the simulator switches on at a time: a simulator that has never found anything proves nothing.
 //! Without the crate's feature `faults` none can be switched on, and the compiler leaves them out.
 
-/// A mistake that this core could have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+macro_rules! faults {
+    ($(#[doc = $what:literal] $fault:ident,)+) => {
+        /// A mistake that this core could have.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Fault { $(#[doc = $what] $fault,)+ }
+
+        impl Fault {
+            /// All of them.
+            pub const ALL: [Self; [$($what),+].len()] = [$(Self::$fault),+];
+        }
+    };
+}
+
+faults! {
     /// A verdict is written before the broker has answered.
     SettleBeforeConfirm,
     /// A position is acknowledged before the verdicts up to it are written.
@@ -16,7 +27,7 @@ pub enum Fault {
     HolderForgotten,
     /// A strict key lets two events leave at a time.
     StrictTwoAtATime,
-    /// Events that have worked off what was in memory are not read for again.
+    /// The table is not read again for a key that has worked off what it had in memory.
     RefillLost,
     /// Events that wait for their time are not looked for.
     TimerForgotten,
@@ -56,38 +67,6 @@ pub enum Fault {
     FreezeUnnoticed,
     /// A pass publishes what is visible and not on disk yet. (A mistake of the store, which the simulator plays.)
     VisibleNotFlushed,
-}
-
-impl Fault {
-    /// All of them.
-    pub const ALL: [Self; 26] = [
-        Self::SettleBeforeConfirm,
-        Self::AcknowledgeBeforeSettle,
-        Self::CoveredTaken,
-        Self::UncoveredSkipped,
-        Self::HolderForgotten,
-        Self::StrictTwoAtATime,
-        Self::RefillLost,
-        Self::TimerForgotten,
-        Self::NackCounts,
-        Self::OutageCounts,
-        Self::OutageForgets,
-        Self::UnseenIsGone,
-        Self::AwaitedForgotten,
-        Self::UnseenAcknowledged,
-        Self::PageOvertakes,
-        Self::FailedWriteDropped,
-        Self::BudgetLeaks,
-        Self::UnsettledUnbounded,
-        Self::DrainTakesMore,
-        Self::ParkedPinsLog,
-        Self::PublicationTrusted,
-        Self::ReadyKeptInPass,
-        Self::GoneLetsLaterGo,
-        Self::ReplayUnheard,
-        Self::FreezeUnnoticed,
-        Self::VisibleNotFlushed,
-    ];
 }
 
 #[cfg(feature = "faults")]

@@ -29,7 +29,8 @@
 //! | `awaited` | which commits may not be acknowledged, since nobody can see them yet |
 //! | `deferred` | when to look for events with a time of their own |
 //! | `settling` | batches of verdicts, and rows that cannot be written yet |
-//! | `progress` | which position may be acknowledged |
+//! | `progress` | up to which position everything that was read is settled |
+//! | `status` | which position the server is told, and when |
 
 mod awaited;
 mod broker;
@@ -48,6 +49,7 @@ mod progress;
 mod resync;
 mod settling;
 mod snapshot;
+mod status;
 mod stream;
 mod table;
 mod turns;

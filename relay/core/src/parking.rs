@@ -53,7 +53,9 @@ impl Core {
             return;
         }
         self.bear_refusal(now);
-        if self.dispatch.knows_too_many_keys() && !self.turns.runs_whole_pass() && !self.is_pass_next(now) {
+        // A pass from the beginning sorts them out.
+        let knows_too_many_keys = self.dispatch.keys.len() > 2 * self.config.limits.max_events;
+        if knows_too_many_keys && !self.turns.runs_whole_pass() && !self.is_pass_next(now) {
             self.park(Reason::TooManyKeys, now);
         }
         if !self.resync.is_live() {
@@ -70,7 +72,7 @@ impl Core {
     /// When [`park_if_stuck`](Self::park_if_stuck) may find something although nothing happens.
     pub(crate) fn parking_timers(&self) -> [Option<Instant>; 3] {
         let full_since = self.parking.full_since.map(|since| since.max(self.parking.moved_at));
-        let since = [self.link.away_since(), self.dispatch.refusing_since(), full_since];
+        let since = [self.link.away_since(), self.dispatch.refusals.since(), full_since];
         since.map(|since| since.map(|since| since + self.config.park_after))
     }
 
@@ -91,7 +93,7 @@ impl Core {
 
     /// While the broker refuses everything, the slot moves on: what is in memory stands in the table, too.
     fn bear_refusal(&mut self, now: Instant) {
-        let Some(since) = self.dispatch.refusing_since() else {
+        let Some(since) = self.dispatch.refusals.since() else {
             if std::mem::take(&mut self.parking.told_of_refusals) {
                 self.report(Report::RefusingNoMore);
             }
@@ -102,7 +104,7 @@ impl Core {
             return;
         }
         if !std::mem::replace(&mut self.parking.told_of_refusals, true) {
-            self.report(Report::Refusing { lasted, routes: self.dispatch.refused_routes() });
+            self.report(Report::Refusing { lasted, routes: self.dispatch.refusals.refused_routes() });
         }
         if self.resync.is_live() {
             self.abandon();
@@ -111,13 +113,13 @@ impl Core {
 
     /// Whether the broker has refused everything for so long, and memory is full: what still leaves makes room for the table.
     fn is_refused_and_full(&self, patience: Duration, now: Instant) -> bool {
-        let is_refused = self.dispatch.refusing_since().is_some_and(|since| now.duration_since(since) >= patience);
-        is_refused && !self.dispatch.has_room()
+        let is_refused = self.dispatch.refusals.since().is_some_and(|since| now.duration_since(since) >= patience);
+        is_refused && !self.dispatch.budget.has_room()
     }
 
     /// Whether memory has been full, and nothing has left it, for so long.
     fn is_full_for(&mut self, patience: Duration, now: Instant) -> bool {
-        if self.dispatch.has_room() {
+        if self.dispatch.budget.has_room() {
             self.parking.full_since = None;
             return false;
         }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use crate::{
     awaited::{Awaited, Origin},
     faults::{self, Fault},
+    input::Page,
     lsn::Lsn,
     snapshot::Snapshot,
 };
@@ -35,7 +36,7 @@ const AWAITED_BEFORE_LOOKUP: usize = 1024;
 
 /// What to do with an insert that the stream brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum Fate {
     /// Publish it.
     Take,
     /// The last pass has dealt with it.
@@ -64,21 +65,6 @@ impl ScanFrom {
     }
 }
 
-/// What a page of a scan found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scanned<'a> {
-    /// Where it began.
-    pub(crate) from: ScanFrom,
-    /// What its transaction could see.
-    pub(crate) snapshot: &'a Snapshot,
-    /// A WAL position after the snapshot was taken: no transaction that the snapshot sees commits at or beyond it.
-    pub(crate) horizon: Lsn,
-    /// `None`: every row up to the end of the table was dealt with. Otherwise the last `seq` that was.
-    pub(crate) stopped_at: Option<i64>,
-    /// Whether memory knows every key that is held back: only then can events be told apart as they stream.
-    pub(crate) knows_holders: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Parked { next: ScanFrom },
@@ -97,9 +83,9 @@ pub(crate) struct Resync {
     mode: Mode,
     covered: Option<Covered>,
     /// The transaction being streamed.
-    current: Option<Origin>,
+    pub(crate) current: Option<Origin>,
     /// Transactions that left something to the table and were not visible when last looked.
-    awaited: Awaited,
+    pub(crate) awaited: Awaited,
     look_up_at: usize,
     pass_at: Option<Instant>,
     wait: Duration,
@@ -141,21 +127,16 @@ impl Resync {
         self.current = None;
     }
 
-    /// The transaction being streamed.
-    pub(crate) fn current(&self) -> Option<Origin> {
-        self.current
-    }
-
     /// What to do with an insert of the current transaction.
-    pub(crate) fn route(&self) -> Route {
+    pub(crate) fn fate(&self) -> Fate {
         match (&self.mode, &self.covered) {
-            (Mode::Parked { .. }, _) => Route::Leave,
-            (Mode::Live, Some(_)) if faults::is_on(Fault::CoveredTaken) => Route::Take,
-            (Mode::Live, Some(_)) if faults::is_on(Fault::UncoveredSkipped) => Route::Covered,
+            (Mode::Parked { .. }, _) => Fate::Leave,
+            (Mode::Live, Some(_)) if faults::is_on(Fault::CoveredTaken) => Fate::Take,
+            (Mode::Live, Some(_)) if faults::is_on(Fault::UncoveredSkipped) => Fate::Covered,
             (Mode::Live, Some(covered)) if self.current.is_some_and(|current| covered.snapshot.sees(current.xid)) => {
-                Route::Covered
+                Fate::Covered
             }
-            (Mode::Live, _) => Route::Take,
+            (Mode::Live, _) => Fate::Take,
         }
     }
 
@@ -220,11 +201,6 @@ impl Resync {
         self.pass_at
     }
 
-    /// Nothing behind this position may be acknowledged: it was left to the table, and cannot be seen there yet.
-    pub(crate) fn holds_at(&self) -> Option<Lsn> {
-        self.awaited.holds_at()
-    }
-
     /// Whether it is time to look up which awaited transactions have become visible: their number is bounded by that.
     pub(crate) fn wants_snapshot(&self) -> bool {
         self.awaited.len() >= self.look_up_at
@@ -239,18 +215,20 @@ impl Resync {
     }
 
     /// A page was read and its rows dealt with.
-    pub(crate) fn scanned(&mut self, page: Scanned<'_>, now: Instant) {
+    pub(crate) fn scanned(&mut self, from: ScanFrom, page: &Page, now: Instant) {
         let was_live = self.is_live();
         let oldest = self.awaited.oldest();
-        let all_visible = self.seen(page.snapshot);
-        let is_whole = page.stopped_at.is_none() && page.from.is_whole_pass();
+        let all_visible = self.seen(&page.snapshot);
+        let is_whole = page.stopped_at.is_none() && from.is_whole_pass();
+        // Only if memory knows every key that is held can events be told apart as they stream.
+        let is_last = is_whole && !page.holders_cut;
         // What was left to the table comes before what is streamed from now on, so all of it must have been read.
-        let may_stream = is_whole && page.knows_holders && (all_visible || was_live);
-        self.closing = is_whole && page.knows_holders && !all_visible && !was_live;
+        let may_stream = is_last && (all_visible || was_live);
+        self.closing = is_last && !may_stream;
         self.mode = match page.stopped_at {
             _ if may_stream => Mode::Live,
             Some(after_seq) => {
-                let older_than = page.from.older_than.unwrap_or_else(|| page.snapshot.oldest_running());
+                let older_than = from.older_than.unwrap_or_else(|| page.snapshot.oldest_running());
                 let older_than = (!faults::is_on(Fault::PageOvertakes)).then_some(older_than);
                 Mode::Parked { next: ScanFrom { after_seq, older_than } }
             }

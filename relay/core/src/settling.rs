@@ -55,9 +55,7 @@ pub(crate) struct Settling {
 struct Queued {
     verdict: Verdict,
     since: Instant,
-    /// Its transaction was visible before this attempt: if the row is not there now, it was deleted.
-    last_chance: bool,
-    /// Why it was not written before.
+    /// Why it was not written before. If it was unseen, its transaction is visible now: if the row is not there then, it was deleted.
     because: Option<Because>,
 }
 
@@ -95,7 +93,7 @@ impl Settling {
 
     /// Adds a verdict.
     pub(crate) fn push(&mut self, verdict: Verdict, now: Instant) {
-        self.queue.push_back(Queued { verdict, since: now, last_chance: false, because: None });
+        self.queue.push_back(Queued { verdict, since: now, because: None });
     }
 
     /// Whether no verdict waits to be written.
@@ -136,11 +134,11 @@ impl Settling {
                 let goes_alone = next.because == Some(Because::Refused);
                 !(goes_alone && !ids.is_empty() || ids.contains(&next.verdict.id))
             };
-            let Some(Queued { verdict, last_chance, because, .. }) = self.queue.pop_front_if(may_join) else { break };
+            let Some(Queued { verdict, because, .. }) = self.queue.pop_front_if(may_join) else { break };
             ids.insert(verdict.id);
             batch.skip_locked |= because == Some(Because::Locked);
             batch.refused_before |= because == Some(Because::Refused);
-            if last_chance {
+            if matches!(because, Some(Because::Unseen(_))) {
                 batch.last_chance.insert(verdict.id);
             }
             batch.verdicts.push(verdict);
@@ -167,8 +165,8 @@ impl Settling {
             return None;
         }
         for verdict in batch.verdicts.into_iter().rev() {
-            let last_chance = batch.last_chance.contains(&verdict.id);
-            self.queue.push_front(Queued { verdict, since: now, last_chance, because: None });
+            let because = batch.last_chance.contains(&verdict.id).then_some(Because::Unseen(None));
+            self.queue.push_front(Queued { verdict, since: now, because });
         }
         None
     }
@@ -231,8 +229,7 @@ impl Settling {
         let is_progress = ready.iter().any(|unwritten| matches!(unwritten.because, Because::Unseen(_)));
         self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
         for Unwritten { verdict, because } in ready.into_iter().rev() {
-            let last_chance = matches!(because, Because::Unseen(_));
-            let queued = Queued { verdict, since: now, last_chance, because: Some(because) };
+            let queued = Queued { verdict, since: now, because: Some(because) };
             if because == Because::Refused {
                 self.queue.push_back(queued);
             } else {

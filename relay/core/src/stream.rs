@@ -11,7 +11,7 @@ use crate::{
     effect::{End, Reason, Report},
     faults::{self, Fault},
     input::{Published, Row, Streamed},
-    resync::Route,
+    resync::Fate,
 };
 
 impl Core {
@@ -34,7 +34,7 @@ impl Core {
             Streamed::InsertWithoutColumns(error) => self.inserted_without_columns(error, now),
             Streamed::TooLarge { bytes } => {
                 // An insert that the last pass has read is nothing to wait for.
-                if self.resync.route() != Route::Covered {
+                if self.resync.fate() != Fate::Covered {
                     self.park(Reason::RowTooLarge { bytes }, now);
                 }
             }
@@ -54,21 +54,21 @@ impl Core {
     }
 
     fn inserted(&mut self, row: &dyn Row, now: Instant) -> Result<(), String> {
-        match self.resync.route() {
-            Route::Leave => self.resync.left_to_table(),
-            Route::Covered => {
+        match self.resync.fate() {
+            Fate::Leave => self.resync.left_to_table(),
+            Fate::Covered => {
                 // The pass found it first. The commit must still wait for its verdict.
                 let id = row.id()?;
                 if self.dispatch.knows(&id) {
                     self.owe(&id);
                 }
             }
-            Route::Take if !row.is_pending() => {} // restored from a dump
-            Route::Take if row.is_deferred() => self.deferred.inserted(self.resync.current(), now),
-            Route::Take => {
+            Fate::Take if !row.is_pending() => {} // restored from a dump
+            Fate::Take if row.is_deferred() => self.deferred.inserted(self.resync.current, now),
+            Fate::Take => {
                 let event = Arc::new(row.event()?);
                 let id = event.id;
-                match self.dispatch.admit(event, self.resync.current()) {
+                match self.dispatch.admit(event, self.resync.current) {
                     Admission::Admitted => self.owe(&id),
                     Admission::Known => {}
                     Admission::Spilled => self.resync.left_to_table(),
@@ -91,10 +91,10 @@ impl Core {
             self.report(Report::ColumnsMissing(error));
             self.turns.check_at = now;
         }
-        match self.resync.route() {
-            Route::Leave => self.resync.left_to_table(),
-            Route::Covered => {}
-            Route::Take => self.park(Reason::ColumnsMissing, now),
+        match self.resync.fate() {
+            Fate::Leave => self.resync.left_to_table(),
+            Fate::Covered => {}
+            Fate::Take => self.park(Reason::ColumnsMissing, now),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     core::Core,
     effect::{Batch, Report},
     input::{Due, Failure, Finished, NotWritten, Page, Remedy},
-    resync::{ScanFrom, Scanned},
+    resync::ScanFrom,
     settling::Settled,
 };
 
@@ -89,24 +89,22 @@ impl Core {
         }
     }
 
-    fn scanned(&mut self, from: ScanFrom, page: Page, now: Instant) {
-        let Page { snapshot, horizon, events, stopped_at, left_out, holders, holders_cut } = page;
-        self.abandoned.seen(&snapshot);
+    fn scanned(&mut self, from: ScanFrom, mut page: Page, now: Instant) {
+        self.abandoned.seen(&page.snapshot);
         if from.is_whole_pass() {
-            self.dispatch.learn_holders(&holders);
+            self.dispatch.learn_holders(&page.holders);
             // A key that spilled may be taken up again only by a pass that finds all of its rows.
-            if self.resync.seen(&snapshot) {
-                self.dispatch.unspill(&left_out);
+            if self.resync.seen(&page.snapshot) {
+                self.dispatch.keys.unspill(&page.left_out);
             }
         }
-        let (after_seq, found, complete) = (from.after_seq, events.len(), stopped_at.is_none());
-        self.report(Report::Scanned { after_seq, found, complete });
-        for event in events {
+        let complete = page.stopped_at.is_none();
+        self.report(Report::Scanned { after_seq: from.after_seq, found: page.events.len(), complete });
+        for event in page.events.drain(..) {
             self.dispatch.admit(event, None);
         }
         self.turns.careful_pass &= !complete;
-        let page = Scanned { from, snapshot: &snapshot, horizon, stopped_at, knows_holders: !holders_cut };
-        self.resync.scanned(page, now);
+        self.resync.scanned(from, &page, now);
         if !self.resync.is_live() {
             self.abandon();
         }
@@ -115,12 +113,12 @@ impl Core {
             self.turns.refill_at = now + REFILL_SHARE * now.duration_since(self.turns.pass_started);
             self.refill(now); // a key may wait for something that this pass could not bring
         }
-        self.tell_mode(horizon, !complete);
+        self.tell_mode(page.horizon, !complete);
     }
 
     /// Reads the table for keys that have worked off what they had in memory.
     fn refill(&mut self, now: Instant) {
-        if self.resync.is_live() && self.dispatch.wants_refill() {
+        if self.resync.is_live() && self.dispatch.keys.wants_refill() {
             self.resync.want_pass(now.max(self.turns.refill_at));
         }
     }
@@ -131,7 +129,7 @@ impl Core {
         // The stream may have filled memory meanwhile.
         let mut taken = 0;
         for event in due.events {
-            if !self.dispatch.has_room() {
+            if !self.dispatch.budget.has_room() {
                 break;
             }
             self.dispatch.admit(event, None); // one that spills is looked for again after a pass

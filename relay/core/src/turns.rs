@@ -121,7 +121,8 @@ impl Core {
     }
 
     fn choose_other(&mut self, is_draining: bool, now: Instant) -> Option<Request> {
-        if self.settling.wants_snapshot(now) || self.resync.wants_snapshot() || self.is_look_up_due(now) {
+        let is_look_up_due = self.look_up_at().is_some_and(|at| at <= now);
+        if self.settling.wants_snapshot(now) || self.resync.wants_snapshot() || is_look_up_due {
             self.turns.looked_up_at = now;
             return Some(Request::Snapshot);
         }
@@ -133,7 +134,7 @@ impl Core {
         }
         if self.is_due_next(now) {
             self.turns.scanned_due = true;
-            let scan = self.scan(ScanFrom::LOWEST, self.dispatch.spilled_keys());
+            let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
             return Some(Request::Due(Scan { careful: self.turns.careful_due, ..scan }));
         }
         if let Some(from) = self.next_scan(now) {
@@ -142,7 +143,7 @@ impl Core {
             if from.is_whole_pass() {
                 self.dispatch.begin_pass();
             }
-            let scan = self.scan(from, self.dispatch.full_keys());
+            let scan = self.scan(from, self.dispatch.keys.full());
             return Some(Request::Scan(from, Scan { careful: self.turns.careful_pass, ..scan }));
         }
         self.check(now)
@@ -182,18 +183,14 @@ impl Core {
         if self.is_paused(now) {
             return false;
         }
-        let (events, bytes) = self.dispatch.room();
+        let (events, bytes) = self.dispatch.budget.room();
         let limits = self.config.limits;
         let is_worth_it = events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4;
         let waits_for_nothing = self.resync.is_live() || !self.dispatch.is_moving();
-        self.link.is_ready() && self.dispatch.has_room() && (is_worth_it || waits_for_nothing)
+        self.link.is_ready() && self.dispatch.budget.has_room() && (is_worth_it || waits_for_nothing)
     }
 
-    /// Whether to look up if what holds the acknowledged position back can be seen by now.
-    fn is_look_up_due(&self, now: Instant) -> bool {
-        self.look_up_at().is_some_and(|at| at <= now)
-    }
-
+    /// When to look up if what holds the acknowledged position back can be seen by now.
     pub(crate) fn look_up_at(&self) -> Option<Instant> {
         let holds_back = self.holds_at().is_some_and(|at| at < self.progress.flushed());
         holds_back.then(|| self.turns.looked_up_at + LOOK_UP_PAUSE)
@@ -205,7 +202,7 @@ impl Core {
     }
 
     fn scan(&self, from: ScanFrom, left_out: Vec<KeyName>) -> Scan {
-        let (mut max_rows, mut max_bytes) = self.dispatch.room();
+        let (mut max_rows, mut max_bytes) = self.dispatch.budget.room();
         let reads_pages = !self.resync.is_live() && (!from.is_whole_pass() || self.dispatch.is_empty());
         if reads_pages {
             let limits = self.config.limits;

@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     limits: Limits,
     events: usize,
     bytes: usize,
@@ -17,17 +17,20 @@ impl Budget {
         Self { limits, events: 0, bytes: 0 }
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether another event may be admitted. A soft bound: the event that crosses it is still taken.
+    pub(crate) fn has_room(&self) -> bool {
         let (events, bytes) = self.room();
         events > 0 && bytes > 0
     }
 
-    /// Events and bytes that may still be taken.
-    pub(super) fn room(&self) -> (usize, usize) {
+    /// Whether refused events must make room in memory for others.
+    pub(super) fn is_crowded(&self) -> bool {
+        let (events, bytes) = self.room();
+        events < self.limits.max_events / 2 || bytes < self.limits.max_bytes / 2
+    }
+
+    /// Events and bytes that may still be admitted.
+    pub(crate) fn room(&self) -> (usize, usize) {
         (self.limits.max_events.saturating_sub(self.events), self.limits.max_bytes.saturating_sub(self.bytes))
     }
 

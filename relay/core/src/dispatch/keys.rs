@@ -1,9 +1,10 @@
 //! Ordering keys: who waits for whom, and whose events wait in the table.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
+use super::key::Key;
 use crate::{
     config::{Limits, Ordering},
     event::{Event, KeyHolder, KeyName, Text},
@@ -28,57 +29,8 @@ pub(super) enum Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct KeyHash(u64);
 
-#[derive(Clone, Debug, Default)]
-struct Key {
-    /// Key of the key that are on their way: ready or in flight.
-    leaving: usize,
-    /// How many of them were refused before: they hold the key in every ordering.
-    returning: usize,
-    /// Key in the table that hold the key.
-    holders: Vec<Uuid>,
-    /// Waiting in memory, in order of admission.
-    queue: VecDeque<Queued>,
-    queue_bytes: usize,
-    /// Later events wait in the table.
-    spilled: Option<KeyName>,
-    /// The pass before whose end an event of the key last went back to the table.
-    left_in: u64,
-}
-
-/// A waiting event.
 #[derive(Clone, Debug)]
-struct Queued {
-    id: Uuid,
-    bytes: usize,
-}
-
-impl Key {
-    fn release(&mut self, count: usize) -> Vec<Uuid> {
-        let released: Vec<Queued> = self.queue.drain(..count.min(self.queue.len())).collect();
-        self.queue_bytes -= released.iter().map(|queued| queued.bytes).sum::<usize>();
-        released.into_iter().map(|queued| queued.id).collect()
-    }
-
-    fn is_held(&self) -> bool {
-        self.returning > 0 || !self.holders.is_empty()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.leaving == 0 && self.queue.is_empty() && self.holders.is_empty() && self.spilled.is_none()
-    }
-
-    /// Whether it waits for nothing but a pass to bring its events from the table.
-    fn wants_refill(&self, share: &Limits) -> bool {
-        self.spilled.is_some() && !self.is_held() && self.is_low(share)
-    }
-
-    fn is_low(&self, share: &Limits) -> bool {
-        self.queue.len() <= share.max_events / 8 && self.queue_bytes <= share.max_bytes / 8
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     ordering: Ordering,
     share: Limits,
     hash: NameHash,
@@ -93,8 +45,8 @@ impl Keys {
         Self { ordering, share, hash: NameHash::new(seed), keys: HashMap::default(), spilled: 0, passes: 0 }
     }
 
-    /// Keys that something is known of.
-    pub(super) fn len(&self) -> usize {
+    /// How many keys something is known of.
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
@@ -108,7 +60,7 @@ impl Keys {
         let key = self.keys.entry(hash).or_default();
         if event.holds_key {
             // Later events of the key are in the table, although this memory may not have seen how they came there.
-            spill(key, &mut self.spilled, event);
+            self.spilled += key.spill(|| event.key_name());
             key.holders.retain(|id| *id != event.id);
             key.leaving += 1;
             key.returning += 1;
@@ -117,43 +69,38 @@ impl Keys {
         if key.spilled.is_some() {
             return Turn::Full;
         }
-        let free = match self.ordering {
-            Ordering::Strict => {
-                key.leaving <= usize::from(faults::is_on(Fault::StrictTwoAtATime)) && key.queue.is_empty()
-            }
-            Ordering::Pipelined | Ordering::None => key.queue.is_empty(),
+        let at_a_time = match self.ordering {
+            Ordering::Strict => 1 + usize::from(faults::is_on(Fault::StrictTwoAtATime)),
+            Ordering::Pipelined | Ordering::None => usize::MAX,
         };
-        if free {
+        if key.leaving < at_a_time && !key.has_queue() {
             key.leaving += 1;
             return Turn::Now;
         }
-        if key.queue.len() >= self.share.max_events || key.queue_bytes >= self.share.max_bytes {
-            spill(key, &mut self.spilled, event);
+        if !key.has_room(&self.share) {
+            self.spilled += key.spill(|| event.key_name());
             return Turn::Full;
         }
-        let bytes = event.memory();
-        key.queue_bytes += bytes;
-        key.queue.push_back(Queued { id: event.id, bytes });
+        key.queue(event);
         Turn::Behind
     }
 
     /// The event goes back to the table and holds its key there. Returns the events that it leaves no place for in memory.
     pub(super) fn hold(&mut self, hash: KeyHash, event: &Event, returning: bool) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.leaving -= 1;
-        key.returning -= usize::from(returning);
+        key.left(returning);
         if !faults::is_on(Fault::HolderForgotten) {
             key.holders.push(event.id);
         }
         key.left_in = self.passes;
-        spill(key, &mut self.spilled, event);
+        self.spilled += key.spill(|| event.key_name());
         key.release(usize::MAX)
     }
 
     /// Whether an event that was free to leave must wait after all, since one before it was refused: in the table.
     pub(super) fn spill_if_held(&mut self, hash: KeyHash) -> bool {
         let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held()) else { return false };
-        key.leaving -= 1;
+        key.left(false);
         key.left_in = self.passes;
         true
     }
@@ -162,8 +109,7 @@ impl Keys {
     pub(super) fn leave(&mut self, hash: KeyHash, returning: bool) -> Vec<Uuid> {
         let strict = self.ordering == Ordering::Strict;
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.leaving -= 1;
-        key.returning -= usize::from(returning);
+        key.left(returning);
         let released = match (key.is_held(), strict, key.leaving) {
             (false, true, 0) => key.release(1),
             (false, false, _) => key.release(usize::MAX),
@@ -189,16 +135,17 @@ impl Keys {
     }
 
     /// Keys whose later events wait in the table.
-    pub(super) fn spilled(&self) -> Vec<KeyName> {
+    pub(crate) fn spilled(&self) -> Vec<KeyName> {
         self.names(|_| true)
     }
 
-    /// Spilled keys that still have much in memory.
-    pub(super) fn full(&self) -> Vec<KeyName> {
+    /// Those of them that still have much in memory, and shall go on waiting: a scan leaves them out.
+    pub(crate) fn full(&self) -> Vec<KeyName> {
         self.names(|key| !key.is_low(&self.share))
     }
 
-    pub(super) fn wants_refill(&self) -> bool {
+    /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
+    pub(crate) fn wants_refill(&self) -> bool {
         self.spilled > 0
             && !faults::is_on(Fault::RefillLost)
             && self.keys.values().any(|key| key.wants_refill(&self.share))
@@ -217,18 +164,15 @@ impl Keys {
                 let key = self.keys.entry(hash).or_default();
                 key.holders.push(*id);
                 waiting.extend(key.release(usize::MAX));
-                if key.spilled.is_none() {
-                    key.spilled = Some(name.clone());
-                    self.spilled += 1;
-                }
+                self.spilled += key.spill(|| Some(name.clone()));
             }
         }
         waiting
     }
 
-    /// A pass offers every row of the keys that spilled, but for those that it left out, those that are held back, and those
-    /// of which an event was in memory when it began to read and has gone back to the table since.
-    pub(super) fn unspill(&mut self, left_out: &[KeyName]) {
+    /// A pass is about to offer, in order, every row of the keys that spilled: they may be admitted again. Not of those keys that it
+    /// left out, that are held, or of which an event was in memory when it began to read and has gone back to the table since.
+    pub(crate) fn unspill(&mut self, left_out: &[KeyName]) {
         if self.spilled > 0 {
             let left_out: HashSet<&KeyName> = left_out.iter().collect();
             self.keys.retain(|_, key| {
@@ -250,14 +194,5 @@ impl Keys {
 
     fn hash(&self, aggregate_type: Option<&[u8]>, aggregate_id: &[u8]) -> KeyHash {
         KeyHash(self.hash.of((aggregate_type, aggregate_id)))
-    }
-}
-
-/// From now on the key's later events wait in the table.
-fn spill(key: &mut Key, spilled: &mut usize, event: &Event) {
-    if let Some(id) = event.aggregate_id.as_ref().filter(|_| key.spilled.is_none()) {
-        let aggregate_type = event.aggregate_type.as_ref().map(|text| text.as_str().to_owned());
-        key.spilled = Some(KeyName { aggregate_type, aggregate_id: id.as_str().to_owned() });
-        *spilled += 1;
     }
 }

@@ -9,7 +9,9 @@
 //! An event that is to be tried again does not wait in memory: the table knows its time, and that it holds its key. While the
 //! broker refuses everything ([`refusals`]), events that were not refused yet wait in memory, as in any outage.
 
+mod answers;
 mod budget;
+mod key;
 mod keys;
 mod probing;
 mod refusals;
@@ -26,16 +28,14 @@ use uuid::Uuid;
 use self::{
     budget::Budget,
     keys::{KeyHash, Keys, Turn},
-    refusals::{Judged, LONGEST_PAUSE, Refusals, Refused},
+    refusals::Refusals,
 };
 use crate::{
     awaited::Origin,
-    config::{Limits, Now, Ordering, Policy},
+    config::{Limits, Now, Policy},
     event::Event,
-    faults::{self, Fault},
     hash::IdHash,
     progress::Ticket,
-    verdict::{Outcome, Status, Verdict},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,14 +94,14 @@ pub(crate) struct LeftBehind {
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     policy: Policy,
-    budget: Budget,
+    pub(crate) budget: Budget,
     jitter: fastrand::Rng,
     tracked: HashMap<Uuid, Tracked, IdHash>,
-    keys: Keys,
+    pub(crate) keys: Keys,
     /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
     /// number of hot keys keeps another waiting.
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
-    refusals: Refusals,
+    pub(crate) refusals: Refusals,
     /// Ready, but the broker refuses everything: they wait for their turn to try.
     set_aside: Vec<(u64, Uuid)>,
     set_aside_keys: HashSet<KeyHash, IdHash>,
@@ -128,16 +128,6 @@ impl Dispatch {
             in_flight: 0,
             settling: 0,
         }
-    }
-
-    /// Whether another event may be admitted. A soft bound: the event that crosses it is still taken.
-    pub(crate) fn has_room(&self) -> bool {
-        self.budget.has_room()
-    }
-
-    /// Events and bytes that may still be admitted.
-    pub(crate) fn room(&self) -> (usize, usize) {
-        self.budget.room()
     }
 
     /// What is in memory of the rows with a greater `seq`. As long as the pages of a backlog follow each other, it is nothing.
@@ -240,100 +230,6 @@ impl Dispatch {
         tracked.event.clone()
     }
 
-    /// Takes the broker's answer, and gives the event away. `None`: it was refused and stays in memory; or it was not in flight,
-    /// the answer is about an earlier connection.
-    pub(crate) fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Now) -> Option<(Verdict, Arc<Event>)> {
-        let is_crowded = self.is_crowded();
-        let tracked = self.tracked.get_mut(id).filter(|tracked| tracked.state == State::InFlight)?;
-        let event = tracked.event.take()?;
-        let attempts = tracked.attempts + 1;
-        self.in_flight -= 1;
-        let mut retry_in = self.policy.backoff.delay(attempts, &mut self.jitter);
-        let (status, error) = match outcome {
-            Outcome::Delivered => (Status::Sent, None),
-            Outcome::Rejected(error) => (Status::Failed, Some(error)),
-            Outcome::Retry(error) => self.policy.after_refusal(error, attempts, &event, now),
-            Outcome::Unavailable(error) => {
-                let route = self.refusals.route(&event);
-                let message = Refused { id: *id, number: tracked.number, route, others_in_flight: self.in_flight > 0 };
-                let judged = self.refusals.refused(message, now.instant);
-                let may_stay = !is_crowded || judged == Judged::Uncounted;
-                let is_pipelined = tracked.key.is_some() && self.policy.ordering == Ordering::Pipelined;
-                if judged != Judged::Counts && may_stay && is_pipelined {
-                    // Others of its key are in flight, and are likely to be refused, too: in memory they keep their order.
-                    tracked.event = Some(event);
-                    tracked.state = State::Ready;
-                    self.ready.push(Reverse((tracked.order, *id)));
-                    return None;
-                }
-                match judged {
-                    Judged::Counts => self.policy.after_refusal(error, attempts, &event, now),
-                    Judged::Uncounted => (Status::Pending, None),
-                    Judged::OutageSince(since) => {
-                        let lasted = now.instant.duration_since(since);
-                        // One that comes back soon makes no room.
-                        let wait = if is_crowded { lasted } else { lasted.min(LONGEST_PAUSE) };
-                        retry_in = self.policy.backoff.outage_delay(wait);
-                        (Status::Pending, None)
-                    }
-                }
-            }
-        };
-        self.budget.give_back_bytes(event.memory());
-        let takes_again =
-            status == Status::Sent && self.refusals.confirmed(id, tracked.number, |refusals| refusals.route(&event));
-        if status == Status::Failed {
-            self.refusals.forget(id); // if it is replayed, it begins anew
-        }
-        tracked.state = State::Settling;
-        self.settling += 1;
-        let holds = status == Status::Pending || (status == Status::Failed && self.policy.hold_failed);
-        let (key, returning) = (tracked.key, tracked.returning);
-        let holds_key = holds && key.is_some();
-        match key {
-            Some(key) if holds => {
-                tracked.returning = false;
-                for queued in self.keys.hold(key, &event, returning) {
-                    self.leave_to_table(&queued);
-                }
-            }
-            Some(key) if !returning => {
-                let released = self.keys.leave(key, false);
-                self.release(released);
-            }
-            Some(_) | None => {}
-        }
-        if takes_again {
-            self.end_probing();
-        }
-        let retry_in = (status == Status::Pending).then_some(retry_in);
-        Some((Verdict { id: *id, status, error, retry_in, holds_key }, event))
-    }
-
-    /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
-    pub(crate) fn settled(&mut self, id: &Uuid, gone: bool) -> Option<Ticket> {
-        let Entry::Occupied(entry) = self.tracked.entry(*id) else { return None };
-        if entry.get().state != State::Settling {
-            return None;
-        }
-        let tracked = entry.remove();
-        self.settling -= 1;
-        self.budget.give_back_event();
-        if let Some(key) = tracked.key {
-            if tracked.returning {
-                let released = self.keys.leave(key, true);
-                self.release(released);
-            }
-            if gone {
-                if !faults::is_on(Fault::GoneLetsLaterGo) {
-                    self.spill_held();
-                }
-                self.keys.gone(key, id);
-            }
-        }
-        tracked.ticket
-    }
-
     /// What had to go back to the table since this was last asked.
     pub(crate) fn take_left_behind(&mut self) -> Vec<LeftBehind> {
         std::mem::take(&mut self.left_behind)
@@ -344,31 +240,8 @@ impl Dispatch {
         self.tracked.get(id).and_then(|tracked| tracked.origin).map(|origin| origin.xid)
     }
 
-    /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
-    pub(crate) fn outage(&mut self) {
-        for (id, tracked) in &mut self.tracked {
-            if tracked.state == State::InFlight && !faults::is_on(Fault::OutageForgets) {
-                tracked.state = State::Ready;
-                tracked.attempts += u32::from(faults::is_on(Fault::OutageCounts));
-                self.ready.push(Reverse((tracked.order, *id)));
-            }
-        }
-        self.in_flight = 0;
-        self.refusals.lost();
-        self.end_probing();
-    }
-
     /// Whether events are about to leave memory by themselves, without waiting for anything but the servers.
     pub(crate) fn is_moving(&self) -> bool {
         self.unsettled() > 0 || !self.ready.is_empty()
-    }
-
-    fn release(&mut self, released: Vec<Uuid>) {
-        for id in released {
-            if let Some(tracked) = self.tracked.get_mut(&id) {
-                tracked.state = State::Ready;
-                self.ready.push(Reverse((tracked.order, id)));
-            }
-        }
     }
 }

@@ -15,6 +15,9 @@
 //! that were tried the longest ago; their number doubles from round to round, and so does the pause. Events of a route that
 //! was not refused yet do not wait for a round: a full queue keeps nobody else's event waiting.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
@@ -44,19 +47,6 @@ const MOST_REFUSED: usize = 16_384;
 /// Stands for exchange and topic. Two routes with one hash share their probes, which is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Route(u64);
-
-/// A refused message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
-    /// Its event.
-    pub(super) id: Uuid,
-    /// Its number.
-    pub(super) number: u64,
-    /// Its route.
-    pub(super) route: Route,
-    /// Whether the broker owes answers about others.
-    pub(super) others_in_flight: bool,
-}
 
 /// What a refusal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +82,7 @@ struct Tried {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Refusals {
+pub(crate) struct Refusals {
     /// Messages handed to the broker so far, which numbers them.
     published: u64,
     /// The highest number that was confirmed.
@@ -128,13 +118,13 @@ impl Refusals {
         self.published
     }
 
-    /// Since when everything has been refused.
-    pub(super) fn since(&self) -> Option<Instant> {
+    /// Since when the broker has refused every message.
+    pub(crate) fn since(&self) -> Option<Instant> {
         self.refusing.as_ref().map(|refusing| refusing.since)
     }
 
-    /// How many routes were refused meanwhile.
-    pub(super) fn refused_routes(&self) -> usize {
+    /// How many routes it has refused meanwhile.
+    pub(crate) fn refused_routes(&self) -> usize {
         self.refusing.as_ref().map_or(0, |refusing| refusing.refused)
     }
 
@@ -158,9 +148,15 @@ impl Refusals {
         true
     }
 
-    /// The broker refused a message.
-    pub(super) fn refused(&mut self, message: Refused, now: Instant) -> Judged {
-        let Refused { id, number, route, others_in_flight } = message;
+    /// The broker refused a message. `others_in_flight`: it owes answers about others.
+    pub(super) fn refused(
+        &mut self,
+        id: Uuid,
+        number: u64,
+        route: Route,
+        others_in_flight: bool,
+        now: Instant,
+    ) -> Judged {
         if self.refused.len() >= MOST_REFUSED {
             self.refused.clear();
         }
@@ -196,15 +192,11 @@ impl Refusals {
     /// Whether an event of the route may leave without waiting for a round: the first of a route that was not tried yet.
     pub(super) fn may_try(&mut self, route: Route) -> bool {
         let Some(refusing) = &mut self.refusing else { return true };
-        let is_new = refusing.routes.len() < MOST_ROUTES && !refusing.routes.contains_key(&route);
-        if is_new {
-            refusing.routes.insert(route, Tried { round: refusing.round, refused: false });
-        }
-        is_new
+        !refusing.routes.contains_key(&route) && refusing.tried(route).is_some()
     }
 
-    /// When the next round is due.
-    pub(super) fn next_round(&self) -> Option<Instant> {
+    /// When the next round is due, in which events may leave although the broker refuses everything.
+    pub(crate) fn next_round(&self) -> Option<Instant> {
         self.refusing.as_ref().map(|refusing| refusing.round_at)
     }
 
@@ -228,10 +220,8 @@ impl Refusals {
     pub(super) fn tries(&mut self, route: Route) {
         if let Some(refusing) = &mut self.refusing {
             let round = refusing.round;
-            if let Some(tried) = refusing.routes.get_mut(&route) {
+            if let Some(tried) = refusing.tried(route) {
                 tried.round = round;
-            } else if refusing.routes.len() < MOST_ROUTES {
-                refusing.routes.insert(route, Tried { round, refused: false });
             }
         }
     }
@@ -245,106 +235,14 @@ impl Refusing {
     }
 
     fn refused(&mut self, route: Route) {
-        if self.routes.len() < MOST_ROUTES || self.routes.contains_key(&route) {
-            let tried = self.routes.entry(route).or_insert(Tried { round: self.round, refused: false });
-            self.refused += usize::from(!std::mem::replace(&mut tried.refused, true));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const FULL: Route = Route(1);
-    const HEALTHY: Route = Route(2);
-
-    fn refuse(refusals: &mut Refusals, id: u128, others_in_flight: bool, now: Instant) -> Judged {
-        let number = refusals.publish();
-        refusals.refused(Refused { id: Uuid::from_u128(id), number, route: FULL, others_in_flight }, now)
+        let Some(tried) = self.tried(route) else { return };
+        let was_refused = std::mem::replace(&mut tried.refused, true);
+        self.refused += usize::from(!was_refused);
     }
 
-    fn confirm(refusals: &mut Refusals, route: Route) -> bool {
-        let number = refusals.publish();
-        refusals.confirmed(&Uuid::max(), number, |_| route)
-    }
-
-    #[test]
-    fn a_refusal_counts_once_a_later_message_was_taken_and_the_event_is_refused_again() {
-        let now = Instant::now();
-        let mut refusals = Refusals::new(0);
-        assert_eq!(refuse(&mut refusals, 1, true, now), Judged::Uncounted, "others may be taken yet, or not");
-        assert!(!confirm(&mut refusals, HEALTHY));
-        assert_eq!(refuse(&mut refusals, 1, true, now), Judged::Counts);
-        assert_eq!(refuse(&mut refusals, 1, true, now), Judged::Uncounted, "nothing was taken since");
-    }
-
-    #[test]
-    fn a_full_queue_whose_events_are_all_the_traffic_is_told_apart_by_the_first_event_of_another_route() {
-        let now = Instant::now();
-        let mut refusals = Refusals::new(0);
-        assert_eq!(refuse(&mut refusals, 1, false, now), Judged::Uncounted);
-        assert_eq!(refusals.since(), Some(now));
-        assert_eq!(refuse(&mut refusals, 2, false, now), Judged::OutageSince(now));
-        assert!(refusals.may_try(HEALTHY) && !refusals.may_try(HEALTHY) && !refusals.may_try(FULL));
-        assert!(confirm(&mut refusals, HEALTHY) && refusals.since().is_none());
-        assert_eq!(refuse(&mut refusals, 1, false, now), Judged::Counts);
-    }
-
-    #[test]
-    fn what_was_refused_before_a_queue_came_back_or_over_another_connection_counts_for_nothing() {
-        let now = Instant::now();
-        let mut refusals = Refusals::new(0);
-        refuse(&mut refusals, 1, false, now);
-        assert!(confirm(&mut refusals, FULL), "it was refused, and is taken again");
-        assert_eq!(refuse(&mut refusals, 1, true, now), Judged::Uncounted);
-        confirm(&mut refusals, HEALTHY);
-        refusals.lost();
-        assert_eq!(refuse(&mut refusals, 1, true, now), Judged::Uncounted);
-    }
-
-    #[test]
-    fn the_broker_is_asked_often_at_first_and_never_less_than_every_five_seconds() {
-        let start = Instant::now();
-        let mut refusals = Refusals::new(0);
-        refuse(&mut refusals, 1, false, start);
-        let mut rounds = Vec::new();
-        for _ in 0..10 {
-            let at = refusals.next_round().unwrap();
-            rounds.push((at.duration_since(start).as_millis(), refusals.begin_round(at)));
-        }
-        assert_eq!(rounds[..4], [(100, 2), (300, 4), (700, 8), (1500, 16)]);
-        assert_eq!(rounds[9].0 - rounds[8].0, LONGEST_PAUSE.as_millis());
-    }
-
-    proptest! {
-        #[test]
-        fn without_a_confirm_no_refusal_ever_counts_and_the_broker_is_soon_taken_to_refuse_everything(
-            refused in prop::collection::vec((0_usize..20, any::<bool>()), MANY..300),
-        ) {
-            let now = Instant::now();
-            let mut refusals = Refusals::new(0);
-            for (event, others_in_flight) in refused {
-                prop_assert_ne!(refuse(&mut refusals, event as u128, others_in_flight, now), Judged::Counts);
-            }
-            prop_assert!(refusals.since().is_some());
-        }
-
-        #[test]
-        fn among_others_that_are_taken_every_refusal_but_the_first_counts(
-            others in prop::collection::vec(1_usize..5, 2..50),
-        ) {
-            let now = Instant::now();
-            let mut refusals = Refusals::new(0);
-            for (round, count) in others.into_iter().enumerate() {
-                let expected = if round == 0 { Judged::Uncounted } else { Judged::Counts };
-                prop_assert_eq!(refuse(&mut refusals, 1, true, now), expected);
-                for _ in 0..count {
-                    confirm(&mut refusals, HEALTHY);
-                }
-            }
-        }
+    /// What is known of the route; from now on, if nothing was. `None`: too many routes are told apart already.
+    fn tried(&mut self, route: Route) -> Option<&mut Tried> {
+        let is_known = self.routes.len() < MOST_ROUTES || self.routes.contains_key(&route);
+        is_known.then(|| self.routes.entry(route).or_insert(Tried { round: self.round, refused: false }))
     }
 }

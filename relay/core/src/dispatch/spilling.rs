@@ -1,4 +1,4 @@
-//! Events that go back to the table, keys whose events wait there, and when to read the table for them.
+//! Events that go back to the table, and the keys that they hold there.
 
 use std::cmp::Reverse;
 
@@ -6,26 +6,11 @@ use uuid::Uuid;
 
 use super::{Dispatch, LeftBehind};
 use crate::{
-    event::{KeyHolder, KeyName},
+    event::KeyHolder,
     faults::{self, Fault},
 };
 
 impl Dispatch {
-    /// Keys whose later events wait in the table.
-    pub(crate) fn spilled_keys(&self) -> Vec<KeyName> {
-        self.keys.spilled()
-    }
-
-    /// Keys whose later events wait in the table and shall go on waiting there: a scan leaves them out.
-    pub(crate) fn full_keys(&self) -> Vec<KeyName> {
-        self.keys.full()
-    }
-
-    /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
-    pub(crate) fn wants_refill(&self) -> bool {
-        self.keys.wants_refill()
-    }
-
     /// A pass begins to read the table. What is in memory then, it leaves out: so nothing may stay there that later goes back
     /// to the table behind the pass's back, or leaves before an event that the pass brings.
     pub(crate) fn begin_pass(&mut self) {
@@ -38,13 +23,10 @@ impl Dispatch {
     /// What is ready and held goes back to the table: once its key is not held any longer, it would leave before those that went
     /// back.
     pub(super) fn spill_held(&mut self) {
-        let ready = std::mem::take(&mut self.ready).into_vec();
-        self.ready = ready.into_iter().filter(|Reverse((_, id))| !self.spill_if_held(id)).collect();
-        for (order, id) in std::mem::take(&mut self.set_aside) {
-            if !self.spill_if_held(&id) {
-                self.set_aside.push((order, id));
-            }
-        }
+        let (mut ready, mut set_aside) = (std::mem::take(&mut self.ready), std::mem::take(&mut self.set_aside));
+        ready.retain(|Reverse((_, id))| !self.spill_if_held(id));
+        set_aside.retain(|(_, id)| !self.spill_if_held(id));
+        (self.ready, self.set_aside) = (ready, set_aside);
     }
 
     /// Learns which events in the table hold their keys.
@@ -53,17 +35,6 @@ impl Dispatch {
         for queued in self.keys.learn(holders, |id| tracked.contains_key(id)) {
             self.leave_to_table(&queued);
         }
-    }
-
-    /// A pass is about to offer, in order, every row of the keys that spilled, but for `still_full` which it left out:
-    /// they may be admitted again.
-    pub(crate) fn unspill(&mut self, still_full: &[KeyName]) {
-        self.keys.unspill(still_full);
-    }
-
-    /// Whether more keys are known than memory has room for: a pass from the beginning sorts them out.
-    pub(crate) fn knows_too_many_keys(&self) -> bool {
-        self.keys.len() > 2 * self.budget.limits().max_events
     }
 
     /// Pipelined events can be ready when one before them is refused: they go back to the table.

@@ -1,0 +1,130 @@
+//! What an answer means for its event, and for those behind it: a verdict, and the key's next turn.
+
+use std::{cmp::Reverse, collections::hash_map::Entry, sync::Arc};
+
+use uuid::Uuid;
+
+use super::{
+    Dispatch, State,
+    keys::KeyHash,
+    refusals::{Judged, LONGEST_PAUSE},
+};
+use crate::{
+    config::{Now, Ordering},
+    event::Event,
+    faults::{self, Fault},
+    progress::Ticket,
+    verdict::{Outcome, Status, Verdict},
+};
+
+impl Dispatch {
+    /// Takes the broker's answer, and gives the event away. `None`: it was refused and stays in memory; or it was not in flight,
+    /// the answer is about an earlier connection.
+    pub(crate) fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Now) -> Option<(Verdict, Arc<Event>)> {
+        let tracked = self.tracked.get_mut(id).filter(|tracked| tracked.state == State::InFlight)?;
+        let event = tracked.event.take()?;
+        let attempts = tracked.attempts + 1;
+        self.in_flight -= 1;
+        let mut retry_in = self.policy.backoff.delay(attempts, &mut self.jitter);
+        let (status, error) = match outcome {
+            Outcome::Delivered => (Status::Sent, None),
+            Outcome::Rejected(error) => (Status::Failed, Some(error)),
+            Outcome::Retry(error) => self.policy.after_refusal(error, attempts, &event, now),
+            Outcome::Unavailable(error) => {
+                let route = self.refusals.route(&event);
+                let is_crowded = self.budget.is_crowded();
+                let is_pipelined = tracked.key.is_some() && self.policy.ordering == Ordering::Pipelined;
+                match self.refusals.refused(*id, tracked.number, route, self.in_flight > 0, now.instant) {
+                    Judged::Counts => self.policy.after_refusal(error, attempts, &event, now),
+                    judged if is_pipelined && (judged == Judged::Uncounted || !is_crowded) => {
+                        // Others of its key are in flight, and are likely to be refused, too: in memory they keep their order.
+                        tracked.event = Some(event);
+                        tracked.state = State::Ready;
+                        self.ready.push(Reverse((tracked.order, *id)));
+                        return None;
+                    }
+                    Judged::Uncounted => (Status::Pending, None),
+                    Judged::OutageSince(since) => {
+                        let lasted = now.instant.duration_since(since);
+                        // One that comes back soon makes no room.
+                        let wait = if is_crowded { lasted } else { lasted.min(LONGEST_PAUSE) };
+                        retry_in = self.policy.backoff.outage_delay(wait);
+                        (Status::Pending, None)
+                    }
+                }
+            }
+        };
+        let holds = status == Status::Pending || (status == Status::Failed && self.policy.hold_failed);
+        let (key, number, returning) = (tracked.key, tracked.number, tracked.returning);
+        tracked.returning &= !holds;
+        tracked.state = State::Settling;
+        self.settling += 1;
+        self.budget.give_back_bytes(event.memory());
+        let takes_again =
+            status == Status::Sent && self.refusals.confirmed(id, number, |refusals| refusals.route(&event));
+        if status == Status::Failed {
+            self.refusals.forget(id); // if it is replayed, it begins anew
+        }
+        match key {
+            Some(key) if holds => {
+                for queued in self.keys.hold(key, &event, returning) {
+                    self.leave_to_table(&queued);
+                }
+            }
+            Some(key) if !returning => self.leave_key(key, false),
+            Some(_) | None => {}
+        }
+        if takes_again {
+            self.end_probing();
+        }
+        let retry_in = (status == Status::Pending).then_some(retry_in);
+        Some((Verdict { id: *id, status, error, retry_in, holds_key: holds && key.is_some() }, event))
+    }
+
+    /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
+    pub(crate) fn settled(&mut self, id: &Uuid, gone: bool) -> Option<Ticket> {
+        let Entry::Occupied(entry) = self.tracked.entry(*id) else { return None };
+        if entry.get().state != State::Settling {
+            return None;
+        }
+        let tracked = entry.remove();
+        self.settling -= 1;
+        self.budget.give_back_event();
+        if let Some(key) = tracked.key {
+            if tracked.returning {
+                self.leave_key(key, true);
+            }
+            if gone {
+                if !faults::is_on(Fault::GoneLetsLaterGo) {
+                    self.spill_held();
+                }
+                self.keys.gone(key, id);
+            }
+        }
+        tracked.ticket
+    }
+
+    /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
+    pub(crate) fn outage(&mut self) {
+        for (id, tracked) in &mut self.tracked {
+            if tracked.state == State::InFlight && !faults::is_on(Fault::OutageForgets) {
+                tracked.state = State::Ready;
+                tracked.attempts += u32::from(faults::is_on(Fault::OutageCounts));
+                self.ready.push(Reverse((tracked.order, *id)));
+            }
+        }
+        self.in_flight = 0;
+        self.refusals.lost();
+        self.end_probing();
+    }
+
+    /// An event of the key has its verdict; one that was refused before, also in the table. Those that waited for it are ready.
+    fn leave_key(&mut self, key: KeyHash, returning: bool) {
+        for id in self.keys.leave(key, returning) {
+            if let Some(tracked) = self.tracked.get_mut(&id) {
+                tracked.state = State::Ready;
+                self.ready.push(Reverse((tracked.order, id)));
+            }
+        }
+    }
+}

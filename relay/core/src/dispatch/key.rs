@@ -1,0 +1,91 @@
+//! One ordering key: which of its events are on their way, which wait in memory, and which hold it.
+
+use std::collections::VecDeque;
+
+use uuid::Uuid;
+
+use crate::{
+    config::Limits,
+    event::{Event, KeyName},
+};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Key {
+    /// Events of the key that are on their way: ready or in flight.
+    pub(super) leaving: usize,
+    /// How many of them were refused before: they hold the key in every ordering.
+    pub(super) returning: usize,
+    /// Events in the table that hold the key.
+    pub(super) holders: Vec<Uuid>,
+    /// Waiting in memory, in order of admission.
+    queue: VecDeque<Queued>,
+    queue_bytes: usize,
+    /// Later events wait in the table.
+    pub(super) spilled: Option<KeyName>,
+    /// The pass before whose end an event of the key last went back to the table.
+    pub(super) left_in: u64,
+}
+
+/// A waiting event.
+#[derive(Clone, Debug)]
+struct Queued {
+    id: Uuid,
+    bytes: usize,
+}
+
+impl Key {
+    /// The event waits in memory.
+    pub(super) fn queue(&mut self, event: &Event) {
+        let bytes = event.memory();
+        self.queue_bytes += bytes;
+        self.queue.push_back(Queued { id: event.id, bytes });
+    }
+
+    /// At most so many of those that wait in memory need not wait any longer.
+    pub(super) fn release(&mut self, count: usize) -> Vec<Uuid> {
+        let released: Vec<Queued> = self.queue.drain(..count.min(self.queue.len())).collect();
+        self.queue_bytes -= released.iter().map(|queued| queued.bytes).sum::<usize>();
+        released.into_iter().map(|queued| queued.id).collect()
+    }
+
+    /// An event of the key, `returning` or not, is no longer on its way.
+    pub(super) fn left(&mut self, returning: bool) {
+        self.leaving -= 1;
+        self.returning -= usize::from(returning);
+    }
+
+    /// From now on the key's later events wait in the table. Returns by how much that raises the number of such keys.
+    pub(super) fn spill(&mut self, name: impl FnOnce() -> Option<KeyName>) -> usize {
+        if self.spilled.is_some() {
+            return 0;
+        }
+        self.spilled = name();
+        usize::from(self.spilled.is_some())
+    }
+
+    pub(super) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.returning > 0 || !self.holders.is_empty()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.leaving == 0 && self.queue.is_empty() && self.holders.is_empty() && self.spilled.is_none()
+    }
+
+    /// Whether it waits for nothing but a pass to bring its events from the table.
+    pub(super) fn wants_refill(&self, share: &Limits) -> bool {
+        self.spilled.is_some() && !self.is_held() && self.is_low(share)
+    }
+
+    /// Whether another event may wait in memory.
+    pub(super) fn has_room(&self, share: &Limits) -> bool {
+        self.queue.len() < share.max_events && self.queue_bytes < share.max_bytes
+    }
+
+    pub(super) fn is_low(&self, share: &Limits) -> bool {
+        self.queue.len() <= share.max_events / 8 && self.queue_bytes <= share.max_bytes / 8
+    }
+}

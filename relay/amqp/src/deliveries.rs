@@ -12,6 +12,9 @@
 //!
 //! What is like a message that was to blame leaves alone from the start ([`Doubts`]).
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashSet, VecDeque};
 
 use uuid::Uuid;

@@ -45,8 +45,6 @@ mod headers;
 mod liveness;
 mod message;
 mod method;
-#[cfg(test)]
-mod model;
 mod publisher;
 mod url;
 mod window;

@@ -12,8 +12,6 @@ mod environment;
 mod file;
 mod flags;
 mod given;
-#[cfg(test)]
-mod reference;
 mod resolve;
 mod rule;
 mod setting;

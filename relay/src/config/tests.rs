@@ -1,6 +1,7 @@
 //! What is promised about settings as a whole; here is what its parts share.
 
 mod precedence;
+mod reference;
 mod refusals;
 mod secrets;
 mod unknown;
@@ -11,16 +12,16 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Command, Config, Given, SETTINGS, command, parse};
+use super::{Command, Config, Given, Rule, SETTINGS, Setting, command, parse};
 
 const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
     [("DATABASE_URL", "postgres://relay:hunter2@db/shop"), ("AMQP_URL", "amqp://relay:hunter2@mq/shop")];
 
 /// A file that goes when the test ends.
-pub(super) struct TempFile(PathBuf);
+struct TempFile(PathBuf);
 
-pub(super) fn file(text: &str) -> TempFile {
+fn file(text: &str) -> TempFile {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let name = format!("outbox-relay-{}-{}.toml", std::process::id(), NEXT.fetch_add(1, Relaxed));
     let path = std::env::temp_dir().join(name);
@@ -29,7 +30,7 @@ pub(super) fn file(text: &str) -> TempFile {
 }
 
 impl TempFile {
-    pub(super) fn path(&self) -> &str {
+    fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 }
@@ -45,7 +46,7 @@ fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Command,
     parse(command(), arguments, variables.iter().map(|(name, value)| (name.into(), value.into())))
 }
 
-pub(super) fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
+fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
     try_given(arguments, variables).unwrap().1
 }
 

@@ -3,9 +3,9 @@
 
 use std::{fmt::Write, fs, path::PathBuf};
 
-use super::{Rule, SETTINGS, Setting};
+use super::{Command, Rule, SETTINGS, Setting, file, given};
 
-const BEGIN: &str = "<!-- settings: made from the code, see relay/src/config/reference.rs -->\n";
+const BEGIN: &str = "<!-- settings: made from the code, see relay/src/config/tests/reference.rs -->\n";
 const END: &str = "<!-- end of settings -->\n";
 
 fn page(name: &str) -> PathBuf {
@@ -101,13 +101,12 @@ fn the_example_file_with_every_line_in_force_means_the_defaults() {
         Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
         _ => line,
     });
-    let file = super::tests::file(&in_force.collect::<Vec<_>>().join("\n"));
-    let given = super::tests::given(&["run", "--config", file.path()], &[]);
-    let config = given.resolve(super::Command::Run).unwrap();
+    let file = file(&in_force.collect::<Vec<_>>().join("\n"));
+    let config = given(&["run", "--config", file.path()], &[]).resolve(Command::Run).unwrap();
     let urls = [
         ("DATABASE_URL", "postgres://user:password@host:5432/database"),
         ("AMQP_URL", "amqp://user:password@host:5672/vhost"),
     ];
-    let defaults = super::tests::given(&["run"], &urls).resolve(super::Command::Run).unwrap();
+    let defaults = given(&["run"], &urls).resolve(Command::Run).unwrap();
     assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
 }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use super::{Blame, Deliveries};
 use crate::{
     Answer, Verdict,
-    deliveries::{Blame, Deliveries},
     message::{Example, example},
 };
 

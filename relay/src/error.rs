@@ -2,35 +2,37 @@
 
 use std::{error::Error, fmt};
 
-/// What kind of failure ended the relay: each has an exit code of its own.
+/// What kind of failure ended the relay, with its exit code. Tens group the codes: 1x the database, 2x the broker, 3x the end; 2 is the
+/// command line's own code for errors, and 70 is `EX_SOFTWARE` of `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Kind {
     /// The command line or a setting.
-    Usage,
+    Usage = 2,
     /// The database cannot be reached or used.
-    Database,
+    Database = 10,
     /// The database does not accept user or password.
-    Authentication,
+    Authentication = 11,
     /// The server has no such database.
-    NoDatabase,
+    NoDatabase = 12,
     /// The role lacks a right.
-    NotPermitted,
+    NotPermitted = 13,
     /// The database has no outbox extension.
-    ExtensionMissing,
+    ExtensionMissing = 14,
     /// The extension has a version that this relay does not work with.
-    ExtensionVersion,
+    ExtensionVersion = 15,
     /// The server does not run with `wal_level = logical`.
-    WalLevel,
+    WalLevel = 16,
     /// The replication slot cannot be used.
-    Slot,
+    Slot = 17,
     /// RabbitMQ cannot be reached.
-    Broker,
+    Broker = 20,
     /// RabbitMQ refuses the user, the virtual host or the exchange.
-    BrokerRefused,
+    BrokerRefused = 21,
     /// The drain took longer than allowed.
-    DrainTimeout,
+    DrainTimeout = 30,
     /// None of these: a fault of the relay or of its machine.
-    Internal,
+    Internal = 70,
 }
 
 /// What ended the relay, and what to do about it.
@@ -68,11 +70,6 @@ impl RunError {
     pub fn kind(&self) -> Kind {
         self.kind
     }
-
-    /// What failed and why, without the hint.
-    fn account(&self) -> String {
-        with_causes(&self.what, self.cause.as_deref().map(|cause| cause as _))
-    }
 }
 
 /// The error and its causes in one line. Log errors by this: many say little by themselves (`db error`), and a log field
@@ -102,7 +99,7 @@ fn one_line(text: &str) -> String {
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.account())?;
+        f.write_str(&with_causes(&self.what, self.cause.as_deref().map(|cause| cause as _)))?;
         match &self.hint {
             Some(hint) => write!(f, " (hint: {})", one_line(hint)),
             None => Ok(()),

@@ -30,8 +30,6 @@ pub mod service;
 pub mod session;
 pub mod sink;
 
-use pg_replication::lsn;
-
 pub use self::{
     error::RunError,
     service::{InitReport, init, run},

@@ -13,7 +13,7 @@ use relay::{
     config::{self, Command, Config},
     error::{Kind, RunError},
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
     let command_line = config::command().after_long_help(format!("{}\n\n{}", config::PRECEDENCE, exit::help()));
@@ -30,8 +30,8 @@ fn main() -> ExitCode {
     };
     let format = config.log_format;
     let done = match command {
-        Command::Run => logging::start(&config).and_then(|()| run(config)),
-        Command::Init => logging::start(&config).and_then(|()| init(&config)),
+        Command::Run => logging::start(&config).and_then(|()| block_on(run(config))),
+        Command::Init => logging::start(&config).and_then(|()| block_on(init(config))),
         Command::CheckConfig => print(&given.describe()),
     };
     match done {
@@ -44,32 +44,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(config: Config) -> Result<(), RunError> {
-    let runtime = runtime()?;
-    let ended = runtime.block_on(async {
-        let mut signals = signal::Signals::listen()
-            .map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error))?;
-        relay::run(config, signals.first()).await
-    });
-    runtime.shutdown_background(); // a name that is being looked up must not delay the end
-    ended
+async fn run(config: Config) -> Result<(), RunError> {
+    let mut signals = signal::Signals::listen()
+        .map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error))?;
+    relay::run(config, signals.first()).await
 }
 
-fn init(config: &Config) -> Result<(), RunError> {
-    let runtime = runtime()?;
-    let made = runtime.block_on(relay::init(config));
-    runtime.shutdown_background();
-    let InitReport { publication: (publication, found), slot: (slot, state) } = made?;
+async fn init(config: Config) -> Result<(), RunError> {
+    let InitReport { publication: (publication, found), slot: (slot, state) } = relay::init(&config).await?;
     print(&format!("publication {publication}: {found}\nslot {slot}: {state}\n"))
 }
 
-/// A runtime with one thread. The tasks pass small pieces of work to each other all the time, and waking another thread for
+/// Runs a command with one thread. The tasks pass small pieces of work to each other all the time, and waking another thread for
 /// each costs more than a second thread brings: on two cores an event took 9 microseconds of CPU with two threads, and 5 to 8 with one.
-fn runtime() -> Result<Runtime, RunError> {
-    Builder::new_current_thread()
+fn block_on(command: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+    let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| RunError::new(Kind::Internal, "cannot start the runtime").source(error))
+        .map_err(|error| RunError::new(Kind::Internal, "cannot start the runtime").source(error))?;
+    let ended = runtime.block_on(command);
+    runtime.shutdown_background(); // a name that is being looked up must not delay the end
+    ended
 }
 
 fn print(text: &str) -> Result<(), RunError> {

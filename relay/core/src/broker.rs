@@ -41,11 +41,6 @@ impl Link {
         self.away_since
     }
 
-    /// Not when the connection opens: a broker that accepts it may still refuse every message.
-    fn has_answered(&mut self) {
-        self.unproven = None;
-    }
-
     fn ready(&mut self, now: Instant) -> Report {
         if std::mem::replace(&mut self.state, LinkState::Ready) == LinkState::Blocked {
             self.away_since = None;
@@ -94,7 +89,7 @@ impl Core {
     }
 
     pub(crate) fn answered(&mut self, answers: Vec<Answer>, now: Now) {
-        self.link.has_answered();
+        self.link.unproven = None; // not when it opens: a broker that accepts a connection may still refuse every message
         for Answer { id, outcome } in answers {
             let reason = outcome.reason().map(str::to_owned);
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };

@@ -125,9 +125,11 @@ impl Core {
             self.deferred.next_timer(),
             self.dispatch.refusals.next_round(),
             self.look_up_at(),
+            self.turns.scan_pause,
+            Some(self.turns.check_at),
             self.drain_until,
         ];
-        let timers = timers.into_iter().chain(self.turns.timers()).chain(self.parking_timers());
+        let timers = timers.into_iter().chain(self.parking_timers());
         // A time that has passed waits for something else than time.
         timers.flatten().filter(|at| *at > now).min().unwrap_or(now + self.config.status_interval)
     }

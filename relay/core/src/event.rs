@@ -48,8 +48,8 @@ impl Event {
         /// Map entries and queue places; generous, so that the bound on memory holds.
         const OVERHEAD: usize = 512;
         let texts = [&self.exchange, &self.event_type, &self.aggregate_type, &self.aggregate_id, &self.correlation_id];
-        let texts: usize = texts.into_iter().flatten().map(Text::len).sum();
-        let fixed = self.topic.len() + self.content_type.len() + self.headers.as_ref().map_or(0, Bytes::len);
+        let texts: usize = texts.into_iter().flatten().map(|text| text.0.len()).sum();
+        let fixed = self.topic.0.len() + self.content_type.0.len() + self.headers.as_ref().map_or(0, Bytes::len);
         OVERHEAD + texts + fixed + self.body.as_ref().map_or(0, Bytes::len)
     }
 
@@ -121,16 +121,6 @@ impl Text {
     /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default() // checked in `new`
-    }
-
-    /// Length in bytes.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is no text.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Its bytes: what goes on the wire.

@@ -46,11 +46,6 @@ impl Progress {
         self.flushed
     }
 
-    /// Whether every commit that was read is settled.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.reading.is_none()
-    }
-
     /// A transaction begins.
     pub(crate) fn begin(&mut self, origin: Origin) {
         debug_assert!(self.reading.is_none(), "pgoutput sends whole transactions, one after the other");
@@ -95,7 +90,7 @@ impl Progress {
 
     /// The server has sent everything up to `wal_end`: without this an idle database would pin the cluster's WAL.
     pub(crate) fn keepalive(&mut self, wal_end: Lsn) {
-        if self.is_idle() {
+        if self.open.is_empty() && self.reading.is_none() {
             self.advance_to(wal_end);
         }
     }

@@ -86,11 +86,6 @@ impl Turns {
         debug_assert!(self.running.is_some(), "one operation at a time, and no answer without one");
         self.running = None;
     }
-
-    /// When there may be something to choose although nothing happens.
-    pub(crate) fn timers(&self) -> [Option<Instant>; 2] {
-        [self.scan_pause, Some(self.check_at)]
-    }
 }
 
 impl Core {

@@ -14,16 +14,9 @@ impl fmt::Display for Lsn {
 }
 
 /// The text is not of the form `16/B374D848`.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("not an LSN: {0:?}")]
 pub struct InvalidLsn(String);
-
-impl fmt::Display for InvalidLsn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not an LSN: {:?}", self.0)
-    }
-}
-
-impl std::error::Error for InvalidLsn {}
 
 impl FromStr for Lsn {
     type Err = InvalidLsn;

@@ -4,21 +4,21 @@ use std::fmt::Write;
 
 use relay::error::Kind;
 
-/// Every kind, in the order of the codes.
-const KINDS: [Kind; 13] = [
-    Kind::Usage,
-    Kind::Database,
-    Kind::Authentication,
-    Kind::NoDatabase,
-    Kind::NotPermitted,
-    Kind::ExtensionMissing,
-    Kind::ExtensionVersion,
-    Kind::WalLevel,
-    Kind::Slot,
-    Kind::Broker,
-    Kind::BrokerRefused,
-    Kind::DrainTimeout,
-    Kind::Internal,
+/// What each kind means, in the order of the codes.
+const MEANINGS: [(Kind, &str); 13] = [
+    (Kind::Usage, "a flag, variable or file key is wrong"),
+    (Kind::Database, "PostgreSQL cannot be reached or used"),
+    (Kind::Authentication, "PostgreSQL refuses user or password"),
+    (Kind::NoDatabase, "the database does not exist"),
+    (Kind::NotPermitted, "the role lacks REPLICATION or a grant"),
+    (Kind::ExtensionMissing, "the database has no outbox extension"),
+    (Kind::ExtensionVersion, "the extension's version does not fit"),
+    (Kind::WalLevel, "wal_level is not logical (before PostgreSQL 19)"),
+    (Kind::Slot, "the replication slot is missing, invalidated or not of this database (one in use is waited for)"),
+    (Kind::Broker, "RabbitMQ cannot be reached"),
+    (Kind::BrokerRefused, "RabbitMQ refuses user, vhost or exchange"),
+    (Kind::DrainTimeout, "the drain took longer than shutdown-timeout"),
+    (Kind::Internal, "a fault of the relay or of its machine"),
 ];
 
 /// Exit codes of a process that a second signal ended, as a shell reports them: 128 + the signal's number.
@@ -27,28 +27,7 @@ pub(crate) const SIGTERM: u8 = 143;
 
 /// The exit code of a failure.
 pub(crate) fn code(kind: Kind) -> u8 {
-    row(kind).0
-}
-
-/// Code and meaning. Tens group the codes: 1x the database, 2x the broker, 3x the end; 70 is `EX_SOFTWARE` of `sysexits.h`.
-fn row(kind: Kind) -> (u8, &'static str) {
-    match kind {
-        Kind::Usage => (2, "a flag, variable or file key is wrong"), // as the command line's own errors
-        Kind::Database => (10, "PostgreSQL cannot be reached or used"),
-        Kind::Authentication => (11, "PostgreSQL refuses user or password"),
-        Kind::NoDatabase => (12, "the database does not exist"),
-        Kind::NotPermitted => (13, "the role lacks REPLICATION or a grant"),
-        Kind::ExtensionMissing => (14, "the database has no outbox extension"),
-        Kind::ExtensionVersion => (15, "the extension's version does not fit"),
-        Kind::WalLevel => (16, "wal_level is not logical (before PostgreSQL 19)"),
-        Kind::Slot => {
-            (17, "the replication slot is missing, invalidated or not of this database (one in use is waited for)")
-        }
-        Kind::Broker => (20, "RabbitMQ cannot be reached"),
-        Kind::BrokerRefused => (21, "RabbitMQ refuses user, vhost or exchange"),
-        Kind::DrainTimeout => (30, "the drain took longer than shutdown-timeout"),
-        Kind::Internal => (70, "a fault of the relay or of its machine"),
-    }
+    kind as u8
 }
 
 /// Code and meaning of every way to end, success and signals included.
@@ -57,7 +36,10 @@ fn rows() -> impl Iterator<Item = (u8, &'static str)> {
         (SIGINT, "a second signal, SIGINT, ended it at once"),
         (SIGTERM, "a second signal, SIGTERM, ended it at once"),
     ];
-    [(0, "done; or told to stop, and drained")].into_iter().chain(KINDS.map(row)).chain(signals)
+    [(0, "done; or told to stop, and drained")]
+        .into_iter()
+        .chain(MEANINGS.map(|(kind, meaning)| (code(kind), meaning)))
+        .chain(signals)
 }
 
 /// The codes, for the end of the help text.

@@ -28,23 +28,16 @@ pub enum Command {
 }
 
 impl Command {
-    const ALL: [Self; 3] = [Self::Run, Self::Init, Self::CheckConfig];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Init => "init",
-            Self::CheckConfig => "check-config",
-        }
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            Self::Run => "Relay committed events until SIGTERM or SIGINT; a second signal exits at once",
-            Self::Init => "Create the publication and the replication slot, and say what was done",
-            Self::CheckConfig => "Print the effective settings and where each comes from, without connecting",
-        }
-    }
+    /// All, with their names and what the help text says of them.
+    const ALL: [(Self, &str, &str); 3] = [
+        (Self::Run, "run", "Relay committed events until SIGTERM or SIGINT; a second signal exits at once"),
+        (Self::Init, "init", "Create the publication and the replication slot, and say what was done"),
+        (
+            Self::CheckConfig,
+            "check-config",
+            "Print the effective settings and where each comes from, without connecting",
+        ),
+    ];
 
     /// Whether the command cannot work without `setting`. A DBA who runs `init` needs no broker.
     pub(super) fn needs(self, setting: &Setting) -> bool {
@@ -74,7 +67,7 @@ pub fn command() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)
-        .subcommands(Command::ALL.map(|command| clap::Command::new(command.name()).about(command.about())))
+        .subcommands(Command::ALL.map(|(_, name, about)| clap::Command::new(name).about(about)))
         .arg(config)
         .args(SETTINGS.iter().map(flag))
 }
@@ -105,7 +98,7 @@ pub fn parse(
 ) -> Result<(Command, Given), clap::Error> {
     let matches = command.try_get_matches_from_mut(arguments).map_err(without_urls)?;
     let chosen = matches.subcommand().and_then(|(name, flags)| {
-        Command::ALL.into_iter().find(|command| command.name() == name).map(|command| (command, flags))
+        Command::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(command, ..)| (command, flags))
     });
     match chosen {
         Some((command, flags)) => Ok((command, collect(flags, &variables.into_iter().collect()))),

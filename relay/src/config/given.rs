@@ -4,11 +4,12 @@ use std::{collections::HashMap, path::PathBuf};
 
 use super::{rule::Rule, setting::Setting, value::Value};
 
-/// The text of every setting that was given, with its origin; and what could not be understood.
+/// The text of every setting that was given, with its origin.
 #[derive(Default)]
 pub struct Given {
     values: HashMap<&'static str, Raw>,
-    problems: Vec<String>,
+    /// What could not be understood, a line each.
+    pub(super) problems: Vec<String>,
 }
 
 /// A value before it is checked. It may be a secret: no `Debug`.
@@ -36,11 +37,6 @@ impl Given {
     /// Takes note of something that cannot be understood.
     pub(super) fn refuse(&mut self, problem: String) {
         self.problems.push(problem);
-    }
-
-    /// What could not be understood, a line each.
-    pub(super) fn problems(&self) -> &[String] {
-        &self.problems
     }
 
     /// The checked value of a setting; when it is bad, `problems` grows by a line.

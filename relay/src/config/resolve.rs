@@ -1,6 +1,6 @@
 //! From what was given to a [`Config`], or to everything that is wrong with it.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use super::{
     flags::Command,
@@ -11,7 +11,7 @@ use super::{
 impl Given {
     /// Checks every value for `command`.
     pub fn resolve(&self, command: Command) -> Result<Config, Invalid> {
-        let mut problems = self.problems().to_vec();
+        let mut problems = self.problems.clone();
         let config = Config::read(self, |setting| command.needs(setting), &mut problems);
         if let Some(config) = &config {
             self.compare(config, &mut problems);
@@ -49,7 +49,8 @@ impl Given {
 }
 
 /// Everything that is wrong with the settings, one line for each: name, origin, value (unless secret), allowed values.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", problems.join("\n"))]
 pub struct Invalid {
     problems: Vec<String>,
 }
@@ -60,11 +61,3 @@ impl Invalid {
         self.problems.iter().map(String::as_str)
     }
 }
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problems.join("\n"))
-    }
-}
-
-impl std::error::Error for Invalid {}

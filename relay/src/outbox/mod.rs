@@ -1,6 +1,7 @@
 //! The outbox in the database: its table's rows, and every statement that the relay sends.
 
 mod error;
+mod found;
 mod row;
 mod scan;
 pub(crate) mod sql;

@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     repeats::Repeats,
-    session::{Drained, Session},
+    session::SessionError,
 };
 
 /// Pauses between sessions: a database that restarts is back in seconds.
@@ -33,22 +33,20 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
         let publisher = startup::connect_broker(&config).await?;
         startup::connect_all(&config, Inherited { publisher: Some(publisher), ..Inherited::default() }).await
     };
-    let mut parts = tokio::select! {
-        parts = connected => parts?,
+    let mut session = tokio::select! {
+        session = connected => session?,
         () = shutdown.requested() => return Ok(()),
     };
     let (mut failures, mut jitter) = (0, fastrand::Rng::new());
     loop {
         let since = Instant::now();
-        let walsender = Some(parts.stream.pid());
-        let after = match Session::new(parts).run(shutdown.requested()).await {
-            Ok(Drained::Clean) => return Ok(()),
-            Ok(Drained::DeadlinePassed { unsettled }) => {
-                return Err(RunError::new(
-                    Kind::DrainTimeout,
-                    format!("{unsettled} events had no verdict at the deadline"),
-                )
-                .hint("their rows are still PENDING and are published again at the next start, with the same ids"));
+        let walsender = Some(session.walsender());
+        let after = match session.run(shutdown.requested()).await {
+            Ok(()) => return Ok(()),
+            Err(error @ SessionError::DrainTimeout { .. }) => {
+                return Err(RunError::new(Kind::DrainTimeout, error.to_string()).hint(
+                    "their rows are still PENDING and are published again at the next start, with the same ids",
+                ));
             }
             Err(error) if shutdown.was_requested() => {
                 return Err(RunError::new(Kind::Database, "lost the database while finishing what was in flight")
@@ -65,7 +63,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             failures = 0;
         }
         let (ended, mut away) = (Instant::now(), Repeats::default());
-        parts = loop {
+        session = loop {
             failures += 1;
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
@@ -74,7 +72,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
                 connected = startup::connect_all(&config, Inherited { publisher: None, after, walsender }) => match connected {
-                    Ok(parts) => break parts,
+                    Ok(session) => break session,
                     Err(error) => {
                         if let (true, tries) = away.count(&error.to_string()) {
                             warn!(target: "relay", %error, tries, for = ?ended.elapsed(), "no connection to the database; trying again");

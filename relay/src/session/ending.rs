@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 
 use crate::{error::chain, outbox::StoreError};
 
-/// Why a session ended before its drain.
+/// Why a session ended before everything in flight had its verdict in the table.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The replication stream failed.
@@ -19,7 +19,7 @@ pub enum SessionError {
     /// The SQL connection is gone.
     #[error("the database connection is lost: {0}")]
     ConnectionLost(String),
-    /// The database sent a row that is larger than any event; see [`Parts::careful`](super::Parts::careful).
+    /// The database sent a row that is larger than any event; see [`Start::careful`](outbox_core::Start::careful).
     #[error("{0}")]
     RowTooLarge(String),
     /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
@@ -28,15 +28,9 @@ pub enum SessionError {
     /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
     #[error("the stream cannot be read: {0}")]
     Unreadable(String),
-}
-
-/// How a session that was told to stop has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
-    /// Everything in flight has its verdict in the table.
-    Clean,
-    /// Time ran out. The rows of these events are still `PENDING`.
-    DeadlinePassed {
+    /// It was told to stop, and the drain's time ran out. The rows of these events are still `PENDING`.
+    #[error("{unsettled} events had no verdict at the deadline")]
+    DrainTimeout {
         /// Events in memory without a written verdict.
         unsettled: usize,
     },

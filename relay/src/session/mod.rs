@@ -23,28 +23,12 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-pub use self::ending::{Drained, SessionError};
+pub use self::ending::SessionError;
 use self::{ending::connection_lost, log::Log, stream::Reader, table::Table};
 use crate::{outbox::Store, sink::Sink};
 
 /// Frames handled before the loop looks after its other work again: some 100 µs.
 const FRAMES_AT_A_TIME: usize = 64;
-
-/// What a session starts with.
-pub struct Parts<S> {
-    /// The started stream.
-    pub stream: ReplicationStream,
-    /// The SQL connection.
-    pub store: Store,
-    /// The task that drives it.
-    pub connection: JoinSet<Result<(), tokio_postgres::Error>>,
-    /// The broker.
-    pub sink: S,
-    /// What decides.
-    pub core: Core,
-    /// The publication's name; for the log.
-    pub publication: String,
-}
 
 /// The session's state.
 pub struct Session<S> {
@@ -59,22 +43,27 @@ pub struct Session<S> {
 }
 
 impl<S: Sink> Session<S> {
-    /// A session over connected parts.
-    pub fn new(parts: Parts<S>) -> Self {
-        Self {
-            core: parts.core,
-            stream: parts.stream,
-            reader: Reader::default(),
-            table: Table::new(parts.store),
-            connection: parts.connection,
-            sink: parts.sink,
-            log: Log::new(parts.publication),
-            is_draining: false,
-        }
+    /// A session over a stream that has started, a store with the task that drives its connection, and a broker. `core` decides;
+    /// the log names the publication.
+    pub fn new(
+        core: Core,
+        stream: ReplicationStream,
+        store: Store,
+        connection: JoinSet<Result<(), tokio_postgres::Error>>,
+        sink: S,
+        publication: String,
+    ) -> Self {
+        let (table, log) = (Table::new(store), Log::new(publication));
+        Self { core, stream, reader: Reader::default(), table, connection, sink, log, is_draining: false }
+    }
+
+    /// The server process that streams.
+    pub fn walsender(&self) -> i32 {
+        self.stream.pid()
     }
 
     /// Runs until the database is lost, or until `shutdown` is ready and everything in flight is settled.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<Drained, SessionError> {
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), SessionError> {
         let mut shutdown = pin!(shutdown);
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(Instant::now().into()));
         loop {
@@ -118,30 +107,24 @@ impl<S: Sink> Session<S> {
     }
 
     async fn acknowledge(&mut self, position: Lsn) -> Result<(), SessionError> {
-        Ok(self.stream.status(crate::lsn::Lsn(position.0), false).await?)
+        Ok(self.stream.status(pg_replication::Lsn(position.0), false).await?)
     }
 
     fn take_frames(&mut self, first: Frame) -> Result<(), SessionError> {
-        let now = read_clocks();
-        self.take_frame(first, now)?;
-        for _ in 1..FRAMES_AT_A_TIME {
-            if !self.core.reads_stream(now.instant) {
-                break;
-            }
-            let Some(frame) = self.stream.try_next()? else { break };
-            self.take_frame(frame, now)?;
+        let (now, mut next, mut taken) = (read_clocks(), Some(first), 0);
+        while let Some(frame) = next {
+            self.reader.read(frame, |streamed| self.core.on(Input::Stream(streamed), now))?;
+            taken += 1;
+            let goes_on = taken < FRAMES_AT_A_TIME && self.core.reads_stream(now.instant);
+            next = if goes_on { self.stream.try_next()? } else { None };
         }
         Ok(())
     }
 
-    fn take_frame(&mut self, frame: Frame, now: Now) -> Result<(), SessionError> {
-        self.reader.read(frame, |streamed| self.core.on(Input::Stream(streamed), now))
-    }
-
-    async fn finish(mut self, end: End) -> Result<Drained, SessionError> {
+    async fn finish(mut self, end: End) -> Result<(), SessionError> {
         let drained = match end {
-            End::Drained => Drained::Clean,
-            End::DrainTimeout { unsettled } => Drained::DeadlinePassed { unsettled },
+            End::Drained => Ok(()),
+            End::DrainTimeout { unsettled } => Err(SessionError::DrainTimeout { unsettled }),
             End::StoodStill(pause) => return Err(SessionError::StoodStill(pause)),
             End::Unreadable(error) => return Err(SessionError::Unreadable(error)),
         };
@@ -153,7 +136,7 @@ impl<S: Sink> Session<S> {
         info!(target: "relay", state = %"stopped", %acknowledged, "stopped");
         self.stream.stop().await;
         self.sink.close().await;
-        Ok(drained)
+        drained
     }
 }
 

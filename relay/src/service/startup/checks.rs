@@ -21,9 +21,9 @@ const RAISES_WAL_LEVEL: i32 = 190_000;
 
 /// Checks version and settings.
 pub(super) async fn server(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
-    let row = client.query_one(sql::SERVER, &[]).await.map_err(sql_error)?;
-    let read = || Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
-    let (version, wal_level, standby, read_only): (i32, &str, bool, bool) = read().map_err(sql_error)?;
+    let row = client.query_one(sql::SERVER, &[]).await?;
+    let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
     if version < OLDEST_SERVER {
         let what = format!("the server is PostgreSQL {}", version / 10_000);
         return Err(RunError::new(Kind::Database, what).hint("the relay needs PostgreSQL 14 or newer"));
@@ -49,15 +49,12 @@ fn suffices(wal_level: &str, version: i32) -> bool {
 /// Checks the extension's version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
     let version: String = match client.query_one(sql::VERSION, &[]).await {
-        Ok(row) => row.try_get(0).map_err(sql_error)?,
+        Ok(row) => row.try_get(0)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
-            return Err(RunError::new(
-                Kind::ExtensionMissing,
-                format!("the extension outbox is not installed in this database ({database})"),
-            )
-            .hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names; if it was dropped, its events are gone with it"));
+            let what = format!("the extension outbox is not installed in this database ({database})");
+            return Err(RunError::new(Kind::ExtensionMissing, what).hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names; if it was dropped, its events are gone with it"));
         }
-        Err(error) => return Err(sql_error(error)),
+        Err(error) => return Err(error.into()),
     };
     let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
     let own = env!("CARGO_PKG_VERSION");
@@ -66,8 +63,7 @@ pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<()
         return Err(RunError::new(Kind::ExtensionVersion, what)
             .hint("install the matching package, then ALTER EXTENSION outbox UPDATE"));
     }
-    let permitted: bool =
-        client.query_one(sql::MAY_RELAY, &[]).await.and_then(|row| row.try_get(0)).map_err(sql_error)?;
+    let permitted: bool = client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;
     if permitted {
         Ok(())
     } else {
@@ -138,31 +134,26 @@ pub(super) fn invalidated(config: &Config) -> RunError {
 /// A broker that could not be reached or refused, in the operator's terms.
 pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
     let (kind, what, hint) = if error.is_refusal() {
-        (
-            Kind::BrokerRefused,
-            format!("{url} refused the connection"),
-            "check user, password and virtual host in AMQP_URL, and the user's permissions",
-        )
+        let hint = "check user, password and virtual host in AMQP_URL, and the user's permissions";
+        (Kind::BrokerRefused, format!("{url} refused the connection"), hint)
     } else {
-        (
-            Kind::Broker,
-            format!("cannot connect to {url}"),
-            "check host, port and TLS in AMQP_URL, and that the broker runs",
-        )
+        let hint = "check host, port and TLS in AMQP_URL, and that the broker runs";
+        (Kind::Broker, format!("cannot connect to {url}"), hint)
     };
-    let failed = RunError::new(kind, what);
-    let failed = if rabbitmq::says_what_to_do(&error) { failed } else { failed.hint(hint) };
-    failed.source(rabbitmq::explain(&error))
+    let failed = RunError::new(kind, what).source(rabbitmq::explain(&error));
+    if rabbitmq::says_what_to_do(&error) { failed } else { failed.hint(hint) }
 }
 
 /// A statement that failed, in the operator's terms.
-pub(super) fn sql_error(error: tokio_postgres::Error) -> RunError {
-    if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
-        RunError::new(Kind::NotPermitted, "the database does not permit what the relay needs")
-            .hint("as the extension's owner: SELECT outbox.grant_relay('<role>')")
-            .source(error)
-    } else {
-        RunError::new(Kind::Database, "a statement failed").hint("see the server's log").source(error)
+impl From<tokio_postgres::Error> for RunError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
+            Self::new(Kind::NotPermitted, "the database does not permit what the relay needs")
+                .hint("as the extension's owner: SELECT outbox.grant_relay('<role>')")
+                .source(error)
+        } else {
+            Self::new(Kind::Database, "a statement failed").hint("see the server's log").source(error)
+        }
     }
 }
 

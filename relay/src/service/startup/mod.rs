@@ -1,4 +1,4 @@
-//! From settings to connected parts, with a clear answer to whatever is missing.
+//! From settings to a session, with a clear answer to whatever is missing.
 
 mod checks;
 mod slot;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use amqp_publisher::PublishConfig;
 use outbox_core::{Core, Start};
-use pg_replication::{ConnInfo, Replication};
+use pg_replication::{Lsn, Replication};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
@@ -19,11 +19,10 @@ use self::takeover::Turn;
 use crate::{
     config::Config,
     error::{Kind, RunError, chain},
-    lsn::Lsn,
     outbox::{Store, sql},
     postgres,
     repeats::Repeats,
-    session::{Parts, SessionError},
+    session::{Session, SessionError},
     sink::rabbitmq::{Publisher, RabbitMq},
 };
 
@@ -41,8 +40,7 @@ pub struct InitReport {
 
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
-    let database = &config.database_url;
-    let Connected { client, mut connection, mut replication } = connect(config, database).await?;
+    let Connected { client, mut connection, mut replication } = connect(config).await?;
     let report = prepare(config, &client, &mut replication).await?;
     drop(replication);
     drop(client);
@@ -87,22 +85,21 @@ pub(crate) struct Inherited {
 }
 
 /// Connects to both servers, waits for the slot and starts the stream.
-pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Parts<RabbitMq>, RunError> {
+pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Session<RabbitMq>, RunError> {
     let publish = publish_config(config)?;
-    let database = &config.database_url;
     let Inherited { publisher, after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
     let mut away = Repeats::default();
     let (client, connection, stream) = loop {
         let taken = async {
-            let Connected { client, connection, replication } = connect(config, database).await?;
+            let Connected { client, connection, replication } = connect(config).await?;
             if slot_is_useless && config.create_slot {
                 slot::discard(config, &client).await?;
                 slot_is_useless = false;
             }
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let stream = takeover::take(config, database, &client, replication, from, &mut turn).await?;
+            let stream = takeover::take(config, &client, replication, from, &mut turn).await?;
             Ok::<_, RunError>((client, connection, stream))
         };
         match taken.await {
@@ -123,16 +120,12 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
             .hint("check that the extension and the relay are of the same version")
             .source(error)
     })?;
-    let passed_over = match after {
-        After::NotStreamable => Some(
-            store
-                .current_snapshot()
-                .await
-                .map_err(|error| RunError::new(Kind::Database, "cannot learn which transactions run").source(error))?,
-        ),
-        _ => None,
-    };
-    info!(target: "relay", state = %"connected", slot = config.slot, "connected to {database}");
+    let mut passed_over = None;
+    if after == After::NotStreamable {
+        let cannot = |error| RunError::new(Kind::Database, "cannot learn which transactions run").source(error);
+        passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
+    }
+    info!(target: "relay", state = %"connected", slot = config.slot, "connected to {}", config.database_url);
     let sink = RabbitMq::new(publish, config.unroutable, publisher);
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
@@ -142,7 +135,7 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
         seed: fastrand::u64(..),
     };
     let core = Core::new(config.core(silence), start, Instant::now());
-    Ok(Parts { stream, store, connection, sink, core, publication: config.publication.clone() })
+    Ok(Session::new(core, stream, store, connection, sink, config.publication.clone()))
 }
 
 /// Connects to the broker once, so that a wrong address or password is reported at the start.
@@ -160,21 +153,22 @@ struct Connected {
 }
 
 /// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
-async fn connect(config: &Config, database: &ConnInfo) -> Result<Connected, RunError> {
+async fn connect(config: &Config) -> Result<Connected, RunError> {
+    let database = &config.database_url;
     let (client, driver) = postgres::connect(database, &config.application_name)
         .await
         .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
-    client.batch_execute(sql::NOTICE_A_LOST_RELAY).await.map_err(checks::sql_error)?;
+    client.batch_execute(sql::NOTICE_A_LOST_RELAY).await?;
     if let Err(error) = client.batch_execute(sql::NOTICE_A_DEAD_RELAY).await {
         debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while a statement waits");
     }
     // One that stands still in the middle of a pass keeps no row from vacuum for longer than another waits to take over.
     let bound = sql::bound_idle_transactions(config.takeover_after);
-    client.batch_execute(&bound).await.map_err(checks::sql_error)?;
+    client.batch_execute(&bound).await?;
     checks::server(&client, database).await?;
-    let replication = slot::connect(config, database, &client).await?;
+    let replication = slot::connect(config, &client).await?;
     checks::extension(&client, database).await?;
     Ok(Connected { client, connection, replication })
 }
@@ -182,7 +176,7 @@ async fn connect(config: &Config, database: &ConnInfo) -> Result<Connected, RunE
 async fn prepare(config: &Config, client: &Client, replication: &mut Replication) -> Result<InitReport, RunError> {
     let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
     let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
-    let publication: String = row.try_get(0).map_err(checks::sql_error)?;
+    let publication: String = row.try_get(0)?;
     let slot = slot::ensure(config, client, replication).await?;
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use pg_replication::{ConnInfo, Replication};
+use pg_replication::{Lsn, Replication};
 use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
@@ -10,7 +10,6 @@ use super::{checks, waiting};
 use crate::{
     config::Config,
     error::{Kind, RunError, chain},
-    lsn::Lsn,
     outbox::sql,
 };
 
@@ -55,19 +54,11 @@ pub(super) struct Holder {
 
 /// Looks for the slot.
 pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunError> {
-    let row = client.query_opt(sql::SLOT, &[&config.slot]).await.map_err(checks::sql_error)?;
-    let Some(row) = row else { return Ok(Found::Nothing) };
-    let read = || {
-        Ok::<_, tokio_postgres::Error>((
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
-            (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
-        ))
-    };
-    let ((plugin, here, lost), (pid, user, application)) = read().map_err(checks::sql_error)?;
-    let (plugin, here, lost, pid): (Option<String>, Option<bool>, bool, Option<i32>) = (plugin, here, lost, pid);
+    let Some(row) = client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(Found::Nothing) };
+    let (plugin, here, lost): (Option<&str>, Option<bool>, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let (pid, user, application): (Option<i32>, _, _) = (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
     // While a slot is being made it has no plugin for a moment.
-    let is_ours = here == Some(true)
-        && (plugin.as_deref() == Some("pgoutput") || (plugin.as_deref() == Some("") && pid.is_some()));
+    let is_ours = here == Some(true) && (plugin == Some("pgoutput") || (plugin == Some("") && pid.is_some()));
     if !is_ours {
         let what = format!("the slot {:?} is not a pgoutput slot of this database", config.slot);
         return Err(RunError::new(Kind::Slot, what).hint("choose another name with --slot, or drop that slot"));
@@ -81,8 +72,7 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
 
 /// Where a stream begins that is to leave out all that is in the log now. What it leaves out stands in the table.
 pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
-    let lsn: String =
-        client.query_one(sql::FLUSHED, &[]).await.and_then(|row| row.try_get(0)).map_err(checks::sql_error)?;
+    let lsn: String = client.query_one(sql::FLUSHED, &[]).await?.try_get(0)?;
     warn!(target: "relay", lsn, "the server cannot stream what is in its log: going on behind it; events are read from the table");
     lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the log cannot be read").source(error))
 }
@@ -135,12 +125,13 @@ async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError>
         Err(error) if [Some(&SqlState::UNDEFINED_OBJECT), Some(&SqlState::OBJECT_IN_USE)].contains(&error.code()) => {
             Ok(false)
         }
-        dropped => dropped.map(|count| count > 0).map_err(checks::sql_error),
+        dropped => Ok(dropped? > 0),
     }
 }
 
 /// Opens a session that can make the slot, and read it.
-pub(super) async fn connect(config: &Config, database: &ConnInfo, client: &Client) -> Result<Replication, RunError> {
+pub(super) async fn connect(config: &Config, client: &Client) -> Result<Replication, RunError> {
+    let database = &config.database_url;
     let mut replication = database
         .connect_replication(&config.application_name)
         .await
@@ -162,21 +153,14 @@ pub(super) async fn connect(config: &Config, database: &ConnInfo, client: &Clien
 
 /// What the slot has confirmed: where its stream begins.
 pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, RunError> {
-    let confirmed: Option<String> = client
-        .query_opt(sql::CONFIRMED, &[&config.slot])
-        .await
-        .and_then(|row| row.map_or(Ok(None), |row| row.try_get(0)))
-        .map_err(checks::sql_error)?;
+    let Some(row) = client.query_opt(sql::CONFIRMED, &[&config.slot]).await? else { return Ok(Lsn(0)) };
+    let confirmed: Option<&str> = row.try_get(0)?;
     Ok(confirmed.and_then(|lsn| lsn.parse().ok()).unwrap_or_default())
 }
 
 /// How long the server bears a stream's reader that says nothing: its own `wal_sender_timeout`, or less.
 pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration, RunError> {
-    let millis: i32 = client
-        .query_one(sql::WAL_SENDER_TIMEOUT, &[])
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(checks::sql_error)?;
+    let millis: i32 = client.query_one(sql::WAL_SENDER_TIMEOUT, &[]).await?.try_get(0)?;
     let own = u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
     Ok(own.map_or(config.takeover_after, |own| own.min(config.takeover_after)))
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use pg_replication::{ConnInfo, Replication, ReplicationStream};
+use pg_replication::{Lsn, Replication, ReplicationStream};
 use tokio_postgres::Client;
 use tracing::info;
 
@@ -14,7 +14,7 @@ use super::{
     slot::{self, Found, Holder},
     waiting,
 };
-use crate::{config::Config, error::RunError, lsn::Lsn, outbox::sql};
+use crate::{config::Config, error::RunError, outbox::sql};
 
 /// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
 /// the server's log each time.
@@ -80,13 +80,12 @@ impl Turn {
     }
 }
 
-/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later. Makes publication and slot
-/// where they are missing.
+/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later. Makes
+/// publication and slot where they are missing.
 ///
 /// A waiting relay has no replication connection: it takes none of `max_wal_senders`.
 pub(super) async fn take(
     config: &Config,
-    database: &ConnInfo,
     client: &Client,
     replication: Replication,
     from: Lsn,
@@ -103,7 +102,7 @@ pub(super) async fn take(
         }
         let mut session = match replication.take() {
             Some(session) => session,
-            None => slot::connect(config, database, client).await?,
+            None => slot::connect(config, client).await?,
         };
         waiting::for_table(client, sql::READ_TABLE, &[]).await?;
         if config.create_slot {

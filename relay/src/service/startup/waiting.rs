@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio_postgres::{Client, Row, error::SqlState, types::ToSql};
 use tracing::info;
 
-use super::checks;
 use crate::{error::RunError, outbox::sql};
 
 /// How long a start may wait before it says for whom.
@@ -17,17 +16,17 @@ pub(super) async fn for_table(
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, RunError> {
-    client.batch_execute(sql::LOCK_PATIENCE_AT_START).await.map_err(checks::sql_error)?;
+    client.batch_execute(sql::LOCK_PATIENCE_AT_START).await?;
     loop {
         match client.query(sql, parameters).await {
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                 log(client, sql::TABLE_LOCK, "the start waits for someone who has locked outbox.events").await?;
             }
             Ok(rows) => {
-                client.batch_execute(sql::NO_LOCK_PATIENCE).await.map_err(checks::sql_error)?;
+                client.batch_execute(sql::NO_LOCK_PATIENCE).await?;
                 return Ok(rows);
             }
-            Err(error) => return Err(checks::sql_error(error)),
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -38,12 +37,10 @@ pub(super) async fn log_oldest_transaction(client: &Client) -> Result<(), RunErr
 }
 
 async fn log(client: &Client, find: &str, what: &str) -> Result<(), RunError> {
-    let Some(row) = client.query_opt(find, &[]).await.map_err(checks::sql_error)? else { return Ok(()) };
-    let pid: Option<i32> = row.try_get(0).map_err(checks::sql_error)?;
-    let user: &str = row.try_get(1).map_err(checks::sql_error)?;
-    let application: Option<&str> = row.try_get(2).map_err(checks::sql_error)?;
-    let state: Option<&str> = row.try_get(3).map_err(checks::sql_error)?;
-    let seconds: Option<i64> = row.try_get(4).map_err(checks::sql_error)?;
+    let Some(row) = client.query_opt(find, &[]).await? else { return Ok(()) };
+    let (pid, user): (Option<i32>, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let (application, state): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
+    let seconds: Option<i64> = row.try_get(4)?;
     if state.is_some() {
         info!(target: "relay", pid, user, application, state, seconds, "{what}");
     } else {

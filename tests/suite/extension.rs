@@ -104,6 +104,12 @@ async fn value(client: &Client, sql: &str) -> String {
     text(client, sql).await.unwrap_or_else(|| panic!("{sql} is null"))
 }
 
+/// A trigger of the user's, which notes the topic of each new event.
+const AUDIT: &str = "CREATE TABLE audit (topic text);
+     CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+         'BEGIN INSERT INTO public.audit VALUES (new.topic); RETURN new; END';
+     CREATE TRIGGER audit AFTER INSERT ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()";
+
 /// Runs SQL that must succeed.
 async fn run(client: &Client, sql: &str) {
     client.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));

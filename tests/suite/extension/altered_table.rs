@@ -2,7 +2,7 @@
 
 use harness::Database;
 
-use super::{on_both_installations, refusal, role, run, value};
+use super::{AUDIT, on_both_installations, refusal, role, run, value};
 
 on_both_installations!(
     a_trigger_of_the_users_runs_with_the_owners_rights,
@@ -35,14 +35,7 @@ async fn emitter(db: &Database) -> harness::Connection {
 
 async fn a_trigger_of_the_users_runs_with_the_owners_rights(db: Database) {
     let session = emitter(&db).await;
-    run(
-        &db,
-        "CREATE TABLE audit (topic text);
-         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
-             'BEGIN INSERT INTO public.audit VALUES (new.topic); RETURN new; END';
-         CREATE TRIGGER audit AFTER INSERT ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()",
-    )
-    .await;
+    run(&db, AUDIT).await;
     run(&session, EMIT).await;
     assert_eq!(value(&db, "SELECT count(*) FROM audit").await, "1");
     run(&db, "DROP TRIGGER audit ON outbox.events").await;

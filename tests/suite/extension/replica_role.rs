@@ -3,7 +3,7 @@
 
 use harness::{Database, Postgres, SOON, eventually};
 
-use super::{on_both_installations, refusal, run, value, with_plain_sql, with_the_extension};
+use super::{AUDIT, on_both_installations, refusal, run, value, with_plain_sql, with_the_extension};
 
 on_both_installations!(
     a_row_that_nobody_could_read_is_refused,
@@ -84,14 +84,7 @@ async fn what_nobody_could_settle_is_refused(db: Database) {
 }
 
 async fn emit_heeds_which_triggers_are_switched_on(db: Database) {
-    run(
-        &db,
-        "CREATE TABLE audit (topic text);
-         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
-             'BEGIN INSERT INTO public.audit VALUES (new.topic); RETURN new; END';
-         CREATE TRIGGER audit AFTER INSERT ON outbox.events FOR EACH ROW EXECUTE FUNCTION audit()",
-    )
-    .await;
+    run(&db, AUDIT).await;
     let audited = async |role: &str| {
         run(&db, &format!("SET session_replication_role = {role}; SELECT outbox.emit('t', '1')")).await;
         run(&db, "SET session_replication_role = origin").await;

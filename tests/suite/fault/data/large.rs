@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use harness::Stack;
 use uuid::Uuid;
 
-use super::{LONG, assert_memory_was_bounded, count, gate::Gate, ledger, resumed::Resumed, wait_until_none_is_owed};
+use super::{
+    LONG, assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed,
+    wait_until_none_is_owed,
+};
 
 /// `text(n)` is about 5 MB that compress badly; half of the large events are JSON, half are bytes.
 const LARGE: &str = "
@@ -28,15 +31,8 @@ async fn small_payloads_are_delivered_while_large_ones_that_fill_memory_are_refu
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "large").await;
     let consumer = stack.consumer_with("small").without_bodies().start().await;
-    let relay = stack
-        .relay()
-        .set("max-bytes", "12MiB")
-        .set("park-after", "200ms")
-        .set("retry-base", "500ms")
-        .set("retry-max", "2s")
-        .set("max-attempts", "1000")
-        .start()
-        .await;
+    let relay = patient_relay(&stack).set("max-bytes", "12MiB").set("retry-base", "500ms").set("retry-max", "2s");
+    let relay = relay.start().await;
     stack.db.batch_execute(LARGE).await.unwrap();
     // Half of them have the same key.
     let large = format!("SELECT emit_large(n, greatest(n, 6)::text) FROM generate_series(1, {LARGE_EVENTS}) n");

@@ -21,7 +21,7 @@ mod unreadable;
 
 use std::time::Duration;
 
-use harness::{Connection, Relay, eventually};
+use harness::{Connection, Relay, RelayBuilder, Stack, eventually};
 
 /// For what moves hundreds of thousands of events on a loaded machine. A test that passes never waits for it.
 const LONG: Duration = Duration::from_secs(180);
@@ -31,6 +31,12 @@ const STALLED: Duration = Duration::from_secs(60);
 
 /// What a relay with the default settings may hold in RAM, whatever the data.
 const MEMORY_BYTES: u64 = 64_000_000;
+
+/// A relay that soon leaves events to the table, and for a whole test tries again what is refused.
+fn patient_relay(stack: &Stack) -> RelayBuilder {
+    let relay = stack.relay().set("park-after", "200ms").set("max-attempts", "1000");
+    relay.set("retry-base", "50ms").set("retry-max", "500ms")
+}
 
 /// How many rows fulfil `condition`.
 async fn count(db: &Connection, condition: &str) -> i64 {

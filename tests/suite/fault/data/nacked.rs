@@ -2,7 +2,9 @@
 
 use harness::Stack;
 
-use super::{assert_memory_was_bounded, count, gate::Gate, ledger, resumed::Resumed, wait_until_none_is_owed};
+use super::{
+    assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed, wait_until_none_is_owed,
+};
 
 #[tokio::test]
 async fn a_topic_that_is_refused_for_long_stops_no_other_and_is_delivered_in_order_when_there_is_room() {
@@ -11,16 +13,7 @@ async fn a_topic_that_is_refused_for_long_stops_no_other_and_is_delivered_in_ord
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "full").await;
     let consumer = stack.consumer_with("free.#").without_bodies().start().await;
-    let relay = stack
-        .relay()
-        .set("max-events", "500")
-        .set("in-flight", "200")
-        .set("park-after", "200ms")
-        .set("retry-base", "50ms")
-        .set("retry-max", "500ms")
-        .set("max-attempts", "1000")
-        .start()
-        .await;
+    let relay = patient_relay(&stack).set("max-events", "500").set("in-flight", "200").start().await;
 
     // One in four has no key; the other keys have three events each: more than memory may hold, of both.
     let refused = format!(

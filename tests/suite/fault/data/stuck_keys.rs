@@ -2,7 +2,9 @@
 
 use harness::Stack;
 
-use super::{assert_memory_was_bounded, count, gate::Gate, ledger, resumed::Resumed, wait_until_none_is_owed};
+use super::{
+    assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed, wait_until_none_is_owed,
+};
 
 #[tokio::test]
 async fn keys_behind_many_stuck_ones_are_delivered_while_those_wait() {
@@ -12,15 +14,7 @@ async fn keys_behind_many_stuck_ones_are_delivered_while_those_wait() {
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "full").await;
     let consumer = stack.consumer_with("free").without_bodies().start().await;
-    let relay = stack
-        .relay()
-        .set("max-events", "1000")
-        .set("park-after", "200ms")
-        .set("retry-base", "50ms")
-        .set("retry-max", "500ms")
-        .set("max-attempts", "1000")
-        .start()
-        .await;
+    let relay = patient_relay(&stack).set("max-events", "1000").start().await;
 
     let stuck = format!(
         "SELECT outbox.emit(CASE WHEN n = 0 THEN 'full' ELSE 'free' END, to_jsonb(n), aggregate_type => 'stuck',

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::{Connection, Postgres, RabbitMq, Stack};
+use harness::{Connection, Postgres, RabbitMq, Relay, RelayBuilder, Stack};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -25,6 +25,46 @@ async fn commits_wait_for(db: &Client, standby: &str) {
     run(db, "SELECT pg_reload_conf()").await;
     // Sessions learn of it when the checkpointer has.
     wait_until(db, "the setting is read", &format!("current_setting('synchronous_standby_names') = '{standby}'")).await;
+}
+
+/// A user of the broker's that can be taken away.
+struct BrokerUser<'s> {
+    stack: &'s Stack,
+    name: String,
+}
+
+impl<'s> BrokerUser<'s> {
+    async fn new(stack: &'s Stack) -> Self {
+        let user = Self { stack, name: format!("user_{}", stack.db.name()) };
+        user.make().await;
+        user
+    }
+
+    async fn make(&self) {
+        self.stack.vhost.user(&self.name, "secret", ".*", ".*", ".*").await;
+    }
+
+    async fn delete(&self) {
+        self.stack.vhost.api("DELETE", &format!("/api/users/{}", self.name), None).await;
+    }
+
+    /// A relay that publishes as this user.
+    fn relay(&self) -> RelayBuilder {
+        let relay = relay(self.stack).set("amqp-url", &self.stack.vhost.url_as(&self.name, "secret"));
+        relay.set("park-after", "0s").set("status-interval", "100ms")
+    }
+
+    /// Has a commit wait for its standby that the relay has read. Without a user the relay is parked: the stream is read and
+    /// acknowledged, and its events left to the table.
+    async fn commit_left_to_the_table(&self, relay: &Relay, key: &str) -> JoinHandle<Uuid> {
+        let mark = relay.mark();
+        self.delete().await;
+        relay.wait_for_log_after(mark, "parked").await;
+        commits_wait_for(&self.stack.db, "nobody").await;
+        let commit = commit_and_wait(self.stack, key, 1).await;
+        relay_has_read_all(self.stack).await;
+        commit
+    }
 }
 
 /// A client that commits an event and waits for the standby; returns when it does.
@@ -73,24 +113,15 @@ async fn what_commits_after_a_waiting_commit_has_become_visible_does_not_overtak
     let postgres = primary().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
-    let user = format!("user_{}", stack.db.name());
-    stack.vhost.user(&user, "secret", ".*", ".*", ".*").await;
-    let amqp = stack.vhost.url_as(&user, "secret");
-    let relay = relay(&stack).set("amqp-url", &amqp).set("park-after", "0s").set("status-interval", "100ms");
-    let relay = relay.start().await;
+    let user = BrokerUser::new(&stack).await;
+    let relay = user.relay().start().await;
     let mut committed = Vec::new();
     for round in 0..3 {
         let key = format!("key {round}");
-        // Without a user the relay is parked: the stream is read and acknowledged, and its events left to the table.
-        let mark = relay.mark();
-        stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
-        relay.wait_for_log_after(mark, "parked").await;
-        commits_wait_for(&stack.db, "nobody").await;
-        let commit = commit_and_wait(&stack, &key, 1).await;
-        relay_has_read_all(&stack).await;
+        let commit = user.commit_left_to_the_table(&relay, &key).await;
 
         let mark = relay.mark();
-        stack.vhost.user(&user, "secret", ".*", ".*", ".*").await;
+        user.make().await;
         relay.wait_for_log_after(mark, "connected to the broker again").await;
         // What the standby's absence lasts is time: the relay looks for the commit ever less often.
         tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -102,7 +133,7 @@ async fn what_commits_after_a_waiting_commit_has_become_visible_does_not_overtak
     // A broker that went away may have had something in flight, but here nothing was.
     check(&stack.db, &consumer, &committed, 0).await;
     drop(relay);
-    stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
+    user.delete().await;
 }
 
 #[tokio::test]
@@ -110,34 +141,26 @@ async fn a_waiting_commit_that_only_a_killed_relay_had_read_is_not_overtaken() {
     let postgres = primary().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
-    let user = format!("user_{}", stack.db.name());
-    stack.vhost.user(&user, "secret", ".*", ".*", ".*").await;
-    let amqp = stack.vhost.url_as(&user, "secret");
-    let relay = || relay(&stack).set("amqp-url", &amqp).set("park-after", "0s").set("status-interval", "100ms");
-    let mut working = relay().start().await;
+    let user = BrokerUser::new(&stack).await;
+    let mut relay = user.relay().start().await;
     let mut committed = Vec::new();
     for round in 0..3 {
         let key = format!("key {round}");
-        let mark = working.mark();
-        stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
-        working.wait_for_log_after(mark, "parked").await;
-        commits_wait_for(&stack.db, "nobody").await;
-        let commit = commit_and_wait(&stack, &key, 1).await;
-        relay_has_read_all(&stack).await;
-        working.kill().await;
+        let commit = user.commit_left_to_the_table(&relay, &key).await;
+        relay.kill().await;
 
         // The next one's first pass cannot see the commit yet.
-        stack.vhost.user(&user, "secret", ".*", ".*", ".*").await;
-        working = relay().start().await;
-        working.wait_for_log("streaming").await;
+        user.make().await;
+        relay = user.relay().start().await;
+        relay.wait_for_log("streaming").await;
         commits_wait_for(&stack.db, "").await;
         committed.push(commit.await.unwrap());
         committed.push(emit(&stack.db, &key, 2).await);
         consumer.wait_for(committed.len()).await;
     }
     check(&stack.db, &consumer, &committed, 0).await;
-    drop(working);
-    stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
+    drop(relay);
+    user.delete().await;
 }
 
 /// Waits until the relay was sent all there is, and has told the server of its position three times since.

@@ -14,6 +14,36 @@ pub(super) struct Way {
     pub(super) set_based: &'static str,
 }
 
+/// An INSERT by hand into one of the tables.
+macro_rules! insert_into {
+    ($name:literal, $table:literal) => {
+        Way {
+            name: $name,
+            direct_writes: "auto",
+            single: concat!(
+                "INSERT INTO ",
+                $table,
+                " (topic, payload, event_type, aggregate_type, aggregate_id) VALUES ($1, $2, $3, $4, $5) RETURNING id"
+            ),
+            in_a_loop: Some(concat!(
+                "INSERT INTO ",
+                $table,
+                " (topic, payload, event_type, aggregate_type, aggregate_id)
+                 VALUES ('order.moved', body, 'OrderMoved', 'order', i::text)"
+            )),
+            set_based: concat!(
+                "INSERT INTO ",
+                $table,
+                " (topic, payload, event_type, aggregate_type, aggregate_id)
+                 SELECT 'order.moved',
+                     jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                     'OrderMoved', 'order', (i % 1000)::text
+                 FROM generate_series(1, $rows) AS i"
+            ),
+        }
+    };
+}
+
 /// `outbox.emit()`, the INSERT it stands for, the same with other ways to check a row's form, and what people write themselves.
 pub(super) const WAYS: [Way; 7] = [
     Way {
@@ -30,51 +60,9 @@ pub(super) const WAYS: [Way; 7] = [
         in_a_loop: Some(EMIT_IN_A_LOOP),
         set_based: EMIT_SET_BASED,
     },
-    Way {
-        name: "INSERT",
-        direct_writes: "auto",
-        single: "INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id)
-                 VALUES ($1, $2, $3, $4, $5) RETURNING id",
-        in_a_loop: Some(
-            "INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id)
-             VALUES ('order.moved', body, 'OrderMoved', 'order', i::text)",
-        ),
-        set_based: "INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id)
-                    SELECT 'order.moved',
-                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
-                        'OrderMoved', 'order', (i % 1000)::text
-                    FROM generate_series(1, $rows) AS i",
-    },
-    Way {
-        name: "INSERT with CHECKs for the trigger",
-        direct_writes: "auto",
-        single: "INSERT INTO bench.checked (topic, payload, event_type, aggregate_type, aggregate_id)
-                 VALUES ($1, $2, $3, $4, $5) RETURNING id",
-        in_a_loop: Some(
-            "INSERT INTO bench.checked (topic, payload, event_type, aggregate_type, aggregate_id)
-             VALUES ('order.moved', body, 'OrderMoved', 'order', i::text)",
-        ),
-        set_based: "INSERT INTO bench.checked (topic, payload, event_type, aggregate_type, aggregate_id)
-                    SELECT 'order.moved',
-                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
-                        'OrderMoved', 'order', (i % 1000)::text
-                    FROM generate_series(1, $rows) AS i",
-    },
-    Way {
-        name: "INSERT without any check",
-        direct_writes: "auto",
-        single: "INSERT INTO bench.unchecked (topic, payload, event_type, aggregate_type, aggregate_id)
-                 VALUES ($1, $2, $3, $4, $5) RETURNING id",
-        in_a_loop: Some(
-            "INSERT INTO bench.unchecked (topic, payload, event_type, aggregate_type, aggregate_id)
-             VALUES ('order.moved', body, 'OrderMoved', 'order', i::text)",
-        ),
-        set_based: "INSERT INTO bench.unchecked (topic, payload, event_type, aggregate_type, aggregate_id)
-                    SELECT 'order.moved',
-                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
-                        'OrderMoved', 'order', (i % 1000)::text
-                    FROM generate_series(1, $rows) AS i",
-    },
+    insert_into!("INSERT", "outbox.events"),
+    insert_into!("INSERT with CHECKs for the trigger", "bench.checked"),
+    insert_into!("INSERT without any check", "bench.unchecked"),
     Way {
         name: "PL/pgSQL function",
         direct_writes: "auto",
@@ -85,18 +73,7 @@ pub(super) const WAYS: [Way; 7] = [
                         'OrderMoved', 'order', (i % 1000)::text))
                     FROM generate_series(1, $rows) AS i",
     },
-    Way {
-        name: "plain table INSERT",
-        direct_writes: "auto",
-        single: "INSERT INTO bench.outbox (topic, payload, event_type, aggregate_type, aggregate_id)
-                 VALUES ($1, $2, $3, $4, $5) RETURNING id",
-        in_a_loop: None,
-        set_based: "INSERT INTO bench.outbox (topic, payload, event_type, aggregate_type, aggregate_id)
-                    SELECT 'order.moved',
-                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
-                        'OrderMoved', 'order', (i % 1000)::text
-                    FROM generate_series(1, $rows) AS i",
-    },
+    Way { in_a_loop: None, ..insert_into!("plain table INSERT", "bench.outbox") },
 ];
 
 const EMIT: &str = "SELECT outbox.emit($1::text, $2::jsonb, $3::text, $4::text, $5::text)";

@@ -163,7 +163,9 @@ impl<M: Outgoing> Channel<M> {
         let was_blocked = self.is_blocked();
         (self.blocked, self.stopped) = (blocked, stopped);
         if self.is_blocked() != was_blocked {
-            self.pressure = Some(if was_blocked { Notice::Unblocked } else { Notice::Blocked { reason } });
+            let news = if was_blocked { Notice::Unblocked } else { Notice::Blocked { reason } };
+            // The caller has not heard of what is over already.
+            self.pressure = self.pressure.take().map_or(Some(news), |_| None);
         }
     }
 
@@ -198,7 +200,7 @@ impl<M: Outgoing> Channel<M> {
             }
         }
         self.open = false;
-        self.stopped = false;
+        self.change_pressure(self.blocked, false, String::new()); // channel.flow was about the channel that is gone
         method::channel_open(&mut self.out);
         method::confirm_select(&mut self.out);
         Ok(())
@@ -222,4 +224,41 @@ fn protocol(error: impl std::fmt::Display) -> PublishError {
 
 fn unexpected(what: &str) -> PublishError {
     PublishError::Protocol(format!("{what} was not expected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Example, example};
+
+    fn channel() -> Channel<Example> {
+        Channel::new("events".to_owned(), Encoder::new("events".to_owned(), "app".to_owned(), 4096), 10)
+    }
+
+    fn receive(channel: &mut Channel<Example>, method: Method) {
+        channel.receive(Frame { channel: CHANNEL, content: Content::Method(method) }).unwrap();
+    }
+
+    #[test]
+    fn a_channel_that_was_stopped_and_closed_is_told_to_take_messages_again() {
+        let mut channel = channel();
+        channel.accept(vec![example(1), example(2)]);
+        channel.fill();
+        receive(&mut channel, Method::Flow { active: false });
+        assert!(matches!(channel.take_news(), Some(Notice::Blocked { .. })));
+        receive(&mut channel, Method::ChannelClose { code: 406, text: "PRECONDITION_FAILED".to_owned() });
+        assert!(matches!(channel.take_news(), Some(Notice::Unblocked)));
+    }
+
+    #[test]
+    fn a_block_that_ended_before_anybody_heard_of_it_is_no_news() {
+        let mut channel = channel();
+        receive(&mut channel, Method::Blocked { reason: "low on memory".to_owned() });
+        receive(&mut channel, Method::Unblocked);
+        assert!(channel.take_news().is_none());
+        receive(&mut channel, Method::Blocked { reason: "low on memory".to_owned() });
+        assert!(matches!(channel.take_news(), Some(Notice::Blocked { .. })));
+        receive(&mut channel, Method::Unblocked);
+        assert!(matches!(channel.take_news(), Some(Notice::Unblocked)));
+    }
 }

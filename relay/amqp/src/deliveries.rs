@@ -10,7 +10,7 @@
 //!       └──────── no suspects left ───────────┘      └───────────── the rest ────────────────┘
 //! ```
 //!
-//! What is like a message that was to blame leaves alone from the start ([`Doubts`]).
+//! A message that resembles one that was to blame is published alone from the start ([`Doubts`]).
 
 #[cfg(test)]
 mod tests;

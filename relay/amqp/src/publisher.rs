@@ -137,8 +137,8 @@ impl<M: Outgoing> Publisher<M> {
     }
 
     /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unanswered.
-    /// Messages that are handed over after the connection was lost, or more than allowed, get no answer: [`Notice::Lost`]
-    /// says so.
+    /// Messages beyond that wait until earlier ones are answered. Messages that are handed over after the connection was lost, or in
+    /// more batches than `window`, get no answer: [`Notice::Lost`] says so.
     pub fn publish(&mut self, batch: Vec<M>) {
         if batch.is_empty() {
             return;

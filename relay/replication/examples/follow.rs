@@ -39,7 +39,7 @@ pub(crate) async fn follow(
                 Message::Commit { end_lsn, .. } => stream.status(end_lsn, false).await?,
                 _ => {}
             },
-            Frame::Keepalive { wal_end, reply_requested } => stream.status(wal_end, reply_requested).await?,
+            Frame::Keepalive { wal_end, .. } => stream.status(wal_end, false).await?,
             Frame::Oversized { bytes, .. } => print(format!("passed over a row of {bytes} bytes")),
             Frame::Warning(warning) => print(format!("warning: {warning}")),
         }

@@ -109,7 +109,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         }
     }
 
-    /// Tells the server that everything before `flushed` is done with here, and with `reply` asks for a keepalive.
+    /// Tells the server that everything before `flushed` is done with here, and with `wants_keepalive` asks it for one.
     ///
     /// Never waits: what the socket does not take now goes out with the next call of any method here. A position
     /// behind an earlier one says the earlier one again, because some servers would move the slot back.
@@ -117,9 +117,9 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
     /// # Errors
     ///
     /// The connection broke. What the server said last can still be read with [`next`](Self::next).
-    pub async fn status(&mut self, flushed: Lsn, reply: bool) -> Result<(), ReplError> {
+    pub async fn status(&mut self, flushed: Lsn, wants_keepalive: bool) -> Result<(), ReplError> {
         self.flushed = self.flushed.max(flushed);
-        self.unsent = Some(Status { flushed: self.flushed, reply }.merge(self.unsent));
+        self.unsent = Some(Status { flushed: self.flushed, reply: wants_keepalive }.merge(self.unsent));
         // Not held back by what else the task did since it was scheduled: the next attempt may be an interval away.
         unconstrained(poll_fn(|cx| match self.poll_send(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),

@@ -50,6 +50,14 @@ impl Decoder {
         self.body(tag, data).map_err(|problem| DecodeError { tag, problem })
     }
 
+    /// The table of an insert of which only the beginning is here, as in [`Frame::Oversized`](crate::Frame::Oversized). `None`: it is
+    /// no insert, or its table was not described.
+    pub fn table_of_insert(&self, head: &[u8]) -> Option<&Relation> {
+        let (tag, rest) = head.split_first()?;
+        let oid = rest.first_chunk().copied().map(u32::from_be_bytes)?;
+        self.relations.get(&oid).filter(|_| *tag == b'I').map(Arc::as_ref)
+    }
+
     fn body(&mut self, tag: u8, mut data: Bytes) -> Result<Message, Problem> {
         let data = &mut data;
         let message = match tag {

@@ -1,9 +1,12 @@
 -- Returns events with a time of their own once that time has come: by time, then in the order in which they were made, a page
 -- at a time. The next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut
 -- as in pending.sql, events behind one that holds their key are left out as there, and careful and the settings mean the same.
+--
+-- While the relay has not read all that is pending, it gives older_than: events of later transactions are left out if they have a
+-- key and do not hold it, for others of their key may come before them. 0 leaves out all of those.
 CREATE FUNCTION outbox.due(
-    max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, heed_holds boolean DEFAULT true,
-    careful boolean DEFAULT false
+    max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, older_than bigint DEFAULT NULL,
+    heed_holds boolean DEFAULT true, careful boolean DEFAULT false
 )
 RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -14,6 +17,7 @@ SET enable_sort = off
 AS $$
 DECLARE
     until timestamptz := clock_timestamp();
+    oldest xid := older_than::text::xid; -- the age of 0 is that of no transaction
     found record;
     homes oid[] := '{}';
     places tid[] := '{}';
@@ -25,6 +29,7 @@ BEGIN
         FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at <= until
           AND (e.available_at, e.seq) > (coalesce(due.after_at, '-infinity'), coalesce(due.after_seq, 0))
+          AND (oldest IS NULL OR e.holds_key OR e.aggregate_id IS NULL OR age(e.xmin) > age(oldest))
           AND (e.holds_key OR NOT heed_holds OR NOT EXISTS (
               SELECT FROM outbox.events AS h
               WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
@@ -50,7 +55,7 @@ BEGIN
     RETURN QUERY SELECT * FROM outbox.rows_at(homes, places);
 END
 $$;
-COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, boolean, boolean) IS 'Relay: events whose available_at has come.';
+COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean) IS 'Relay: events whose available_at has come.';
 
 -- Returns the milliseconds, rounded up, until the next event comes due; null when none waits. Only events in the future
 -- count: to miss none, call this function first and outbox.due() after it.

@@ -8,7 +8,7 @@ AS $$
 BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean),
-        outbox.due(integer, bigint, timestamptz, bigint, boolean, boolean),
+        outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean),
         outbox.next_due(),
         outbox.flush(pg_lsn),
         outbox.holding(integer),

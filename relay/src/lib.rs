@@ -3,7 +3,7 @@
 //! ```text
 //!  PostgreSQL                              relay                                    RabbitMQ
 //!  ──────────                              ─────                                    ────────
-//!  WAL ─────▶ pg_replication ─▶ session ─▶ ┌──────┐ ─▶ sink ─ persistent, mandatory ─▶ exchange
+//!  WAL ─────▶ pg_replication ─▶ session ───▶ ┌──────┐ ─▶ sink ─ persistent, mandatory ─▶ exchange
 //!  events ──▶ outbox (a pass) ─────────────▶ │ core │
 //!  events ◀── outbox (verdicts) ◀─────────── │      │ ◀─ sink ◀─────── confirm, return, nack
 //!  slot ◀──── pg_replication ◀────────────── └──────┘

@@ -48,7 +48,7 @@ pub async fn connect(
         .await
 }
 
-/// Tells what tokio-postgres tells.
+/// Why tokio-postgres could not connect.
 fn connect_cause(error: tokio_postgres::Error) -> ConnectCause {
     if let Some(refusal) = error.as_db_error() {
         return ConnectCause::Refused(Box::new(refusal.into()));

@@ -36,7 +36,9 @@ impl Awaited {
             return false;
         }
         self.first_commit = Some(self.first_commit.map_or(origin.commit, |first| first.min(origin.commit)));
-        self.transactions.insert(origin.xid, origin.commit).is_none()
+        let before = self.transactions.get(&origin.xid).copied();
+        self.transactions.insert(origin.xid, before.map_or(origin.commit, |before| before.min(origin.commit)));
+        before.is_none()
     }
 
     /// Forgets those that have become visible.

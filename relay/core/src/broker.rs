@@ -42,13 +42,19 @@ impl Link {
     }
 
     fn ready(&mut self, now: Instant) -> Report {
-        if std::mem::replace(&mut self.state, LinkState::Ready) == LinkState::Blocked {
-            self.away_since = None;
-            return Report::BrokerUnblocked;
-        }
+        self.state = LinkState::Ready;
         self.failures = 0;
         self.unproven = self.away_since.take().map(|since| (since, now));
         Report::BrokerBack { away: self.unproven.map_or(Duration::ZERO, |(since, _)| now.duration_since(since)) }
+    }
+
+    /// Returns whether that is news: it may have been blocked for so short that nobody was told.
+    fn unblocked(&mut self) -> bool {
+        let was_blocked = self.state == LinkState::Blocked;
+        if was_blocked {
+            (self.state, self.away_since) = (LinkState::Ready, None);
+        }
+        was_blocked
     }
 
     fn blocked(&mut self, now: Instant) {
@@ -74,6 +80,11 @@ impl Core {
             Notice::Ready => {
                 let report = self.link.ready(now.instant);
                 self.report(report);
+            }
+            Notice::Unblocked => {
+                if self.link.unblocked() {
+                    self.report(Report::BrokerUnblocked);
+                }
             }
             Notice::Blocked(reason) => {
                 self.link.blocked(now.instant);

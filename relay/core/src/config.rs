@@ -144,6 +144,14 @@ pub struct Now {
     pub unix_us: i64,
 }
 
+impl Now {
+    /// The time that has passed, by the clock that has gone on further: the process's own stands still while its machine sleeps.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        let by_the_worlds = u64::try_from(self.unix_us.saturating_sub(earlier.unix_us)).unwrap_or(0);
+        self.instant.duration_since(earlier.instant).max(Duration::from_micros(by_the_worlds))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

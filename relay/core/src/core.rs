@@ -1,6 +1,9 @@
 //! The state machine as a whole: what comes next, and when to be woken.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use uuid::Uuid;
 
@@ -42,8 +45,8 @@ pub struct Core {
     pub(crate) parking: Parking,
     pub(crate) status: StatusUpdates,
     reports: VecDeque<Report>,
-    /// When the time was last looked at.
-    turned_at: Instant,
+    /// When the time was last looked at; `None`: not yet.
+    turned_at: Option<Now>,
     pub(crate) drain_until: Option<Instant>,
     end: Option<End>,
     has_ended: bool,
@@ -68,7 +71,7 @@ impl Core {
             parking: Parking::new(now),
             status: StatusUpdates::new(now),
             reports: VecDeque::new(),
-            turned_at: now,
+            turned_at: None,
             drain_until: None,
             end: None,
             has_ended: false,
@@ -92,7 +95,7 @@ impl Core {
             return None;
         }
         if self.reports.is_empty() {
-            if let Some(end) = self.ends(now.instant) {
+            if let Some(end) = self.ends(now) {
                 self.has_ended = true;
                 return Some(Effect::End(end));
             }
@@ -226,9 +229,8 @@ impl Core {
     }
 
     /// Whether the session is over, and how it ends.
-    fn ends(&mut self, now: Instant) -> Option<End> {
-        let pause = now.duration_since(self.turned_at);
-        self.turned_at = now;
+    fn ends(&mut self, now: Now) -> Option<End> {
+        let pause = self.turned_at.replace(now).map_or(Duration::ZERO, |turned_at| now.since(turned_at));
         if pause >= self.config.stands_still_after && !faults::is_on(Fault::FreezeUnnoticed) {
             return Some(End::StoodStill(pause));
         }
@@ -239,7 +241,7 @@ impl Core {
         if self.dispatch.in_flight() == 0 && self.settling.is_done() && self.turns.is_idle() {
             Some(End::Drained)
         } else {
-            (now >= until).then(|| End::DrainTimeout { unsettled: self.dispatch.len() })
+            (now.instant >= until).then(|| End::DrainTimeout { unsettled: self.dispatch.unsettled() })
         }
     }
 }

@@ -123,7 +123,10 @@ pub enum Report {
         routes: usize,
     },
     /// It takes messages again.
-    RefusingNoMore,
+    RefusingNoMore {
+        /// Whether events come from the stream; otherwise from the table.
+        is_live: bool,
+    },
     /// Events wait in the table from now on.
     Parked(Reason),
     /// A backlog is worked off from the table.
@@ -157,8 +160,6 @@ pub enum Report {
     TableTrouble {
         /// The server's words.
         error: String,
-        /// How often in a row.
-        times: u32,
         /// Verdicts that were to be written; `None`: the table was to be read.
         verdicts: Option<usize>,
     },

@@ -45,6 +45,8 @@ faults! {
     UnseenAcknowledged,
     /// A page of a backlog goes on behind a transaction that had not finished.
     PageOvertakes,
+    /// An event whose time has come goes before those of its key that no page of a backlog has reached.
+    DueOvertakes,
     /// A failed write of verdicts is dropped.
     FailedWriteDropped,
     /// The budget is not given back.
@@ -53,8 +55,8 @@ faults! {
     UnsettledUnbounded,
     /// A drain takes what the stream brings.
     DrainTakesMore,
-    /// A parked relay does not go on acknowledging.
-    ParkedPinsLog,
+    /// What waits long for its verdict holds the slot back.
+    WaitingPinsLog,
     /// The table can leave the publication without what was missed going first.
     PublicationTrusted,
     /// What is ready and held back stays in memory while a pass reads.

@@ -44,7 +44,7 @@ pub enum Streamed<'a> {
     Insert(&'a dyn Row),
     /// A row was inserted of which the publication leaves columns out; the text says which.
     InsertWithoutColumns(String),
-    /// Something came that is too large to be held in memory, an insert for all that is known.
+    /// Something came that is too large to be held in memory. It must be taken for an insert into the outbox.
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -64,7 +64,7 @@ pub enum Streamed<'a> {
     },
 }
 
-/// A row that was streamed. It is read as far as the core asks, for most that it may leave to the table it need not know.
+/// A row that was streamed. A column is read only when the core asks for it: of most rows that it leaves to the table it asks nothing.
 pub trait Row: std::fmt::Debug {
     /// Primary key.
     ///
@@ -89,8 +89,10 @@ pub trait Row: std::fmt::Debug {
 pub enum Notice {
     /// It has answered.
     Answers(Vec<Answer>),
-    /// It takes messages, again or for the first time.
+    /// There is a connection, and it takes messages.
     Ready,
+    /// It takes messages again, over the same connection.
+    Unblocked,
     /// It takes no messages for a while; what is in flight will be answered.
     Blocked(String),
     /// There is no connection, or it could not be made. What was in flight is unknown. Another attempt follows.

@@ -52,6 +52,8 @@ mod snapshot;
 mod status;
 mod stream;
 mod table;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod verdict;
 

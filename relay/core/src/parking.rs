@@ -9,6 +9,9 @@ use crate::{
     lsn::Lsn,
 };
 
+/// A commit holds the slot back for so long at most, once others can see it.
+const HOLDS_LOG_FOR: Duration = Duration::from_secs(10);
+
 /// How long what has been so.
 #[derive(Clone, Debug)]
 pub(crate) struct Parking {
@@ -34,17 +37,7 @@ impl Core {
             self.parking.told_live = None;
             self.report(Report::Parked(reason));
         }
-        self.abandon();
         self.resync.park(now);
-    }
-
-    /// What was read of the stream is settled as far as the slot goes: it stands in the table, or will when it can be seen.
-    pub(crate) fn abandon(&mut self) {
-        if !faults::is_on(Fault::ParkedPinsLog) {
-            for origin in self.progress.abandon() {
-                self.abandoned.insert(origin);
-            }
-        }
     }
 
     /// Parks when nothing can be published for longer than a moment.
@@ -52,7 +45,8 @@ impl Core {
         if self.drain_until.is_some() {
             return;
         }
-        self.bear_refusal(now);
+        self.let_go(now);
+        self.tell_refusal(now);
         // A pass from the beginning sorts them out.
         let knows_too_many_keys = self.dispatch.keys.len() > 2 * self.config.limits.max_events;
         if knows_too_many_keys && !self.turns.runs_whole_pass() && !self.is_pass_next(now) {
@@ -70,10 +64,11 @@ impl Core {
     }
 
     /// When [`park_if_stuck`](Self::park_if_stuck) may find something although nothing happens.
-    pub(crate) fn parking_timers(&self) -> [Option<Instant>; 3] {
+    pub(crate) fn parking_timers(&self) -> [Option<Instant>; 4] {
         let full_since = self.parking.full_since.map(|since| since.max(self.parking.moved_at));
         let since = [self.link.away_since(), self.dispatch.refusals.since(), full_since];
-        since.map(|since| since.map(|since| since + self.config.park_after))
+        let [away, refusing, full] = since.map(|since| since.map(|since| since + self.config.park_after));
+        [away, refusing, full, self.progress.oldest().map(|oldest| oldest + HOLDS_LOG_FOR)]
     }
 
     /// Says once that a backlog is being worked off, and once that events are streamed again.
@@ -91,11 +86,20 @@ impl Core {
         });
     }
 
-    /// While the broker refuses everything, the slot moves on: what is in memory stands in the table, too.
-    fn bear_refusal(&mut self, now: Instant) {
+    /// What waits for its verdict holds the slot back no longer, whatever the reason: it stands in the table, too.
+    fn let_go(&mut self, now: Instant) {
+        if let Some(then) = now.checked_sub(HOLDS_LOG_FOR).filter(|_| !faults::is_on(Fault::WaitingPinsLog)) {
+            for origin in self.progress.abandon(then) {
+                self.abandoned.insert(origin);
+            }
+        }
+    }
+
+    /// Says once that the broker refuses everything, and once that it does not any longer.
+    fn tell_refusal(&mut self, now: Instant) {
         let Some(since) = self.dispatch.refusals.since() else {
             if std::mem::take(&mut self.parking.told_of_refusals) {
-                self.report(Report::RefusingNoMore);
+                self.report(Report::RefusingNoMore { is_live: self.resync.is_live() });
             }
             return;
         };
@@ -105,9 +109,6 @@ impl Core {
         }
         if !std::mem::replace(&mut self.parking.told_of_refusals, true) {
             self.report(Report::Refusing { lasted, routes: self.dispatch.refusals.refused_routes() });
-        }
-        if self.resync.is_live() {
-            self.abandon();
         }
     }
 

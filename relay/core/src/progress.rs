@@ -1,6 +1,6 @@
 //! Which LSN may be acknowledged: the end of the contiguous prefix of commits whose events are all settled.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use crate::{
     awaited::Origin,
@@ -33,6 +33,8 @@ struct Transaction {
     unsettled: u32,
     /// `None` while the transaction is still being read.
     end: Option<Lsn>,
+    /// When the first of its events was read.
+    since: Instant,
 }
 
 impl Progress {
@@ -53,12 +55,12 @@ impl Progress {
     }
 
     /// The transaction being read has an event that must be settled first. `None`: none is being read.
-    pub(crate) fn owe(&mut self) -> Option<Ticket> {
+    pub(crate) fn owe(&mut self, now: Instant) -> Option<Ticket> {
         let origin = self.reading?;
         let unsettled = u32::from(!faults::is_on(Fault::AcknowledgeBeforeSettle));
         match self.open.back_mut() {
             Some(current) if current.end.is_none() => current.unsettled += unsettled,
-            _ => self.open.push_back(Transaction { origin, unsettled, end: None }),
+            _ => self.open.push_back(Transaction { origin, unsettled, end: None, since: now }),
         }
         Some(Ticket(self.first + self.open.len() as u64 - 1))
     }
@@ -95,15 +97,22 @@ impl Progress {
         }
     }
 
-    /// Leaves everything that is open to the table, and returns the transactions: from here on, commits are acknowledged as they are
-    /// read.
-    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Origin> + use<> {
-        let read = self.open.iter().filter_map(|transaction| transaction.end).next_back();
-        self.first += self.open.len() as u64;
-        if let Some(end) = read {
+    /// When the first event was read of the oldest commit that is not settled.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.open.front().map(|transaction| transaction.since)
+    }
+
+    /// Leaves those to the table that have been open since then, or longer, and returns them.
+    pub(crate) fn abandon(&mut self, then: Instant) -> Vec<Origin> {
+        let is_old = |transaction: &&Transaction| transaction.since <= then && transaction.end.is_some();
+        let count = self.open.iter().take_while(is_old).count();
+        self.first += count as u64;
+        let old: Vec<Transaction> = self.open.drain(..count).collect();
+        if let Some(end) = old.last().and_then(|transaction| transaction.end) {
             self.advance_to(end);
         }
-        std::mem::take(&mut self.open).into_iter().map(|transaction| transaction.origin)
+        self.settle_prefix();
+        old.into_iter().map(|transaction| transaction.origin).collect()
     }
 
     fn settle_prefix(&mut self) {
@@ -122,6 +131,8 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -140,10 +151,10 @@ mod tests {
     fn a_commit_waits_for_the_unsettled_one_before_it() {
         let mut progress = Progress::new(Lsn(0));
         progress.begin(ORIGIN);
-        let first = progress.owe().unwrap();
+        let first = progress.owe(Instant::now()).unwrap();
         progress.commit(Lsn(10));
         progress.begin(ORIGIN);
-        let second = progress.owe().unwrap();
+        let second = progress.owe(Instant::now()).unwrap();
         progress.commit(Lsn(20));
         progress.settled(second);
         progress.keepalive(Lsn(30));
@@ -164,19 +175,22 @@ mod tests {
 
     #[test]
     fn what_was_abandoned_no_longer_holds_the_slot() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
         let mut progress = Progress::new(Lsn(0));
         progress.begin(ORIGIN);
-        let ticket = progress.owe().unwrap();
+        let ticket = progress.owe(now).unwrap();
         progress.commit(Lsn(10));
         progress.begin(ORIGIN);
-        let open = progress.owe().unwrap();
-        assert_eq!(progress.abandon().count(), 2);
+        let open = progress.owe(now).unwrap();
+        assert_eq!(progress.abandon(now).len(), 1, "one is still being read");
         assert_eq!(progress.flushed(), Lsn(10));
         progress.commit(Lsn(20));
-        assert_eq!(progress.flushed(), Lsn(20));
         progress.begin(ORIGIN);
-        let after = progress.owe().unwrap();
+        let after = progress.owe(later).unwrap();
         progress.commit(Lsn(30));
+        assert_eq!(progress.oldest(), Some(now));
+        assert_eq!(progress.abandon(now).len(), 1, "one is younger");
         progress.settled(ticket);
         progress.settled(open);
         assert_eq!(progress.flushed(), Lsn(20), "old tickets settle nothing new");
@@ -197,7 +211,7 @@ mod tests {
             for (number, &size) in sizes.iter().enumerate() {
                 progress.begin(ORIGIN);
                 for _ in 0..size {
-                    tickets.push((number, progress.owe().unwrap()));
+                    tickets.push((number, progress.owe(Instant::now()).unwrap()));
                 }
                 let end = Lsn((number as u64 + 1) * 10);
                 progress.commit(end);

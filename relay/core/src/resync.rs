@@ -89,6 +89,10 @@ pub(crate) struct Resync {
     look_up_at: usize,
     pass_at: Option<Instant>,
     wait: Duration,
+    /// The oldest of the awaited transactions when the last whole pass had ended.
+    oldest_before: Option<u32>,
+    /// The last pass has read all that older transactions have written; 0: it has not come to the end.
+    read_before: u32,
     /// Parked, and all there is to see has been read: the stream waits for the rest to become visible.
     closing: bool,
 }
@@ -104,6 +108,8 @@ impl Resync {
             look_up_at: AWAITED_BEFORE_LOOKUP,
             pass_at: Some(now),
             wait: FIRST_WAIT,
+            oldest_before: None,
+            read_before: 0,
             closing: false,
         }
     }
@@ -187,6 +193,12 @@ impl Resync {
         self.closing && self.wait <= LONGEST_HOLD
     }
 
+    /// What this transaction and later ones have written may stand in the table behind others of its key that were not read; with 0,
+    /// what any has. `None`: events come from the stream.
+    pub(crate) fn has_read_before(&self) -> Option<u32> {
+        (!self.is_live()).then_some(self.read_before)
+    }
+
     /// Which page to read now.
     pub(crate) fn wants_scan(&self, now: Instant) -> Option<ScanFrom> {
         let pass_is_due = self.pass_at.is_some_and(|at| at <= now);
@@ -217,16 +229,20 @@ impl Resync {
     /// A page was read and its rows dealt with.
     pub(crate) fn scanned(&mut self, from: ScanFrom, page: &Page, now: Instant) {
         let was_live = self.is_live();
-        let oldest = self.awaited.oldest();
         let all_visible = self.seen(&page.snapshot);
         let is_whole = page.stopped_at.is_none() && from.is_whole_pass();
         // Only if memory knows every key that is held can events be told apart as they stream.
         let is_last = is_whole && !page.holders_cut;
+        self.read_before =
+            if is_last || faults::is_on(Fault::DueOvertakes) { page.snapshot.oldest_running() } else { 0 };
         // What was left to the table comes before what is streamed from now on, so all of it must have been read.
         let may_stream = is_last && (all_visible || was_live);
         self.closing = is_last && !may_stream;
         self.mode = match page.stopped_at {
             _ if may_stream => Mode::Live,
+            // A key that memory does not know may be released between two pages. The next one would bring its later events, and those
+            // before them were passed over: so it begins with them.
+            Some(_) if page.holders_cut => Mode::Parked { next: ScanFrom::LOWEST },
             Some(after_seq) => {
                 let older_than = from.older_than.unwrap_or_else(|| page.snapshot.oldest_running());
                 let older_than = (!faults::is_on(Fault::PageOvertakes)).then_some(older_than);
@@ -239,7 +255,8 @@ impl Resync {
             (self.wait, self.pass_at) = (FIRST_WAIT, None);
         } else if is_whole {
             // The oldest decides: with others coming and going, one that stays invisible must not hold the stream for long.
-            let is_progress = oldest != self.awaited.oldest();
+            let oldest = self.awaited.oldest();
+            let is_progress = std::mem::replace(&mut self.oldest_before, oldest) != oldest;
             self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
             self.pass_at = Some(now + self.wait);
         } else {

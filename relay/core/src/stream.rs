@@ -11,6 +11,7 @@ use crate::{
     effect::{End, Reason, Report},
     faults::{self, Fault},
     input::{Published, Row, Streamed},
+    lsn::Lsn,
     resync::Fate,
 };
 
@@ -32,18 +33,17 @@ impl Core {
                 }
             }
             Streamed::InsertWithoutColumns(error) => self.inserted_without_columns(error, now),
-            Streamed::TooLarge { bytes } => {
-                // An insert that the last pass has read is nothing to wait for.
-                if self.resync.fate() != Fate::Covered {
-                    self.park(Reason::RowTooLarge { bytes }, now);
-                }
-            }
+            Streamed::TooLarge { bytes } => match self.resync.fate() {
+                Fate::Take => self.park(Reason::RowTooLarge { bytes }, now),
+                Fate::Leave => self.resync.left_to_table(),
+                Fate::Covered => {} // the last pass has read it
+            },
             // Paced, for anybody may write such a message, and each pass holds the stream.
             Streamed::Replayed => self.resync.replayed(now.max(self.turns.refill_at)),
             // While the table was not published nothing of it was streamed, so the stream waits for a look at the publication.
             Streamed::TableDescribed => {
                 self.turns.told_of_columns = false;
-                self.turns.looks_at_publication |= self.resync.is_live();
+                self.turns.looks_at_publication = true;
             }
             Streamed::PublicationSkipped => self.turns.check_at = now,
             Streamed::Keepalive { wal_end, reply_requested } => {
@@ -60,7 +60,7 @@ impl Core {
                 // The pass found it first. The commit must still wait for its verdict.
                 let id = row.id()?;
                 if self.dispatch.knows(&id) {
-                    self.owe(&id);
+                    self.owe(&id, now);
                 }
             }
             Fate::Take if !row.is_pending() => {} // restored from a dump
@@ -69,7 +69,7 @@ impl Core {
                 let event = Arc::new(row.event()?);
                 let id = event.id;
                 match self.dispatch.admit(event, self.resync.current) {
-                    Admission::Admitted => self.owe(&id),
+                    Admission::Admitted => self.owe(&id, now),
                     Admission::Known => {}
                     Admission::Spilled => self.resync.left_to_table(),
                 }
@@ -79,8 +79,8 @@ impl Core {
     }
 
     /// The transaction being read is settled only when the event is.
-    fn owe(&mut self, id: &Uuid) {
-        if let Some(ticket) = self.progress.owe() {
+    fn owe(&mut self, id: &Uuid, now: Instant) {
+        if let Some(ticket) = self.progress.owe(now) {
             self.dispatch.attach(id, ticket);
         }
     }
@@ -102,14 +102,19 @@ impl Core {
     /// read all.
     pub(crate) fn published(&mut self, published: Published, now: Instant) {
         self.turns.looks_at_publication = false;
-        let is_same = published.identity.is_some() && published.identity == self.turns.publication;
-        self.turns.publication = published.identity;
-        if self.resync.is_live() && !is_same && !faults::is_on(Fault::PublicationTrusted) {
+        let Published { identity, snapshot } = published;
+        let before = self.turns.publication.replace(identity.clone());
+        let is_same = identity.is_some() && before.as_ref() == Some(&identity);
+        let is_first_look = before.is_none() && !self.resync.is_live();
+        if is_same || is_first_look || faults::is_on(Fault::PublicationTrusted) {
+            return;
+        }
+        if self.resync.is_live() {
             self.report(Report::Parked(Reason::PublicationChanged));
             self.park(Reason::PublicationChanged, now);
-            // One that runs now may have written while the table was not published.
-            let position = self.acknowledged();
-            self.resync.passed_over(&published.snapshot, position);
         }
+        // A transaction that runs now may have written while the table was not published. That is not in the log, so the log is not
+        // kept for it.
+        self.resync.passed_over(&snapshot, Lsn(u64::MAX));
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use uuid::Uuid;
-
 use crate::{
     core::Core,
     effect::{Batch, Report},
@@ -16,6 +14,8 @@ use crate::{
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 /// Wait before the table is read again after such an error.
 const SCAN_PAUSE: Duration = Duration::from_millis(100);
+/// How late an event that was deferred meanwhile may be for as long as a backlog is worked off.
+const LOOK_IN_BACKLOG: Duration = Duration::from_secs(1);
 /// Keys that spilled and replays may take this part of the time for passes of theirs: a pass holds the stream.
 const REFILL_SHARE: u32 = 10;
 
@@ -26,7 +26,7 @@ impl Core {
             Finished::Settled(batch, except) => self.settled(batch, except, now),
             Finished::NotSettled(batch, failure) => self.not_settled(batch, failure, now),
             Finished::NotRead(Failure { error, .. }) => {
-                self.tell_trouble(error, None);
+                self.report(Report::TableTrouble { error, verdicts: None });
                 self.turns.scan_pause = Some(now + SCAN_PAUSE);
             }
             Finished::Scanned(from, page) => self.scanned(from, page, now),
@@ -46,9 +46,6 @@ impl Core {
     }
 
     fn settled(&mut self, batch: Batch, except: NotWritten, now: Instant) {
-        self.turns.failures = 0;
-        // A verdict that cannot be written yet does not pin the log: its row stays PENDING in the table, for all to see.
-        self.let_go_of(&except.locked);
         for Settled { verdict, gone } in self.settling.written(batch, except, |id| self.dispatch.xid(id)) {
             if gone {
                 self.report(Report::RowGone(verdict.id));
@@ -67,25 +64,10 @@ impl Core {
     fn not_settled(&mut self, batch: Batch, Failure { remedy, error }: Failure, now: Instant) {
         let (verdicts, refused_before) = (batch.verdicts.len(), batch.refused_before);
         match self.settling.put_back(batch, remedy, now, SETTLE_PAUSE) {
-            Some(id) => {
-                if !refused_before {
-                    self.report(Report::VerdictRefused { id, error });
-                }
-                self.let_go_of([&id]);
-            }
+            Some(_) if refused_before => {}
+            Some(id) => self.report(Report::VerdictRefused { id, error }),
             None if remedy == Remedy::Isolate => self.report(Report::Isolating { error, verdicts }),
-            None => self.tell_trouble(error, Some(verdicts)),
-        }
-    }
-
-    fn tell_trouble(&mut self, error: String, verdicts: Option<usize>) {
-        self.turns.failures = self.turns.failures.saturating_add(1);
-        self.report(Report::TableTrouble { error, times: self.turns.failures, verdicts });
-    }
-
-    fn let_go_of<'i>(&mut self, ids: impl IntoIterator<Item = &'i Uuid>) {
-        for ticket in ids.into_iter().filter_map(|id| self.dispatch.detach(id)) {
-            self.progress.settled(ticket);
+            None => self.report(Report::TableTrouble { error, verdicts: Some(verdicts) }),
         }
     }
 
@@ -105,13 +87,13 @@ impl Core {
         }
         self.turns.careful_pass &= !complete;
         self.resync.scanned(from, &page, now);
-        if !self.resync.is_live() {
-            self.abandon();
-        }
         if from.is_whole_pass() {
             self.deferred.look(now);
             self.turns.refill_at = now + REFILL_SHARE * now.duration_since(self.turns.pass_started);
             self.refill(now); // a key may wait for something that this pass could not bring
+        } else {
+            // What is deferred while a backlog is worked off is left to the table, and sets no timer.
+            self.deferred.look(now + LOOK_IN_BACKLOG);
         }
         self.tell_mode(page.horizon, !complete);
     }

@@ -27,8 +27,6 @@ pub(crate) struct Turns {
     scanned_due: bool,
     /// No scan before this time: the last one failed.
     pub(crate) scan_pause: Option<Instant>,
-    /// How often in a row an operation has failed.
-    pub(crate) failures: u32,
     /// When it was last looked up which transactions can be seen.
     looked_up_at: Instant,
     /// Passes, and looks for what is due, try each row before they read it, until one has read all.
@@ -39,8 +37,9 @@ pub(crate) struct Turns {
     pub(crate) refill_at: Instant,
     /// When the publication and the table are looked at in any case.
     pub(crate) check_at: Instant,
-    /// The publication as it was when last looked at, and whether to look again; the stream waits for that.
-    pub(crate) publication: Option<String>,
+    /// The publication as it was when last looked at (none has the table: `Some(None)`), and whether to look again; the stream
+    /// waits for that.
+    pub(crate) publication: Option<Option<String>>,
     pub(crate) looks_at_publication: bool,
     /// Whether the log was told that the publication leaves columns out.
     pub(crate) told_of_columns: bool,
@@ -60,7 +59,6 @@ impl Turns {
             settled_last: false,
             scanned_due: true, // the pass comes first
             scan_pause: None,
-            failures: 0,
             looked_up_at: now,
             careful_pass: careful,
             careful_due: careful,
@@ -130,7 +128,8 @@ impl Core {
         if self.is_due_next(now) {
             self.turns.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
-            return Some(Request::Due(Scan { careful: self.turns.careful_due, ..scan }));
+            let older_than = self.resync.has_read_before().filter(|_| scan.heed_holders);
+            return Some(Request::Due(Scan { older_than, careful: self.turns.careful_due, ..scan }));
         }
         if let Some(from) = self.next_scan(now) {
             self.turns.scanned_due = false;
@@ -181,7 +180,7 @@ impl Core {
         let (events, bytes) = self.dispatch.budget.room();
         let limits = self.config.limits;
         let is_worth_it = events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4;
-        let waits_for_nothing = self.resync.is_live() || !self.dispatch.is_moving();
+        let waits_for_nothing = self.resync.is_live() || !self.dispatch.is_moving(self.settling.unwritten());
         self.link.is_ready() && self.dispatch.budget.has_room() && (is_worth_it || waits_for_nothing)
     }
 

@@ -1,5 +1,7 @@
 //! What a failed statement means.
 
+use std::fmt;
+
 use tokio_postgres::error::SqlState;
 
 use outbox_core::{Failure, Remedy};
@@ -8,7 +10,7 @@ use super::BadRow;
 use crate::error::chain;
 
 /// A statement failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum StoreError {
     /// The server's or the connection's error.
     #[error("{}", told(.0))]
@@ -19,6 +21,13 @@ pub enum StoreError {
     /// The server's answer cannot be read.
     #[error("unexpected answer: {0}")]
     Answer(String),
+}
+
+/// As it is told: the server's whole answer can hold a row.
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<tokio_postgres::Error> for StoreError {

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
 use outbox_core::{Event, Text};
 use pg_replication::pgoutput::POSTGRES_EPOCH_US;
@@ -85,10 +87,16 @@ impl Layout {
 }
 
 /// One row, borrowed from the wire.
-#[derive(Debug)]
 pub struct Row<'a> {
     layout: &'a Layout,
     fields: &'a [Option<&'a [u8]>],
+}
+
+/// Which row, without what applications have put into it.
+impl fmt::Debug for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Row").field("id", &self.id()).finish_non_exhaustive()
+    }
 }
 
 /// As far as the core asks.

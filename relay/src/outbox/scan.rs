@@ -130,9 +130,11 @@ impl Store {
         let next: Option<i64> = next.try_get(0)?;
         let mut found = Found::new(scan);
         let mut after: (Option<SystemTime>, i64) = (None, 0);
+        let older_than = scan.older_than.map(i64::from);
         while !found.cut {
-            let parameters: [&(dyn ToSql + Sync); 6] =
-                [&found.may_take(chunks), &CHUNK_BYTES, &after.0, &after.1, &scan.heed_holders, &chunks.careful];
+            let (rows, careful) = (found.may_take(chunks), chunks.careful);
+            let parameters: [&(dyn ToSql + Sync); 7] =
+                [&rows, &CHUNK_BYTES, &after.0, &after.1, &older_than, &scan.heed_holders, &careful];
             let rows = self.client.query_raw(&self.due, parameters).await?;
             let Some((row, seq)) = self.collect(rows, &mut found).await? else { break };
             after = (row.try_get("available_at")?, seq);

@@ -30,7 +30,7 @@ pub(super) const HOLDING: &str = "SELECT id, aggregate_type, aggregate_id FROM o
 
 /// A page of what is due.
 pub(super) fn due(columns: &str) -> String {
-    format!("SELECT {columns} FROM outbox.due($1, $2, $3, $4, $5, $6)")
+    format!("SELECT {columns} FROM outbox.due($1, $2, $3, $4, $5, $6, $7)")
 }
 
 /// Milliseconds until the next event is due.
@@ -90,6 +90,13 @@ pub(crate) const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SE
 /// refuse it (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
 pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
 
+/// Whatever the role or the database has set: verdicts wait for no standby, because one that a failover loses only repeats its event,
+/// while a standby that is away would stop them all; and a relay with nothing to do is not ended.
+pub(crate) const OWN_SETTINGS: &str =
+    "SELECT pg_catalog.set_config(name, CASE name WHEN 'synchronous_commit' THEN 'local' ELSE '0' END, false)
+     FROM pg_catalog.pg_settings
+     WHERE name = 'idle_session_timeout' OR name = 'synchronous_commit' AND setting <> 'off'";
+
 /// Ends a transaction that stands still for so long.
 pub(crate) fn bound_idle_transactions(limit: Duration) -> String {
     format!("SET idle_in_transaction_session_timeout = {}", limit.as_millis())
@@ -105,7 +112,7 @@ pub(crate) const VERSION: &str = "SELECT outbox.version()";
 
 /// Whether this role may run the relay's functions.
 pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
-     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due', 'holding')";
+     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due', 'holding', 'flush')";
 
 /// The slot, and who reads it.
 pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
@@ -124,6 +131,6 @@ pub(crate) const DROP_SLOT: &str =
 pub(crate) const CONFIRMED: &str =
     "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = $1";
 
-/// Milliseconds that the server bears a silent reader; 0: for ever.
+/// For how many milliseconds the server tolerates a silent reader; 0: for ever.
 pub(crate) const WAL_SENDER_TIMEOUT: &str =
     "SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'";

@@ -1,6 +1,6 @@
 //! What people are told: reports of the core as lines of the log, at a rate for people. Bodies of events are never logged.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outbox_core::{Event, Reason, Report, Status};
 use tracing::{debug, info, warn};
@@ -8,16 +8,28 @@ use tracing::{debug, info, warn};
 use super::unsent::{About, Sum, Unsent};
 use crate::{repeats::Repeats, sink::rabbitmq::NACKED};
 
+/// After so long without it, trouble with the table is news again.
+const CALM: Duration = Duration::from_secs(60);
+
 pub(super) struct Log {
     publication: String,
     unsent: Unsent,
     away: Repeats,
     trouble: Repeats,
+    trouble_at: Option<Instant>,
+    refused: Repeats,
 }
 
 impl Log {
     pub(super) fn new(publication: String) -> Self {
-        Self { publication, unsent: Unsent::default(), away: Repeats::default(), trouble: Repeats::default() }
+        Self {
+            publication,
+            unsent: Unsent::default(),
+            away: Repeats::default(),
+            trouble: Repeats::default(),
+            trouble_at: None,
+            refused: Repeats::default(),
+        }
     }
 
     pub(super) fn tell(&mut self, report: Report, now: Instant) {
@@ -38,8 +50,9 @@ impl Log {
                       "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
                        look for full queues, and queues without a majority");
             }
-            Report::RefusingNoMore => {
-                info!(target: "relay", state = %"streaming", "the broker takes messages again");
+            Report::RefusingNoMore { is_live } => {
+                let state = if is_live { "streaming" } else { "parked" };
+                info!(target: "relay", %state, "the broker takes messages again");
             }
             Report::Parked(reason) => self.parked(reason),
             Report::WorkingOff { acknowledged } => {
@@ -57,8 +70,12 @@ impl Log {
             Report::Scanned { after_seq, found, complete } => {
                 debug!(target: "relay", after_seq, found, complete, "read the table");
             }
-            Report::TableTrouble { error, times, verdicts } => {
-                if is_news(&mut self.trouble, &error, times) {
+            Report::TableTrouble { error, verdicts } => {
+                if self.trouble_at.replace(now).is_none_or(|before| now.duration_since(before) > CALM) {
+                    self.trouble = Repeats::default();
+                }
+                let (is_news, times) = self.trouble.count(&error);
+                if is_news {
                     match verdicts {
                         Some(events) => {
                             warn!(target: "relay", error, events, times, "verdicts not written; trying again");
@@ -71,7 +88,12 @@ impl Log {
                 debug!(target: "relay", error, events = verdicts, "verdicts not written; looking for the row");
             }
             Report::VerdictRefused { id, error } => {
-                warn!(target: "relay", event = %id, error, "the server refuses this row's verdict, as by a trigger: it is put aside, and tried again now and then");
+                let (is_news, times) = self.refused.count(&error);
+                if is_news {
+                    warn!(target: "relay", event = %id, error, times, "the server refuses this row's verdict, as by a trigger: it is put aside, and tried again now and then");
+                } else {
+                    debug!(target: "relay", event = %id, error, times, "the server refuses this row's verdict");
+                }
             }
             Report::RowGone(id) => {
                 warn!(target: "relay", event = %id, "the row was deleted, or its event finished by someone else, before its verdict could be written");

@@ -31,8 +31,10 @@ impl Reader {
                 tell(Streamed::Keepalive { wal_end: Lsn(wal_end.0), reply_requested });
                 return Ok(());
             }
-            Frame::Oversized { bytes, .. } => {
-                tell(Streamed::TooLarge { bytes });
+            Frame::Oversized { bytes, head } => {
+                if self.decoder.table_of_insert(&head).is_none_or(is_outbox) {
+                    tell(Streamed::TooLarge { bytes });
+                }
                 return Ok(());
             }
             Frame::Warning(warning) => {

@@ -72,7 +72,10 @@ pub(crate) struct Broker {
 pub(crate) enum Stepped {
     /// This event was taken by a queue.
     Accepted(i64),
-    Refused(i64),
+    Refused {
+        seq: i64,
+        closes_channel: bool,
+    },
     /// The broker has closed the connection.
     Closed,
     Nothing,
@@ -149,7 +152,7 @@ impl Broker {
         let is_accepted = outcome == Outcome::Delivered;
         connection.answers.push(Answer { id: event.id, outcome });
         connection.owes_since.get_or_insert(now);
-        if is_accepted { Stepped::Accepted(seq) } else { Stepped::Refused(seq) }
+        if is_accepted { Stepped::Accepted(seq) } else { Stepped::Refused { seq, closes_channel: is_poison } }
     }
 
     /// The answers that the relay gets now.

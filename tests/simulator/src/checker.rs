@@ -72,14 +72,14 @@ pub(crate) struct Fact {
     /// Its commit was lost in a crash before it was on disk.
     pub(crate) was_lost: bool,
     pub(crate) is_deferred: bool,
+    /// It is deferred, and was found by a relay that lives on the stream, and may not have read all before it.
+    pub(crate) goes_by_time: bool,
     /// Someone has deleted it, released it, replayed it or set its status: its key need not wait for it any longer.
     pub(crate) touched: bool,
     /// Someone has set its status.
     pub(crate) by_hand: bool,
     /// The relay has given it up.
     pub(crate) given_up: bool,
-    /// A verdict could not be written when it was due.
-    pub(crate) let_go: bool,
     /// Deliveries before its last replay.
     pub(crate) earlier_lives: u32,
     /// Times that it was made `PENDING` again.
@@ -118,7 +118,7 @@ impl Checker {
             self.duplicates += 1;
             return;
         }
-        if knobs.config.policy.ordering == Ordering::None || fact.is_deferred {
+        if knobs.config.policy.ordering == Ordering::None || fact.goes_by_time {
             return;
         }
         let overtaken = fact.before.iter().find(|earlier| !self.may_be_passed(**earlier, knobs, db, broker)).copied();

@@ -45,6 +45,7 @@ impl World {
             is_poison: dice.u8(..12) == 0 && poison,
             is_oversized: dice.u8(..20) == 0 && oversized,
             is_deferred: until.is_some(),
+            is_published: self.db.is_published,
         };
         let emitted = Emitted { seq: self.db.next_seq(), ..emitted };
         let (seq, broker) = (emitted.seq, &self.broker);
@@ -71,7 +72,12 @@ impl World {
         let rolls_back = dice.u8(..8) == 0;
         let is_async = dice.u8(..3) == 0 && unsynced;
         let is_unstreamable = dice.u8(..40) == 0 && unstreamable;
-        let hidden: Micros = if dice.u8(..3) == 0 && late { dice.u64(..4_000_000) } else { dice.u64(..2000) };
+        let most: Micros = match dice.u8(..12) {
+            0 if late => 20_000_000,
+            1..4 if late => 4_000_000,
+            _ => 2000,
+        };
+        let hidden = dice.u64(..most);
         if rolls_back {
             self.tell("client", || format!("{xid} rolls back"));
             self.db.open.remove(&xid);
@@ -94,13 +100,8 @@ impl World {
             }
         }
         for change in &transaction.changes {
-            match change {
-                Change::Replay(seq, _) => self.checker.fact(*seq).touched = true,
-                // Not streamed, and not to be seen when a session begins: only a later pass can find it.
-                Change::Insert(emitted, _) if !self.db.is_published && hidden > 2000 => {
-                    self.checker.fact(emitted.seq).touched = true;
-                }
-                Change::Insert(..) => {}
+            if let Change::Replay(seq, _) = change {
+                self.checker.fact(*seq).touched = true;
             }
         }
         self.tell("client", || format!("{xid} commits{}", if is_async { ", not on disk yet" } else { "" }));
@@ -115,6 +116,10 @@ impl World {
     pub(crate) fn show(&mut self, xid: u64) {
         let Some(transaction) = self.db.show(xid) else { return };
         self.tell("database", || format!("{xid} is visible"));
+        let was_hidden = self.db.log.iter().any(|entry| entry.xid == xid && entry.at + 100_000 < self.now);
+        for session in self.relays.iter_mut().filter(|_| was_hidden).filter_map(|relay| relay.session.as_mut()) {
+            session.calm_since = session.calm_since.max(self.now);
+        }
         self.replayed(&transaction);
     }
 

@@ -138,7 +138,7 @@ impl Knobs {
             },
             unroutable_is_retried: rng.bool(),
             transactions: rng.usize(3..60),
-            keys: rng.u64(1..4),
+            keys: if rng.u8(..8) == 0 { rng.u64(4..60) } else { rng.u64(1..4) },
             span: if rng.u8(..6) == 0 { millis(&mut rng, 20_000..60_000) } else { millis(&mut rng, 500..10_000) },
             troubles: if is_focused {
                 rng.choose_multiple(Trouble::ALL, 4).into_iter().collect()

@@ -92,11 +92,12 @@ impl World {
                 self.later(short, What::Start(relay));
             }
             Trouble::StatementsFail => self.db.statements_fail_until = now + short,
-            Trouble::RowLocked => self.lock_one(long),
+            // An idle transaction in someone's console; a trigger that nobody looks at.
+            Trouble::RowLocked => self.lock_one(3 * long),
             Trouble::TriggerRefuses => {
                 if let Some(seq) = self.pick_row(|row| row.status == Status::Pending) {
                     self.tell("database", || format!("a trigger refuses {seq}"));
-                    self.db.rows.entry(seq).and_modify(|row| row.refused_until = now + long);
+                    self.db.rows.entry(seq).and_modify(|row| row.refused_until = now + 3 * long);
                 }
             }
             Trouble::Unpublished if self.db.is_published => {

@@ -71,7 +71,7 @@ impl Dispatch {
                     self.leave_to_table(&queued);
                 }
             }
-            Some(key) if !returning => self.leave_key(key, false),
+            Some(key) if !returning => self.finish_for_key(key, false),
             Some(_) | None => {}
         }
         if takes_again {
@@ -92,7 +92,7 @@ impl Dispatch {
         self.budget.give_back_event();
         if let Some(key) = tracked.key {
             if tracked.returning {
-                self.leave_key(key, true);
+                self.finish_for_key(key, true);
             }
             if gone {
                 if !faults::is_on(Fault::GoneLetsLaterGo) {
@@ -119,8 +119,8 @@ impl Dispatch {
     }
 
     /// An event of the key has its verdict; one that was refused before, also in the table. Those that waited for it are ready.
-    fn leave_key(&mut self, key: KeyHash, returning: bool) {
-        for id in self.keys.leave(key, returning) {
+    fn finish_for_key(&mut self, key: KeyHash, returning: bool) {
+        for id in self.keys.finished(key, returning) {
             if let Some(tracked) = self.tracked.get_mut(&id) {
                 tracked.state = State::Ready;
                 self.ready.push(Reverse((tracked.order, id)));

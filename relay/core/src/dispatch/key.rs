@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Key {
     /// Events of the key that are on their way: ready or in flight.
-    pub(super) leaving: usize,
+    pub(super) active: usize,
     /// How many of them were refused before: they hold the key in every ordering.
     pub(super) returning: usize,
     /// Events in the table that hold the key.
@@ -23,7 +23,7 @@ pub(super) struct Key {
     /// Later events wait in the table.
     pub(super) spilled: Option<KeyName>,
     /// The pass before whose end an event of the key last went back to the table.
-    pub(super) left_in: u64,
+    pub(super) returned_in: u64,
 }
 
 /// A waiting event.
@@ -50,7 +50,7 @@ impl Key {
 
     /// An event of the key, `returning` or not, is no longer on its way.
     pub(super) fn left(&mut self, returning: bool) {
-        self.leaving -= 1;
+        self.active -= 1;
         self.returning -= usize::from(returning);
     }
 
@@ -72,7 +72,7 @@ impl Key {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.leaving == 0 && self.queue.is_empty() && self.holders.is_empty() && self.spilled.is_none()
+        self.active == 0 && self.queue.is_empty() && self.holders.is_empty() && self.spilled.is_none()
     }
 
     /// Whether it waits for nothing but a pass to bring its events from the table.

@@ -1,6 +1,6 @@
 //! Ordering keys: who waits for whom, and whose events wait in the table.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
@@ -62,7 +62,7 @@ impl Keys {
             // Later events of the key are in the table, although this memory may not have seen how they came there.
             self.spilled += key.spill(|| event.key_name());
             key.holders.retain(|id| *id != event.id);
-            key.leaving += 1;
+            key.active += 1;
             key.returning += 1;
             return Turn::Returning;
         }
@@ -73,8 +73,8 @@ impl Keys {
             Ordering::Strict => 1 + usize::from(faults::is_on(Fault::StrictTwoAtATime)),
             Ordering::Pipelined | Ordering::None => usize::MAX,
         };
-        if key.leaving < at_a_time && !key.has_queue() {
-            key.leaving += 1;
+        if key.active < at_a_time && !key.has_queue() {
+            key.active += 1;
             return Turn::Now;
         }
         if !key.has_room(&self.share) {
@@ -92,7 +92,7 @@ impl Keys {
         if !faults::is_on(Fault::HolderForgotten) {
             key.holders.push(event.id);
         }
-        key.left_in = self.passes;
+        key.returned_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
         key.release(usize::MAX)
     }
@@ -101,21 +101,21 @@ impl Keys {
     pub(super) fn spill_if_held(&mut self, hash: KeyHash) -> bool {
         let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held()) else { return false };
         key.left(false);
-        key.left_in = self.passes;
+        key.returned_in = self.passes;
         true
     }
 
     /// The event has its verdict; one that was refused before, also in the table. Returns the events that may leave now.
-    pub(super) fn leave(&mut self, hash: KeyHash, returning: bool) -> Vec<Uuid> {
+    pub(super) fn finished(&mut self, hash: KeyHash, returning: bool) -> Vec<Uuid> {
         let strict = self.ordering == Ordering::Strict;
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
         key.left(returning);
-        let released = match (key.is_held(), strict, key.leaving) {
+        let released = match (key.is_held(), strict, key.active) {
             (false, true, 0) => key.release(1),
             (false, false, _) => key.release(usize::MAX),
             _ => Vec::new(),
         };
-        key.leaving += released.len();
+        key.active += released.len();
         if key.is_idle() {
             self.keys.remove(&hash);
         }
@@ -174,9 +174,9 @@ impl Keys {
     /// left out, that are held, or of which an event was in memory when it began to read and has gone back to the table since.
     pub(crate) fn unspill(&mut self, left_out: &[KeyName]) {
         if self.spilled > 0 {
-            let left_out: HashSet<&KeyName> = left_out.iter().collect();
+            let left_out: BTreeSet<&KeyName> = left_out.iter().collect();
             self.keys.retain(|_, key| {
-                if !key.is_held() && key.left_in < self.passes {
+                if !key.is_held() && key.returned_in < self.passes {
                     key.spilled = key.spilled.take().filter(|name| left_out.contains(name));
                 }
                 !key.is_idle()

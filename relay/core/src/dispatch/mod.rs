@@ -199,11 +199,6 @@ impl Dispatch {
         }
     }
 
-    /// Undoes [`attach`](Self::attach): the transaction need not wait for the event any longer.
-    pub(crate) fn detach(&mut self, id: &Uuid) -> Option<Ticket> {
-        self.tracked.get_mut(id)?.ticket.take()
-    }
-
     /// Takes at most `max` events that may leave now; they count as in flight.
     pub(crate) fn next_batch(&mut self, max: usize, now: Now) -> Vec<Arc<Event>> {
         if self.refusals.since().is_some() {
@@ -212,13 +207,13 @@ impl Dispatch {
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while batch.len() < max {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
-            batch.extend(self.leave(&id));
+            batch.extend(self.hand_over(&id));
         }
         batch
     }
 
     /// An event that is ready leaves for the broker, or for the table, if its key is held.
-    fn leave(&mut self, id: &Uuid) -> Option<Arc<Event>> {
+    fn hand_over(&mut self, id: &Uuid) -> Option<Arc<Event>> {
         if self.spill_if_held(id) {
             return None;
         }
@@ -240,8 +235,9 @@ impl Dispatch {
         self.tracked.get(id).and_then(|tracked| tracked.origin).map(|origin| origin.xid)
     }
 
-    /// Whether events are about to leave memory by themselves, without waiting for anything but the servers.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.unsettled() > 0 || !self.ready.is_empty()
+    /// Whether events are about to leave memory by themselves, without waiting for anything but the servers. `unwritten`: verdicts
+    /// that wait for something else.
+    pub(crate) fn is_moving(&self, unwritten: usize) -> bool {
+        self.unsettled() > unwritten || !self.ready.is_empty()
     }
 }

@@ -15,7 +15,7 @@ impl Dispatch {
             let Some(route) = self.route_of(order, &id) else { continue };
             let waits = self.key_of(&id).is_some_and(|key| self.set_aside_keys.contains(&key));
             if !waits && batch.len() < max && self.refusals.may_try(route) {
-                batch.extend(self.leave(&id));
+                batch.extend(self.hand_over(&id));
             } else {
                 self.set_aside(order, id);
             }
@@ -31,7 +31,7 @@ impl Dispatch {
             for (order, id) in self.choose(probes) {
                 if let Some(route) = self.route_of(order, &id) {
                     self.refusals.tries(route);
-                    batch.extend(self.leave(&id));
+                    batch.extend(self.hand_over(&id));
                 }
             }
         }

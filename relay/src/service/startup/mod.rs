@@ -161,6 +161,7 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     let mut connection = JoinSet::new();
     connection.spawn(driver);
     client.batch_execute(sql::NOTICE_A_LOST_RELAY).await?;
+    client.batch_execute(sql::OWN_SETTINGS).await?;
     if let Err(error) = client.batch_execute(sql::NOTICE_A_DEAD_RELAY).await {
         debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while a statement waits");
     }

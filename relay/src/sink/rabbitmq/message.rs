@@ -1,4 +1,4 @@
-//! An event as an AMQP message: the mapping that docs/delivery.md promises.
+//! An event as an AMQP message: the mapping that docs/sql.md promises.
 
 use std::sync::Arc;
 

@@ -99,7 +99,7 @@ impl Sink for RabbitMq {
                         return Notice::Answers(answers.into_iter().map(answer).collect());
                     }
                     amqp::Notice::Blocked { reason } => return Notice::Blocked(reason),
-                    amqp::Notice::Unblocked => return Notice::Ready,
+                    amqp::Notice::Unblocked => return Notice::Unblocked,
                     amqp::Notice::Lost(error) => return self.lost(&error),
                 },
                 State::Connecting(attempt) => match attempt.await {

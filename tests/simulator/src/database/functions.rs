@@ -111,11 +111,7 @@ impl Database {
     /// `outbox.pending`, and what the relay makes of its chunks.
     fn pending(&self, from: ScanFrom, scan: Scan) -> Page {
         let holders: Vec<(i64, u64)> = self.holders();
-        // A row that is older is frozen.
-        let age = |xid: u64| self.next_xid.saturating_sub(xid).min((1 << 31) - 1) as u32;
-        let is_old = |row: &Row| {
-            scan.older_than.is_none_or(|oldest| age(row.writer) > (self.next_xid as u32).wrapping_sub(oldest))
-        };
+        let is_old = |row: &Row| scan.older_than.is_none_or(|oldest| self.is_older(row, oldest));
         let mut page = Page {
             snapshot: self.snapshot(),
             horizon: Lsn(self.wal_end),
@@ -157,6 +153,12 @@ impl Database {
         page
     }
 
+    /// `age(row.xmin) > age(oldest)`: a row that is older is frozen, and nothing is older than 0.
+    fn is_older(&self, row: &Row, oldest: u32) -> bool {
+        let age = self.next_xid.saturating_sub(row.writer).min((1 << 31) - 1) as u32;
+        oldest > 0 && age > (self.next_xid as u32).wrapping_sub(oldest)
+    }
+
     /// `outbox.due` and `outbox.next_due`.
     fn due(&self, scan: &Scan, now: Micros) -> Due {
         let holders = self.holders();
@@ -172,7 +174,11 @@ impl Database {
         };
         let mut bytes = 0;
         for row in rows {
-            if !row.holds_key && scan.heed_holders && is_behind(row, &holders)
+            let waits_for_pass = row.emitted.key.is_some()
+                && !row.holds_key
+                && scan.older_than.is_some_and(|oldest| !self.is_older(row, oldest));
+            if waits_for_pass
+                || !row.holds_key && scan.heed_holders && is_behind(row, &holders)
                 || scan.known.contains(&id_of(row.emitted.seq))
             {
                 continue;

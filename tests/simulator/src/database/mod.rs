@@ -32,8 +32,6 @@ pub(crate) struct Entry {
     pub(crate) deferred_until: Vec<Option<Micros>>,
     /// Rows became `PENDING` again, and a message says so.
     pub(crate) has_message: bool,
-    /// The table was in the publication.
-    pub(crate) is_published: bool,
     /// The publication as it was.
     pub(crate) publication: u64,
     /// The server cannot send it.
@@ -141,7 +139,6 @@ impl Database {
             inserts,
             deferred_until,
             has_message,
-            is_published: self.is_published,
             publication: self.publication,
             is_unstreamable,
             at,

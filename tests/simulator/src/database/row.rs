@@ -15,6 +15,8 @@ pub(crate) struct Emitted {
     pub(crate) is_poison: bool,
     pub(crate) is_oversized: bool,
     pub(crate) is_deferred: bool,
+    /// The table was in the publication when it was inserted.
+    pub(crate) is_published: bool,
 }
 
 /// A row that can be seen.

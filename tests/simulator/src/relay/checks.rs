@@ -5,9 +5,12 @@ use outbox_core::Status;
 
 use crate::{
     checker::Promise,
-    database::id_of,
+    database::{Emitted, Entry, Micros, id_of},
     world::{World, micros},
 };
+
+/// A commit holds the slot back for so long at most.
+const HOLDS_LOG_FOR: Micros = 10_000_000;
 
 impl World {
     /// Memory is bounded, and so is what a crash may repeat.
@@ -41,19 +44,27 @@ impl World {
         }
     }
 
-    /// What was streamed while events come from the stream is acknowledged only when it is settled.
+    /// Nothing is acknowledged before others can see it; and what was streamed while events come from the stream, only when it is
+    /// settled.
     pub(super) fn check_acknowledged(&mut self, relay: usize, position: u64) {
         let Some(session) = &self.relays[relay].session else { return };
-        let Some(live_from) = session.live_from.filter(|_| session.core.is_live() && !session.was_nacked) else {
+        let was_read = self.db.log.get(..session.read_to).unwrap_or_default().iter().rev();
+        let is_hidden = |entry: &&Entry| self.db.hidden.contains_key(&entry.xid) && entry.end <= position;
+        let hidden = was_read.filter(is_hidden).flat_map(|entry| &entry.inserts).find(|emitted| emitted.is_published);
+        if let Some(Emitted { seq, .. }) = hidden {
+            let what = format!("position {position} is acknowledged, and nobody can see the commit");
+            return self.checker.fail(Promise::Acknowledged, Some(*seq), what);
+        }
+        let Some(live_from) = session.live_from.filter(|_| session.core.is_live()) else {
             return;
         };
         let read = self.db.log.get(live_from..session.read_to).unwrap_or_default();
         let mut found = None;
-        for emitted in read.iter().filter(|entry| entry.end <= position).flat_map(|entry| &entry.inserts) {
-            let is_owed = self.db.rows.get(&emitted.seq).is_some_and(|row| {
-                row.status == Status::Pending && row.locked_until <= self.now && row.refused_until <= self.now
-            });
-            let is_excused = self.checker.facts.get(&emitted.seq).is_some_and(|fact| fact.let_go || fact.replays > 0);
+        // The table alone owes what has waited for long.
+        let is_recent = |entry: &&Entry| entry.end <= position && entry.at + HOLDS_LOG_FOR > self.now;
+        for emitted in read.iter().filter(is_recent).flat_map(|entry| &entry.inserts) {
+            let is_owed = self.db.rows.get(&emitted.seq).is_some_and(|row| row.status == Status::Pending);
+            let is_excused = self.checker.facts.get(&emitted.seq).is_some_and(|fact| fact.replays > 0);
             let is_here = session.core.knows(&id_of(emitted.seq)) && !session.from_table.contains(&emitted.seq);
             if is_owed && !is_excused && is_here {
                 found = Some(emitted.seq);
@@ -68,8 +79,12 @@ impl World {
     /// The slot moves on within a bounded time, whatever the broker does.
     pub(super) fn check_log(&mut self, relay: usize) {
         let Some(session) = &self.relays[relay].session else { return };
-        let bound = micros(self.knobs.config.park_after) + 10_000_000;
+        // One that was let go can be followed by another, and what stands between them is let go with that.
+        let bound = micros(self.knobs.config.park_after) + 2 * HOLDS_LOG_FOR + 5_000_000;
         let Some(long_ago) = self.now.checked_sub(bound).filter(|at| session.calm_since < *at) else { return };
+        if !self.db.hidden.is_empty() {
+            return; // nothing is acknowledged before others can see it
+        }
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         let pinned = self.checker.pinned(confirmed, &self.db.log, long_ago);
         if let Some(since) = pinned {

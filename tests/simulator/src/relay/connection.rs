@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outbox_core::{Event, Input, Notice, Outcome};
+use outbox_core::{Event, Input, Notice};
 
 use crate::{agenda::What, broker::Stepped, database::Micros, world::World};
 
@@ -64,9 +64,9 @@ impl World {
                     self.tell("broker", || format!("a queue takes {seq}"));
                     self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
                 }
-                Stepped::Refused(seq) => {
+                Stepped::Refused { seq, closes_channel } => {
                     self.tell("broker", || format!("refuses {seq}"));
-                    self.checker.disruptions += 1; // it may be a channel that was closed
+                    self.checker.disruptions += u32::from(closes_channel);
                     self.may_delete_refused(seq);
                 }
                 Stepped::Closed => return self.cut(connection, "the broker closes the connection"),
@@ -113,7 +113,6 @@ impl World {
         let Some(session) = self.session(relay, id).filter(|session| session.connection == Some(connection)) else {
             return;
         };
-        session.was_nacked |= answers.iter().any(|answer| matches!(answer.outcome, Outcome::Unavailable(_)));
         session.connects = 0;
         session.core.on(Input::Sink(Notice::Answers(answers)), now);
         self.turn(relay);
@@ -125,7 +124,7 @@ impl World {
         let Some(session) = self.session(relay, id).filter(|session| session.connection == Some(connection)) else {
             return;
         };
-        let notice = if is_blocked { Notice::Blocked("low on memory".to_owned()) } else { Notice::Ready };
+        let notice = if is_blocked { Notice::Blocked("low on memory".to_owned()) } else { Notice::Unblocked };
         session.core.on(Input::Sink(notice), now);
         self.turn(relay);
     }

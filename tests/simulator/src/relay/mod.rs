@@ -58,10 +58,8 @@ pub(crate) struct Session {
     live_from: Option<usize>,
     /// The entry after the last commit that the core has read.
     read_to: usize,
-    /// When the database last gave trouble.
-    calm_since: Micros,
-    /// The broker has nacked a message of this session.
-    was_nacked: bool,
+    /// When the database last gave trouble, or showed a commit: until then that may have held the slot back.
+    pub(crate) calm_since: Micros,
     /// Events that a scan brought: their commits may have been left to the table before.
     from_table: BTreeSet<i64>,
 }
@@ -95,7 +93,6 @@ impl Session {
             live_from: None,
             read_to: next_entry,
             calm_since: now,
-            was_nacked: false,
             from_table: BTreeSet::new(),
         }
     }

@@ -25,8 +25,8 @@ pub(super) enum Message {
     Replayed,
     /// Where it ends, and the number of the entry that follows.
     Commit(u64, usize),
-    /// How far the log was sent.
-    Keepalive(u64),
+    /// How far the log was sent, and whether the server wants a reply.
+    Keepalive(u64, bool),
 }
 
 /// A row as the stream brings it.
@@ -123,8 +123,9 @@ impl World {
         let sent_all = self.db.log.get(next).is_none_or(|entry| entry.end > flushed);
         let before = next.checked_sub(1).and_then(|last| self.db.log.get(last)).map_or(0, |entry| entry.end);
         let wal_end = if sent_all { flushed } else { before };
+        let reply_requested = self.dice.network.u8(..4) == 0;
         if let Some(session) = self.session(relay, id) {
-            session.messages.push_back(Message::Keepalive(wal_end));
+            session.messages.push_back(Message::Keepalive(wal_end, reply_requested));
         }
         self.later(1_000_000, What::Keepalive(relay, id));
         self.poke(relay);
@@ -142,10 +143,10 @@ impl Session {
     /// What the server sends of a commit.
     fn send(&mut self, entry: &Entry) {
         self.next_entry += 1;
-        let inserts = if entry.is_published { entry.inserts.as_slice() } else { &[] };
-        if !inserts.is_empty() || entry.has_message {
+        let inserts = || entry.inserts.iter().zip(&entry.deferred_until).filter(|(emitted, _)| emitted.is_published);
+        if inserts().next().is_some() || entry.has_message {
             self.messages.push_back(Message::Begin(entry.xid as u32, entry.lsn));
-            for (emitted, until) in inserts.iter().zip(&entry.deferred_until) {
+            for (emitted, until) in inserts() {
                 if self.described.replace(entry.publication) != Some(entry.publication) {
                     self.messages.push_back(Message::Described);
                 }
@@ -171,7 +172,9 @@ impl Session {
                 self.read_to = *entries;
                 Streamed::Commit { end_lsn: Lsn(*end) }
             }
-            Message::Keepalive(wal_end) => Streamed::Keepalive { wal_end: Lsn(*wal_end), reply_requested: false },
+            Message::Keepalive(wal_end, reply_requested) => {
+                Streamed::Keepalive { wal_end: Lsn(*wal_end), reply_requested: *reply_requested }
+            }
         };
         self.core.on(Input::Stream(streamed), now);
     }

@@ -36,18 +36,16 @@ impl World {
             self.operations.remove(&number);
             return;
         }
+        let takes_all_due = matches!(&request, Request::Due(scan) if scan.older_than.is_none());
         let executed = self.db.execute(request, self.now);
+        if let Finished::Due(due) = &executed.finished
+            && takes_all_due
+        {
+            for event in &due.events {
+                self.checker.fact(event.seq).goes_by_time |= !event.holds_key;
+            }
+        }
         let wait = micros(executed.wait);
-        if let Finished::Settled(_, not_written) = &executed.finished {
-            for id in not_written.missing.iter().chain(&not_written.locked) {
-                self.checker.fact(seq_of(id)).let_go = true;
-            }
-        }
-        if let Finished::NotSettled(batch, _) = &executed.finished {
-            for verdict in &batch.verdicts {
-                self.checker.fact(seq_of(&verdict.id)).let_go = true;
-            }
-        }
         for (seq, status) in executed.written.clone() {
             self.tell("table", || format!("{seq} is {}", status.as_str()));
             self.checker.written(seq, status, &self.knobs, &self.broker);

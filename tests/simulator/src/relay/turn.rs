@@ -69,7 +69,8 @@ impl World {
         if let Report::Answered { event, status: Status::Failed, .. } = &report {
             self.checker.fact(seq_of(&event.id)).given_up = true;
         }
-        if let Report::TableTrouble { .. } = &report
+        // A relay that cannot read the table cannot tell what may be acknowledged.
+        if let Report::TableTrouble { verdicts: None, .. } = &report
             && let Some(session) = self.session(relay, id)
         {
             session.calm_since = u64::MAX; // until the next session

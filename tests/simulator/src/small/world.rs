@@ -57,7 +57,15 @@ impl Small {
         for key in [0, 0, 1] {
             let xid = db.begin();
             let (seq, key) = (db.next_seq(), Some(key));
-            let emitted = Emitted { seq, key, topic: 0, is_poison: false, is_oversized: false, is_deferred: false };
+            let emitted = Emitted {
+                seq,
+                key,
+                topic: 0,
+                is_poison: false,
+                is_oversized: false,
+                is_deferred: false,
+                is_published: true,
+            };
             db.open.entry(xid).and_modify(|open| open.changes.push(Change::Insert(emitted, None)));
             coming.push_back(xid);
         }

@@ -30,3 +30,26 @@ async fn a_deferred_event_leaves_while_a_backlog_is_worked_off() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_deferred_event_with_a_key_does_not_overtake_those_of_its_key_that_wait_in_a_backlog() {
+    const BACKLOG: i64 = 40_000;
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("key").await;
+    let emit = |n: i32, arguments: &str| {
+        format!("SELECT outbox.emit('key', to_jsonb({n}), aggregate_type => 'a', aggregate_id => 'k'{arguments})")
+    };
+    stack
+        .db
+        .batch_execute(&format!("SELECT outbox.emit('backlog', '{{}}') FROM generate_series(1, {BACKLOG})"))
+        .await
+        .unwrap();
+    for n in 1..=3 {
+        stack.db.batch_execute(&emit(n, "")).await.unwrap();
+    }
+    let later = emit(4, ", available_at => clock_timestamp() + interval '10 ms'");
+    stack.db.batch_execute(&later).await.unwrap();
+    let _relay = stack.relay().set("max-events", "200").set("in-flight", "50").set("settle-batch", "50").spawn();
+    let arrived: Vec<_> = consumer.wait_for(4).await.iter().map(|delivery| delivery.json()).collect();
+    assert_eq!(arrived, [1, 2, 3, 4]);
+}

@@ -95,3 +95,45 @@ async fn a_locked_row_that_was_confirmed_is_not_sent_again_by_a_pass() {
     wait_until_sent(&stack.db, 2).await;
     assert_eq!(consumer.ids(), [done, locked, done]);
 }
+
+#[tokio::test]
+async fn a_table_that_is_locked_for_long_does_not_hold_the_slot_back() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).start().await;
+    let blocker = stack.db.connect().await;
+    relay.pause();
+    let committed = vec![emit(&stack.db, "k", 1).await];
+    run(&blocker, "BEGIN; LOCK TABLE outbox.events IN SHARE ROW EXCLUSIVE MODE").await;
+    let written: String = stack.db.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).await.unwrap().get(0);
+    relay.resume();
+    consumer.wait_for(1).await;
+    let moved = format!(
+        "EXISTS (SELECT FROM pg_replication_slots WHERE database = current_database() AND confirmed_flush_lsn >= '{written}')"
+    );
+    wait_until(&stack.db, "the slot moves on", &moved).await;
+    run(&blocker, "COMMIT").await;
+    check(&stack.db, &consumer, &committed, 0).await;
+}
+
+#[tokio::test]
+async fn rows_that_are_locked_stop_no_other_event_for_as_long_as_memory_has_room() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    super::relay(&stack).start().await.kill().await;
+    let mut committed = Vec::new();
+    for n in 0..180 {
+        committed.push(emit(&stack.db, &format!("locked {n}"), n).await);
+    }
+    let blocker = stack.db.connect().await;
+    run(&blocker, "BEGIN; SELECT FROM outbox.events FOR UPDATE").await;
+    let relay = relay(&stack).set("max-events", "200").spawn();
+    consumer.wait_for(180).await;
+    for n in 0..50 {
+        committed.push(emit(&stack.db, "other", n).await);
+    }
+    wait_until_sent(&stack.db, 50).await;
+    run(&blocker, "COMMIT").await;
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+}

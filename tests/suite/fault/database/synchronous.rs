@@ -83,7 +83,7 @@ async fn a_commit_that_waits_for_its_standby_gets_its_verdict_once_it_can_be_see
     let postgres = primary().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
-    // The relay's own commits wait as well.
+    // The relay's own commits would wait as well, if it let them.
     let role = relay_role(&stack.db).await;
     run(&stack.db, &format!("ALTER ROLE {role} SET synchronous_commit = on")).await;
     let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
@@ -101,6 +101,8 @@ async fn a_commit_that_waits_for_its_standby_gets_its_verdict_once_it_can_be_see
         committed.push(emit(&stack.db, &key("waits"), 2).await);
         let others = "SELECT count(*) FROM outbox.events WHERE aggregate_id LIKE 'waits%' AND status = 'PENDING'";
         assert_eq!(number(&stack.db, &format!("({others})")).await, 1, "the one that waits cannot be seen");
+        let sent = "SELECT count(*) FROM outbox.events WHERE aggregate_id LIKE 'does not wait%' AND status = 'SENT'";
+        wait_until(&stack.db, "verdicts wait for no standby", &format!("({sent}) = {}", 50 * (n + 1))).await;
         commits_wait_for(&stack.db, "").await;
         committed.push(commit.await.unwrap());
         check(&stack.db, &consumer, &committed, 0).await;

@@ -1,0 +1,193 @@
+//! What the parts do together, where a history of the simulator would not show it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::{
+    Answer, Backoff, Config, Core, Due, Effect, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
+    Outcome, Page, Policy, Published, Request, Snapshot, Start, Text,
+    awaited::Origin,
+    input::Notice,
+    resync::{Resync, ScanFrom},
+};
+
+/// A core, and a table that answers what the test says.
+struct Driver {
+    core: Core,
+    now: Now,
+    published: Vec<Arc<Event>>,
+}
+
+impl Driver {
+    fn new() -> Self {
+        let now = Now { instant: Instant::now(), unix_us: 0 };
+        let start = Start { broker_is_ready: true, ..Start::default() };
+        Self { core: Core::new(config(), start, now.instant), now, published: Vec::new() }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now.instant += time;
+    }
+
+    /// The operation on the table that the core asks for. The events it publishes on the way are delivered.
+    fn request(&mut self) -> Option<Request> {
+        while let Some(effect) = self.core.next(self.now) {
+            match effect {
+                Effect::Table(request) => return Some(request),
+                Effect::Publish(events) => {
+                    let delivered = |event: &Arc<Event>| Answer { id: event.id, outcome: Outcome::Delivered };
+                    let answers = events.iter().map(delivered).collect();
+                    self.published.extend(events);
+                    self.core.on(Input::Sink(Notice::Answers(answers)), self.now);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Answers as a table would in which nothing is due.
+    fn finish(&mut self, request: Request, scanned: impl FnOnce(ScanFrom) -> Page) {
+        let seen = snapshot("10:10:");
+        let finished = match request {
+            Request::Scan(from, _) => Finished::Scanned(from, scanned(from)),
+            Request::Due(_) => Finished::Due(Due { snapshot: seen, events: Vec::new(), cut: false, next_in: None }),
+            Request::Snapshot => Finished::Snapshot(seen),
+            Request::LookAtPublication => {
+                Finished::Published(Published { identity: Some("1".to_owned()), snapshot: seen })
+            }
+            Request::EnsurePublication => Finished::PublicationEnsured("exists".to_owned()),
+            Request::Settle(batch) => {
+                let locked = batch.verdicts.iter().map(|verdict| verdict.id).collect();
+                Finished::Settled(batch, NotWritten { locked, ..NotWritten::default() })
+            }
+        };
+        self.core.on(Input::Table(finished), self.now);
+    }
+}
+
+fn config() -> Config {
+    Config {
+        in_flight: 100,
+        limits: Limits { max_events: 8, max_bytes: 1 << 20 },
+        policy: Policy {
+            ordering: Ordering::Strict,
+            backoff: Backoff { base: Duration::from_millis(10), max: Duration::from_secs(1) },
+            max_attempts: 3,
+            retry_for: Duration::ZERO,
+            hold_failed: true,
+        },
+        settle_batch: 100,
+        settle_interval: Duration::ZERO,
+        park_after: Duration::from_secs(1),
+        check_interval: Duration::from_secs(3600),
+        drain_timeout: Duration::from_secs(5),
+        status_interval: Duration::from_secs(10),
+        stands_still_after: Duration::from_secs(30),
+        mends_publication: true,
+        reports_delivered: false,
+    }
+}
+
+fn event(seq: i64) -> Arc<Event> {
+    Arc::new(Event {
+        id: Uuid::from_u128(seq as u128),
+        seq,
+        exchange: None,
+        topic: Text::from_static("a"),
+        event_type: None,
+        aggregate_type: None,
+        aggregate_id: None,
+        body: Ok(Bytes::new()),
+        content_type: Text::from_static("application/json"),
+        headers: None,
+        correlation_id: None,
+        created_at_us: 0,
+        attempts: 0,
+        first_attempted_at_us: None,
+        holds_key: false,
+    })
+}
+
+fn snapshot(text: &str) -> Snapshot {
+    text.parse().unwrap()
+}
+
+fn page(seen: &str, events: Vec<Arc<Event>>, stopped_at: Option<i64>) -> Page {
+    Page {
+        snapshot: snapshot(seen),
+        horizon: Lsn(1000),
+        events,
+        stopped_at,
+        left_out: Vec::new(),
+        holders: Vec::new(),
+        holders_cut: false,
+    }
+}
+
+fn leave(resync: &mut Resync, xid: u32) {
+    resync.begin(Origin { xid, commit: Lsn(u64::from(xid)) });
+    resync.left_to_table();
+    resync.commit();
+}
+
+#[test]
+fn the_stream_is_held_again_once_what_stayed_invisible_for_long_can_be_seen_although_others_cannot_yet() {
+    let now = Instant::now();
+    let mut resync = Resync::new(now);
+    leave(&mut resync, 10);
+    for _ in 0..12 {
+        resync.scanned(ScanFrom::LOWEST, &page("10:11:10", Vec::new(), None), now);
+    }
+    assert!(!resync.holds_stream(), "one that stays invisible must not hold the stream for long");
+    leave(&mut resync, 11);
+    resync.seen(&snapshot("11:12:11"));
+    resync.scanned(ScanFrom::LOWEST, &page("11:12:11", Vec::new(), None), now);
+    assert!(resync.holds_stream());
+}
+
+#[test]
+fn while_memory_does_not_know_every_key_that_is_held_no_page_begins_behind_another() {
+    let now = Instant::now();
+    let mut resync = Resync::new(now);
+    resync.scanned(ScanFrom::LOWEST, &page("10:10:", Vec::new(), Some(5)), now);
+    assert_eq!(resync.wants_scan(now).map(|from| from.after_seq), Some(5));
+    let cut = Page { holders_cut: true, ..page("10:10:", Vec::new(), Some(5)) };
+    resync.scanned(ScanFrom::LOWEST, &cut, now);
+    assert_eq!(resync.wants_scan(now), Some(ScanFrom::LOWEST));
+}
+
+#[test]
+fn what_is_deferred_while_a_backlog_is_worked_off_is_looked_for_before_the_end_of_the_backlog() {
+    let mut driver = Driver::new();
+    let (mut pages, mut looks) = (0_i64, 0);
+    while pages < 20 {
+        driver.wait(Duration::from_millis(200));
+        let request = driver.request().expect("a backlog leaves no pause");
+        looks += usize::from(matches!(request, Request::Due(_)));
+        driver.finish(request, |_| {
+            pages += 1;
+            page("10:10:", Vec::new(), Some(pages))
+        });
+    }
+    assert!((3..=6).contains(&looks), "{looks} looks in some 4 s");
+}
+
+#[test]
+fn verdicts_that_cannot_be_written_do_not_keep_the_rest_of_a_backlog_waiting() {
+    let mut driver = Driver::new();
+    for _ in 0..100 {
+        driver.wait(Duration::from_millis(50));
+        match driver.request() {
+            Some(Request::Scan(from, _)) if from.after_seq == 7 => return,
+            Some(request) => driver.finish(request, |_| page("10:10:", (1..=7).map(event).collect(), Some(7))),
+            None => {}
+        }
+    }
+    panic!("no second page, although there is room for an event: {:?}", driver.core);
+}

@@ -193,8 +193,8 @@ impl Resync {
         self.closing && self.wait <= LONGEST_HOLD
     }
 
-    /// What this transaction and later ones have written may stand in the table behind others of its key that were not read; with 0,
-    /// what any has. `None`: events come from the stream.
+    /// `None`: all that is pending has been read. Otherwise what these and later transactions have written may wait in the table
+    /// behind others of its key.
     pub(crate) fn has_read_before(&self) -> Option<u32> {
         (!self.is_live()).then_some(self.read_before)
     }
@@ -233,9 +233,9 @@ impl Resync {
         let is_whole = page.stopped_at.is_none() && from.is_whole_pass();
         // Only if memory knows every key that is held can events be told apart as they stream.
         let is_last = is_whole && !page.holders_cut;
+        // What was left to the table comes before what is streamed from now on, so all of it must have been read.
         self.read_before =
             if is_last || faults::is_on(Fault::DueOvertakes) { page.snapshot.oldest_running() } else { 0 };
-        // What was left to the table comes before what is streamed from now on, so all of it must have been read.
         let may_stream = is_last && (all_visible || was_live);
         self.closing = is_last && !may_stream;
         self.mode = match page.stopped_at {

@@ -8,7 +8,6 @@ use crate::{
     Lsn,
     event::{Event, KeyName},
     hash::IdHash,
-    resync::ScanFrom,
     verdict::{Status, Verdict},
 };
 
@@ -56,6 +55,26 @@ pub struct Batch {
     pub(crate) refused_before: bool,
     /// Those whose transactions were visible before this attempt: if their rows are not there now, they were deleted.
     pub(crate) last_chance: HashSet<Uuid, IdHash>,
+}
+
+/// Where the next page of a scan begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanFrom {
+    /// Rows with a greater `seq`.
+    pub after_seq: i64,
+    /// Up to the first row that a later transaction wrote: it may build on a row with a lower `seq` that could not be seen
+    /// when the first page was read, so it waits for the next scan from the lowest row.
+    pub older_than: Option<u32>,
+}
+
+impl ScanFrom {
+    /// All rows.
+    pub const LOWEST: Self = Self { after_seq: 0, older_than: None };
+
+    /// Only a scan from the lowest row can be a whole pass: a transaction that committed late can hold a lower `seq`.
+    pub fn is_whole_pass(self) -> bool {
+        self == Self::LOWEST
+    }
 }
 
 /// What is asked of a scan.

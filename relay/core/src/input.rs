@@ -6,9 +6,8 @@ use uuid::Uuid;
 
 use crate::{
     Lsn, Snapshot,
-    effect::Batch,
+    effect::{Batch, ScanFrom},
     event::{Event, KeyHolder, KeyName},
-    resync::ScanFrom,
     verdict::Answer,
 };
 

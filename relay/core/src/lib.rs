@@ -60,12 +60,11 @@ mod verdict;
 pub use self::{
     config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
     core::Core,
-    effect::{Batch, Effect, End, Reason, Report, Request, Scan},
+    effect::{Batch, Effect, End, Reason, Report, Request, Scan, ScanFrom},
     event::{Event, KeyHolder, KeyName, Text},
     hash::IdHash,
     input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Streamed},
     lsn::Lsn,
-    resync::ScanFrom,
     snapshot::{InvalidSnapshot, Snapshot},
     verdict::{Answer, Outcome, Status, Verdict},
 };

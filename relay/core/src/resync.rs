@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     awaited::{Awaited, Origin},
+    effect::ScanFrom,
     faults::{self, Fault},
     input::Page,
     lsn::Lsn,
@@ -43,26 +44,6 @@ pub(crate) enum Fate {
     Covered,
     /// Parked: a later pass will find it.
     Leave,
-}
-
-/// Where the next page of a scan begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanFrom {
-    /// Rows with a greater `seq`.
-    pub after_seq: i64,
-    /// Up to the first row that a later transaction wrote: it may build on a row with a lower `seq` that could not be seen
-    /// when the first page was read, so it waits for the next scan from the lowest row.
-    pub older_than: Option<u32>,
-}
-
-impl ScanFrom {
-    /// All rows.
-    pub const LOWEST: Self = Self { after_seq: 0, older_than: None };
-
-    /// Only a scan from the lowest row can be a whole pass: a transaction that committed late can hold a lower `seq`.
-    pub fn is_whole_pass(self) -> bool {
-        self == Self::LOWEST
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,8 +174,8 @@ impl Resync {
         self.closing && self.wait <= LONGEST_HOLD
     }
 
-    /// `None`: all that is pending has been read. Otherwise what these and later transactions have written may wait in the table
-    /// behind others of its key.
+    /// What this transaction and later ones have written may stand in the table behind others of its key that were not read; with 0,
+    /// what any has. `None`: events come from the stream.
     pub(crate) fn has_read_before(&self) -> Option<u32> {
         (!self.is_live()).then_some(self.read_before)
     }
@@ -233,9 +214,9 @@ impl Resync {
         let is_whole = page.stopped_at.is_none() && from.is_whole_pass();
         // Only if memory knows every key that is held can events be told apart as they stream.
         let is_last = is_whole && !page.holders_cut;
-        // What was left to the table comes before what is streamed from now on, so all of it must have been read.
         self.read_before =
             if is_last || faults::is_on(Fault::DueOvertakes) { page.snapshot.oldest_running() } else { 0 };
+        // What was left to the table comes before what is streamed from now on, so all of it must have been read.
         let may_stream = is_last && (all_visible || was_live);
         self.closing = is_last && !may_stream;
         self.mode = match page.stopped_at {

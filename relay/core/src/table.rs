@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::{
     core::Core,
-    effect::{Batch, Report},
+    effect::{Batch, Report, ScanFrom},
     input::{Due, Failure, Finished, NotWritten, Page, Remedy},
-    resync::ScanFrom,
     settling::Settled,
 };
 

@@ -10,10 +10,8 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Backoff, Config, Core, Due, Effect, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
-    Outcome, Page, Policy, Published, Request, Snapshot, Start, Text,
-    awaited::Origin,
-    input::Notice,
-    resync::{Resync, ScanFrom},
+    Outcome, Page, Policy, Published, Request, Snapshot, Start, Text, awaited::Origin, effect::ScanFrom, input::Notice,
+    resync::Resync,
 };
 
 /// A core, and a table that answers what the test says.

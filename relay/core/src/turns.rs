@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use crate::{
     config::Ordering,
     core::Core,
-    effect::{Request, Scan},
+    effect::{Request, Scan, ScanFrom},
     event::KeyName,
-    resync::ScanFrom,
 };
 
 /// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.

@@ -38,6 +38,7 @@ mod dial;
 mod error;
 mod frame;
 mod framed;
+mod invalid;
 mod login;
 pub mod lsn;
 mod options;
@@ -51,9 +52,10 @@ pub use client_socket::Socket;
 
 pub use self::{
     channel_binding::channel_binding,
-    conninfo::{ConnInfo, InvalidConnInfo},
+    conninfo::ConnInfo,
     error::{ConnectCause, ConnectError, ReplError},
     frame::Frame,
+    invalid::InvalidConnInfo,
     lsn::Lsn,
     replication::{Identity, Replication},
     server_error::ServerError,

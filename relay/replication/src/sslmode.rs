@@ -3,7 +3,7 @@
 
 use client_socket::{Identity, Roots, TlsOptions, Verification};
 
-use crate::conninfo::InvalidConnInfo;
+use crate::invalid::InvalidConnInfo;
 
 /// How much protection is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

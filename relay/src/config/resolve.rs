@@ -1,11 +1,12 @@
 //! From what was given to a [`Config`], or to everything that is wrong with it.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use super::{
     flags::Command,
     given::Given,
     settings::{Config, SETTINGS, by_key},
+    value::Value,
 };
 
 impl Given {
@@ -13,25 +14,25 @@ impl Given {
     pub fn resolve(&self, command: Command) -> Result<Config, Invalid> {
         let mut problems = self.problems.clone();
         let config = Config::read(self, |setting| command.needs(setting), &mut problems);
-        if let Some(config) = &config {
-            self.compare(config, &mut problems);
-        }
+        self.compare::<Duration>("retry_base", "retry_max", &mut problems);
+        self.compare::<usize>("in_flight", "max_events", &mut problems);
         match config {
             Some(config) if problems.is_empty() => Ok(config),
             _ => Err(Invalid { problems }),
         }
     }
 
-    /// Checks settings whose range depends on another.
-    fn compare(&self, config: &Config, problems: &mut Vec<String>) {
-        let shown = |key: &str| by_key(key).map(|setting| self.shown(setting)).unwrap_or_default();
-        let mut at_most = |fits: bool, low: &str, high: &str| {
-            if !fits {
-                problems.push(format!("{}: more than {}", shown(low), shown(high)));
-            }
+    /// Checks a setting that may not be greater than another, if both are good by themselves.
+    fn compare<T: Value + PartialOrd>(&self, low: &str, high: &str, problems: &mut Vec<String>) {
+        let read = |key: &str| {
+            let setting = by_key(key)?;
+            Some((setting, self.value::<T>(setting, true, &mut Vec::new())?))
         };
-        at_most(config.retry_base <= config.retry_max, "retry_base", "retry_max");
-        at_most(config.in_flight <= config.max_events, "in_flight", "max_events");
+        if let (Some((low, least)), Some((high, most))) = (read(low), read(high))
+            && least > most
+        {
+            problems.push(format!("{}: more than {}", self.shown(low), self.shown(high)));
+        }
     }
 
     /// Every setting with its value and origin, a line each; secrets without their passwords. For settings that

@@ -1,14 +1,30 @@
-//! What a scan has found so far: rows as events, as many as memory has room for.
+//! What a scan has found so far: rows as events, as many as memory has room for; and how many to ask for next.
 
 use std::{collections::HashSet, sync::Arc};
 
 use outbox_core::{Event, KeyName, Scan, Text};
 use tokio_postgres::types::{FromSql, Type};
 
-use super::{
-    Layout, Row, StoreError,
-    scan::{CHUNK_BYTES, Chunks},
-};
+use super::{Layout, Row, StoreError};
+
+/// Rows that one query of a scan brings at most.
+pub(super) const CHUNK_ROWS: i32 = 500;
+/// Stored bytes that one query of a scan brings at most, but for a single larger row: what a scan needs of memory
+/// beside the events that it keeps.
+pub(super) const CHUNK_BYTES: i64 = 2 << 20;
+
+/// How a scan reads rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunks {
+    /// In one query, at most.
+    pub(super) rows: i32,
+    /// Each row is tried before it is read.
+    pub(super) careful: bool,
+}
+
+impl Chunks {
+    pub(super) const CAREFUL: Self = Self { rows: 1, careful: true };
+}
 
 pub(super) struct Found<'s> {
     scan: &'s Scan,

@@ -60,7 +60,7 @@ impl Store {
             published: client.prepare(sql::PUBLISHED).await?,
             pending,
             layout,
-            chunk_rows: AtomicI32::new(scan::CHUNK_ROWS),
+            chunk_rows: AtomicI32::new(found::CHUNK_ROWS),
             client,
         })
     }

@@ -13,26 +13,11 @@ use pg_replication::Lsn;
 use tokio_postgres::{Row, RowStream, types::ToSql};
 use tracing::warn;
 
-use super::{Store, StoreError, found::Found, parse, sql};
-
-/// Rows that one query of a scan brings at most.
-pub(super) const CHUNK_ROWS: i32 = 500;
-/// Stored bytes that one query of a scan brings at most, but for a single larger row: what a scan needs of memory
-/// beside the events that it keeps.
-pub(super) const CHUNK_BYTES: i64 = 2 << 20;
-
-/// How a scan reads rows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Chunks {
-    /// In one query, at most.
-    pub(super) rows: i32,
-    /// Each row is tried before it is read.
-    careful: bool,
-}
-
-impl Chunks {
-    const CAREFUL: Self = Self { rows: 1, careful: true };
-}
+use super::{
+    Store, StoreError,
+    found::{CHUNK_BYTES, CHUNK_ROWS, Chunks, Found},
+    parse, sql,
+};
 
 impl Store {
     /// Reads what is owed to the broker, in `seq` order, without what waits for its time: chunk by chunk under one

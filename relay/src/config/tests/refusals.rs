@@ -79,8 +79,11 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let told = refusal(&["--slot", "Bad"], &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")]);
-    assert_eq!(told.lines().count(), 3, "{told}");
+    let told = refusal(
+        &["--slot", "Bad", "--retry-base", "2m"],
+        &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")],
+    );
+    assert_eq!(told.lines().count(), 4, "{told}");
 }
 
 #[test]

@@ -132,7 +132,8 @@ async fn rows_that_are_locked_stop_no_other_event_for_as_long_as_memory_has_room
     for n in 0..50 {
         committed.push(emit(&stack.db, "other", n).await);
     }
-    wait_until_sent(&stack.db, 50).await;
+    let sent = "SELECT count(*) FROM outbox.events WHERE status = 'SENT'";
+    wait_until(&stack.db, "the others have their verdicts", &format!("({sent}) = 50")).await;
     run(&blocker, "COMMIT").await;
     check(&stack.db, &consumer, &committed, 0).await;
     assert_eq!(lost_sessions(&relay), 0);

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::{
-    Answer, Backoff, Config, Core, Due, Effect, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
-    Outcome, Page, Policy, Published, Request, Snapshot, Start, Text, awaited::Origin, effect::ScanFrom, input::Notice,
-    resync::Resync,
+    Answer, Backoff, Config, Core, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
+    Outcome, Page, Policy, Published, Request, Snapshot, Start, Streamed, Text, awaited::Origin, effect::ScanFrom,
+    input::Notice, resync::Resync,
 };
 
 /// A core, and a table that answers what the test says.
@@ -188,4 +188,33 @@ fn verdicts_that_cannot_be_written_do_not_keep_the_rest_of_a_backlog_waiting() {
         }
     }
     panic!("no second page, although there is room for an event: {:?}", driver.core);
+}
+
+#[test]
+fn a_relay_whose_machine_slept_ends_its_session_although_its_own_clock_stood_still() {
+    let mut driver = Driver::new();
+    assert!(driver.request().is_some());
+    driver.now.unix_us += 31_000_000;
+    let end = driver.core.next(driver.now);
+    assert!(matches!(end, Some(Effect::End(End::StoodStill(pause))) if pause == Duration::from_secs(31)), "{end:?}");
+}
+
+#[test]
+fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had_changed() {
+    let mut driver = Driver::new();
+    let look = driver.request().expect("the first look at the publication");
+    driver.finish(look, |_| unreachable!());
+    let pass = driver.request().expect("a pass");
+    driver.finish(pass, |_| page("10:10:", Vec::new(), Some(1)));
+    driver.core.on(Input::Stream(Streamed::TableDescribed), driver.now);
+    assert!(matches!(driver.request(), Some(Request::LookAtPublication)), "it may have changed");
+    let changed = Published { identity: Some("2".to_owned()), snapshot: snapshot("10:11:10") };
+    driver.core.on(Input::Table(Finished::Published(changed)), driver.now);
+    for _ in 0..10 {
+        driver.wait(Duration::from_millis(200));
+        if let Some(request) = driver.request() {
+            driver.finish(request, |_| page("10:11:10", Vec::new(), None));
+        }
+        assert!(!driver.core.is_live(), "10 still runs, and may have inserted what was not streamed");
+    }
 }

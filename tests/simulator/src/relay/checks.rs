@@ -59,20 +59,18 @@ impl World {
             return;
         };
         let read = self.db.log.get(live_from..session.read_to).unwrap_or_default();
-        let mut found = None;
         // The table alone owes what has waited for long.
         let is_recent = |entry: &&Entry| entry.end <= position && entry.at + HOLDS_LOG_FOR > self.now;
-        for emitted in read.iter().filter(is_recent).flat_map(|entry| &entry.inserts) {
+        let is_unsettled = |emitted: &&Emitted| {
             let is_owed = self.db.rows.get(&emitted.seq).is_some_and(|row| row.status == Status::Pending);
             let is_excused = self.checker.facts.get(&emitted.seq).is_some_and(|fact| fact.replays > 0);
             let is_here = session.core.knows(&id_of(emitted.seq)) && !session.from_table.contains(&emitted.seq);
-            if is_owed && !is_excused && is_here {
-                found = Some(emitted.seq);
-            }
-        }
-        if let Some(seq) = found {
+            is_owed && !is_excused && is_here
+        };
+        let found = read.iter().filter(is_recent).flat_map(|entry| &entry.inserts).find(is_unsettled);
+        if let Some(Emitted { seq, .. }) = found {
             let what = format!("position {position} is acknowledged, and the event has no verdict in the table");
-            self.checker.fail(Promise::Acknowledged, Some(seq), what);
+            self.checker.fail(Promise::Acknowledged, Some(*seq), what);
         }
     }
 

@@ -8,7 +8,7 @@
 # FAULTS=1       `make simulate` lists the deliberate faults and the seeds that find them
 # SMALL="…"      `make simulate` searches a small world to its end, with these mishaps     make simulate SMALL="crash cut replay"
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
-# CASE=<part>    only cases of the benchmark's throughput whose names contain it
+# CASE=<part>    only cases of the benchmark's throughput and latency whose names contain it
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
 # RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C

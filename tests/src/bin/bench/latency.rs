@@ -47,8 +47,12 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
     for _ in 0..bench.runs {
         let mut ours = f64::NAN;
         for (case, rate) in [("100/s", 100), ("1000/s", 1000), ("half of maximum", half)] {
+            let name = format!("outbox, {case}");
+            if !bench.wants(&name) {
+                continue;
+            }
             let percentiles = outbox(bench, rate).await;
-            percentiles.add(report, &format!("outbox, {case}"));
+            percentiles.add(report, &name);
             if rate == 100 {
                 ours = percentiles.p50;
             }
@@ -61,9 +65,12 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
             report.add("latency", &case, "never arrived", "events", theirs.never_arrived as f64);
         };
         for (name, milliseconds) in [("poller every 1 s", 1000), ("poller every 50 ms", 50)] {
+            if !bench.wants(name) {
+                continue;
+            }
             baseline(name, &polled(bench, Duration::from_millis(milliseconds)).await);
         }
-        if let Some(peer) = &peer {
+        if let Some(peer) = peer.as_ref().filter(|_| bench.wants(peer::NAME)) {
             baseline(peer::NAME, &replicated(bench, peer).await);
         }
     }

@@ -54,13 +54,14 @@ bench: extension ## speed and cost beside what the servers can do at all, in hal
 	cargo build $(LOCKED) --release
 	@CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
 
-lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies
+lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies, alert rules
 	scripts/setup lint
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --all-targets -- --deny warnings
 	cargo clippy $(LOCKED) -p outbox-simulator --all-targets -- --deny warnings
 	scripts/lint-extension
 	"$(CARGO_TARGET_DIR)/tools/bin/cargo-deny" check --hide-inclusion-graph bans licenses sources
+	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" && promtool check rules ops/alerts.yml && promtool test rules ops/alerts_test.yml
 
 servers: build extension ## a private PostgreSQL and RabbitMQ to play with, until Ctrl-C
 	@"$(CARGO_TARGET_DIR)/debug/outbox-servers"

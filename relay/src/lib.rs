@@ -19,10 +19,14 @@
 //! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
 //! | [`postgres`] | sessions for SQL |
 //! | [`config`] | settings |
+//! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
+//! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
 //! | [`service`] | one session after the other: connect, check, take over, try again |
 
+pub mod admin;
 pub mod config;
 pub mod error;
+pub mod observe;
 pub mod outbox;
 pub mod postgres;
 mod repeats;

@@ -43,6 +43,7 @@ pub use database::Database;
 pub use delivery::Delivery;
 pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;
+pub use http::{Answer, get};
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;
 pub use proxy::{Direction, Flow, Proxy};

@@ -12,3 +12,4 @@ mod relay;
 mod replication;
 mod scripts;
 mod servers;
+mod watch;

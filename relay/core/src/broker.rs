@@ -2,7 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{config::Now, core::Core, effect::Report, input::Notice, verdict::Answer};
+use crate::{
+    config::Now,
+    core::Core,
+    effect::Report,
+    input::Notice,
+    verdict::{Answer, Status},
+};
 
 /// A connection that lives for so long has shown that the broker is back, although nothing was answered.
 const PROVEN_AFTER: Duration = Duration::from_secs(5);
@@ -34,6 +40,11 @@ impl Link {
     /// Whether events may be published now.
     pub(crate) fn is_ready(&self) -> bool {
         self.state == LinkState::Ready
+    }
+
+    /// Whether the broker has blocked publishing.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.state == LinkState::Blocked
     }
 
     /// Since when nothing could be published.
@@ -104,6 +115,9 @@ impl Core {
         for Answer { id, outcome } in answers {
             let reason = outcome.reason().map(str::to_owned);
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
+            if verdict.status == Status::Sent {
+                self.tally.confirmed(event.committed_at_us, now.unix_us);
+            }
             if verdict.error.is_some() || self.config.reports_delivered {
                 let (status, error) = (verdict.status, verdict.error.clone());
                 self.report(Report::Answered { event, status, error, reason });

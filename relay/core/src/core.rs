@@ -15,6 +15,7 @@ use crate::{
     dispatch::Dispatch,
     effect::{Effect, End, Report},
     faults::{self, Fault},
+    figures::Tally,
     input::Input,
     parking::Parking,
     progress::Progress,
@@ -44,6 +45,7 @@ pub struct Core {
     pub(crate) turns: Turns,
     pub(crate) parking: Parking,
     pub(crate) status: StatusUpdates,
+    pub(crate) tally: Tally,
     reports: VecDeque<Report>,
     /// When the time was last looked at; `None`: not yet.
     turned_at: Option<Now>,
@@ -70,6 +72,7 @@ impl Core {
             turns: Turns::new(start.careful, now + config.check_interval, now),
             parking: Parking::new(now),
             status: StatusUpdates::new(now),
+            tally: Tally::default(),
             reports: VecDeque::new(),
             turned_at: None,
             drain_until: None,
@@ -180,6 +183,7 @@ impl Core {
             let delivered = batch.iter().map(|event| Answer { id: event.id, outcome: Outcome::Delivered });
             self.answered(delivered.collect(), now);
         }
+        self.tally.counts.published += batch.len() as u64;
         (!batch.is_empty()).then_some(Effect::Publish(batch))
     }
 

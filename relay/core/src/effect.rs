@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::{
     Lsn,
     event::{Event, KeyName},
+    figures::PassReason,
     hash::IdHash,
     verdict::{Status, Verdict},
 };
@@ -229,6 +230,17 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The same, as the reason of the pass that follows.
+    pub(crate) fn of_pass(self) -> PassReason {
+        match self {
+            Self::BrokerAway => PassReason::BrokerAway,
+            Self::MemoryFull { .. } => PassReason::MemoryFull,
+            Self::TooManyKeys => PassReason::Keys,
+            Self::RowTooLarge { .. } => PassReason::RowTooLarge,
+            Self::ColumnsMissing | Self::PublicationChanged => PassReason::Publication,
+        }
+    }
+
     /// Whether people want to know it. The others are told of in another way, or pass in a moment.
     pub(crate) fn is_news(self) -> bool {
         matches!(self, Self::BrokerAway | Self::MemoryFull { .. } | Self::RowTooLarge { .. })

@@ -34,6 +34,8 @@ pub struct Event {
     pub correlation_id: Option<Text>,
     /// Microseconds since the Unix epoch; AMQP `timestamp` in whole seconds.
     pub created_at_us: i64,
+    /// When its transaction committed, if the stream brought it; microseconds since the Unix epoch.
+    pub committed_at_us: Option<i64>,
     /// Attempts recorded in the row before this one.
     pub attempts: u32,
     /// When the first of them was; microseconds since the Unix epoch.

@@ -31,6 +31,8 @@
 //! | `settling` | batches of verdicts, and rows that cannot be written yet |
 //! | `progress` | up to which position everything that was read is settled |
 //! | `status` | which position the server is told, and when |
+//!
+//! `figures` counts what happens, for metrics.
 
 mod awaited;
 mod broker;
@@ -41,6 +43,7 @@ mod dispatch;
 mod effect;
 mod event;
 pub mod faults;
+mod figures;
 mod hash;
 mod input;
 mod lsn;
@@ -62,6 +65,7 @@ pub use self::{
     core::Core,
     effect::{Batch, Effect, End, Reason, Report, Request, Scan, ScanFrom},
     event::{Event, KeyHolder, KeyName, Text},
+    figures::{BOUNDS_US, Counts, Figures, Histogram, PassReason},
     hash::IdHash,
     input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Streamed},
     lsn::Lsn,

@@ -37,6 +37,7 @@ impl Core {
             self.parking.told_live = None;
             self.report(Report::Parked(reason));
         }
+        self.tally.pass_for(reason.of_pass());
         self.resync.park(now);
     }
 

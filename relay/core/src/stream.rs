@@ -10,6 +10,7 @@ use crate::{
     dispatch::Admission,
     effect::{End, Reason, Report},
     faults::{self, Fault},
+    figures::PassReason,
     input::{Published, Row, Streamed},
     lsn::Lsn,
     resync::Fate,
@@ -22,12 +23,15 @@ impl Core {
                 let origin = Origin { xid, commit: final_lsn };
                 self.progress.begin(origin);
                 self.resync.begin(origin);
+                self.tally.read_to(final_lsn);
             }
             Streamed::Commit { end_lsn } => {
                 self.progress.commit(end_lsn);
+                self.tally.read_to(end_lsn);
                 self.resync.commit();
             }
             Streamed::Insert(row) => {
+                self.tally.counts.streamed += 1;
                 if let Err(error) = self.inserted(row, now) {
                     self.end(End::Unreadable(error));
                 }
@@ -39,7 +43,10 @@ impl Core {
                 Fate::Covered => {} // the last pass has read it
             },
             // Paced, for anybody may write such a message, and each pass holds the stream.
-            Streamed::Replayed => self.resync.replayed(now.max(self.turns.refill_at)),
+            Streamed::Replayed => {
+                self.tally.pass_for(PassReason::Replay);
+                self.resync.replayed(now.max(self.turns.refill_at));
+            }
             // While the table was not published nothing of it was streamed, so the stream waits for a look at the publication.
             Streamed::TableDescribed => {
                 self.turns.told_of_columns = false;
@@ -48,6 +55,7 @@ impl Core {
             Streamed::PublicationSkipped => self.turns.check_at = now,
             Streamed::Keepalive { wal_end, reply_requested } => {
                 self.progress.keepalive(wal_end);
+                self.tally.read_to(wal_end);
                 self.status.asked |= reply_requested;
             }
         }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::{
     core::Core,
+    dispatch::Admission,
     effect::{Batch, Report, ScanFrom},
+    figures::PassReason,
     input::{Due, Failure, Finished, NotWritten, Page, Remedy},
     settling::Settled,
 };
@@ -45,9 +47,12 @@ impl Core {
     }
 
     fn settled(&mut self, batch: Batch, except: NotWritten, now: Instant) {
+        self.tally.settle_ends(now);
         for Settled { verdict, gone } in self.settling.written(batch, except, |id| self.dispatch.xid(id)) {
             if gone {
                 self.report(Report::RowGone(verdict.id));
+            } else {
+                self.tally.settled(&verdict);
             }
             if let Some(ticket) = self.dispatch.settled(&verdict.id, gone) {
                 self.progress.settled(ticket);
@@ -82,7 +87,7 @@ impl Core {
         let complete = page.stopped_at.is_none();
         self.report(Report::Scanned { after_seq: from.after_seq, found: page.events.len(), complete });
         for event in page.events.drain(..) {
-            self.dispatch.admit(event, None);
+            self.tally.counts.scanned += u64::from(self.dispatch.admit(event, None) == Admission::Admitted);
         }
         self.turns.careful_pass &= !complete;
         self.resync.scanned(from, &page, now);
@@ -100,6 +105,7 @@ impl Core {
     /// Reads the table for keys that have worked off what they had in memory.
     fn refill(&mut self, now: Instant) {
         if self.resync.is_live() && self.dispatch.keys.wants_refill() {
+            self.tally.pass_for(PassReason::Refill);
             self.resync.want_pass(now.max(self.turns.refill_at));
         }
     }
@@ -113,7 +119,8 @@ impl Core {
             if !self.dispatch.budget.has_room() {
                 break;
             }
-            self.dispatch.admit(event, None); // one that spills is looked for again after a pass
+            // One that spills is looked for again after a pass.
+            self.tally.counts.scanned += u64::from(self.dispatch.admit(event, None) == Admission::Admitted);
             taken += 1;
         }
         self.deferred.looked(&due.snapshot, due.cut || taken < found, due.next_in, now);

@@ -107,6 +107,7 @@ fn event(seq: i64) -> Arc<Event> {
         correlation_id: None,
         created_at_us: 0,
         attempts: 0,
+        committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
     })

@@ -7,6 +7,7 @@ use crate::{
     core::Core,
     effect::{Request, Scan, ScanFrom},
     event::KeyName,
+    figures::PassReason,
 };
 
 /// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.
@@ -109,6 +110,7 @@ impl Core {
             }
         }
         self.turns.settled_last = true;
+        self.tally.settle_begins(now);
         Some(Request::Settle(self.settling.take()))
     }
 
@@ -134,6 +136,7 @@ impl Core {
             self.turns.scanned_due = false;
             self.turns.pass_started = now;
             if from.is_whole_pass() {
+                self.tally.pass_begins();
                 self.dispatch.begin_pass();
             }
             let scan = self.scan(from, self.dispatch.keys.full());
@@ -150,6 +153,7 @@ impl Core {
         }
         self.turns.check_at = now + self.config.check_interval;
         if self.resync.is_live() {
+            self.tally.pass_for(PassReason::Check);
             self.resync.want_pass(now);
         }
         self.config.mends_publication.then_some(Request::EnsurePublication)

@@ -125,6 +125,11 @@ impl ConnInfo {
         config
     }
 
+    /// The database.
+    pub fn database(&self) -> &str {
+        self.config.get_dbname().unwrap_or_default() // parsing sets one
+    }
+
     /// The role.
     pub fn user(&self) -> &str {
         self.config.get_user().unwrap_or_default() // parsing asks for one

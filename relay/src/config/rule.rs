@@ -37,6 +37,8 @@ pub enum Rule {
     },
     /// Directives of `tracing-subscriber`'s `EnvFilter`.
     Filter,
+    /// An address of this machine to listen on, or `off`.
+    Listen,
 }
 
 impl Rule {
@@ -67,6 +69,7 @@ impl Rule {
             Self::Filter => {
                 "off, error, warn, info, debug or trace, or target=level pairs, with commas only".to_owned()
             }
+            Self::Listen => "off, a port (of the loopback address), or address:port".to_owned(),
         }
     }
 
@@ -81,6 +84,7 @@ impl Rule {
             Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
             Self::Url { .. } => "URL".to_owned(),
             Self::Filter => "FILTER".to_owned(),
+            Self::Listen => "PORT".to_owned(),
         }
     }
 

@@ -7,9 +7,9 @@ use pg_replication::ConnInfo;
 
 use super::{
     given::Given,
-    rule::Rule::{Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
+    rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
     setting::{Setting, settings},
-    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, LogFormat, ORDERING, UNROUTABLE, Unroutable, harmless},
+    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, ORDERING, UNROUTABLE, Unroutable, harmless},
 };
 use outbox_core::Ordering;
 
@@ -135,6 +135,12 @@ settings! {
         /// How long the drain after SIGTERM may take.
         /// Kubernetes kills after 30s unless told otherwise: stay below its terminationGracePeriodSeconds.
         shutdown_timeout: Duration = Time(Duration::ZERO..=HOUR), Some("25s");
+    }
+
+    "Watching" {
+        /// Where to answer HTTP: /metrics, /healthz and /readyz.
+        /// A port alone listens on 127.0.0.1, for this machine only. Nothing that is served shows a payload.
+        http_listen: Listen = Rule::Listen, Some("off");
     }
 
     "Logging" {

@@ -1,6 +1,11 @@
 //! From the text of a setting to its typed value.
 
-use std::{fmt::Display, str::FromStr, time::Duration};
+use std::{
+    fmt::Display,
+    net::{Ipv4Addr, SocketAddr},
+    str::FromStr,
+    time::Duration,
+};
 
 use amqp_publisher::AmqpUrl;
 use outbox_core::Ordering;
@@ -34,6 +39,10 @@ pub enum LogFormat {
     /// One JSON object a line.
     Json,
 }
+
+/// Where to listen for HTTP; `None`: nowhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listen(pub Option<SocketAddr>);
 
 /// The type of a setting's value.
 pub(super) trait Value: Sized {
@@ -81,6 +90,16 @@ impl Value for bool {
 impl Value for String {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
         expected(rule, rule.takes(text).then(|| text.to_owned()))
+    }
+}
+
+impl Value for Listen {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        let port = || Some(SocketAddr::from((Ipv4Addr::LOCALHOST, text.parse::<u16>().ok()?)));
+        match text {
+            "off" => Ok(Self(None)),
+            _ => expected(rule, port().or_else(|| text.parse().ok())).map(|address| Self(Some(address))),
+        }
     }
 }
 
@@ -138,6 +157,18 @@ choice!(LOG_FORMAT: LogFormat { "text" => LogFormat::Text, "json" => LogFormat::
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_the_loopback_address() {
+        let read = |text| Listen::read(&Rule::Listen, text);
+        assert_eq!(read("off"), Ok(Listen(None)));
+        assert_eq!(read("9187"), Ok(Listen(Some("127.0.0.1:9187".parse().unwrap()))));
+        assert_eq!(read("0.0.0.0:9187"), Ok(Listen(Some("0.0.0.0:9187".parse().unwrap()))));
+        assert_eq!(read("[::1]:9187"), Ok(Listen(Some("[::1]:9187".parse().unwrap()))));
+        for bad in ["", "on", "localhost:9187", "127.0.0.1", "65536", ":9187", " 9187"] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn what_is_shown_of_an_address_leaves_the_password_out() {

@@ -90,6 +90,7 @@ impl Layout {
 pub struct Row<'a> {
     layout: &'a Layout,
     fields: &'a [Option<&'a [u8]>],
+    committed_at_us: Option<i64>,
 }
 
 /// Which row, without what applications have put into it.
@@ -121,7 +122,13 @@ impl outbox_core::Row for Row<'_> {
 impl<'a> Row<'a> {
     /// Reads `fields` by `layout`.
     pub fn new(layout: &'a Layout, fields: &'a [Option<&'a [u8]>]) -> Self {
-        Self { layout, fields }
+        Self { layout, fields, committed_at_us: None }
+    }
+
+    /// Says when the row's transaction committed, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn committed_at(self, us: Option<i64>) -> Self {
+        Self { committed_at_us: us, ..self }
     }
 
     /// Primary key.
@@ -160,6 +167,7 @@ impl<'a> Row<'a> {
             headers: headers.map(|headers| copy.bytes(headers)),
             correlation_id: copy.text(Column::CorrelationId),
             created_at_us: self.unix_us(Column::CreatedAt)?,
+            committed_at_us: self.committed_at_us,
             attempts: u32::try_from(i32::from_be_bytes(self.fixed(Column::Attempts)?)).unwrap_or(0),
             holds_key: self.fixed(Column::HoldsKey)? != [0],
             first_attempted_at_us: match self.field(Column::FirstAttemptedAt) {

@@ -53,6 +53,19 @@ pub(super) const PUBLISHED: &str = "SELECT pg_current_snapshot()::text, (
         WHERE publication.pubname = $1 AND (rel.oid IS NOT NULL OR publication.puballtables)
     )";
 
+// At the edge, for those who look.
+
+/// Looks cost little, change nothing, and give up soon.
+pub(crate) const ONLY_LOOKS: &str =
+    "SET default_transaction_read_only = on; SET statement_timeout = '2s'; SET lock_timeout = '500ms'";
+
+/// What is owed, what has failed, and how the slot is.
+pub(crate) const HEALTH: &str = "SELECT pending, retrying, scheduled, failed, keys_held,
+            coalesce(extract(epoch FROM oldest_pending), 0)::float8 AS oldest_pending,
+            coalesce(extract(epoch FROM oldest_retrying), 0)::float8 AS oldest_retrying,
+            slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
+     FROM outbox.health(slot => $1)";
+
 // At the start.
 
 /// How long a start waits for a lock before it says for whom.

@@ -5,6 +5,7 @@ mod startup;
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,8 +15,10 @@ use tracing::warn;
 use self::startup::{After, Inherited};
 pub use self::startup::{InitReport, SlotState, init};
 use crate::{
+    admin::Admin,
     config::Config,
     error::{Kind, RunError, chain},
+    observe::{Observed, Phase},
     repeats::Repeats,
     session::SessionError,
 };
@@ -28,19 +31,32 @@ const RECONNECT: Backoff = Backoff { base: Duration::from_millis(200), max: Dura
 /// What is wrong at the start ends it, with a reason: a wrong password does not become right. Once a session has
 /// started, every failure is taken to pass, and another session follows.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
+    let observed = Arc::new(Observed::new());
+    let _admin = Admin::start(&config, &observed)?;
+    let ended = relay(&config, shutdown, &observed).await;
+    observed.enters(Phase::Stopped);
+    ended
+}
+
+async fn relay(
+    config: &Config,
+    shutdown: impl Future<Output = ()> + Send,
+    observed: &Arc<Observed>,
+) -> Result<(), RunError> {
     let mut shutdown = Shutdown(Some(Box::pin(shutdown)));
     let connected = async {
-        let publisher = startup::connect_broker(&config).await?;
-        startup::connect_all(&config, Inherited { publisher: Some(publisher), ..Inherited::default() }).await
+        let publisher = startup::connect_broker(config).await?;
+        startup::connect_all(config, Inherited { publisher: Some(publisher), ..Inherited::default() }, observed).await
     };
     let mut session = tokio::select! {
-        session = connected => session?,
+        session = observed.waiting(connected) => session?,
         () = shutdown.requested() => return Ok(()),
     };
     let (mut failures, mut jitter) = (0, fastrand::Rng::new());
     loop {
         let since = Instant::now();
         let walsender = Some(session.walsender());
+        observed.enters(Phase::AtWork);
         let after = match session.run(shutdown.requested()).await {
             Ok(()) => return Ok(()),
             Err(error @ SessionError::DrainTimeout { .. }) => {
@@ -55,6 +71,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             }
             Err(error) => {
                 warn!(target: "relay", state = %"disconnected", error = chain(&error), "the session ended; connecting again");
+                observed.enters(Phase::Disconnected { error: Some(chain(&error)) });
                 After::of(&error)
             }
         };
@@ -67,13 +84,14 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> R
             failures += 1;
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
-                () = tokio::time::sleep(RECONNECT.delay(failures, &mut jitter)) => {}
+                () = observed.waiting(tokio::time::sleep(RECONNECT.delay(failures, &mut jitter))) => {}
             }
             tokio::select! {
                 () = shutdown.requested() => return Ok(()),
-                connected = startup::connect_all(&config, Inherited { publisher: None, after, walsender }) => match connected {
+                connected = observed.waiting(startup::connect_all(config, Inherited { publisher: None, after, walsender }, observed)) => match connected {
                     Ok(session) => break session,
                     Err(error) => {
+                        observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                         if let (true, tries) = away.count(&error.to_string()) {
                             warn!(target: "relay", %error, tries, for = ?ended.elapsed(), "no connection to the database; trying again");
                         }

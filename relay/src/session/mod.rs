@@ -12,6 +12,7 @@ mod unsent;
 use std::{
     future::Future,
     pin::{Pin, pin},
+    sync::Arc,
     time::{Instant, SystemTime},
 };
 
@@ -25,7 +26,11 @@ use tracing::{info, warn};
 
 pub use self::ending::SessionError;
 use self::{ending::connection_lost, log::Log, stream::Reader, table::Table};
-use crate::{outbox::Store, sink::Sink};
+use crate::{
+    observe::{Observed, Watch},
+    outbox::Store,
+    sink::Sink,
+};
 
 /// Frames handled before the loop looks after its other work again: some 100 µs.
 const FRAMES_AT_A_TIME: usize = 64;
@@ -39,12 +44,13 @@ pub struct Session<S> {
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
     sink: S,
     log: Log,
+    watch: Watch,
     is_draining: bool,
 }
 
 impl<S: Sink> Session<S> {
     /// A session over a stream that has started, a store with the task that drives its connection, and a broker. `core` decides;
-    /// the log names the publication.
+    /// the log names the publication, and others see the session through `observed`.
     pub fn new(
         core: Core,
         stream: ReplicationStream,
@@ -52,9 +58,10 @@ impl<S: Sink> Session<S> {
         connection: JoinSet<Result<(), tokio_postgres::Error>>,
         sink: S,
         publication: String,
+        observed: Arc<Observed>,
     ) -> Self {
-        let (table, log) = (Table::new(store), Log::new(publication));
-        Self { core, stream, reader: Reader::default(), table, connection, sink, log, is_draining: false }
+        let (table, log, watch) = (Table::new(store), Log::new(publication), Watch::new(observed));
+        Self { core, stream, reader: Reader::default(), table, connection, sink, log, watch, is_draining: false }
     }
 
     /// The server process that streams.
@@ -72,7 +79,8 @@ impl<S: Sink> Session<S> {
                 return self.finish(end).await;
             }
             self.log.tell_sums(now.instant);
-            let wake = self.core.wake_at(now.instant);
+            let shown = self.watch.turn(now.instant, || (self.core.figures(), self.sink.figures()));
+            let wake = self.core.wake_at(now.instant).min(shown);
             let wake = self.log.sums_at().map_or(wake, |sums| wake.min(sums));
             if timer.deadline() != wake.into() {
                 timer.as_mut().reset(wake.into());
@@ -122,6 +130,7 @@ impl<S: Sink> Session<S> {
     }
 
     async fn finish(mut self, end: End) -> Result<(), SessionError> {
+        self.watch.end(self.core.figures(), self.sink.figures());
         let drained = match end {
             End::Drained => Ok(()),
             End::DrainTimeout { unsettled } => Err(SessionError::DrainTimeout { unsettled }),

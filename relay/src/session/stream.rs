@@ -20,6 +20,8 @@ pub(super) struct Reader {
     decoder: Decoder,
     /// The table as the stream last described it, and where its columns stand.
     table: Option<(Arc<Relation>, Result<Layout, BadRow>)>,
+    /// When the transaction that is being read committed.
+    committed_at_us: Option<i64>,
 }
 
 impl Reader {
@@ -47,13 +49,17 @@ impl Reader {
         };
         let message = self.decoder.decode(data).map_err(|error| SessionError::Unreadable(error.to_string()))?;
         match message {
-            Message::Begin { final_lsn, xid, .. } => tell(Streamed::Begin { xid, final_lsn: Lsn(final_lsn.0) }),
+            Message::Begin { final_lsn, commit_time_us, xid } => {
+                self.committed_at_us = Some(commit_time_us);
+                tell(Streamed::Begin { xid, final_lsn: Lsn(final_lsn.0) });
+            }
             Message::Commit { end_lsn, .. } => tell(Streamed::Commit { end_lsn: Lsn(end_lsn.0) }),
             // Someone may have added other tables to the publication.
             Message::Insert { relation, tuple } if is_outbox(&relation) => {
                 let fields: Vec<Option<&[u8]>> = tuple.columns().map(Column::bytes).collect();
+                let committed_at_us = self.committed_at_us;
                 match self.layout(&relation) {
-                    Ok(layout) => tell(Streamed::Insert(&Row::new(layout, &fields))),
+                    Ok(layout) => tell(Streamed::Insert(&Row::new(layout, &fields).committed_at(committed_at_us))),
                     Err(error) => tell(Streamed::InsertWithoutColumns(error.to_string())),
                 }
             }

@@ -6,6 +6,37 @@ use std::{future::Future, sync::Arc};
 
 use outbox_core::{Event, Notice};
 
+/// What a sink has counted, and what it is connected to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SinkFigures {
+    /// The broker's address, while there is a connection.
+    pub connected_to: Option<String>,
+    /// Why there is none.
+    pub error: Option<String>,
+    /// Connections that were made after one was lost, or after the broker could not be reached.
+    pub reconnects: u64,
+    /// Messages that the broker has confirmed.
+    pub confirmed: u64,
+    /// Messages for which it had no queue.
+    pub returned: u64,
+    /// Messages that a queue did not take.
+    pub nacked: u64,
+    /// Messages that it refused for what they are, or for where they were to go.
+    pub refused: u64,
+}
+
+impl SinkFigures {
+    /// With what earlier sinks have counted.
+    pub(crate) fn after(mut self, past: &Self) -> Self {
+        self.reconnects += past.reconnects;
+        self.confirmed += past.confirmed;
+        self.returned += past.returned;
+        self.nacked += past.nacked;
+        self.refused += past.refused;
+        self
+    }
+}
+
 /// A broker, and the connection to it, which comes back by itself.
 ///
 /// What only one broker knows ends here: how it refuses a message, what it says when it has no room, which message has closed a channel.
@@ -15,6 +46,9 @@ pub trait Sink: Send {
 
     /// Waits for news. Cancellation-safe: what is under way stays in `self`.
     fn next(&mut self) -> impl Future<Output = Notice> + Send;
+
+    /// What it shows of itself.
+    fn figures(&self) -> SinkFigures;
 
     /// Says goodbye to the broker.
     fn close(self) -> impl Future<Output = ()> + Send;

@@ -33,6 +33,7 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
         content_type: Text::from_static("application/json"),
         created_at_us: 1_700_000_000_123_456,
         attempts: 0,
+        committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
     };
@@ -85,6 +86,7 @@ async fn an_event_that_cannot_be_sent_at_all_is_refused_with_the_reason() {
         content_type: Text::from_static("application/json"),
         created_at_us: 1,
         attempts: 0,
+        committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
     };

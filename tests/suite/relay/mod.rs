@@ -62,7 +62,7 @@ async fn counts(db: &Connection) -> (i64, i64, i64) {
     (row.get(0), row.get(1), row.get(2))
 }
 
-async fn wait_for_counts(db: &Connection, expected: (i64, i64, i64), deadline: std::time::Duration) {
+pub(crate) async fn wait_for_counts(db: &Connection, expected: (i64, i64, i64), deadline: std::time::Duration) {
     eventually(&format!("(PENDING, SENT, FAILED) = {expected:?}"), deadline, async || {
         let counts = counts(db).await;
         if counts == expected { Ok(()) } else { Err(counts) }

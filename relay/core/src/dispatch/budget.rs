@@ -34,6 +34,11 @@ impl Budget {
         (self.limits.max_events.saturating_sub(self.events), self.limits.max_bytes.saturating_sub(self.bytes))
     }
 
+    /// Bytes that are taken.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn take(&mut self, bytes: usize) {
         self.events += 1;
         self.bytes += bytes;

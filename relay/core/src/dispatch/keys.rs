@@ -50,6 +50,11 @@ impl Keys {
         self.keys.len()
     }
 
+    /// How many keys have later events that wait in the table.
+    pub(crate) fn spilled_count(&self) -> usize {
+        self.spilled
+    }
+
     /// The event's key, if it has one and keys mean something.
     pub(super) fn of(&self, event: &Event) -> Option<KeyHash> {
         let id = event.aggregate_id.as_ref().filter(|_| self.ordering != Ordering::None)?;

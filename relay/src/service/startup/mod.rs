@@ -5,7 +5,10 @@ mod slot;
 mod takeover;
 mod waiting;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use amqp_publisher::PublishConfig;
 use outbox_core::{Core, Start};
@@ -19,6 +22,7 @@ use self::takeover::Turn;
 use crate::{
     config::Config,
     error::{Kind, RunError, chain},
+    observe::{Observed, Phase},
     outbox::{Store, sql},
     postgres,
     repeats::Repeats,
@@ -85,7 +89,11 @@ pub(crate) struct Inherited {
 }
 
 /// Connects to both servers, waits for the slot and starts the stream.
-pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result<Session<RabbitMq>, RunError> {
+pub(crate) async fn connect_all(
+    config: &Config,
+    inherited: Inherited,
+    observed: &Arc<Observed>,
+) -> Result<Session<RabbitMq>, RunError> {
     let publish = publish_config(config)?;
     let Inherited { publisher, after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
@@ -99,12 +107,13 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
                 slot_is_useless = false;
             }
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let stream = takeover::take(config, &client, replication, from, &mut turn).await?;
+            let stream = takeover::take(config, &client, replication, from, &mut turn, observed).await?;
             Ok::<_, RunError>((client, connection, stream))
         };
         match taken.await {
             // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
             Err(error) if turn.is_standby() => {
+                observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                 if let (true, tries) = away.count(&error.to_string()) {
                     warn!(target: "relay", %error, tries, "lost the database while waiting; connecting again");
                 }
@@ -135,7 +144,7 @@ pub(crate) async fn connect_all(config: &Config, inherited: Inherited) -> Result
         seed: fastrand::u64(..),
     };
     let core = Core::new(config.core(silence), start, Instant::now());
-    Ok(Session::new(core, stream, store, connection, sink, config.publication.clone()))
+    Ok(Session::new(core, stream, store, connection, sink, config.publication.clone(), Arc::clone(observed)))
 }
 
 /// Connects to the broker once, so that a wrong address or password is reported at the start.

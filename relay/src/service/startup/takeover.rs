@@ -14,7 +14,12 @@ use super::{
     slot::{self, Found, Holder},
     waiting,
 };
-use crate::{config::Config, error::RunError, outbox::sql};
+use crate::{
+    config::Config,
+    error::RunError,
+    observe::{Observed, Phase},
+    outbox::sql,
+};
 
 /// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
 /// the server's log each time.
@@ -90,6 +95,7 @@ pub(super) async fn take(
     replication: Replication,
     from: Lsn,
     turn: &mut Turn,
+    observed: &Observed,
 ) -> Result<ReplicationStream, RunError> {
     let mut replication = Some(replication);
     loop {
@@ -97,6 +103,9 @@ pub(super) async fn take(
         if let Found::Taken(holder) = &found {
             replication = None;
             turn.wait_for(holder, config);
+            if turn.is_standby() {
+                observed.enters(Phase::Standby);
+            }
             tokio::time::sleep(PAUSE).await;
             continue;
         }

@@ -13,7 +13,7 @@ use amqp_publisher::{self as amqp, ExchangeUse, PublishConfig, PublishError, Ver
 use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 
 pub use self::message::Outbound;
-use super::Sink;
+use super::{Sink, SinkFigures};
 use crate::{config::Unroutable, error::chain};
 
 /// A connection over which events are published.
@@ -36,6 +36,7 @@ pub struct RabbitMq {
     state: State,
     failures: u32,
     jitter: fastrand::Rng,
+    figures: SinkFigures,
 }
 
 enum State {
@@ -53,7 +54,11 @@ impl RabbitMq {
             config.exchange_use = ExchangeUse::Expect;
         }
         let state = publisher.map_or(State::Waiting(Instant::now()), |publisher| State::Open(Box::new(publisher)));
-        Self { config, unroutable, state, failures: 0, jitter: fastrand::Rng::new() }
+        let mut figures = SinkFigures::default();
+        if matches!(state, State::Open(_)) {
+            figures.connected_to = Some(config.url.to_string());
+        }
+        Self { config, unroutable, state, failures: 0, jitter: fastrand::Rng::new(), figures }
     }
 
     /// Whether there is a connection.
@@ -64,10 +69,18 @@ impl RabbitMq {
     fn lost(&mut self, error: &PublishError) -> Notice {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Waiting(Instant::now() + RECONNECT.delay(self.failures, &mut self.jitter));
-        Notice::Away(explain(error))
+        let why = explain(error);
+        (self.figures.connected_to, self.figures.error) = (None, Some(why.clone()));
+        Notice::Away(why)
     }
 
-    fn outcome(&self, verdict: Verdict) -> Outcome {
+    fn outcome(&mut self, verdict: Verdict) -> Outcome {
+        *match &verdict {
+            Verdict::Confirmed => &mut self.figures.confirmed,
+            Verdict::Nacked => &mut self.figures.nacked,
+            Verdict::Returned { .. } => &mut self.figures.returned,
+            Verdict::Refused { .. } => &mut self.figures.refused,
+        } += 1;
         match verdict {
             Verdict::Confirmed => Outcome::Delivered,
             Verdict::Nacked => Outcome::Unavailable(NACKED.to_owned()),
@@ -105,6 +118,8 @@ impl Sink for RabbitMq {
                 State::Connecting(attempt) => match attempt.await {
                     Ok(publisher) => {
                         self.state = State::Open(Box::new(publisher));
+                        self.figures.reconnects += 1;
+                        (self.figures.connected_to, self.figures.error) = (Some(self.config.url.to_string()), None);
                         return Notice::Ready;
                     }
                     Err(error) => return self.lost(&error),
@@ -115,6 +130,10 @@ impl Sink for RabbitMq {
                 }
             }
         }
+    }
+
+    fn figures(&self) -> SinkFigures {
+        self.figures.clone()
     }
 
     async fn close(self) {

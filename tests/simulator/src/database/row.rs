@@ -66,6 +66,7 @@ impl Row {
     pub(super) fn event(&self) -> Event {
         Event {
             attempts: self.attempts,
+            committed_at_us: None,
             first_attempted_at_us: self.first_attempted_at.map(|at| at as i64),
             holds_key: self.holds_key,
             ..streamed(&self.emitted)
@@ -110,6 +111,7 @@ pub(crate) fn streamed(emitted: &Emitted) -> Event {
         correlation_id: None,
         created_at_us: 0,
         attempts: 0,
+        committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
     }

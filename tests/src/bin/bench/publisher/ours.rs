@@ -61,6 +61,7 @@ fn message(routing: Routing, number: u64, body: &Bytes) -> Outbound {
         correlation_id: None,
         created_at_us: 1_800_000_000_000_000,
         attempts: 0,
+        committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
     }))

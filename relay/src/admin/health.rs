@@ -1,0 +1,27 @@
+//! `/healthz` and `/readyz`: for supervisors and for people.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{extract::State, http::StatusCode};
+
+use super::http::Shared;
+use crate::observe::{PULSE_LIMIT, Readiness};
+
+/// Whether the relay's loop turns. A supervisor that restarts a relay for anything else makes an outage longer.
+pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
+    if shared.observed.is_alive() {
+        (StatusCode::OK, "alive\n".to_owned())
+    } else {
+        let ago = shared.observed.since_pulse().as_secs();
+        let limit = PULSE_LIMIT.as_secs();
+        let text = format!("the relay's loop has not turned for {ago} s (more than {limit} s): it hangs, restart it\n");
+        (StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+}
+
+/// Whether events are delivered, or would be if this relay's turn came.
+pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
+    let readiness = Readiness::of(&shared.observed.view(), Instant::now());
+    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, format!("{}\n", readiness.sentence()))
+}

@@ -1,0 +1,86 @@
+//! The relay's edge for people and machines that look at it: HTTP, and systemd. Off the hot path: a thread of its own, which sees the
+//! session only through what that [publishes](crate::observe).
+
+mod health;
+mod http;
+pub mod metrics;
+mod owed;
+mod systemd;
+
+use std::{net::TcpListener, sync::Arc, thread};
+
+use tokio::{runtime::Builder, sync::oneshot};
+use tracing::{info, warn};
+
+use crate::{
+    config::Config,
+    error::{Kind, RunError},
+    observe::Observed,
+};
+
+/// The edge. Dropping it ends its thread's work.
+#[derive(Debug)]
+pub struct Admin {
+    _until: Option<oneshot::Sender<()>>,
+}
+
+impl Admin {
+    /// Listens as configured, and tells systemd what it asks for. Without either there is no thread.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub fn start(config: &Config, observed: &Arc<Observed>) -> Result<Self, RunError> {
+        let listener = config.http_listen.0.map(|address| {
+            let cannot = |error| {
+                RunError::new(Kind::Usage, format!("cannot listen on {address} (http-listen)"))
+                    .hint("name a free port, or off")
+                    .source(error)
+            };
+            let listener = TcpListener::bind(address).map_err(cannot)?;
+            listener.set_nonblocking(true).map_err(cannot)?;
+            let address = listener.local_addr().map_err(cannot)?;
+            info!(target: "relay", %address, "listening for HTTP: /metrics, /healthz, /readyz");
+            Ok::<_, RunError>(listener)
+        });
+        let listener = listener.transpose()?;
+        if listener.is_none() && !systemd::is_asked() {
+            return Ok(Self { _until: None });
+        }
+        let (until, ended) = oneshot::channel::<()>();
+        let shared = http::Shared {
+            observed: Arc::clone(observed),
+            database: config.database_url.database().to_owned(),
+            desk: owed::Desk::new(config.clone()),
+        };
+        let shared = Arc::new(shared);
+        let cannot = |error| RunError::new(Kind::Internal, "cannot start the thread for HTTP").source(error);
+        thread::Builder::new()
+            .name("admin".to_owned())
+            .spawn(move || serve(listener, shared, ended))
+            .map_err(cannot)?;
+        Ok(Self { _until: Some(until) })
+    }
+}
+
+fn serve(listener: Option<TcpListener>, shared: Arc<http::Shared>, ended: oneshot::Receiver<()>) {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            warn!(target: "relay", %error, "cannot start the runtime for HTTP: there are no metrics");
+            return;
+        }
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            served = http::serve(listener, Arc::clone(&shared)) => {
+                if let Err(error) = served {
+                    warn!(target: "relay", %error, "HTTP is served no longer");
+                }
+            }
+            () = systemd::tell(&shared.observed) => {}
+            _ = ended => systemd::stopping(),
+        }
+    });
+    runtime.shutdown_background();
+}

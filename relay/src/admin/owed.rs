@@ -1,0 +1,127 @@
+//! What is owed and what has failed, as the database knows it: `outbox.health()`, over a connection of the edge's own.
+
+use std::time::{Duration, Instant};
+
+use tokio::{sync::Mutex, task::AbortHandle, time::timeout};
+use tokio_postgres::{Client, Row};
+use tracing::debug;
+
+use crate::{config::Config, error::chain, outbox::sql, postgres};
+
+/// An answer is good for so long, however many ask.
+const FRESH: Duration = Duration::from_secs(5);
+/// Whoever asks waits for so long at most.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A row of `outbox.health()`; times are in seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Owed {
+    pub(super) pending: i64,
+    pub(super) oldest_pending: f64,
+    pub(super) retrying: i64,
+    pub(super) oldest_retrying: f64,
+    pub(super) scheduled: i64,
+    pub(super) failed: i64,
+    pub(super) keys_held: i64,
+    pub(super) slot: Option<Slot>,
+}
+
+/// The slot, if this database has it; sizes are in bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Slot {
+    pub(super) is_active: bool,
+    pub(super) wal_status: String,
+    pub(super) kept: Option<i64>,
+    /// `None`: without a limit.
+    pub(super) safe: Option<i64>,
+    pub(super) behind: Option<i64>,
+}
+
+/// Asks the database, at most every few seconds.
+pub(super) struct Desk {
+    config: Config,
+    state: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    session: Option<(Client, AbortHandle)>,
+    asked_at: Option<Instant>,
+    answer: Option<Owed>,
+}
+
+impl Desk {
+    pub(super) fn new(config: Config) -> Self {
+        Self { config, state: Mutex::default() }
+    }
+
+    /// What is known; `None`: the database does not answer.
+    pub(super) async fn owed(&self) -> Option<Owed> {
+        let mut known = self.state.lock().await;
+        if known.asked_at.is_some_and(|at| at.elapsed() < FRESH) {
+            return known.answer.clone();
+        }
+        let asked = timeout(PATIENCE, self.ask(&mut known.session)).await;
+        known.asked_at = Some(Instant::now());
+        known.answer = match asked {
+            Ok(Ok(owed)) => Some(owed),
+            Ok(Err(why)) => {
+                debug!(target: "relay", error = why, "the database does not say what is owed");
+                None
+            }
+            Err(_) => {
+                debug!(target: "relay", "the database does not say in time what is owed");
+                None
+            }
+        };
+        if known.answer.is_none()
+            && let Some((_, driver)) = known.session.take()
+        {
+            driver.abort();
+        }
+        known.answer.clone()
+    }
+
+    async fn ask(&self, session: &mut Option<(Client, AbortHandle)>) -> Result<Owed, String> {
+        let client = match session {
+            Some((client, _)) => client,
+            None => {
+                let name = &self.config.application_name;
+                let (client, driver) =
+                    postgres::connect(&self.config.database_url, name).await.map_err(|error| chain(&error))?;
+                let driver = tokio::spawn(async move {
+                    let _ = driver.await; // whoever asks next is told
+                });
+                let (client, _) = session.insert((client, driver.abort_handle()));
+                client.batch_execute(sql::ONLY_LOOKS).await.map_err(|error| chain(&error))?;
+                client
+            }
+        };
+        let row = client.query_one(sql::HEALTH, &[&self.config.slot]).await.map_err(|error| chain(&error))?;
+        read(&row).map_err(|error| chain(&error))
+    }
+}
+
+fn read(row: &Row) -> Result<Owed, tokio_postgres::Error> {
+    let wal_status: Option<String> = row.try_get("slot_wal_status")?;
+    let slot = match row.try_get::<_, Option<bool>>("slot_active")? {
+        Some(is_active) => Some(Slot {
+            is_active,
+            wal_status: wal_status.unwrap_or_default(),
+            kept: row.try_get("slot_kept_bytes")?,
+            safe: row.try_get("slot_safe_bytes")?,
+            behind: row.try_get("slot_behind_bytes")?,
+        }),
+        None => None,
+    };
+    Ok(Owed {
+        pending: row.try_get("pending")?,
+        oldest_pending: row.try_get("oldest_pending")?,
+        retrying: row.try_get("retrying")?,
+        oldest_retrying: row.try_get("oldest_retrying")?,
+        scheduled: row.try_get("scheduled")?,
+        failed: row.try_get("failed")?,
+        keys_held: row.try_get("keys_held")?,
+        slot,
+    })
+}

@@ -1,0 +1,111 @@
+//! What the relay shows of itself, to whoever asks at its edge: the session publishes it now and then, and never waits for a reader.
+//!
+//! ```text
+//!  session ──▶ Watch ─┐
+//!  service ──▶ phases ─┴─▶ Observed ──▶ View ──▶ /metrics, /healthz, /readyz, systemd
+//! ```
+
+mod readiness;
+mod view;
+mod watch;
+
+use std::{
+    future::Future,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use outbox_core::Figures;
+
+pub(crate) use self::watch::Watch;
+pub use self::{
+    readiness::Readiness,
+    view::{Phase, State, View},
+};
+use crate::sink::SinkFigures;
+
+/// A loop that has not turned for so long is taken for dead.
+pub const PULSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often whoever waits for something shows that it lives.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// What the relay's parts say of themselves, for others to read.
+#[derive(Debug)]
+pub struct Observed {
+    view: Mutex<View>,
+    started: Instant,
+    /// When the loop last turned, in milliseconds since `started`.
+    pulse: AtomicU64,
+}
+
+impl Observed {
+    /// A relay that starts now.
+    pub fn new() -> Self {
+        let started = Instant::now();
+        Self { view: Mutex::new(View::new(started)), started, pulse: AtomicU64::new(0) }
+    }
+
+    /// What is known now.
+    pub fn view(&self) -> View {
+        self.lock().clone()
+    }
+
+    /// How long ago the loop has turned.
+    pub fn since_pulse(&self) -> Duration {
+        let pulse = Duration::from_millis(self.pulse.load(Relaxed));
+        self.started.elapsed().saturating_sub(pulse)
+    }
+
+    /// Whether the loop turns.
+    pub fn is_alive(&self) -> bool {
+        self.since_pulse() <= PULSE_LIMIT
+    }
+
+    /// Shows that the loop turns for as long as it waits for this. Cancellation-safe if the future is.
+    pub(crate) async fn waiting<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = std::pin::pin!(future);
+        loop {
+            self.beat();
+            if let Ok(done) = tokio::time::timeout(BEAT, &mut future).await {
+                return done;
+            }
+        }
+    }
+
+    /// The relay does something else from now on.
+    pub(crate) fn enters(&self, phase: Phase) {
+        self.beat();
+        self.lock().enters(phase, Instant::now());
+    }
+
+    /// A session has figures to show.
+    pub(crate) fn publish(&self, figures: Figures, sink: SinkFigures) {
+        self.beat();
+        self.lock().publish(figures, sink, Instant::now());
+    }
+
+    /// The session is over; the next one counts anew.
+    pub(crate) fn session_ended(&self) {
+        self.lock().session_ended();
+    }
+
+    fn beat(&self) {
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.pulse.store(now, Relaxed);
+    }
+
+    /// Nobody leaves it half written, so what a thread that panicked has left can be read.
+    fn lock(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        Self::new()
+    }
+}

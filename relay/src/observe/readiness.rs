@@ -1,0 +1,159 @@
+//! Whether events are delivered, and a sentence that says so. Pure.
+
+use std::time::{Duration, Instant};
+
+use super::view::{Phase, State, View};
+
+/// Whether this relay does its part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Events are delivered as they are committed.
+    Delivering(String),
+    /// Another relay delivers; this one would take over.
+    Waiting(String),
+    /// Events wait.
+    Not(String),
+}
+
+impl Readiness {
+    /// Of a relay at `now`.
+    pub fn of(view: &View, now: Instant) -> Self {
+        let lasted = say_time(now.duration_since(view.state_since));
+        match (view.state(), view.away_for(now)) {
+            (State::Standby, _) => Self::Waiting(format!("another relay is at work; this one has waited for {lasted}")),
+            (State::Stopped, _) => Self::Not("stopped".to_owned()),
+            (State::Draining, _) => {
+                Self::Not("stopping: what is in flight is finished, and nothing more is taken".to_owned())
+            }
+            (State::Disconnected, _) => Self::Not(disconnected(&view.phase, &lasted)),
+            (_, Some(away)) => Self::Not(away_sentence(view, &say_time(away))),
+            (State::Refused, _) => Self::Not(format!(
+                "RabbitMQ refuses every message for {lasted} (basic.nack): events wait safely; \
+                 look for full queues, and queues without a majority"
+            )),
+            (State::Parked, _) => {
+                Self::Not(format!("working off a backlog from the table for {lasted}: events are late, none is lost"))
+            }
+            (State::Streaming, _) => Self::Delivering(format!("delivering for {lasted}")),
+        }
+    }
+
+    /// The sentence.
+    pub fn sentence(&self) -> &str {
+        match self {
+            Self::Delivering(sentence) | Self::Waiting(sentence) | Self::Not(sentence) => sentence,
+        }
+    }
+
+    /// Whether there is nothing to be done about it.
+    pub fn is_ready(&self) -> bool {
+        !matches!(self, Self::Not(_))
+    }
+}
+
+fn disconnected(phase: &Phase, lasted: &str) -> String {
+    match phase {
+        Phase::Disconnected { error: Some(error) } => {
+            format!("not connected for {lasted}: {error}; events wait safely in the database")
+        }
+        _ => format!("connecting for {lasted}"),
+    }
+}
+
+fn away_sentence(view: &View, away: &str) -> String {
+    if view.figures.is_blocked {
+        format!("RabbitMQ has blocked publishing for {away} (a memory or disk alarm): events wait safely")
+    } else {
+        let why = view.sink.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        format!("RabbitMQ is unreachable for {away}{why}; events wait safely")
+    }
+}
+
+/// A length of time as a person says it, in its two largest units.
+pub(crate) fn say_time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) if minutes < 10 => format!("{minutes} min {} s", seconds % 60),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outbox_core::Figures;
+
+    use super::*;
+    use crate::sink::SinkFigures;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn at_work(figures: Figures, sink: SinkFigures, began: Instant) -> View {
+        let mut view = View::new(began);
+        view.enters(Phase::AtWork, began);
+        view.publish(figures, sink, began);
+        view
+    }
+
+    #[test]
+    fn only_a_relay_that_streams_to_a_broker_delivers() {
+        let began = Instant::now();
+        let now = began + 3 * MINUTE;
+        let live = Figures { is_live: true, ..Figures::default() };
+        let away =
+            SinkFigures { error: Some("cannot connect to mq:5672: refused".to_owned()), ..SinkFigures::default() };
+        for (figures, sink, expected) in [
+            (live, SinkFigures::default(), Ok("delivering for 3 min 0 s")),
+            (Figures { is_live: false, ..live }, SinkFigures::default(), Err("working off a backlog")),
+            (
+                Figures { away_since: Some(began), ..live },
+                away,
+                Err("RabbitMQ is unreachable for 3 min 0 s: cannot connect to mq:5672: refused; events wait safely"),
+            ),
+            (
+                Figures { away_since: Some(began), is_blocked: true, ..live },
+                SinkFigures::default(),
+                Err("RabbitMQ has blocked publishing for 3 min 0 s"),
+            ),
+            (
+                Figures { refusing_since: Some(began), ..live },
+                SinkFigures::default(),
+                Err("RabbitMQ refuses every message"),
+            ),
+            (Figures { is_draining: true, ..live }, SinkFigures::default(), Err("stopping")),
+        ] {
+            let readiness = Readiness::of(&at_work(figures, sink, began), now);
+            let (sentence, is_ready) = expected.map_or_else(|text| (text, false), |text| (text, true));
+            assert!(readiness.sentence().contains(sentence), "{readiness:?}");
+            assert_eq!(readiness.is_ready(), is_ready, "{readiness:?}");
+        }
+    }
+
+    #[test]
+    fn a_relay_that_waits_for_its_turn_is_ready_and_one_without_a_database_is_not() {
+        let now = Instant::now();
+        let mut view = View::new(now);
+        view.enters(Phase::Standby, now);
+        assert!(matches!(Readiness::of(&view, now), Readiness::Waiting(_)));
+        view.enters(Phase::Disconnected { error: Some("cannot connect to db:5432".to_owned()) }, now);
+        let readiness = Readiness::of(&view, now + MINUTE);
+        assert_eq!(
+            readiness,
+            Readiness::Not(
+                "not connected for 1 min 0 s: cannot connect to db:5432; events wait safely in the database".to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn times_are_said_in_their_largest_units() {
+        for (seconds, said) in
+            [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (720, "12 min"), (3_660, "1 h 1 min"), (90_000, "1 d 1 h")]
+        {
+            assert_eq!(say_time(Duration::from_secs(seconds)), said);
+        }
+    }
+}

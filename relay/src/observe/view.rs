@@ -1,0 +1,197 @@
+//! A picture of the relay at one moment.
+
+use std::time::{Duration, Instant};
+
+use outbox_core::{Counts, Figures};
+
+use crate::sink::SinkFigures;
+
+/// What the service is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No session yet, or between two: why the last one ended, or could not be made.
+    Disconnected {
+        /// The reason; `None`: the first try is under way.
+        error: Option<String>,
+    },
+    /// Another relay is at work; this one waits, connected.
+    Standby,
+    /// A session is at work.
+    AtWork,
+    /// The relay has ended.
+    Stopped,
+}
+
+/// The relay's state, by the word that the log has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Events come from the stream.
+    Streaming,
+    /// Events wait in the table, or are worked off from there.
+    Parked,
+    /// The broker refuses everything.
+    Refused,
+    /// Another relay is at work.
+    Standby,
+    /// There is no session with the database.
+    Disconnected,
+    /// What is in flight is finished, and nothing more is taken.
+    Draining,
+    /// The relay has ended.
+    Stopped,
+}
+
+impl State {
+    /// All, each with its word.
+    pub const ALL: [(Self, &str); 7] = [
+        (Self::Streaming, "streaming"),
+        (Self::Parked, "parked"),
+        (Self::Refused, "refused"),
+        (Self::Standby, "standby"),
+        (Self::Disconnected, "disconnected"),
+        (Self::Draining, "draining"),
+        (Self::Stopped, "stopped"),
+    ];
+}
+
+/// What is known of the relay at one moment.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// What the service is about.
+    pub phase: Phase,
+    /// Since when.
+    pub phase_since: Instant,
+    /// What the current session shows, if one is at work; its counts are those of all sessions.
+    pub figures: Figures,
+    /// What the broker's side shows; its counts are those of all sessions.
+    pub sink: SinkFigures,
+    /// Sessions that were made.
+    pub sessions: u64,
+    /// Since when the relay is in its state.
+    pub state_since: Instant,
+    state: State,
+    past: Counts,
+    sink_past: SinkFigures,
+}
+
+impl View {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            phase: Phase::Disconnected { error: None },
+            phase_since: now,
+            figures: Figures::default(),
+            sink: SinkFigures::default(),
+            sessions: 0,
+            state_since: now,
+            state: State::Disconnected,
+            past: Counts::default(),
+            sink_past: SinkFigures::default(),
+        }
+    }
+
+    /// The relay's state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// For how long nothing could be published, at `now`.
+    pub fn away_for(&self, now: Instant) -> Option<Duration> {
+        (self.phase == Phase::AtWork).then_some(self.figures.away_since?).map(|since| now.duration_since(since))
+    }
+
+    /// Bytes of the log that were read and may not be acknowledged yet.
+    pub fn behind_bytes(&self) -> u64 {
+        self.figures.read_to.0.saturating_sub(self.figures.acknowledged.0)
+    }
+
+    pub(super) fn enters(&mut self, phase: Phase, now: Instant) {
+        if phase == Phase::AtWork {
+            self.sessions += 1;
+        }
+        let is_same = std::mem::discriminant(&phase) == std::mem::discriminant(&self.phase);
+        if !is_same {
+            self.phase_since = now;
+        }
+        self.phase = phase;
+        self.settle_state(now);
+    }
+
+    pub(super) fn publish(&mut self, figures: Figures, sink: SinkFigures, now: Instant) {
+        self.figures = Figures { counts: sum(&self.past, &figures.counts), ..figures };
+        self.sink = sink.after(&self.sink_past);
+        self.settle_state(now);
+    }
+
+    pub(super) fn session_ended(&mut self) {
+        self.past = self.figures.counts;
+        self.figures = Figures { counts: self.past, ..Figures::default() };
+        self.sink_past = self.sink.clone();
+        self.sink.connected_to = None;
+    }
+
+    fn settle_state(&mut self, now: Instant) {
+        let state = self.name_state();
+        if std::mem::replace(&mut self.state, state) != state {
+            self.state_since = now;
+        }
+    }
+
+    fn name_state(&self) -> State {
+        match &self.phase {
+            Phase::Disconnected { .. } => State::Disconnected,
+            Phase::Standby => State::Standby,
+            Phase::Stopped => State::Stopped,
+            Phase::AtWork if self.figures.is_draining => State::Draining,
+            Phase::AtWork if self.figures.refusing_since.is_some() => State::Refused,
+            Phase::AtWork if self.figures.is_live => State::Streaming,
+            Phase::AtWork => State::Parked,
+        }
+    }
+}
+
+fn sum(past: &Counts, current: &Counts) -> Counts {
+    let mut sum = *past;
+    sum.add(current);
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(sent: u64) -> Figures {
+        Figures { counts: Counts { sent, ..Counts::default() }, is_live: true, ..Figures::default() }
+    }
+
+    #[test]
+    fn counts_go_on_from_session_to_session_and_nothing_else_does() {
+        let now = Instant::now();
+        let mut view = View::new(now);
+        view.enters(Phase::AtWork, now);
+        view.publish(sent(3), SinkFigures { confirmed: 4, ..SinkFigures::default() }, now);
+        view.publish(sent(5), SinkFigures { confirmed: 6, ..SinkFigures::default() }, now);
+        view.session_ended();
+        view.enters(Phase::Disconnected { error: Some("lost".to_owned()) }, now);
+        assert_eq!((view.figures.counts.sent, view.sink.confirmed, view.figures.is_live), (5, 6, false));
+        view.enters(Phase::AtWork, now);
+        view.publish(sent(2), SinkFigures { confirmed: 1, ..SinkFigures::default() }, now);
+        assert_eq!((view.figures.counts.sent, view.sink.confirmed, view.sessions), (7, 7, 2));
+    }
+
+    #[test]
+    fn the_state_is_what_the_session_does() {
+        let now = Instant::now();
+        let mut view = View::new(now);
+        assert_eq!(view.state(), State::Disconnected);
+        view.enters(Phase::Standby, now);
+        assert_eq!(view.state(), State::Standby);
+        view.enters(Phase::AtWork, now);
+        assert_eq!(view.state(), State::Parked, "a session begins parked");
+        view.publish(sent(0), SinkFigures::default(), now);
+        assert_eq!(view.state(), State::Streaming);
+        view.publish(Figures { refusing_since: Some(now), ..sent(0) }, SinkFigures::default(), now);
+        assert_eq!(view.state(), State::Refused);
+        view.publish(Figures { is_draining: true, ..sent(0) }, SinkFigures::default(), now);
+        assert_eq!(view.state(), State::Draining);
+    }
+}

@@ -1,0 +1,80 @@
+//! When a session publishes its figures: often enough to be looked at, seldom enough to cost nothing.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use outbox_core::Figures;
+
+use super::Observed;
+use crate::sink::SinkFigures;
+
+/// At most so often.
+const BUSY: Duration = Duration::from_millis(100);
+/// At least so often, also to show that the loop turns: a fraction of [`super::PULSE_LIMIT`].
+const IDLE: Duration = Duration::from_secs(2);
+
+/// A session's side of [`Observed`].
+#[derive(Debug)]
+pub(crate) struct Watch {
+    observed: Arc<Observed>,
+    published_at: Option<Instant>,
+    /// Whether the loop has turned since.
+    has_turned: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(observed: Arc<Observed>) -> Self {
+        Self { observed, published_at: None, has_turned: false }
+    }
+
+    /// The loop turns. Publishes the figures if it is time, and returns when it is time again.
+    pub(crate) fn turn(&mut self, now: Instant, figures: impl FnOnce() -> (Figures, SinkFigures)) -> Instant {
+        let is_due = self.published_at.is_none_or(|at| now.duration_since(at) >= BUSY);
+        if is_due {
+            let (figures, sink) = figures();
+            self.observed.publish(figures, sink);
+        }
+        self.has_turned = !is_due;
+        let published_at = if is_due { *self.published_at.insert(now) } else { self.published_at.unwrap_or(now) };
+        published_at + if self.has_turned { BUSY } else { IDLE }
+    }
+
+    /// Publishes the last figures.
+    pub(crate) fn end(&mut self, figures: Figures, sink: SinkFigures) {
+        self.observed.publish(figures, sink);
+    }
+}
+
+/// However the session ends.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.observed.session_ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_loop_publishes_ten_times_a_second_and_an_idle_one_every_two_seconds() {
+        let mut watch = Watch::new(Arc::default());
+        let start = Instant::now();
+        let mut published = 0;
+        let mut turn = |after_ms: u64| {
+            let now = start + Duration::from_millis(after_ms);
+            let next = watch.turn(now, || {
+                published += 1;
+                Default::default()
+            });
+            (published, next.duration_since(start).as_millis())
+        };
+        assert_eq!(turn(0), (1, 2000), "an idle loop");
+        assert_eq!(turn(50), (1, 100), "something has happened, and will be told");
+        assert_eq!(turn(60), (1, 100));
+        assert_eq!(turn(100), (2, 2100));
+        assert_eq!(turn(2100), (3, 4100));
+    }
+}

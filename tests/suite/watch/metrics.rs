@@ -1,0 +1,56 @@
+//! `/metrics`.
+
+use harness::{SOON, Stack, get};
+
+use super::{http_port, metric, wait_for_metric};
+use crate::relay::wait_for_counts;
+
+#[tokio::test]
+async fn every_event_is_counted_by_what_became_of_it() {
+    let stack = Stack::new().await;
+    let _consumer = stack.consumer("known.#").await;
+    let relay = stack.relay().set("http-listen", "0").start().await;
+    let port = http_port(&relay).await;
+    stack.db.batch_execute("SELECT outbox.emit('known.a', to_jsonb(i)) FROM generate_series(1, 100) i").await.unwrap();
+    stack.db.batch_execute("SELECT outbox.emit('unknown', to_jsonb(i)) FROM generate_series(1, 7) i").await.unwrap();
+    wait_for_counts(&stack.db, (0, 100, 7), SOON).await;
+
+    for (name, labels, value) in [
+        ("outbox_events_received_total", "source=\"stream\"", 107.0),
+        ("outbox_events_published_total", "", 107.0),
+        ("outbox_events_confirmed_total", "", 100.0),
+        ("outbox_events_returned_total", "", 7.0),
+        ("outbox_events_sent_total", "", 100.0),
+        ("outbox_events_failed_total", "", 7.0),
+        ("outbox_commit_to_confirm_seconds_count", "", 100.0),
+        ("outbox_in_flight_events", "", 0.0),
+        ("outbox_memory_bytes", "", 0.0),
+        ("outbox_state", "state=\"streaming\"", 1.0),
+        ("outbox_state", "state=\"parked\"", 0.0),
+        ("outbox_unsent_events", "state=\"failed\"", 7.0),
+        ("outbox_unsent_events", "state=\"pending\"", 0.0),
+        ("outbox_slot_active", "", 1.0),
+        ("outbox_ready", "", 1.0),
+    ] {
+        wait_for_metric(port, name, labels, value).await;
+    }
+    let database = format!("database=\"{}\"", stack.db.name());
+    assert_eq!(metric(port, "outbox_alive", &database).await, Some(1.0), "each series names its database");
+    let sum = metric(port, "outbox_commit_to_confirm_seconds_sum", "").await.unwrap();
+    assert!(sum > 0.0 && sum < 100.0 * SOON.as_secs_f64(), "{sum}");
+}
+
+#[tokio::test]
+async fn a_scrape_shows_nothing_that_an_emitter_has_written() {
+    let stack = Stack::new().await;
+    let relay = stack.relay().set("http-listen", "0").start().await;
+    let port = http_port(&relay).await;
+    let sql = "SELECT outbox.emit('sesame', '\"sesame\"', 'sesame', 'sesame', 'sesame', '{\"sesame\": \"sesame\"}')";
+    stack.db.batch_execute(sql).await.unwrap();
+    wait_for_counts(&stack.db, (0, 0, 1), SOON).await;
+    wait_for_metric(port, "outbox_events_failed_total", "", 1.0).await;
+    for page in ["/metrics", "/readyz", "/healthz"] {
+        let answer = get(port, page).await.unwrap();
+        assert!(!answer.body.contains("sesame"), "{page}: {}", answer.body);
+    }
+}

@@ -11,6 +11,7 @@ BEGIN
         outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean),
         outbox.next_due(),
         outbox.flush(pg_lsn),
+        outbox.health(text, interval, interval, bigint, bigint),
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text) TO %s', role);

@@ -50,14 +50,19 @@ CREATE SCHEMA outbox;
 \ir plain/settle_sent.sql
 \ir settle.sql
 \ir publication.sql
+\ir audit.sql
 \ir replay.sql
 \ir replay_many.sql
 \ir release.sql
 \ir views.sql
+\ir count.sql
+\ir health.sql
+\ir failures.sql
 \ir version.sql
 \ir emit_text.sql
 \ir grant_emit.sql
 \ir grant_relay.sql
 \ir grant_operate.sql
+\ir grant_monitor.sql
 \ir privileges.sql
 COMMIT;

@@ -2,8 +2,8 @@
 -- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a jsonb
 -- with the caller's rights.
 --
--- One call each grants what an application, the relay and an operator need: grant_emit.sql, grant_relay.sql,
--- grant_operate.sql.
+-- One call each grants what an application, the relay, an operator and monitoring need: grant_emit.sql, grant_relay.sql,
+-- grant_operate.sql, grant_monitor.sql.
 GRANT USAGE ON SCHEMA outbox TO PUBLIC;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox FROM PUBLIC;

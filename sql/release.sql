@@ -7,7 +7,11 @@ AS $$
 BEGIN
     UPDATE outbox.events AS e SET holds_key = false
     WHERE e.id = release.id AND e.status = 'FAILED' AND e.holds_key;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM outbox.note_action('release', jsonb_build_object('id', release.id), 1);
+    RETURN true;
 END
 $$;
 COMMENT ON FUNCTION outbox.release(uuid) IS 'Lets the events go on that a FAILED event with their key holds back.';

@@ -7,7 +7,11 @@ AS $$
 BEGIN
     UPDATE outbox.events AS e SET status = 'PENDING'
     WHERE e.id = replay.id AND e.status IN ('FAILED', 'SENT');
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM outbox.note_action('replay', jsonb_build_object('id', replay.id), 1);
+    RETURN true;
 END
 $$;
 COMMENT ON FUNCTION outbox.replay(uuid) IS 'Makes the relay deliver a FAILED or SENT event again, with the same id.';

@@ -49,6 +49,12 @@ BEGIN
     )
     UPDATE outbox.events AS e SET status = 'PENDING' FROM chosen WHERE e.id = chosen.id;
     GET DIAGNOSTICS replayed = ROW_COUNT;
+    IF replayed > 0 THEN
+        PERFORM outbox.note_action('replay', jsonb_build_object(
+            'topic', topic, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'created_from', created_from,
+            'created_to', created_to, 'error_like', error_like, 'status', replay_many.status, 'max_events', max_events
+        ), replayed);
+    END IF;
     RETURN replayed;
 END
 $$;

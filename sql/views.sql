@@ -9,15 +9,16 @@ WHERE status = 'FAILED'
 ORDER BY seq;
 COMMENT ON VIEW outbox.failed IS 'Events that the relay has given up, with the reason. See outbox.replay and outbox.replay_many.';
 
--- How much is owed, and since when?
+-- How much is owed, and since when? An attempt sets available_at and last_attempted_at, and a replay sets available_at back to null: an
+-- event that has both is between two attempts, and stays so when the time of the next one has come.
 CREATE VIEW outbox.backlog AS
 SELECT topic,
-       count(*) FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS pending,
+       count(*) FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now() AND last_attempted_at IS NULL)) AS pending,
        count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND last_attempted_at IS NULL) AS scheduled,
-       count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND last_attempted_at IS NOT NULL) AS retrying,
+       count(*) FILTER (WHERE status = 'PENDING' AND available_at IS NOT NULL AND last_attempted_at IS NOT NULL) AS retrying,
        count(*) FILTER (WHERE status = 'FAILED') AS failed,
        now() - min(coalesce(available_at, created_at))
-           FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now())) AS oldest_pending
+           FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now() AND last_attempted_at IS NULL)) AS oldest_pending
 FROM (
     SELECT topic, status, last_attempted_at, available_at, created_at FROM outbox.events WHERE status = 'PENDING' AND available_at IS NULL
     UNION ALL

@@ -60,11 +60,15 @@ extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
 extension_sql_file!("../../sql/holding.sql", name = "holding", requires = ["due"]);
 extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["holding", settle_sent::settle_sent]);
 extension_sql_file!("../../sql/publication.sql", name = "publication", requires = ["settle"]);
-extension_sql_file!("../../sql/replay.sql", name = "replay", requires = ["publication"]);
+extension_sql_file!("../../sql/audit.sql", name = "audit", requires = ["publication"]);
+extension_sql_file!("../../sql/replay.sql", name = "replay", requires = ["audit"]);
 extension_sql_file!("../../sql/replay_many.sql", name = "replay_many", requires = ["replay"]);
 extension_sql_file!("../../sql/release.sql", name = "release", requires = ["replay_many"]);
 extension_sql_file!("../../sql/views.sql", name = "views", requires = ["release"]);
-extension_sql_file!("../../sql/version.sql", name = "version", requires = ["views"]);
+extension_sql_file!("../../sql/count.sql", name = "count", requires = ["views"]);
+extension_sql_file!("../../sql/health.sql", name = "health", requires = ["count"]);
+extension_sql_file!("../../sql/failures.sql", name = "failures", requires = ["health"]);
+extension_sql_file!("../../sql/version.sql", name = "version", requires = ["failures"]);
 extension_sql_file!(
     "../../sql/emit_text.sql",
     name = "emit_text",
@@ -73,10 +77,11 @@ extension_sql_file!(
 extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["emit_text"]);
 extension_sql_file!("../../sql/grant_relay.sql", name = "grant_relay", requires = ["grant_emit"]);
 extension_sql_file!("../../sql/grant_operate.sql", name = "grant_operate", requires = ["grant_relay"]);
+extension_sql_file!("../../sql/grant_monitor.sql", name = "grant_monitor", requires = ["grant_operate"]);
 extension_sql_file!(
     "../../sql/extension/undumped_changes.sql",
     name = "undumped_changes",
-    requires = ["grant_operate"]
+    requires = ["grant_monitor"]
 );
 extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["undumped_changes"]);
 
@@ -85,6 +90,8 @@ extension_sql!(
     r#"
 SELECT pg_catalog.pg_extension_config_dump('outbox.events', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.events_seq_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.audit', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.audit_id_seq', '');
 "#,
     name = "dumped_rows",
     requires = ["privileges"],

@@ -20,6 +20,7 @@ static TRACEPARENT: Setting = Setting::new(None);
 // Read in SQL only; defined so that PostgreSQL checks and lists them.
 pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
 static ALLOW_UNDUMPED_CHANGES: GucSetting<bool> = GucSetting::<bool>::new(false);
+static OPERATOR: Setting = Setting::new(None);
 static RUNG_IN: Setting = Setting::new(None);
 
 /// Whether `emit()` and `settle()` write past the executor.
@@ -86,6 +87,14 @@ pub(crate) fn define() {
         c"Whether outbox.events may be given columns, indexes, triggers and constraints that pg_dump loses.",
         c"Read by an event trigger. Make them again by hand before rows are restored.",
         &ALLOW_UNDUMPED_CHANGES,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"outbox.operator",
+        c"For whom this session replays and releases events.",
+        c"Written into outbox.audit, beside the role and the application_name.",
+        &OPERATOR,
         GucContext::Userset,
         GucFlags::default(),
     );

@@ -50,10 +50,8 @@ BEGIN
     IF lower(current_setting('outbox.allow_undumped_changes', true)) IN ('on', 'true', 'yes', '1') THEN
         RETURN;
     END IF;
-    -- Finds the table under whatever name it has.
-    SELECT c.oid INTO events
-    FROM pg_extension AS e JOIN pg_class AS c ON c.oid = ANY (e.extconfig) AND c.relkind IN ('r', 'p')
-    WHERE e.extname = 'outbox';
+    -- Finds the table under whatever name it has: it is the first that the extension has dumped.
+    SELECT e.extconfig[1] INTO events FROM pg_extension AS e WHERE e.extname = 'outbox';
 
     SELECT string_agg(DISTINCT format('%s %s', c.object_type, c.object_identity), ', ') INTO added
     FROM pg_event_trigger_ddl_commands() AS c

@@ -5,6 +5,7 @@
 
 mod altered_table;
 mod altered_types;
+mod audit;
 mod available_at;
 mod context;
 mod direct_writes;
@@ -13,6 +14,7 @@ mod emit;
 mod encoding;
 mod error_fields;
 mod header_numbers;
+mod health;
 mod hold;
 mod insert;
 mod install;

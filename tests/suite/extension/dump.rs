@@ -11,7 +11,7 @@ on_both_installations!(
 );
 
 /// Dumps `db` and restores it into a new database.
-async fn copy(db: &Database) -> Database {
+pub(super) async fn copy(db: &Database) -> Database {
     let postgres = Postgres::shared().await;
     let copy = postgres.empty_database().await;
     let dump = postgres.program("pg_dump").args(["--dbname", db.name()]).output().unwrap();

@@ -160,7 +160,7 @@ async fn settings_are_known_and_a_misspelt_one_is_refused() {
     assert_eq!(
         value(&db, settings).await,
         "outbox.allow_undumped_changes outbox.correlation_id outbox.direct_writes outbox.max_payload_bytes \
-         outbox.notify_status outbox.traceparent"
+         outbox.notify_status outbox.operator outbox.traceparent"
     );
     assert_eq!(refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(), "22023");
     if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true" {

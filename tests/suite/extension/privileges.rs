@@ -9,6 +9,7 @@ on_both_installations!(
     a_role_without_any_grant_can_do_nothing,
     the_relays_role_can_do_the_relays_work_and_nothing_else,
     an_operators_role_can_look_and_replay,
+    monitoring_sees_how_events_fare_without_their_contents_and_changes_nothing,
     only_harmless_functions_are_open_to_everybody,
     objects_that_hide_ours_are_not_used,
     a_role_with_an_odd_name_can_be_granted_to,
@@ -30,6 +31,7 @@ const RELAY: [&str; 5] = [
     "SELECT outbox.settle('{}', '{}', '{}')",
     "SELECT outbox.ensure_publication('outbox')",
 ];
+const MONITOR: [&str; 2] = ["SELECT outbox.health()", "SELECT outbox.failures()"];
 const OPERATOR: [&str; 2] =
     ["SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')", "SELECT outbox.replay_many(topic => 'a')"];
 
@@ -68,6 +70,7 @@ async fn a_role_without_any_grant_can_do_nothing(db: Database) {
     forbidden(&session, &FORBIDDEN).await;
     forbidden(&session, &RELAY).await;
     forbidden(&session, &OPERATOR).await;
+    forbidden(&session, &MONITOR).await;
     allowed(&session, &["SELECT outbox.version()", "SELECT outbox.uuid_v7()"]).await;
 }
 
@@ -111,11 +114,49 @@ async fn an_operators_role_can_look_and_replay(db: Database) {
     let session = db.connect_as(&operator).await;
     allowed(&session, &["SELECT * FROM outbox.events", "SELECT * FROM outbox.failed", "SELECT * FROM outbox.backlog"])
         .await;
+    allowed(&session, &MONITOR).await;
     allowed(&session, &OPERATOR).await;
     assert_eq!(value(&db, "SELECT status FROM outbox.events").await, "PENDING");
     forbidden(&session, &[EMIT]).await;
     forbidden(&session, &FORBIDDEN[1..5]).await;
     forbidden(&session, &RELAY).await;
+}
+
+async fn monitoring_sees_how_events_fare_without_their_contents_and_changes_nothing(db: Database) {
+    let monitor = role(&db, "monitor").await;
+    run(&db, &format!("SELECT outbox.grant_monitor('{monitor}')")).await;
+    run(&db, &format!("{EMIT}; UPDATE outbox.events SET status = 'FAILED', last_error = 'nack'")).await;
+    let session = db.connect_as(&monitor).await;
+    allowed(&session, &MONITOR).await;
+    allowed(&session, &["SELECT * FROM outbox.failed", "SELECT * FROM outbox.backlog", "SELECT outbox.version()"])
+        .await;
+    assert_eq!(value(&session, "SELECT count(*) FROM outbox.events").await, "1");
+    let contents = ["payload", "payload_bytes", "headers"];
+    let columns = "SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
+                   WHERE attrelid = 'outbox.events'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> ALL ($1)";
+    let columns: String = db.query_one(columns, &[&&contents[..]]).await.unwrap().get(0);
+    allowed(&session, &[&*format!("SELECT {columns} FROM outbox.events")]).await;
+    for column in contents {
+        let ways = [
+            "SELECT {} FROM outbox.events",
+            "SELECT FROM outbox.events WHERE {} IS NULL",
+            "SELECT to_jsonb(e) FROM outbox.events AS e",
+        ];
+        for way in ways {
+            forbidden(&session, &[&*way.replace("{}", column)]).await;
+        }
+        for view in ["failed", "backlog"] {
+            let shown = format!(
+                "SELECT count(*) FROM pg_attribute WHERE attrelid = 'outbox.{view}'::regclass AND attname = '{column}'"
+            );
+            assert_eq!(value(&db, &shown).await, "0");
+        }
+    }
+    forbidden(&session, &[EMIT, "SELECT outbox.count_by_seq('FAILED')", "SELECT id FROM outbox.events FOR UPDATE"])
+        .await;
+    forbidden(&session, &FORBIDDEN[1..5]).await;
+    forbidden(&session, &RELAY).await;
+    forbidden(&session, &OPERATOR).await;
 }
 
 async fn only_harmless_functions_are_open_to_everybody(db: Database) {
@@ -160,7 +201,8 @@ async fn a_role_with_an_odd_name_can_be_granted_to(db: Database) {
     run(
         &db,
         &format!(
-            "SELECT outbox.grant_emit('{literal}'), outbox.grant_relay('{literal}'), outbox.grant_operate('{literal}')"
+            "SELECT outbox.grant_emit('{literal}'), outbox.grant_relay('{literal}'), outbox.grant_operate('{literal}'),
+                    outbox.grant_monitor('{literal}')"
         ),
     )
     .await;

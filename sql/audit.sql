@@ -1,0 +1,39 @@
+-- Who has replayed or released what. outbox.replay(), replay_many() and release() write a row when they have changed something, in the
+-- same transaction.
+CREATE TABLE outbox.audit (
+    id      bigint      NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    action  text        NOT NULL,
+    filter  jsonb       NOT NULL,
+    events  bigint      NOT NULL,
+    who     text,
+    role    text        NOT NULL DEFAULT session_user,
+    program text        NOT NULL DEFAULT current_setting('application_name')
+);
+COMMENT ON TABLE outbox.audit IS 'Who has replayed or released what.';
+COMMENT ON COLUMN outbox.audit.action IS 'replay or release.';
+COMMENT ON COLUMN outbox.audit.filter IS 'Which events: the arguments that were given.';
+COMMENT ON COLUMN outbox.audit.events IS 'How many events were changed.';
+COMMENT ON COLUMN outbox.audit.who IS 'For whom the session acted, as it said itself: the setting outbox.operator.';
+COMMENT ON COLUMN outbox.audit.role IS 'The role that logged in.';
+COMMENT ON COLUMN outbox.audit.program IS 'The application_name of the session.';
+
+-- Called with the rights of the table's owner, by the functions that operators call. The setting can be anything that a session started
+-- with, so it is looked at before it is written.
+CREATE FUNCTION outbox.note_action(action text, filter jsonb, events bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    named text := nullif(current_setting('outbox.operator', true), '');
+BEGIN
+    IF octet_length(named) > 255 THEN
+        RAISE EXCEPTION 'the setting outbox.operator is % bytes long, the limit is 255', octet_length(named)
+            USING ERRCODE = 'string_data_right_truncation', HINT = 'It is a name, for outbox.audit.';
+    END IF;
+    PERFORM convert_to(named, 'UTF8'); -- refuses what is no text
+    INSERT INTO outbox.audit (action, filter, events, who)
+    VALUES (note_action.action, jsonb_strip_nulls(note_action.filter), note_action.events, named);
+END
+$$;
+COMMENT ON FUNCTION outbox.note_action(text, jsonb, bigint) IS 'Internal to replay(), replay_many() and release(): writes a row of outbox.audit.';

@@ -1,0 +1,260 @@
+//! `outbox.health()`: one row to alert on, which stays cheap and says what it cannot see.
+
+use harness::{Database, Postgres, SOON, Stack, eventually};
+
+use super::{on_both_installations, role, run, text, value};
+
+on_both_installations!(
+    without_a_slot_health_says_that_no_relay_is_at_work,
+    a_slot_that_nobody_reads_is_reported_with_what_it_keeps,
+    an_event_is_counted_in_one_state,
+    a_refused_event_is_retrying_also_when_its_next_time_has_come,
+    a_replayed_event_is_pending_again,
+    what_is_wrong_is_said_worst_first_by_the_thresholds_given,
+    counts_are_exact_up_to_ten_thousand_and_estimates_beyond,
+    a_backlog_with_gaps_is_estimated_by_what_is_there,
+    health_reads_a_bounded_part_of_the_table_whatever_the_statistics,
+    what_cannot_be_seen_is_said_and_is_not_called_healthy,
+    failures_are_grouped_by_topic_and_error_from_the_latest,
+);
+
+const COUNTS: &str = "SELECT concat_ws(' ', pending, retrying, scheduled, failed, keys_held) FROM outbox.health()";
+
+/// A column of the health of the test's own slot.
+async fn health(db: &Database, column: &str) -> Option<String> {
+    text(db, &format!("SELECT {column} FROM outbox.health('{}')", db.name())).await
+}
+
+/// A slot of the database's name, which goes with the database.
+async fn slot(db: &Database) {
+    run(db, &format!("SELECT pg_create_logical_replication_slot('{}', 'pgoutput')", db.name())).await;
+}
+
+async fn without_a_slot_health_says_that_no_relay_is_at_work(db: Database) {
+    let row =
+        db.query_one("SELECT healthy, reason, unseen, slot_active FROM outbox.health('nowhere')", &[]).await.unwrap();
+    assert_eq!(row.get::<_, Option<bool>>(0), Some(false));
+    assert_eq!(
+        row.get::<_, Option<&str>>(1),
+        Some("this database has no replication slot \"nowhere\", so no relay is at work")
+    );
+    assert_eq!((row.get::<_, Option<&str>>(2), row.get::<_, Option<bool>>(3)), (None, None));
+    // A slot of another database's is not this database's.
+    let other = Postgres::shared().await.empty_database().await;
+    slot(&other).await;
+    let reason = value(&db, &format!("SELECT reason FROM outbox.health('{}')", other.name())).await;
+    assert!(reason.starts_with("this database has no replication slot"), "{reason}");
+}
+
+async fn a_slot_that_nobody_reads_is_reported_with_what_it_keeps(db: Database) {
+    slot(&db).await;
+    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 1000))) FROM generate_series(1, 1000)").await;
+    let row = health(
+        &db,
+        "concat_ws(' ', healthy, slot_active, slot_wal_status, slot_kept_bytes > 1000000,
+        slot_behind_bytes BETWEEN 1000000 AND slot_kept_bytes)",
+    );
+    assert_eq!(row.await.unwrap(), "f f reserved t t");
+    assert_eq!(health(&db, "reason").await.unwrap(), format!("no relay reads the slot \"{}\"", db.name()));
+    let reason =
+        value(&db, &format!("SELECT reason FROM outbox.health('{}', max_kept_bytes => 1000)", db.name())).await;
+    assert!(reason.contains("; the slot \"") && reason.contains("\" keeps "), "{reason}");
+}
+
+async fn an_event_is_counted_in_one_state(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => 'k' || n,
+             available_at => CASE WHEN n = 8 THEN now() + interval '1 hour' WHEN n = 9 THEN clock_timestamp() + interval '1 ms' END)
+         FROM generate_series(1, 9) AS n;
+         UPDATE outbox.events SET status = 'FAILED', last_error = 'nack' WHERE payload IN ('1', '2');
+         UPDATE outbox.events SET status = 'SENT' WHERE payload = '3';
+         SELECT outbox.settle(array_agg(id), '{PENDING,PENDING}', '{nack,nack}', '{60000,60000}', '{true,false}')
+         FROM outbox.events WHERE payload IN ('4', '5')",
+    )
+    .await;
+    eventually("the last one is due", SOON, async || match value(&db, COUNTS).await {
+        counts if counts == "3 2 1 2 1" => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    let oldest = "SELECT oldest_pending BETWEEN '0' AND '1 min' AND oldest_retrying BETWEEN '0' AND '1 min' FROM outbox.health()";
+    assert_eq!(value(&db, oldest).await, "true");
+    let backlog = "SELECT concat_ws(' ', pending, retrying, scheduled, failed) FROM outbox.backlog";
+    assert_eq!(value(&db, backlog).await, "3 2 1 2", "the same words mean the same");
+}
+
+async fn a_refused_event_is_retrying_also_when_its_next_time_has_come(db: Database) {
+    run(&db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 2) AS n").await;
+    // One counted attempt, and one that did not count, both to be repeated at once.
+    run(&db, "SELECT outbox.settle(array_agg(id), '{PENDING,PENDING}', '{nack,NULL}', '{0,0}') FROM outbox.events")
+        .await;
+    assert_eq!(value(&db, COUNTS).await, "0 2 0 0 0");
+    assert_eq!(value(&db, "SELECT concat_ws(' ', pending, retrying, oldest_pending) FROM outbox.backlog").await, "0 2");
+}
+
+async fn a_replayed_event_is_pending_again(db: Database) {
+    run(&db, "SELECT outbox.emit('t', '{}', available_at => now() - interval '1 s')").await;
+    run(&db, "SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{0}') FROM outbox.events").await;
+    run(&db, "SELECT outbox.settle(array_agg(id), '{FAILED}', '{nack}') FROM outbox.events").await;
+    assert_eq!(value(&db, COUNTS).await, "0 0 0 1 0");
+    run(&db, "SELECT outbox.replay(id) FROM outbox.events").await;
+    assert_eq!(value(&db, COUNTS).await, "1 0 0 0 0");
+}
+
+async fn what_is_wrong_is_said_worst_first_by_the_thresholds_given(db: Database) {
+    slot(&db).await;
+    run(
+        &db,
+        "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 6) AS n;
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload IN ('1', '2');
+         SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}') FROM outbox.events WHERE payload = '3'",
+    )
+    .await;
+    let said = async |arguments: &str| {
+        text(&db, &format!("SELECT reason FROM outbox.health('{}'{arguments})", db.name())).await.unwrap_or_default()
+    };
+    let unread = format!("no relay reads the slot \"{}\"", db.name());
+    assert_eq!(said("").await, format!("{unread}; 2 failed"));
+    assert_eq!(said(", max_failed => 2").await, unread);
+    assert_eq!(
+        said(", max_pending_age => '0', max_retrying_age => '0'").await,
+        format!(
+            "{unread}; events do not leave: 3 pending, the oldest for 00:00:00; 2 failed; 1 are refused again and again, the oldest for 00:00:00"
+        )
+    );
+    assert_eq!(said(", NULL, NULL, NULL, NULL").await, unread, "no threshold, no complaint");
+}
+
+async fn counts_are_exact_up_to_ten_thousand_and_estimates_beyond(db: Database) {
+    run(&db, "INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 10000)").await;
+    let pending = "SELECT concat_ws(' ', pending, pending_is_estimate) FROM outbox.health()";
+    assert_eq!(value(&db, pending).await, "10000 f");
+    run(&db, "INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 20000)").await;
+    assert_eq!(value(&db, pending).await, "30000 t", "without a gap in seq the estimate is exact");
+    run(&db, "UPDATE outbox.events SET status = 'FAILED'").await;
+    let failed = "SELECT concat_ws(' ', pending, pending_is_estimate, failed, failed_is_estimate) FROM outbox.health()";
+    assert_eq!(value(&db, failed).await, "0 f 30000 t");
+    run(
+        &db,
+        "TRUNCATE outbox.events;
+         INSERT INTO outbox.events (topic, payload, available_at) SELECT 'a', '{}', now() + interval '1 h' FROM generate_series(1, 12000);
+         ANALYZE outbox.events",
+    )
+    .await;
+    let scheduled = "SELECT concat_ws(' ', pending, pending_is_estimate, retrying, scheduled, scheduled_is_estimate) FROM outbox.health()";
+    assert_eq!(value(&db, scheduled).await, "0 f 0 12000 t");
+}
+
+async fn a_backlog_with_gaps_is_estimated_by_what_is_there(db: Database) {
+    run(
+        &db,
+        "ALTER TABLE outbox.events SET (autovacuum_enabled = off);
+         INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 60000);
+         UPDATE outbox.events SET status = 'SENT' WHERE seq % 3 = 0 OR seq BETWEEN 30000 AND 40000",
+    )
+    .await;
+    let off = "SELECT abs(pending::numeric / (SELECT count(*) FROM outbox.events WHERE status = 'PENDING') - 1) < 0.1
+               FROM outbox.health()";
+    assert_eq!(value(&db, off).await, "true");
+}
+
+async fn health_reads_a_bounded_part_of_the_table_whatever_the_statistics(db: Database) {
+    run(&db, "ALTER TABLE outbox.events SET (autovacuum_enabled = off)").await;
+    run(&db, "VACUUM ANALYZE outbox.events").await;
+    for _ in 0..10 {
+        run(&db, "SELECT outbox.health(), outbox.failures()").await; // PostgreSQL settles on one plan after five
+    }
+    run(
+        &db,
+        "INSERT INTO outbox.events (topic, payload, available_at)
+             SELECT 'a', '{}', CASE WHEN n % 3 = 0 THEN now() END FROM generate_series(1, 150000) AS n;
+         UPDATE outbox.events SET status = 'FAILED' WHERE seq % 3 = 1",
+    )
+    .await;
+    let so_far = "SELECT concat_ws(' ', seq_scan, idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relid = 'outbox.events'::regclass";
+    run(&db, "BEGIN").await;
+    let counts = async || {
+        let text = value(&db, so_far).await;
+        let numbers: Vec<i64> = text.split(' ').map(|number| number.parse().unwrap()).collect();
+        (numbers[0], numbers[1])
+    };
+    let before = counts().await;
+    run(&db, "SELECT outbox.health(), outbox.failures()").await;
+    let after = counts().await;
+    run(&db, "COMMIT").await;
+    assert_eq!(after.0 - before.0, 0, "scans of the whole table");
+    assert!(after.1 - before.1 < 75_000, "{} rows read", after.1 - before.1);
+}
+
+async fn what_cannot_be_seen_is_said_and_is_not_called_healthy(db: Database) {
+    let owner = role(&db, "owner").await;
+    run(
+        &db,
+        &format!(
+            "REVOKE SELECT ON pg_replication_slots FROM PUBLIC;
+             GRANT CREATE ON SCHEMA outbox TO {owner}; GRANT SELECT ON outbox.events TO {owner};
+             GRANT EXECUTE ON FUNCTION outbox.count_by_seq(outbox.status) TO {owner};
+             ALTER FUNCTION outbox.health(text, interval, interval, bigint, bigint) OWNER TO {owner}"
+        ),
+    )
+    .await;
+    let row = db.query_one("SELECT healthy, reason, unseen FROM outbox.health()", &[]).await.unwrap();
+    assert_eq!((row.get::<_, Option<bool>>(0), row.get::<_, Option<&str>>(1)), (None, None));
+    let unseen: String = row.get(2);
+    assert!(unseen.starts_with("the slot: permission denied"), "{unseen}");
+    run(&db, "SELECT outbox.emit('a', '{}'); UPDATE outbox.events SET status = 'FAILED'").await;
+    assert_eq!(value(&db, "SELECT concat_ws(' ', healthy, reason) FROM outbox.health()").await, "f 1 failed");
+    let back = format!(
+        "ALTER FUNCTION outbox.health(text, interval, interval, bigint, bigint) OWNER TO postgres; DROP OWNED BY {owner}"
+    );
+    run(&db, &back).await;
+}
+
+async fn failures_are_grouped_by_topic_and_error_from_the_latest(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('t' || n % 2, to_jsonb(n), aggregate_id => 'k') FROM generate_series(1, 5) AS n;
+         UPDATE outbox.events SET status = 'FAILED', last_error = CASE WHEN payload = '5' THEN 'nack' ELSE '312 NO_ROUTE' END",
+    )
+    .await;
+    let groups = "SELECT string_agg(concat_ws(' ', topic, last_error, failed, keys_held, (SELECT payload FROM outbox.events WHERE id = example_id)), ', ')
+                  FROM outbox.failures";
+    assert_eq!(value(&db, &format!("{groups}()")).await, "t0 312 NO_ROUTE 2 0 4, t1 312 NO_ROUTE 2 0 3, t1 nack 1 0 5");
+    assert_eq!(value(&db, &format!("{groups}(2)")).await, "t0 312 NO_ROUTE 1 0 4, t1 nack 1 0 5", "the latest two");
+}
+
+#[tokio::test]
+async fn with_a_relay_at_work_the_outbox_is_healthy_and_without_it_is_not() {
+    let stack = Stack::new().await;
+    let relay = stack.relay().start().await;
+    let said = async |expected: &str| {
+        eventually(&format!("health says {expected:?}"), SOON, async || {
+            let row = health(&stack.db, "concat_ws(' ', healthy, reason, unseen)").await.unwrap();
+            if row.starts_with(expected) { Ok(()) } else { Err(row) }
+        })
+        .await;
+    };
+    said("t").await;
+    relay.kill().await;
+    said("f no relay reads the slot").await;
+}
+
+#[tokio::test]
+async fn a_standby_says_that_its_primary_has_the_slot() {
+    let primary = Postgres::private().start().await;
+    let db = primary.database().await;
+    run(&db, "SELECT outbox.emit('a', '{}')").await;
+    let standby = primary.standby().await;
+    let there = harness::Connection::open(&standby.url(db.name())).await;
+    eventually("the standby has the event", SOON, async || {
+        let row = value(
+            &there,
+            "SELECT concat_ws(' ', pending, coalesce(healthy::text, 'unknown'), unseen) FROM outbox.health()",
+        )
+        .await;
+        let expected = "1 unknown this server is a standby: the slot and the relay are on its primary";
+        if row == expected { Ok(()) } else { Err(row) }
+    })
+    .await;
+}

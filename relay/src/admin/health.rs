@@ -1,11 +1,18 @@
 //! `/healthz` and `/readyz`: for supervisors and for people.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{extract::State, http::StatusCode};
+use tokio::time::timeout;
 
 use super::http::Shared;
 use crate::observe::{PULSE_LIMIT, Readiness};
+
+/// A probe waits for so long for what the database knows: less than the second that Kubernetes gives it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether the relay's loop turns. A supervisor that restarts a relay for anything else makes an outage longer.
 pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
@@ -22,6 +29,10 @@ pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, S
 /// Whether events are delivered, or would be if this relay's turn came.
 pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
     let readiness = Readiness::of(&shared.observed.view(), Instant::now());
-    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, format!("{}\n", readiness.sentence()))
+    if readiness.is_ready() {
+        return (StatusCode::OK, format!("{}\n", readiness.sentence()));
+    }
+    let owed = timeout(PATIENCE, shared.desk.owed()).await.ok().flatten();
+    let waiting = owed.map(|owed| owed.sentence()).unwrap_or_default();
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{}{waiting}\n", readiness.sentence()))
 }

@@ -20,6 +20,7 @@ use std::{
 
 use outbox_core::Figures;
 
+pub(crate) use self::readiness::say_time;
 pub(crate) use self::watch::Watch;
 pub use self::{
     readiness::Readiness,

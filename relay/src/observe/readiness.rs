@@ -28,7 +28,7 @@ impl Readiness {
             (State::Disconnected, _) => Self::Not(disconnected(&view.phase, &lasted)),
             (_, Some(away)) => Self::Not(away_sentence(view, &say_time(away))),
             (State::Refused, _) => Self::Not(format!(
-                "RabbitMQ refuses every message for {lasted} (basic.nack): events wait safely; \
+                "RabbitMQ refuses every message for {lasted} (basic.nack); \
                  look for full queues, and queues without a majority"
             )),
             (State::Parked, _) => {
@@ -54,7 +54,7 @@ impl Readiness {
 fn disconnected(phase: &Phase, lasted: &str) -> String {
     match phase {
         Phase::Disconnected { error: Some(error) } => {
-            format!("not connected for {lasted}: {error}; events wait safely in the database")
+            format!("not connected for {lasted}: {error}")
         }
         _ => format!("connecting for {lasted}"),
     }
@@ -62,10 +62,10 @@ fn disconnected(phase: &Phase, lasted: &str) -> String {
 
 fn away_sentence(view: &View, away: &str) -> String {
     if view.figures.is_blocked {
-        format!("RabbitMQ has blocked publishing for {away} (a memory or disk alarm): events wait safely")
+        format!("RabbitMQ has blocked publishing for {away} (a memory or disk alarm)")
     } else {
         let why = view.sink.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        format!("RabbitMQ is unreachable for {away}{why}; events wait safely")
+        format!("RabbitMQ is unreachable for {away}{why}")
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
             (
                 Figures { away_since: Some(began), ..live },
                 away,
-                Err("RabbitMQ is unreachable for 3 min 0 s: cannot connect to mq:5672: refused; events wait safely"),
+                Err("RabbitMQ is unreachable for 3 min 0 s: cannot connect to mq:5672: refused"),
             ),
             (
                 Figures { away_since: Some(began), is_blocked: true, ..live },
@@ -140,12 +140,7 @@ mod tests {
         assert!(matches!(Readiness::of(&view, now), Readiness::Waiting(_)));
         view.enters(Phase::Disconnected { error: Some("cannot connect to db:5432".to_owned()) }, now);
         let readiness = Readiness::of(&view, now + MINUTE);
-        assert_eq!(
-            readiness,
-            Readiness::Not(
-                "not connected for 1 min 0 s: cannot connect to db:5432; events wait safely in the database".to_owned()
-            )
-        );
+        assert_eq!(readiness, Readiness::Not("not connected for 1 min 0 s: cannot connect to db:5432".to_owned()));
     }
 
     #[test]

@@ -176,7 +176,10 @@ mod tests {
     fn what_waits_is_said_in_numbers_that_people_read() {
         let slot = Some(Slot { kept: Some(8_400_000), ..Slot::default() });
         let owed = Owed { pending: 12_418, oldest_pending: 185.3, slot, ..Owed::default() };
-        assert_eq!(owed.sentence(), "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8400 kB of log");
+        assert_eq!(
+            owed.sentence(),
+            "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8400 kB of log"
+        );
         let owed = Owed { retrying: 1, oldest_retrying: 2.0, ..Owed::default() };
         assert_eq!(owed.sentence(), "; 1 event waits safely, the oldest for 2 s");
         assert_eq!(Owed::default().sentence(), "");

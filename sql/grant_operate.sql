@@ -9,7 +9,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.replay(uuid),
         outbox.release(uuid),
-        outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint) TO %s', role);
+        outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint, text, text, uuid[]) TO %s', role);
 END
 $$;
 COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'Lets a role read events and replay them.';

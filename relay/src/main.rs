@@ -2,26 +2,30 @@
 
 mod cli;
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use cli::{exit, logging, signal};
 use relay::{
-    InitReport,
-    config::{self, Command, Config},
+    command::{self, Answer, Command},
+    config::{Config, LogFormat, PRECEDENCE},
     error::{Kind, RunError},
 };
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
-    let command_line = config::command().after_long_help(format!("{}\n\n{}", config::PRECEDENCE, exit::help()));
-    let (command, given) = match config::parse(command_line, std::env::args_os(), std::env::vars_os()) {
+    let ends = format!("{PRECEDENCE}\n\n{}", exit::help());
+    let mut program =
+        command::program().mut_subcommand("run", |run| run.after_long_help(ends.clone())).after_long_help(ends);
+    let (command, given) = match command::read(&mut program, std::env::args_os(), std::env::vars_os()) {
         Ok(read) => read,
         Err(error) => error.exit(), // the help text, or a usage error: code 2
     };
-    let config = match given.resolve(command) {
+    match command {
+        Command::Completions(options) => return end(command::completions(program, options), LogFormat::Text),
+        Command::Man(options) => return end(command::manual(program, &options), LogFormat::Text),
+        _ => {}
+    }
+    let config = match given.resolve(command.servers()) {
         Ok(config) => config,
         Err(invalid) => {
             invalid.problems().for_each(logging::complain);
@@ -29,11 +33,19 @@ fn main() -> ExitCode {
         }
     };
     let format = config.log_format;
-    let done = match command {
-        Command::Run => logging::start(&config).and_then(|()| block_on(run(config))),
-        Command::Init => logging::start(&config).and_then(|()| block_on(init(config))),
-        Command::CheckConfig => print(&given.describe()),
-    };
+    match command {
+        Command::Run => end(logging::start(&config).and_then(|()| block_on(run(config))), format),
+        Command::Config(options) => end(command::config(&given, &options), format),
+        Command::Errand(errand) => match carry_out(errand, &config) {
+            Ok(Answer::No) => exit::NO.into(),
+            done => end(done.map(|_| ()), format),
+        },
+        Command::Completions(_) | Command::Man(_) => ExitCode::SUCCESS, // done above
+    }
+}
+
+/// Says why the program failed, if it did.
+fn end(done: Result<(), RunError>, format: LogFormat) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -44,20 +56,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// What the relay does on the way to a slot is worth telling; the other errands tell people what they have to.
+fn carry_out(errand: command::Errand, config: &Config) -> Result<Answer, RunError> {
+    if matches!(errand, command::Errand::Init(_)) {
+        logging::start(config)?;
+    }
+    block_on(command::carry_out(errand, config))
+}
+
 async fn run(config: Config) -> Result<(), RunError> {
     let mut signals = signal::Signals::listen()
         .map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error))?;
     relay::run(config, signals.first()).await
 }
 
-async fn init(config: Config) -> Result<(), RunError> {
-    let InitReport { publication: (publication, found), slot: (slot, state) } = relay::init(&config).await?;
-    print(&format!("publication {publication}: {found}\nslot {slot}: {state}\n"))
-}
-
 /// Runs a command with one thread. The tasks pass small pieces of work to each other all the time, and waking another thread for
 /// each costs more than a second thread brings: on two cores an event took 9 microseconds of CPU with two threads, and 5 to 8 with one.
-fn block_on(command: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+fn block_on<T>(command: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
@@ -65,10 +80,4 @@ fn block_on(command: impl Future<Output = Result<(), RunError>>) -> Result<(), R
     let ended = runtime.block_on(command);
     runtime.shutdown_background(); // a name that is being looked up must not delay the end
     ended
-}
-
-fn print(text: &str) -> Result<(), RunError> {
-    stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| RunError::new(Kind::Internal, "cannot write to standard output").source(error))
 }

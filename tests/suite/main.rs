@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // a test that meets the unexpected has failed
 
 mod clients;
+mod command;
 mod containers;
 mod documents;
 mod extension;

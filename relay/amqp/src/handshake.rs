@@ -62,7 +62,7 @@ pub(crate) async fn open(config: &PublishConfig) -> Result<Opened, PublishError>
 }
 
 /// Connects to the first of the host's addresses that answers, and encrypts if the URL says so.
-async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
+pub(crate) async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
     let keepalive = Some(Keepalive { idle: KEEPALIVE_IDLE, interval: None, retries: None });
     let tcp = TcpOptions { keepalive, user_timeout: None }.connect((url.host.as_str(), url.port)).await;
     let tcp = tcp.map_err(|source| PublishError::Connect { address: url.address(), source })?;

@@ -17,6 +17,7 @@
 //! |---|---|---|
 //! | `publisher` | the caller's side | yes |
 //! | `url`, `handshake` | from an address to an open channel | yes |
+//! | `open` | a connected socket for another client of the same broker | yes |
 //! | `connection` | the task that owns the socket | yes |
 //! | `channel` | frames in, bytes and answers out | no |
 //! | `deliveries` | what to publish next, and who closed the channel | no |
@@ -45,6 +46,7 @@ mod headers;
 mod liveness;
 mod message;
 mod method;
+mod open;
 mod publisher;
 mod url;
 mod window;
@@ -54,6 +56,7 @@ pub use self::{
     error::PublishError,
     headers::{Headers, InvalidHeaders},
     message::{Message, Outgoing, Properties},
+    open::Login,
     publisher::{Answer, ExchangeUse, Notice, PublishConfig, Publisher, Verdict},
     url::{AmqpUrl, InvalidAmqpUrl},
 };

@@ -6,6 +6,7 @@
 //! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
 //! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
 //! | `verifier` | checks of a certificate that leave its name alone |
+//! | `certificate` | until when a certificate is good |
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -17,6 +18,7 @@
 //! # }
 //! ```
 
+mod certificate;
 mod socket;
 mod tcp;
 mod tls;

@@ -4,6 +4,7 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::SystemTime,
 };
 
 use tokio::{
@@ -11,6 +12,8 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 use tokio_rustls::client::TlsStream;
+
+use crate::certificate::not_after;
 
 /// Of what is received, before the protocol asks for it. Clients that read a few KiB at a time make no system call for each.
 const READ_BUFFER: usize = 64 * 1024;
@@ -47,6 +50,11 @@ impl Socket {
         let Kind::Tls(tls) = &self.0 else { return None };
         let (_, session) = tls.get_ref();
         session.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
+    /// Until when the peer's certificate is good; `None` where nothing is encrypted, or the certificate cannot be read.
+    pub fn certificate_expires(&self) -> Option<SystemTime> {
+        not_after(self.peer_certificate()?)
     }
 }
 

@@ -21,6 +21,9 @@ const MEANINGS: [(Kind, &str); 13] = [
     (Kind::Internal, "a fault of the relay or of its machine"),
 ];
 
+/// The exit code of an errand that was done and whose answer is no, as grep's.
+pub(crate) const NO: u8 = 1;
+
 /// Exit codes of a process that a second signal ended, as a shell reports them: 128 + the signal's number.
 pub(crate) const SIGINT: u8 = 130;
 pub(crate) const SIGTERM: u8 = 143;
@@ -36,10 +39,11 @@ fn rows() -> impl Iterator<Item = (u8, &'static str)> {
         (SIGINT, "a second signal, SIGINT, ended it at once"),
         (SIGTERM, "a second signal, SIGTERM, ended it at once"),
     ];
-    [(0, "done; or told to stop, and drained")]
-        .into_iter()
-        .chain(MEANINGS.map(|(kind, meaning)| (code(kind), meaning)))
-        .chain(signals)
+    let answers = [
+        (0, "done; or told to stop, and drained; or all is well"),
+        (NO, "no: status or check has found something wrong, no event fits, or the question was answered with no"),
+    ];
+    answers.into_iter().chain(MEANINGS.map(|(kind, meaning)| (code(kind), meaning))).chain(signals)
 }
 
 /// The codes, for the end of the help text.

@@ -2,10 +2,11 @@
 
 use std::{
     fmt::Display,
-    io::{IsTerminal, Write, stderr},
+    io::{Write, stderr},
 };
 
 use relay::{
+    command::in_colour,
     config::{Config, LogFormat},
     error::{Kind, RunError},
 };
@@ -20,7 +21,7 @@ pub(crate) fn start(config: &Config) -> Result<(), RunError> {
     let lines = fmt().with_env_filter(filter).with_writer(stderr).log_internal_errors(false);
     let started = match config.log_format {
         LogFormat::Text => {
-            lines.with_ansi(in_colour()).compact().finish().with(filter_fn(shows_no_parameters)).try_init()
+            lines.with_ansi(in_colour(&stderr())).compact().finish().with(filter_fn(shows_no_parameters)).try_init()
         }
         LogFormat::Json => lines
             .json()
@@ -37,11 +38,6 @@ pub(crate) fn start(config: &Config) -> Result<(), RunError> {
 /// statement may carry one day.
 fn shows_no_parameters(line: &Metadata<'_>) -> bool {
     *line.level() <= Level::INFO || !line.target().starts_with("tokio_postgres")
-}
-
-/// Whether log lines are in colour: on a terminal, unless `NO_COLOR` (see <https://no-color.org>) is set.
-fn in_colour() -> bool {
-    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Writes the last line of a run that failed, in the form of the lines before it.

@@ -48,7 +48,7 @@ pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) 
 fn unknown(name: &str, rest: &str) -> String {
     let keys = SETTINGS.iter().map(|setting| setting.key).chain(["config"]);
     let Some(key) = nearest(rest, keys) else {
-        return format!("{name}: unknown variable: outbox-relay --help lists the known ones");
+        return format!("{name}: unknown variable: outbox-relay run --help lists the known ones");
     };
     let meant = by_key(key).map_or_else(|| CONFIG.to_owned(), Setting::variable);
     format!("{name}: unknown variable: did you mean {meant}?")

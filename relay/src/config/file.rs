@@ -46,7 +46,7 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
         let Some(setting) = by_key(key.get_ref()) else {
             given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
                 Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
-                None => format!("{place}: unknown key: outbox-relay --help lists the known settings"),
+                None => format!("{place}: unknown key: outbox-relay run --help lists the known settings"),
             });
             continue;
         };

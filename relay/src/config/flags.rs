@@ -1,9 +1,9 @@
-//! The command line, made from the list of settings.
+//! The settings as flags of the command line.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use clap::{
-    Arg, ArgMatches,
+    Arg, ArgMatches, Command,
     error::{ContextKind, ContextValue},
     value_parser,
 };
@@ -16,60 +16,32 @@ use super::{
     settings::SETTINGS,
 };
 
-/// What the program is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Relay events until told to stop.
-    Run,
-    /// Create publication and slot.
-    Init,
-    /// Show the effective settings.
-    CheckConfig,
-}
-
-impl Command {
-    /// All, with their names and what the help text says of them.
-    const ALL: [(Self, &str, &str); 3] = [
-        (Self::Run, "run", "Relay committed events until SIGTERM or SIGINT; a second signal exits at once"),
-        (Self::Init, "init", "Create the publication and the replication slot, and say what was done"),
-        (
-            Self::CheckConfig,
-            "check-config",
-            "Print the effective settings and where each comes from, without connecting",
-        ),
-    ];
-
-    /// Whether the command cannot work without `setting`. A DBA who runs `init` needs no broker.
-    pub(super) fn needs(self, setting: &Setting) -> bool {
-        self != Self::Init || setting.key != "amqp_url"
-    }
-}
-
 /// What overrides what; the end of the help text.
 pub const PRECEDENCE: &str = "\
 A flag overrides an environment variable, which overrides the file, which overrides the default. \
 DATABASE_URL and AMQP_URL must be given. A URL on the command line can be seen by every user of the machine: \
 prefer the environment or the file.";
 
-/// The program's command line.
-pub fn command() -> clap::Command {
-    let config = Arg::new("config")
+/// Gives the program a flag for each setting, and for the file. Every command takes them; the help text of one shows those that
+/// [`with_shown`] names.
+pub fn with_settings(program: Command) -> Command {
+    program.arg(config_file()).args(SETTINGS.iter().map(|setting| flag(setting).hide(true)))
+}
+
+/// Has the command's help text show these settings.
+pub fn with_shown(command: Command, shows: impl Fn(&Setting) -> bool) -> Command {
+    command.args(SETTINGS.iter().filter(|setting| shows(setting)).map(flag))
+}
+
+fn config_file() -> Arg {
+    Arg::new("config")
         .long("config")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .global(true)
+        .help_heading("Settings")
         .help("TOML file with settings")
-        .long_help("TOML file with settings.\n[env: OUTBOX_RELAY_CONFIG]");
-    clap::Command::new("outbox-relay")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back")
-        .after_help(PRECEDENCE)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .max_term_width(100)
-        .subcommands(Command::ALL.map(|(_, name, about)| clap::Command::new(name).about(about)))
-        .arg(config)
-        .args(SETTINGS.iter().map(flag))
+        .long_help("TOML file with settings.\n[env: OUTBOX_RELAY_CONFIG]")
 }
 
 fn flag(setting: &'static Setting) -> Arg {
@@ -89,21 +61,9 @@ fn flag(setting: &'static Setting) -> Arg {
         .long_help(long)
 }
 
-/// Reads a command line, and the settings from all places. What is wrong with a setting is told by
-/// [`Given::resolve`]. An error is the usage error or the help text to print.
-pub fn parse(
-    mut command: clap::Command,
-    arguments: impl IntoIterator<Item = OsString>,
-    variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<(Command, Given), clap::Error> {
-    let matches = command.try_get_matches_from_mut(arguments).map_err(without_urls)?;
-    let chosen = matches.subcommand().and_then(|(name, flags)| {
-        Command::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(command, ..)| (command, flags))
-    });
-    match chosen {
-        Some((command, flags)) => Ok((command, collect(flags, &variables.into_iter().collect()))),
-        None => Err(command.error(clap::error::ErrorKind::MissingSubcommand, "a command is required")),
-    }
+/// Reads a command line. An error is the usage error or the help text to print; it shows no password.
+pub fn read(program: &mut Command, arguments: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, clap::Error> {
+    program.try_get_matches_from_mut(arguments).map_err(without_urls)
 }
 
 /// An argument in the wrong place is quoted by clap; a URL would show its password.
@@ -121,13 +81,15 @@ fn without_urls(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Takes what the file, the environment and the flags give, each overriding the one before.
-fn collect(flags: &ArgMatches, variables: &BTreeMap<OsString, OsString>) -> Given {
+/// Takes what the file, the environment and a command's flags give, each overriding the one before. What is wrong with a setting is
+/// told by [`Given::resolve`].
+pub fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Given {
+    let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
     let mut given = Given::default();
-    if let Some(path) = flags.get_one::<PathBuf>("config").cloned().or_else(|| environment::config_file(variables)) {
+    if let Some(path) = flags.get_one::<PathBuf>("config").cloned().or_else(|| environment::config_file(&variables)) {
         file::read(&path, &mut given);
     }
-    environment::read(variables, &mut given);
+    environment::read(&variables, &mut given);
     for setting in SETTINGS {
         if let Some(text) = flags.get_one::<String>(setting.key) {
             given.give(setting, text.clone(), Origin::Flag);

@@ -26,9 +26,9 @@ use std::time::Duration;
 use amqp_publisher::{ExchangeUse, PublishConfig};
 
 pub use self::{
-    flags::{Command, PRECEDENCE, command, parse},
+    flags::{PRECEDENCE, collect, read, with_settings, with_shown},
     given::Given,
-    resolve::Invalid,
+    resolve::{InForce, Invalid, Servers},
     rule::Rule,
     setting::Setting,
     settings::{Config, SETTINGS},

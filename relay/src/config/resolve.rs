@@ -1,19 +1,48 @@
 //! From what was given to a [`Config`], or to everything that is wrong with it.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
+
+use serde::Serialize;
 
 use super::{
-    flags::Command,
     given::Given,
+    setting::Setting,
     settings::{Config, SETTINGS, by_key},
     value::Value,
 };
 
+/// The servers that a command must be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// Both.
+    All,
+    /// PostgreSQL alone: a DBA who runs `init` needs no broker.
+    Database,
+}
+
+impl Servers {
+    /// Whether the command cannot work without `setting`.
+    fn need(self, setting: &Setting) -> bool {
+        self == Self::All || setting.key != "amqp_url"
+    }
+}
+
+/// A setting as it is in force.
+#[derive(Debug, Serialize)]
+pub struct InForce {
+    /// Its key.
+    pub key: &'static str,
+    /// Its value, without a password; null where there is none.
+    pub value: Option<String>,
+    /// Where the value stands: a flag, a variable, a file with its line, or `default`.
+    pub origin: String,
+}
+
 impl Given {
-    /// Checks every value for `command`.
-    pub fn resolve(&self, command: Command) -> Result<Config, Invalid> {
+    /// Checks every value for a command that needs these servers.
+    pub fn resolve(&self, servers: Servers) -> Result<Config, Invalid> {
         let mut problems = self.problems.clone();
-        let config = Config::read(self, |setting| command.needs(setting), &mut problems);
+        let config = Config::read(self, |setting| servers.need(setting), &mut problems);
         self.compare::<Duration>("retry_base", "retry_max", &mut problems);
         self.compare::<usize>("in_flight", "max_events", &mut problems);
         match config {
@@ -35,16 +64,13 @@ impl Given {
         }
     }
 
-    /// Every setting with its value and origin, a line each; secrets without their passwords. For settings that
-    /// [`resolve`](Self::resolve) has accepted.
-    pub fn describe(&self) -> String {
-        let rows: Vec<_> =
-            SETTINGS.iter().map(|setting| (setting.key, self.harmless(setting), self.origin(setting))).collect();
-        let key_width = rows.iter().map(|(key, ..)| key.len()).max().unwrap_or_default();
-        let value_width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or_default();
-        rows.iter().fold(String::new(), |mut lines, (key, value, origin)| {
-            let _ = writeln!(lines, "{key:key_width$}  {value:value_width$}  {origin}"); // a String takes every write
-            lines
+    /// Every setting with its value and origin; secrets without their passwords. For settings that [`resolve`](Self::resolve)
+    /// has accepted.
+    pub fn in_force(&self) -> impl Iterator<Item = InForce> {
+        SETTINGS.iter().map(|setting| InForce {
+            key: setting.key,
+            value: Some(self.harmless(setting)).filter(|value| !value.is_empty()),
+            origin: self.origin(setting),
         })
     }
 }

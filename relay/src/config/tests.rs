@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Command, Config, Given, Rule, SETTINGS, Setting, command, parse};
+use super::{Config, Given, Rule, SETTINGS, Servers, Setting, collect, read, with_settings, with_shown};
 
 const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
@@ -41,20 +41,34 @@ impl Drop for TempFile {
     }
 }
 
-fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Command, Given), clap::Error> {
+/// A program with one command.
+fn program() -> clap::Command {
+    let run = with_shown(clap::Command::new("run"), |_| true);
+    with_settings(clap::Command::new("outbox-relay")).max_term_width(100).subcommand_required(true).subcommand(run)
+}
+
+fn help() -> String {
+    let mut program = program();
+    program.build();
+    program.find_subcommand_mut("run").unwrap().render_long_help().to_string()
+}
+
+fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Given, clap::Error> {
     let arguments = ["outbox-relay"].iter().chain(arguments).map(Into::into);
-    parse(command(), arguments, variables.iter().map(|(name, value)| (name.into(), value.into())))
+    let matches = read(&mut program(), arguments)?;
+    let (_, flags) = matches.subcommand().unwrap();
+    Ok(collect(flags, variables.iter().map(|(name, value)| (name.into(), value.into()))))
 }
 
 fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
-    try_given(arguments, variables).unwrap().1
+    try_given(arguments, variables).unwrap()
 }
 
 /// Flags and variables beside the two URLs.
 fn resolve(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
     let arguments: Vec<&str> = ["run"].iter().chain(flags).copied().collect();
     let variables: Vec<_> = URLS.iter().chain(variables).copied().collect();
-    given(&arguments, &variables).resolve(Command::Run).map_err(|invalid| invalid.to_string())
+    given(&arguments, &variables).resolve(Servers::All).map_err(|invalid| invalid.to_string())
 }
 
 fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {
@@ -63,8 +77,8 @@ fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
-    command().debug_assert();
-    let help = command().render_long_help().to_string();
+    program().debug_assert();
+    let help = help();
     for group in ["Servers:", "Reading:", "Publishing:", "Retrying:", "Memory:", "Writing back:", "Logging:"] {
         assert!(help.contains(group), "{group}");
     }

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use self::startup::{After, Inherited};
 pub use self::startup::{InitReport, SlotState, init};
+pub(crate) use self::startup::{broker_error, connect_error, replication_connect_error};
 use crate::{
     admin::Admin,
     config::Config,

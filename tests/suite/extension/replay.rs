@@ -22,7 +22,8 @@ on_both_installations!(
 async fn history(db: &Database) {
     run(
         db,
-        "SELECT outbox.emit('topic.' || n % 3, to_jsonb(n), aggregate_type => 'order', aggregate_id => (n % 5)::text)
+        "SELECT outbox.emit('topic.' || n % 3, to_jsonb(n), aggregate_type => 'order', aggregate_id => (n % 5)::text,
+                            correlation_id => 'c' || n)
          FROM generate_series(1, 10) AS n;
          UPDATE outbox.events SET
              status = CASE WHEN payload::int % 2 = 0 THEN 'FAILED' ELSE 'SENT' END::outbox.status,
@@ -55,15 +56,23 @@ async fn many_are_replayed_by_filter_and_counted(db: Database) {
         ("aggregate_id => '3'", "1", "8"),
         ("error_like => '%NO_ROUTE%'", "2", "4 8"),
         ("created_from => '2000-01-01', created_to => '2999-01-01'", "5", "2 4 6 8 10"),
+        ("topic_like => '%.1'", "2", "4 10"),
+        ("correlation_id => 'c8'", "1", "8"),
+        ("ids => ARRAY(SELECT id FROM outbox.events WHERE payload::int IN (1, 2, 6))", "2", "2 6"),
     ] {
         run(&db, "DELETE FROM outbox.events").await;
         history(&db).await;
         assert_eq!(replayed(&db, filter).await, count, "{filter}");
         assert_eq!(value(&db, PENDING).await, pending, "{filter}");
     }
-    for filter in
-        ["topic => 'topic.'", "aggregate_id => '9'", "created_to => '2000-01-01'", "created_from => '2999-01-01'"]
-    {
+    for filter in [
+        "topic => 'topic.'",
+        "aggregate_id => '9'",
+        "created_to => '2000-01-01'",
+        "created_from => '2999-01-01'",
+        "correlation_id => 'c7'",
+        "ids => '{}'",
+    ] {
         assert_eq!(replayed(&db, filter).await, "0", "{filter}");
     }
 }

@@ -5,7 +5,7 @@ mod event;
 mod example;
 mod message;
 mod outage;
-mod tls;
+pub(crate) mod tls;
 mod verdict;
 
 use std::{

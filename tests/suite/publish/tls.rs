@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::{Publisher, config, notes, publish};
 
 /// Certificates of an authority `ca` for the server and a client, and another authority `other`.
-struct Certificates(PathBuf);
+pub(crate) struct Certificates(PathBuf);
 
 impl Certificates {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().to_string());
         std::fs::create_dir_all(&folder).unwrap();
         let openssl = |arguments: &str| {
@@ -32,7 +32,7 @@ impl Certificates {
         Self(folder)
     }
 
-    fn path(&self, file: &str) -> String {
+    pub(crate) fn path(&self, file: &str) -> String {
         self.0.join(file).display().to_string()
     }
 }

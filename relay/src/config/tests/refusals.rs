@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{URLS, file, given, refusal, resolve};
-use crate::config::{Command, Rule, SETTINGS, value::Value};
+use crate::config::{Rule, SETTINGS, Servers, value::Value};
 
 #[test]
 fn a_missing_url_is_named_with_its_variable_and_form() {
-    let invalid = given(&["run"], &URLS[..1]).resolve(Command::Run).unwrap_err();
+    let invalid = given(&["run"], &URLS[..1]).resolve(Servers::All).unwrap_err();
     let expected = "AMQP_URL is not set: expected a URL such as amqp://user:password@host:5672/vhost";
     assert_eq!(invalid.to_string(), expected);
 }
@@ -32,7 +32,7 @@ fn every_setting_refuses_nonsense_wherever_it_stands() {
         let problems = [
             refusal(&[&flag], &[]),
             refusal(&[], &[(&setting.prefixed_variable(), nonsense)]),
-            given(&["run", "--config", file.path()], &[]).resolve(Command::Run).unwrap_err().to_string(),
+            given(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap_err().to_string(),
         ];
         let names = [format!("--{} ", setting.flag()), setting.prefixed_variable(), format!(":1: {} = ", setting.key)];
         for (problem, name) in problems.iter().zip(names) {

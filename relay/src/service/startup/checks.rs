@@ -74,7 +74,7 @@ pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<()
 }
 
 /// A connection that could not be made, in the operator's terms.
-pub(super) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
+pub(crate) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
     let state = error.sqlstate().map(|state| state.code().to_owned());
     let (kind, what, hint) = match state.as_deref() {
         Some("28P01" | "28000") => (
@@ -102,7 +102,7 @@ pub(super) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunErro
 
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
 /// and Aurora that comes from membership in a role, and its own attribute stays off.
-pub(super) fn replication_connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
+pub(crate) fn replication_connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
     if error.sqlstate() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         return connect_error(error, database);
     }
@@ -132,7 +132,7 @@ pub(super) fn invalidated(config: &Config) -> RunError {
 }
 
 /// A broker that could not be reached or refused, in the operator's terms.
-pub(super) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
+pub(crate) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
     let (kind, what, hint) = if error.is_refusal() {
         let hint = "check user, password and virtual host in AMQP_URL, and the user's permissions";
         (Kind::BrokerRefused, format!("{url} refused the connection"), hint)

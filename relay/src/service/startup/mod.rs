@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
+pub(crate) use self::checks::{broker_error, connect_error, replication_connect_error};
 pub use self::slot::SlotState;
 use self::takeover::Turn;
 use crate::{

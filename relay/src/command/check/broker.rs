@@ -1,0 +1,69 @@
+//! What RabbitMQ must offer. The relay's own client asks as it does at its start, but makes nothing.
+
+use std::time::Duration;
+
+use amqp_publisher::{ExchangeUse, PublishConfig, PublishError};
+
+use super::{certificate, finding::Report};
+use crate::{
+    config::Config,
+    service::broker_error,
+    sink::rabbitmq::{Publisher, explain},
+};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+pub(super) async fn look(config: &Config, report: &mut Report) {
+    let Some(publish) = config.publish() else {
+        report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
+        return;
+    };
+    let url = publish.url.clone();
+    match url.open(CONNECT_LIMIT).await {
+        Ok(socket) => certificate::look_at_broker(&socket, report),
+        Err(error) => {
+            report.bad("broker", broker_error(error, &url).to_string(), "");
+            return;
+        }
+    }
+    // Not declared, only expected: a check makes nothing.
+    let exchange_use = if config.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
+    let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
+    let exchange = &config.exchange;
+    let reached = || format!("connected to {url}");
+    match connected {
+        Ok(publisher) => {
+            publisher.close().await;
+            report.ok("broker", reached());
+            report.ok("exchange", format!("{exchange:?} is there, and this user may publish to it"));
+        }
+        Err(PublishError::ExchangeMissing { .. }) => {
+            report.ok("broker", reached());
+            let found = format!("there is no exchange {exchange:?}");
+            if config.declare_exchange {
+                report.warning(
+                    "exchange",
+                    found,
+                    "the relay makes it at its start; bind queues to it before, or then, or every event fails",
+                );
+            } else {
+                report.bad("exchange", found, "make it, with its bindings");
+            }
+        }
+        Err(
+            error @ (PublishError::ExchangeMismatch { .. }
+            | PublishError::AccessRefused { .. }
+            | PublishError::MayNotPublish { .. }),
+        ) => {
+            report.ok("broker", reached());
+            let to_do = match error {
+                PublishError::AccessRefused { .. } => {
+                    "give the user the permission to configure the exchange, or set declare_exchange = false (rabbitmqctl set_permissions)"
+                }
+                _ => "", // the error says it
+            };
+            report.bad("exchange", explain(&error), to_do);
+        }
+        Err(error) => report.bad("broker", broker_error(error, &url).to_string(), ""),
+    }
+}

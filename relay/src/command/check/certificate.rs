@@ -1,0 +1,67 @@
+//! Certificates that will expire: after that nobody can connect.
+
+use std::time::{Duration, SystemTime};
+
+use pg_replication::Socket;
+
+use super::finding::Report;
+use crate::{
+    command::format::{count, rfc3339},
+    config::Config,
+    error::chain,
+};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Renewal is usually automatic, with a third of the time left: of 90 days, 30. What is closer to its end has been forgotten.
+const SOON: Duration = Duration::from_secs(21 * 86_400);
+const VERY_SOON: Duration = Duration::from_secs(3 * 86_400);
+
+/// What is known of a server's certificate.
+enum Seen {
+    NotEncrypted,
+    Unreadable,
+    GoodUntil(SystemTime),
+}
+
+impl Seen {
+    fn of(socket: &Socket) -> Self {
+        match (socket.peer_certificate(), socket.certificate_expires()) {
+            (None, _) => Self::NotEncrypted,
+            (Some(_), None) => Self::Unreadable,
+            (Some(_), Some(until)) => Self::GoodUntil(until),
+        }
+    }
+}
+
+/// The database's. Nobody logs in for this.
+pub(super) async fn look_at_database(config: &Config, report: &mut Report) {
+    match config.database_url.open(|socket| async move { Ok(Seen::of(&socket)) }).await {
+        Ok(seen) => tell("database_certificate", &seen, report),
+        Err(error) => report.unknown("database_certificate", format!("no connection: {}", chain(&error)), ""),
+    }
+}
+
+/// The broker's, seen on a socket to it.
+pub(super) fn look_at_broker(socket: &Socket, report: &mut Report) {
+    tell("broker_certificate", &Seen::of(socket), report);
+}
+
+fn tell(check: &'static str, seen: &Seen, report: &mut Report) {
+    let until = match seen {
+        Seen::NotEncrypted => return report.ok(check, "the connection is not encrypted: there is no certificate"),
+        Seen::Unreadable => return report.unknown(check, "the certificate's end cannot be read", ""),
+        Seen::GoodUntil(until) => *until,
+    };
+    let left = until.duration_since(SystemTime::now()).unwrap_or_default();
+    let days = i64::try_from(left.as_secs() / DAY.as_secs()).unwrap_or(i64::MAX);
+    let found = format!("good for {}, until {}", count(days, "day"), rfc3339(until));
+    let to_do = "renew it, and have the server load it; the relay takes part in that without a restart";
+    if left < VERY_SOON {
+        report.bad(check, found, to_do);
+    } else if left < SOON {
+        report.warning(check, found, to_do);
+    } else {
+        report.ok(check, found);
+    }
+}

@@ -1,0 +1,136 @@
+//! What PostgreSQL must be like.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio_postgres::{Error, Row};
+
+use super::finding::Report;
+use crate::{
+    command::{session::Session, sql},
+    config::Config,
+    error::chain,
+};
+
+/// What clocks may differ by. Nothing that the relay decides depends on it: people who compare times are misled.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// How often the clocks are compared: the quickest answer says most.
+const CLOCK_TRIES: usize = 5;
+
+/// The first server that raises `wal_level` by itself when the first logical slot is made.
+const RAISES_WAL_LEVEL: i32 = 190_000;
+
+const OLDEST_SERVER: i32 = 140_000;
+
+pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
+    match session.client.query_one(sql::SERVER, &[&config.slot]).await.and_then(|row| server(&row, config, report)) {
+        Ok(()) => {}
+        Err(error) => report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), ""),
+    }
+    clock(session, report).await;
+}
+
+fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> {
+    let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
+    if version < OLDEST_SERVER {
+        report.bad(
+            "primary",
+            format!("the server is PostgreSQL {}", version / 10_000),
+            "the relay needs PostgreSQL 14 or newer",
+        );
+    } else if standby {
+        report.bad("primary", format!("{} is a standby", config.database_url), "connect to the primary");
+    } else if read_only {
+        let to_do = "connect to the primary, and check default_transaction_read_only";
+        report.bad("primary", format!("{} is read-only", config.database_url), to_do);
+    } else {
+        report.ok("primary", format!("PostgreSQL {}.{}, a primary", version / 10_000, version % 10_000));
+    }
+    if wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL) {
+        report.ok("wal_level", wal_level);
+    } else {
+        let to_do = "ALTER SYSTEM SET wal_level = logical; then restart the server";
+        report.bad("wal_level", format!("wal_level is {wal_level}: nothing is ever sent"), to_do);
+    }
+
+    let (slots, most_slots): (i64, i32) = (row.try_get(4)?, row.try_get(5)?);
+    let (senders, most_senders): (i64, i32) = (row.try_get(6)?, row.try_get(7)?);
+    let slot_is_there: bool = row.try_get(8)?;
+    let is_read: bool = row.try_get(9)?;
+    room("replication_slots", "max_replication_slots", slots, most_slots, slot_is_there, report);
+    room("wal_senders", "max_wal_senders", senders, most_senders, is_read, report);
+
+    let keep: i64 = row.try_get(10)?;
+    if keep < 0 {
+        let found =
+            "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the log until the disk is full";
+        report.warning(
+            "slot_limit",
+            found,
+            "ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; an event is never lost by it",
+        );
+    } else {
+        report.ok("slot_limit", format!("max_slot_wal_keep_size is {keep} MB"));
+    }
+    let standbys: &str = row.try_get(11)?;
+    if standbys.split(|c: char| "(), ".contains(c)).any(|name| name == "*") {
+        let found =
+            format!("synchronous_standby_names is {standbys:?}: commits wait for the relay as if it were a standby");
+        report.bad("synchronous_standbys", found, "name your standbys there instead of *");
+    } else {
+        let found =
+            if standbys.is_empty() { "commits wait for no standby" } else { "commits wait for standbys by name" };
+        report.ok("synchronous_standbys", found);
+    }
+    Ok(())
+}
+
+/// Whether one more fits in; `has_own`: the relay has its own already.
+fn room(check: &'static str, setting: &str, used: i64, most: i32, has_own: bool, report: &mut Report) {
+    let left = i64::from(most) - used;
+    let found = format!("{used} of {most} ({setting}) are in use");
+    let to_do = format!("raise {setting}; then restart the server");
+    match (left, has_own) {
+        (..=0, false) => report.bad(check, format!("{found}: the relay gets none"), to_do),
+        (..=0, true) => report.warning(check, format!("{found}, the relay's own among them"), to_do),
+        _ => report.ok(check, found),
+    }
+}
+
+/// Compares the clocks.
+async fn clock(session: &Session, report: &mut Report) {
+    let mut best: Option<(Duration, f64)> = None;
+    for _ in 0..CLOCK_TRIES {
+        let (asked, before) = (Instant::now(), now());
+        let answer = session.client.query_one(sql::CLOCK, &[]).await.and_then(|row| row.try_get::<_, f64>(0));
+        let took = asked.elapsed();
+        match answer {
+            Ok(theirs) if best.is_none_or(|(least, _)| took < least) => {
+                best = Some((took, theirs - before - took.as_secs_f64() / 2.0));
+            }
+            Ok(_) => {}
+            Err(error) => return report.unknown("clock", chain(&error), ""),
+        }
+    }
+    let Some((took, ahead)) = best else { return };
+    let direction = if ahead < 0.0 { "behind" } else { "ahead of" };
+    let found = format!(
+        "the database's clock is {:.3} s {direction} this machine's (± {:.3} s)",
+        ahead.abs(),
+        took.as_secs_f64() / 2.0
+    );
+    if ahead.abs() - took.as_secs_f64() / 2.0 > CLOCK_TOLERANCE.as_secs_f64() {
+        report.warning(
+            "clock",
+            found,
+            "let both machines keep time by NTP: logs and the messages' timestamps do not agree",
+        );
+    } else {
+        report.ok("clock", found);
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

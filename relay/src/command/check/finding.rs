@@ -1,0 +1,164 @@
+//! What a check has found.
+
+use serde::Serialize;
+
+use crate::{
+    command::{
+        format::{Tone, escaped},
+        output::Output,
+    },
+    error::RunError,
+};
+
+/// How a check has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Ok,
+    /// Works, and will not under some circumstances.
+    Warning,
+    /// Events do not flow, or will not.
+    Bad,
+    /// It could not be looked at.
+    Unknown,
+}
+
+impl Level {
+    fn tone(self) -> Tone {
+        match self {
+            Self::Ok => Tone::Good,
+            Self::Warning => Tone::Warning,
+            Self::Bad => Tone::Bad,
+            Self::Unknown => Tone::Dim,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok     ",
+            Self::Warning => "warning",
+            Self::Bad => "bad    ",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Every check, in the order in which findings are told.
+pub(super) const CHECKS: [&str; 19] = [
+    "database",
+    "primary",
+    "wal_level",
+    "replication_slots",
+    "wal_senders",
+    "slot",
+    "slot_limit",
+    "synchronous_standbys",
+    "extension",
+    "triggers",
+    "publication",
+    "grants",
+    "replication_right",
+    "clock",
+    "routes",
+    "database_certificate",
+    "broker",
+    "exchange",
+    "broker_certificate",
+];
+
+/// What one check has found.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    check: &'static str,
+    level: Level,
+    found: String,
+    /// What to do about it.
+    to_do: Option<String>,
+}
+
+/// What has been found.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Takes what a check has found.
+    pub(super) fn add(
+        &mut self,
+        check: &'static str,
+        level: Level,
+        found: impl Into<String>,
+        to_do: impl Into<String>,
+    ) {
+        debug_assert!(CHECKS.contains(&check), "{check}");
+        let to_do = Some(to_do.into()).filter(|to_do| !to_do.is_empty());
+        self.findings.push(Finding { check, level, found: found.into(), to_do });
+    }
+
+    pub(super) fn ok(&mut self, check: &'static str, found: impl Into<String>) {
+        self.add(check, Level::Ok, found, "");
+    }
+
+    pub(super) fn bad(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+        self.add(check, Level::Bad, found, to_do);
+    }
+
+    pub(super) fn warning(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+        self.add(check, Level::Warning, found, to_do);
+    }
+
+    pub(super) fn unknown(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+        self.add(check, Level::Unknown, found, to_do);
+    }
+
+    /// Brings findings into their order. What was not looked at is unknown.
+    pub(super) fn complete(mut self) -> Self {
+        for check in CHECKS {
+            if !self.findings.iter().any(|finding| finding.check == check) {
+                self.unknown(check, "could not be looked at, because of what is wrong above or below", "");
+            }
+        }
+        self.findings.sort_by_key(|finding| CHECKS.iter().position(|check| *check == finding.check));
+        self
+    }
+
+    /// Whether nothing that was found is bad.
+    pub(super) fn is_fine(&self) -> bool {
+        self.findings.iter().all(|finding| finding.level != Level::Bad)
+    }
+
+    /// As JSON, one object for each finding; or for people.
+    pub(super) fn tell(&self, output: &mut Output) -> Result<(), RunError> {
+        if output.json {
+            return self.findings.iter().try_for_each(|finding| output.object(finding));
+        }
+        let width = CHECKS.iter().map(|check| check.len()).max().unwrap_or_default();
+        for Finding { check, level, found, to_do } in &self.findings {
+            let word = output.paint(level.tone(), level.word());
+            let to_do = to_do.as_ref().map(|to_do| format!("{:9}{:width$}  → {}\n", "", "", escaped(to_do)));
+            output.print(&format!("{word}  {check:width$}  {}\n{}", escaped(found), to_do.unwrap_or_default()))?;
+        }
+        let count = |level| self.findings.iter().filter(|finding| finding.level == level).count();
+        let [ok, warnings, bad, unknown] = [Level::Ok, Level::Warning, Level::Bad, Level::Unknown].map(count);
+        output.print(&format!("\n{bad} bad, {warnings} to be aware of, {unknown} unknown, {ok} ok\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_looked_at_is_unknown_and_never_ok() {
+        let mut report = Report::default();
+        report.ok("broker", "connected");
+        let report = report.complete();
+        assert_eq!(report.findings.len(), CHECKS.len());
+        for (finding, check) in report.findings.iter().zip(CHECKS) {
+            assert_eq!(finding.check, check);
+            assert_eq!(finding.level == Level::Ok, check == "broker", "{check}");
+        }
+        assert!(report.is_fine());
+    }
+}

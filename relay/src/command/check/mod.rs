@@ -1,0 +1,49 @@
+//! `check`: looks at everything that a relay with these settings needs, changes nothing, and says what to do.
+
+mod broker;
+mod certificate;
+mod database;
+mod finding;
+mod rights;
+mod routes;
+mod slot;
+
+use std::time::Duration;
+
+use self::finding::Report;
+use super::{
+    Answer,
+    filter::length,
+    output::{Form, Output},
+    session::Session,
+};
+use crate::{config::Config, error::RunError};
+
+/// Look at everything that a relay with these settings needs, change nothing, and say what to do; exit code 1 if something is bad
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// How long each question to the database may take, as 10s
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
+    timeout: Duration,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+    let mut report = Report::default();
+    match Session::open(config, "check", options.timeout).await {
+        Ok(session) => {
+            report.ok("database", format!("connected to {}", config.database_url));
+            database::look(&session, config, &mut report).await;
+            slot::look(&session, config, &mut report).await;
+            rights::look(&session, config, &mut report).await;
+            routes::look(&session, &mut report).await;
+        }
+        Err(error) => report.bad("database", error.to_string(), ""),
+    }
+    certificate::look_at_database(config, &mut report).await;
+    broker::look(config, &mut report).await;
+    let report = report.complete();
+    report.tell(&mut Output::new(options.form))?;
+    Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
+}

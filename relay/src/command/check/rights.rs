@@ -1,0 +1,128 @@
+//! The extension, what guards its table, the publication, and what this role may do.
+
+use std::collections::HashMap;
+
+use tokio_postgres::{Error, error::SqlState};
+
+use super::finding::Report;
+use crate::{
+    command::{session::Session, sql},
+    config::Config,
+    error::chain,
+    service::replication_connect_error,
+};
+
+/// The table's own triggers, each of which must be `ENABLE ALWAYS`.
+const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
+
+pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
+    if extension(session, report).await {
+        unknown_if_failed("triggers", triggers(session, report).await, report);
+        unknown_if_failed("publication", publication(session, config, report).await, report);
+        unknown_if_failed("grants", grants(session, config, report).await, report);
+    }
+    replication(config, report).await;
+}
+
+fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mut Report) {
+    if let Err(error) = looked {
+        report.unknown(check, chain(&error), "");
+    }
+}
+
+/// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
+async fn extension(session: &Session, report: &mut Report) -> bool {
+    let own = env!("CARGO_PKG_VERSION");
+    let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
+    match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
+        Ok(version) if minor(&version) == minor(own) => report.ok("extension", format!("version {version}")),
+        Ok(version) => {
+            let found = format!("the extension is of version {version}, this program of version {own}");
+            report.bad("extension", found, "install the matching package, then ALTER EXTENSION outbox UPDATE");
+        }
+        Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
+            let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";
+            report.bad("extension", "the extension outbox is not installed in this database", to_do);
+            return false;
+        }
+        Err(error) => {
+            report.unknown("extension", chain(&error), "");
+            return false;
+        }
+    }
+    true
+}
+
+async fn triggers(session: &Session, report: &mut Report) -> Result<(), Error> {
+    let rows = session.client.query(sql::TRIGGERS, &[]).await?;
+    let modes: HashMap<String, String> =
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, Error>>()?;
+    let wrong: Vec<&str> =
+        TRIGGERS.into_iter().filter(|name| modes.get(*name).map(String::as_str) != Some("A")).collect();
+    if wrong.is_empty() {
+        report.ok("triggers", "the table's triggers are ENABLE ALWAYS");
+    } else {
+        let enable: Vec<String> = wrong.iter().map(|name| format!("ENABLE ALWAYS TRIGGER {name}")).collect();
+        let found = format!("not ENABLE ALWAYS: {}; events could come in past the checks", wrong.join(", "));
+        report.bad("triggers", found, format!("ALTER TABLE outbox.events {}", enable.join(", ")));
+    }
+    Ok(())
+}
+
+async fn publication(session: &Session, config: &Config, report: &mut Report) -> Result<(), Error> {
+    let name = &config.publication;
+    let Some(row) = session.client.query_opt(sql::PUBLICATION, &[name]).await? else {
+        let found = format!("there is no publication {name:?} yet");
+        if config.create_slot {
+            report.warning("publication", found, "the relay makes it at its start, or run `outbox-relay init`");
+        } else {
+            report.bad("publication", found, "run `outbox-relay init`");
+        }
+        return Ok(());
+    };
+    let (inserts, mut has_table, is_partial): (bool, bool, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if !has_table && row.try_get(3)? {
+        has_table = session.client.query_one(sql::PUBLISHES_SCHEMA, &[name]).await?.try_get(0)?;
+    }
+    let wrong = match (has_table, inserts, is_partial) {
+        (true, true, false) => {
+            report.ok("publication", format!("{name:?} publishes the inserts of outbox.events"));
+            return Ok(());
+        }
+        (false, ..) => "does not publish outbox.events",
+        (_, false, _) => "does not publish inserts",
+        (_, _, true) => "has a list of columns or a row filter for outbox.events",
+    };
+    let to_do = if config.create_slot {
+        "the relay mends it within check_interval, if it may; or run `outbox-relay init`"
+    } else {
+        "run `outbox-relay init`"
+    };
+    report.bad("publication", format!("{name:?} {wrong}"), to_do);
+    Ok(())
+}
+
+async fn grants(session: &Session, config: &Config, report: &mut Report) -> Result<(), Error> {
+    let role = config.database_url.user();
+    if session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)? {
+        report.ok("grants", format!("the role {role:?} may run the relay's functions"));
+    } else {
+        let to_do = format!(
+            "if this is the relay's role, as the extension's owner: SELECT outbox.grant_relay('{role}'); else check as that role"
+        );
+        report.bad("grants", format!("the role {role:?} may not run the relay's functions"), to_do);
+    }
+    Ok(())
+}
+
+/// Whether a role may replicate is for the server to say: on some platforms it comes from membership in a role.
+async fn replication(config: &Config, report: &mut Report) {
+    let database = &config.database_url;
+    match database.connect_replication(&format!("{} check", config.application_name)).await {
+        Ok(connection) => {
+            drop(connection);
+            report.ok("replication_right", format!("the role {:?} may replicate", database.user()));
+        }
+        Err(error) => report.bad("replication_right", replication_connect_error(error, database).to_string(), ""),
+    }
+}

@@ -1,0 +1,146 @@
+//! The command line: every command, and which settings its help text shows.
+
+use std::ffi::OsString;
+
+use clap::{FromArgMatches, Subcommand};
+
+use super::{check, events, init, purge, release, replay, settings, shell, status, tail};
+use crate::config::{self, Given, PRECEDENCE, Servers, Setting};
+
+/// What the program is to do.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+pub enum Command {
+    /// Relay committed events until SIGTERM or SIGINT; a second signal exits at once
+    Run,
+    /// What asks or tells a server something, and ends.
+    #[command(flatten)]
+    Errand(Errand),
+    /// See there.
+    Config(settings::Options),
+    /// See there.
+    Completions(shell::Completions),
+    /// See there.
+    Man(shell::Manual),
+}
+
+/// A command that asks or tells a server something, and ends.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "each says at its own place what it does")]
+pub enum Errand {
+    Init(init::Options),
+    Check(check::Options),
+    Status(status::Options),
+    Events(events::Options),
+    Replay(replay::Options),
+    Release(release::Options),
+    Purge(purge::Options),
+    Tail(tail::Options),
+}
+
+impl Command {
+    /// The servers whose addresses it must be given.
+    pub fn servers(&self) -> Servers {
+        match self {
+            Self::Run | Self::Config(_) | Self::Errand(Errand::Tail(_)) => Servers::All,
+            _ => Servers::Database,
+        }
+    }
+}
+
+/// The program's command line.
+pub fn program() -> clap::Command {
+    let program = clap::Command::new("outbox-relay")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back")
+        .after_help(PRECEDENCE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(100);
+    Command::augment_subcommands(config::with_settings(program)).mut_subcommands(|command| {
+        match shown(command.get_name()) {
+            Shown::All => config::with_shown(command, |_| true),
+            Shown::Only(keys) => config::with_shown(command, |setting: &Setting| keys.contains(&setting.key)),
+        }
+    })
+}
+
+enum Shown {
+    All,
+    Only(&'static [&'static str]),
+}
+
+/// The settings that matter to a command.
+fn shown(command: &str) -> Shown {
+    Shown::Only(match command {
+        "run" | "config" => return Shown::All,
+        "init" => &["database_url", "application_name", "publication", "slot", "takeover_after", "log_format", "log"],
+        "check" => &[
+            "database_url",
+            "amqp_url",
+            "application_name",
+            "publication",
+            "slot",
+            "create_slot",
+            "exchange",
+            "declare_exchange",
+        ],
+        "status" => &["database_url", "application_name", "slot"],
+        "events" | "replay" | "release" | "purge" => &["database_url"],
+        "tail" => &["amqp_url", "exchange"],
+        _ => &[],
+    })
+}
+
+/// Reads a command line, and the settings from all places. What is wrong with a setting is told by [`Given::resolve`]. An error is the
+/// usage error or the help text to print.
+pub fn read(
+    program: &mut clap::Command,
+    arguments: impl IntoIterator<Item = OsString>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<(Command, Given), clap::Error> {
+    let matches = config::read(program, arguments)?;
+    let command = Command::from_arg_matches(&matches)?;
+    let flags = matches.subcommand().map_or(&matches, |(_, flags)| flags);
+    Ok((command, config::collect(flags, variables)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        program().debug_assert();
+    }
+
+    #[test]
+    fn every_command_but_those_for_the_shell_answers_as_json() {
+        for command in program().get_subcommands() {
+            let has_json = command.get_arguments().any(|argument| argument.get_id() == "json");
+            let needs_none = ["run", "completions", "man"].contains(&command.get_name());
+            assert_ne!(has_json, needs_none, "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn what_changes_events_can_be_tried_and_asks_unless_told_otherwise() {
+        for name in ["replay", "release", "purge"] {
+            let program = program();
+            let command = program.find_subcommand(name).unwrap();
+            for flag in ["dry_run", "yes"] {
+                assert!(command.get_arguments().any(|argument| argument.get_id() == flag), "{name} --{flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_help_text_shows_the_settings_that_matter_to_its_command_and_every_command_takes_all() {
+        let mut program = program();
+        program.build();
+        let help = program.find_subcommand_mut("events").unwrap().render_long_help().to_string();
+        assert!(help.contains("--database-url") && !help.contains("--in-flight"), "{help}");
+        let arguments = ["outbox-relay", "events", "--in-flight", "5"].map(Into::into);
+        assert!(read(&mut self::program(), arguments, []).is_ok());
+    }
+}

@@ -1,0 +1,67 @@
+//! The commands: what the program can be told to do, beside relaying.
+//!
+//! | module | what it is | I/O |
+//! |---|---|---|
+//! | `line` | the command line | no |
+//! | `status`, `check`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, `settings`, `shell` | a command each | yes |
+//! | `filter`, `choice`, `event` | what several have in common: which events, and how one is read | yes |
+//! | `session`, `sql` | the session with the database, and every statement | yes |
+//! | `output` | standard output, questions, progress | yes |
+//! | `format` | tables, JSON, ages, times, and what a terminal must not be told | no |
+
+mod check;
+mod choice;
+mod event;
+mod events;
+mod filter;
+mod format;
+mod init;
+mod life;
+mod line;
+mod output;
+mod purge;
+#[cfg(test)]
+mod reference;
+mod release;
+mod replay;
+mod session;
+mod settings;
+mod shell;
+mod sql;
+mod status;
+mod tail;
+
+pub use self::{
+    line::{Command, Errand, program, read},
+    output::in_colour,
+    settings::carry_out as config,
+    shell::{completions, manual},
+};
+use crate::{config::Config, error::RunError};
+
+/// How an errand that was done ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// As asked; all is well.
+    Yes,
+    /// Not so: something is wrong with what was looked at, nothing fits, or the person who was asked has said no.
+    No,
+}
+
+/// Carries out an errand.
+///
+/// # Errors
+///
+/// It could not be done, or only a part of it.
+pub async fn carry_out(errand: Errand, config: &Config) -> Result<Answer, RunError> {
+    match errand {
+        Errand::Init(options) => init::carry_out(config, options).await,
+        Errand::Check(options) => check::carry_out(config, options).await,
+        Errand::Status(options) => status::carry_out(config, options).await,
+        Errand::Events(options) => events::carry_out(config, options).await,
+        Errand::Replay(options) => replay::carry_out(config, options).await,
+        Errand::Release(options) => release::carry_out(config, options).await,
+        Errand::Purge(options) => purge::carry_out(config, options).await,
+        Errand::Tail(options) => tail::carry_out(config, options).await,
+    }
+}

@@ -1,0 +1,60 @@
+//! `replay`: has events sent again.
+
+use tokio_postgres::types::ToSql;
+
+use super::{
+    Answer,
+    choice::{Choice, Done, work_through},
+    filter::word,
+    format::count,
+    output::{Output, note},
+    session::Session,
+    sql::{self, Among},
+};
+use crate::{config::Config, error::RunError};
+
+/// Have events sent again, with the same ids
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    choice: Choice,
+    /// Which of the events that fit: FAILED, found by an index, or SENT, for which the whole table is read [default: FAILED; with IDs
+    /// either]
+    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["FAILED", "SENT"]))]
+    status: Option<String>,
+}
+
+pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+    let Options { mut choice, status } = options;
+    let session = Session::open(config, "replay", choice.timeout).await?;
+    choice.begin(&session).await?;
+    let mut output = Output::new(choice.form);
+    let statuses = match status.as_deref() {
+        Some(status) => vec![status],
+        None if choice.ids.is_empty() => vec!["FAILED"],
+        None => vec!["FAILED", "SENT"],
+    };
+    let mut chosen = Vec::new();
+    for status in statuses {
+        let among = if status == "FAILED" { Among::Failed } else { Among::All };
+        chosen.push((status, choice.find(&session, among, Some(status)).await?));
+    }
+    let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
+    let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
+    if ids.is_empty() {
+        note("No event fits: nothing to replay.");
+    } else if choice.is_confirmed(&session, "replay", &ids, &mut output).await? {
+        for (status, ids) in &chosen {
+            let filter = choice.filter.values();
+            let parameters: Vec<&(dyn ToSql + Sync)> =
+                std::iter::once(status as &(dyn ToSql + Sync)).chain(filter).collect();
+            done.done += work_through(&session, sql::REPLAY, ids, &parameters).await?;
+        }
+        note(&format!("Replayed {}: the relay sends them again.", count(done.done, "event")));
+    }
+    if output.json {
+        output.object(&done)?;
+    }
+    let is_all = done.matched > 0 && ids.len() >= choice.ids.len();
+    Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
+}

@@ -1,0 +1,64 @@
+//! A command's session with the database: the same dial as the relay's, and bounds so that a question cannot hurt those who work there.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, Error, error::SqlState};
+
+use super::sql;
+use crate::{
+    config::Config,
+    error::{Kind, RunError},
+    postgres,
+    service::connect_error,
+};
+
+/// A session, and the task that drives it.
+pub(super) struct Session {
+    pub(super) client: Client,
+    _driver: JoinSet<Result<(), Error>>,
+    role: String,
+    limit: Duration,
+}
+
+impl Session {
+    /// Connects. A statement that takes longer than `limit` is ended.
+    pub(super) async fn open(config: &Config, command: &str, limit: Duration) -> Result<Self, RunError> {
+        let database = &config.database_url;
+        // Not the relay's own name: whoever counts relays must not count this.
+        let name = format!("{} {command}", config.application_name);
+        let (client, driver) =
+            postgres::connect(database, &name).await.map_err(|error| connect_error(error, database))?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(driver);
+        let session = Self { client, _driver: tasks, role: database.user().to_owned(), limit };
+        session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
+        Ok(session)
+    }
+
+    /// A statement that failed, in the operator's terms.
+    pub(super) fn failed(&self, error: Error) -> RunError {
+        let role = &self.role;
+        let is = |states: &[SqlState]| error.code().is_some_and(|state| states.contains(state));
+        let failed = if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
+            RunError::new(Kind::NotPermitted, format!("the database does not permit this to the role {role:?}"))
+                .hint(format!("as the extension's owner: SELECT outbox.grant_operate('{role}')"))
+        } else if is(&[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION]) {
+            RunError::new(Kind::ExtensionMissing, "the outbox is not installed in this database, or in another version")
+                .hint("CREATE EXTENSION outbox, or ALTER EXTENSION outbox UPDATE, in the database that DATABASE_URL names")
+        } else if is(&[SqlState::QUERY_CANCELED]) {
+            RunError::new(Kind::Database, format!("the database has not answered within {:?}", self.limit))
+                .hint("narrow the search, or allow more by --timeout")
+        } else if is(&[SqlState::LOCK_NOT_AVAILABLE]) {
+            RunError::new(Kind::Database, "somebody has locked outbox.events, or the events").hint("try again later")
+        } else {
+            RunError::new(Kind::Database, "a statement failed").hint("see the server's log")
+        };
+        failed.source(error)
+    }
+}
+
+/// Whether the statement was ended because it took too long.
+pub(super) fn took_too_long(error: &Error) -> bool {
+    error.code() == Some(&SqlState::QUERY_CANCELED)
+}

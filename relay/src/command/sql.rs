@@ -1,0 +1,233 @@
+//! Every statement of the commands but `run` and `init`.
+
+use std::time::Duration;
+
+/// What a session of a command is like: names mean PostgreSQL's own objects, times are UTC, a statement ends after `limit`, and waits
+/// for a lock no longer than a person would.
+pub(super) fn settings(limit: Duration) -> String {
+    format!(
+        "SET search_path = pg_catalog, pg_temp; SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; \
+         SET statement_timeout = {}; SET default_transaction_read_only = off; SET jit = off",
+        limit.as_millis()
+    )
+}
+
+/// A time as text that means the same later: what `$1` says, or `$2` seconds before it.
+pub(super) const FIXED_TIME: &str = "SELECT ($1::text::timestamptz - $2::bigint * interval '1 second')::text";
+
+/// Whether an event passes the filters.
+const FITS: &str = "($1::text IS NULL OR e.topic = $1) AND ($2::text IS NULL OR e.topic LIKE $2)
+    AND ($3::text IS NULL OR e.aggregate_type = $3) AND ($4::text IS NULL OR e.aggregate_id = $4)
+    AND ($5::text IS NULL OR e.correlation_id = $5)
+    AND ($6::text IS NULL OR e.created_at >= $6::text::timestamptz)
+    AND ($7::text IS NULL OR e.created_at < $7::text::timestamptz)
+    AND ($8::text IS NULL OR e.last_error LIKE $8)
+    AND ($9::text IS NULL OR e.status = $9::text::outbox.status)
+    AND ($10::uuid[] IS NULL OR e.id = ANY ($10))";
+
+/// Where a search looks: each of these has an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Events with the ids that are given.
+    Ids,
+    /// What is owed.
+    Pending,
+    /// What has failed.
+    Failed,
+    /// What holds its key.
+    Holding,
+    /// Everything, from the greatest id on: the newest, for ids that the outbox has made.
+    All,
+}
+
+/// Columns without what an event carries: a role that may not read that can list events.
+const ENVELOPE: &str = "e.id, e.seq, e.status, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
+    e.attempts, e.holds_key, e.last_error, e.created_at, e.available_at, e.first_attempted_at, e.last_attempted_at, e.processed_at";
+
+/// Events that fit, the newest first.
+pub(super) fn events(among: Among, payload: bool) -> String {
+    let all = if payload {
+        format!("{ENVELOPE}, e.content_type, e.headers, e.payload, e.payload_bytes")
+    } else {
+        ENVELOPE.to_owned()
+    };
+    let found = match among {
+        Among::Ids => format!(
+            "SELECT {all} FROM outbox.events AS e WHERE e.id = ANY ($10) AND {FITS} ORDER BY e.seq DESC LIMIT $11"
+        ),
+        Among::Pending => format!(
+            "(SELECT {all} FROM outbox.events AS e
+              WHERE e.status = 'PENDING' AND e.available_at IS NULL AND {FITS} ORDER BY e.seq DESC LIMIT $11)
+             UNION ALL
+             (SELECT {all} FROM outbox.events AS e
+              WHERE e.status = 'PENDING' AND e.available_at IS NOT NULL AND {FITS} ORDER BY e.seq DESC LIMIT $11)
+             ORDER BY seq DESC LIMIT $11"
+        ),
+        Among::Failed => format!(
+            "SELECT {all} FROM outbox.events AS e WHERE e.status = 'FAILED' AND {FITS} ORDER BY e.seq DESC LIMIT $11"
+        ),
+        Among::Holding => {
+            format!("SELECT {all} FROM outbox.events AS e WHERE e.holds_key AND {FITS} ORDER BY e.seq DESC LIMIT $11")
+        }
+        Among::All => format!("SELECT {all} FROM outbox.events AS e WHERE {FITS} ORDER BY e.id DESC LIMIT $11"),
+    };
+    format!("SELECT {} FROM ({found}) AS e", columns(payload))
+}
+
+/// Leaves the planner no way but the indexes, whatever the statistics say: events are then found as they are looked at, the newest
+/// first, and the limit ends the search.
+pub(super) const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off";
+
+/// Ids of events that fit, the oldest first: what a replay is about. The table is read if they are `SENT`.
+pub(super) fn ids(among: Among) -> String {
+    let where_found = match among {
+        Among::Holding => "e.holds_key AND e.status = 'FAILED' AND ",
+        Among::Failed => "e.status = 'FAILED' AND ",
+        Among::Pending | Among::Ids | Among::All => "",
+    };
+    format!("SELECT e.id FROM outbox.events AS e WHERE {where_found}{FITS} ORDER BY e.seq LIMIT $11")
+}
+
+/// What is shown of an event. Times are text, and how long ago.
+fn columns(payload: bool) -> String {
+    let body = if payload {
+        "e.content_type, e.headers::text, e.payload::text, replace(encode(e.payload_bytes, 'base64'), E'\\n', '')"
+    } else {
+        "NULL::text, NULL::text, NULL::text, NULL::text"
+    };
+    let [created, available, first, last, processed] =
+        ["created_at", "available_at", "first_attempted_at", "last_attempted_at", "processed_at"].map(time);
+    format!(
+        "e.id, e.seq, e.status::text, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
+         e.attempts, e.holds_key, e.last_error, {created}, {available}, {first}, {last}, {processed},
+         extract(epoch FROM clock_timestamp() - e.created_at)::float8,
+         CASE WHEN isfinite(e.available_at) THEN extract(epoch FROM e.available_at - clock_timestamp())::float8 END, {body}"
+    )
+}
+
+/// RFC 3339, in UTC.
+fn time(column: &str) -> String {
+    format!(
+        "CASE WHEN isfinite(e.{column}) THEN to_char(e.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') ELSE e.{column}::text END"
+    )
+}
+
+/// The event that holds the key of another, if that waits for it.
+pub(super) const HELD_BY: &str = "SELECT h.id, h.status::text, h.last_error FROM outbox.events AS e JOIN outbox.events AS h
+        ON h.holds_key AND h.aggregate_id = e.aggregate_id AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type AND h.id <> e.id
+    WHERE e.id = $1 AND e.status = 'PENDING' AND NOT e.holds_key LIMIT 1";
+
+/// How many events of its key are owed beside this one: those made before it, and those made after it; at most `$2` in all.
+pub(super) const OF_ITS_KEY: &str = "SELECT count(*) FILTER (WHERE o.seq < o.of), count(*) FILTER (WHERE o.seq > o.of)
+    FROM (
+        SELECT other.seq, e.seq AS of FROM outbox.events AS e JOIN outbox.events AS other
+            ON other.status = 'PENDING' AND other.aggregate_id = e.aggregate_id
+                AND other.aggregate_type IS NOT DISTINCT FROM e.aggregate_type AND other.id <> e.id
+        WHERE e.id = $1 LIMIT $2
+    ) AS o";
+
+/// Has those of the events `$1` that still fit sent again; says how many. The filters are given too, for `outbox.audit`.
+pub(super) const REPLAY: &str = "SELECT outbox.replay_many(ids => $1::uuid[], status => $2::text::outbox.status,
+    topic => $3, topic_like => $4, aggregate_type => $5, aggregate_id => $6, correlation_id => $7,
+    created_from => $8::text::timestamptz, created_to => $9::text::timestamptz, error_like => $10)";
+
+/// Who acts, for `outbox.audit`.
+pub(super) const OPERATOR: &str = "SELECT set_config('outbox.operator', $1, false)";
+
+/// Lets the events behind these go on; says how many held their key.
+pub(super) const RELEASE: &str = "SELECT count(*) FILTER (WHERE outbox.release(id)) FROM unnest($1::uuid[]) AS id";
+
+/// Every column of `outbox.health`; times as seconds.
+pub(super) const HEALTH: &str = "SELECT healthy, reason, unseen, pending, pending_is_estimate,
+        extract(epoch FROM oldest_pending)::float8, retrying, extract(epoch FROM oldest_retrying)::float8,
+        scheduled, scheduled_is_estimate, failed, failed_is_estimate, keys_held,
+        slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
+    FROM outbox.health($1)";
+
+/// The relays of this database: who reads the slot, how many sessions have the relays' name, and whether this role sees all names.
+/// Each relay has one session for SQL.
+pub(super) const RELAYS: &str = "SELECT
+        (SELECT slot.active_pid FROM pg_replication_slots AS slot WHERE slot.slot_name = $1 AND slot.database = current_database()),
+        (SELECT count(*) FROM pg_stat_activity
+         WHERE application_name = $2 AND datname = current_database() AND backend_type = 'client backend'),
+        pg_has_role('pg_read_all_stats', 'USAGE')";
+
+/// Pages of the table.
+pub(super) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
+
+/// Whether an event is finished, and for so long: since before the time `$2`. `$1` is its status, or null for either.
+const FINISHED: &str = "status <> 'PENDING' AND ($1::text IS NULL OR status = $1::text::outbox.status)
+    AND processed_at < $2::text::timestamptz";
+
+/// From page `$3` on, and before page `$4`.
+const IN_PAGES: &str = "ctid >= format('(%s,0)', $3::bigint)::tid AND ctid < format('(%s,0)', $4::bigint)::tid";
+
+/// How many finished events are in these pages.
+pub(super) fn count_finished() -> String {
+    format!("SELECT count(*) FROM ONLY outbox.events WHERE {FINISHED} AND {IN_PAGES}")
+}
+
+/// Deletes the finished events in these pages.
+pub(super) fn delete_finished() -> String {
+    format!("DELETE FROM ONLY outbox.events WHERE {FINISHED} AND {IN_PAGES}")
+}
+
+/// Whether this role may delete events.
+pub(super) const MAY_DELETE: &str = "SELECT has_table_privilege('outbox.events', 'DELETE')";
+
+// For `check`.
+
+pub(super) use crate::outbox::sql::{MAY_RELAY, VERSION};
+
+/// Version and settings of the server, and what is in use of them.
+pub(super) const SERVER: &str =
+    "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
+        current_setting('transaction_read_only')::bool,
+        (SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')::int,
+        (SELECT count(*) FROM pg_stat_replication), current_setting('max_wal_senders')::int,
+        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1),
+        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active),
+        (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
+        current_setting('synchronous_standby_names')";
+
+/// The database's clock, in seconds since 1970.
+pub(super) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
+
+/// The slot: plugin, whether it is of this database and read, and what it keeps.
+pub(super) const SLOT: &str = "SELECT plugin::text, database = current_database(), active, wal_status,
+        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size
+    FROM pg_replication_slots WHERE slot_name = $1";
+
+/// The table's triggers, and when each fires.
+pub(super) const TRIGGERS: &str = "SELECT tgname::text, tgenabled::text FROM pg_trigger
+    WHERE tgrelid = to_regclass('outbox.events') AND NOT tgisinternal";
+
+/// Whether the publication has inserts, the table, and only a part of it; and whether the server knows publications of schemas.
+pub(super) const PUBLICATION: &str = "SELECT p.pubinsert, p.puballtables OR r.oid IS NOT NULL,
+        coalesce(to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL, false),
+        to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL
+    FROM pg_publication AS p
+    LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid AND r.prrelid = to_regclass('outbox.events')
+    WHERE p.pubname = $1";
+
+/// Whether the publication has the table's schema (since PostgreSQL 15).
+pub(super) const PUBLISHES_SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_publication AS p
+    JOIN pg_publication_namespace AS n ON n.pnpubid = p.oid
+    WHERE p.pubname = $1 AND n.pnnspid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox.events')))";
+
+/// Exchange and topic of events of the last day, how many, and how long ago the last was routed and the last was not. Those with ids of
+/// the outbox are found by the time that is in them, and what has failed by its index.
+pub(super) const ROUTES: &str = "SELECT exchange, topic, count(*),
+        extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8,
+        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status <> 'SENT' AND last_error LIKE '312 %'))::float8
+    FROM (
+        (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
+         WHERE status <> 'FAILED' AND created_at > now() - interval '1 day'
+           AND id > (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+         ORDER BY id DESC LIMIT $1)
+        UNION ALL
+        (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
+         WHERE status = 'FAILED' AND last_attempted_at > now() - interval '1 day'
+         ORDER BY seq DESC LIMIT $1)
+    ) AS lately
+    GROUP BY exchange, topic ORDER BY exchange, topic";

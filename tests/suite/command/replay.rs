@@ -1,0 +1,131 @@
+//! `replay` and `release`: what is shown is what is done.
+
+use harness::{SOON, Stack, eventually};
+
+use super::{OPERATOR, ask, ask_as, forget, history, payloads, role, value};
+
+#[tokio::test]
+async fn what_a_preview_counts_is_what_a_replay_replays() {
+    let stack = Stack::new().await;
+    for (filters, replayed) in [
+        (&["--topic", "topic.1"][..], "4 10"),
+        (&["--topic-like", "%.2"], "2 8"),
+        (&["--aggregate-type", "order", "--aggregate-id", "3"], "8"),
+        (&["--correlation-id", "c6"], "6"),
+        (&["--error-like", "%NO_ROUTE%"], "4 8"),
+        (&["--since", "1h"], "2 4 6 8 10"),
+        (&["--since", "1h", "--limit", "2"], "2 4"),
+        (&["--until", "1h"], ""),
+        (&["--all"], "2 4 6 8 10"),
+        (&["--status", "SENT", "--topic", "topic.1"], "1 7"),
+    ] {
+        stack.db.batch_execute("DELETE FROM outbox.events").await.unwrap();
+        history(&stack).await;
+        let call = async |last: &[&str]| {
+            let arguments: Vec<&str> = ["replay", "--json"].iter().chain(filters).chain(last).copied().collect();
+            ask(&stack, &arguments).await
+        };
+        let preview = call(&["--dry-run"]).await;
+        assert_eq!(payloads(&stack, "PENDING").await, "", "a dry run changes nothing");
+        let done = call(&["--yes"]).await;
+        assert_eq!(payloads(&stack, "PENDING").await, replayed, "{filters:?}");
+        let count = replayed.split_whitespace().count();
+        assert_eq!(preview.code, Some(i32::from(count == 0)), "{preview:?}");
+        assert_eq!(done.code, preview.code, "{done:?}");
+        assert_eq!(
+            (preview.object()["matched"].as_u64(), preview.object()["done"].as_u64()),
+            (Some(count as u64), Some(0))
+        );
+        assert_eq!(
+            (done.object()["matched"].as_u64(), done.object()["done"].as_u64()),
+            (Some(count as u64), Some(count as u64))
+        );
+    }
+}
+
+#[tokio::test]
+async fn events_are_replayed_by_id_whether_sent_or_failed_and_one_that_is_owed_already_is_not() {
+    let stack = Stack::new().await;
+    history(&stack).await;
+    stack.db.batch_execute("SELECT outbox.emit('t', '11')").await.unwrap();
+    let ids =
+        value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE payload::int IN (1, 2, 11)").await;
+    let mut arguments = vec!["replay", "--yes", "--json"];
+    arguments.extend(ids.split(' '));
+    let done = ask(&stack, &arguments).await.ended_with(1).object();
+    assert_eq!((&done["matched"], &done["done"]), (&2.into(), &2.into()), "one of three was PENDING");
+    assert_eq!(payloads(&stack, "PENDING").await, "1 2 11");
+}
+
+#[tokio::test]
+async fn nothing_is_replayed_without_a_filter_and_nothing_without_somebody_who_agrees() {
+    let stack = Stack::new().await;
+    history(&stack).await;
+    let asked = ask(&stack, &["replay", "--yes"]).await.ended_with(2);
+    assert!(asked.err.contains("--all"), "{asked:?}");
+    let asked = ask(&stack, &["replay", "--all"]).await.ended_with(2);
+    assert!(asked.err.contains("Replay 5 events?") && asked.err.contains("--yes"), "{asked:?}");
+    assert_eq!(payloads(&stack, "PENDING").await, "");
+}
+
+#[tokio::test]
+async fn a_preview_shows_the_oldest_of_many_and_a_replay_of_many_goes_on_in_batches() {
+    let stack = Stack::new().await;
+    stack
+        .db
+        .batch_execute(
+            "INSERT INTO outbox.events (topic, payload) SELECT 'a', to_jsonb(n) FROM generate_series(1, 2500) AS n;
+             UPDATE outbox.events SET status = 'FAILED', last_error = 'nack'",
+        )
+        .await
+        .unwrap();
+    let oldest = value(&stack.db, "SELECT id FROM outbox.events ORDER BY seq LIMIT 1").await;
+    let asked = ask(&stack, &["replay", "--topic", "a", "--dry-run"]).await.ended_with(0);
+    assert!(asked.out.lines().nth(1).unwrap().starts_with(&oldest), "{asked:?}");
+    assert!(asked.out.contains("… and 2,490 more") && asked.err.contains("Would replay 2,500 events"), "{asked:?}");
+    let asked = ask(&stack, &["replay", "--topic", "a", "--yes"]).await.ended_with(0);
+    assert!(asked.err.contains("Replayed 2,500 events"), "{asked:?}");
+    assert_eq!(value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'PENDING'").await, "2500");
+    assert_eq!(value(&stack.db, "SELECT count(DISTINCT xmin::text) FROM outbox.events").await, "3");
+    let audit = "SELECT string_agg(concat_ws(' ', action, filter ->> 'topic', events, program), ',' ORDER BY id) FROM outbox.audit";
+    let noted = "replay a 1000 outbox-relay replay,replay a 1000 outbox-relay replay,replay a 500 outbox-relay replay";
+    assert_eq!(value(&stack.db, audit).await, noted);
+}
+
+#[tokio::test]
+async fn an_operator_replays_and_releases_and_a_relays_role_may_not() {
+    let stack = Stack::new().await;
+    let operator = role(&stack.db, "operator", OPERATOR).await;
+    let relay = role(&stack.db, "relay", super::RELAY).await;
+    let consumer = stack.consumer("bound").await;
+    let _relay = stack.relay().set("after-failed", "hold").start().await;
+    let emit = async |topic: &str| {
+        let sql = format!("SELECT outbox.emit('{topic}', '{{}}', aggregate_id => '1')");
+        value(&stack.db, &sql).await
+    };
+    let failed = emit("unbound").await;
+    emit("bound").await;
+    eventually("the key is held", SOON, async || {
+        match value(&stack.db, "SELECT count(*) FROM outbox.failed WHERE holds_key").await {
+            one if one == "1" => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    for command in ["replay", "release"] {
+        let asked = ask_as(&stack, &relay, &[command, &failed, "--yes"]).await.ended_with(13);
+        assert!(asked.err.contains("outbox.grant_operate"), "{asked:?}");
+    }
+    let done = ask_as(&stack, &operator, &["release", "--topic", "unbound", "--dry-run", "--json"]).await.ended_with(0);
+    assert_eq!(done.object()["matched"], 1);
+    assert_eq!(consumer.count(), 0);
+    ask_as(&stack, &operator, &["release", &failed, "--yes"]).await.ended_with(0);
+    consumer.wait_for(1).await;
+    ask_as(&stack, &operator, &["release", &failed, "--yes"]).await.ended_with(1);
+
+    consumer.bind("unbound").await;
+    ask_as(&stack, &operator, &["replay", &failed, "--yes"]).await.ended_with(0);
+    consumer.wait_for(2).await;
+    forget(&stack.db, &operator).await;
+    forget(&stack.db, &relay).await;
+}

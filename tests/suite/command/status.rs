@@ -1,0 +1,75 @@
+//! `status`: one glance.
+
+use harness::{SOON, Stack, eventually};
+
+use super::{OPERATOR, ask, ask_as, forget, role};
+
+#[tokio::test]
+async fn status_tells_at_one_glance_that_events_flow_and_ends_with_0() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = stack.relay().start().await;
+    stack.db.batch_execute("SELECT outbox.emit('a', '{}')").await.unwrap();
+    consumer.wait_for(1).await;
+    let asked = eventually("all is well", SOON, async || {
+        let asked = ask(&stack, &["status"]).await;
+        if asked.code == Some(0) && asked.out.contains("nothing waits") { Ok(asked) } else { Err(asked) }
+    })
+    .await;
+    assert!(asked.out.starts_with("Events flow: nothing waits.\n"), "{asked:?}");
+    for words in ["pending", "1 at work (pid ", "0 on standby", ": active, WAL reserved", "keys held"] {
+        assert!(asked.out.contains(words), "{words:?} is not in {asked:?}");
+    }
+    assert_eq!(asked.err, "");
+
+    let status = ask(&stack, &["status", "--json"]).await.ended_with(0).object();
+    assert_eq!(status["healthy"], true);
+    assert_eq!((&status["pending"], &status["failed"], &status["relays_standby"]), (&0.into(), &0.into(), &0.into()));
+    assert!(status["relay_working_pid"].is_i64() && status["slot_kept_bytes"].is_i64(), "{status}");
+}
+
+#[tokio::test]
+async fn status_says_what_is_wrong_and_ends_with_1() {
+    let stack = Stack::new().await;
+    stack.db.batch_execute("SELECT outbox.emit('a', '{}')").await.unwrap();
+    let asked = ask(&stack, &["status"]).await.ended_with(1);
+    assert!(asked.out.starts_with("Something is wrong: ") && asked.out.contains("slot"), "{asked:?}");
+    assert!(asked.out.contains("none at work"), "{asked:?}");
+    let status = ask(&stack, &["status", "--json"]).await.ended_with(1).object();
+    assert_eq!((&status["healthy"], &status["pending"]), (&false.into(), &1.into()), "{status}");
+}
+
+#[tokio::test]
+async fn an_operator_sees_the_status_and_what_the_operator_may_not_see_is_unknown_and_not_none() {
+    let stack = Stack::new().await;
+    let role = role(&stack.db, "operator", OPERATOR).await;
+    let _relay = stack.relay().start().await;
+    let asked = ask_as(&stack, &role, &["status"]).await.ended_with(0);
+    assert!(asked.out.contains("1 at work") && asked.out.contains("standby unknown"), "{asked:?}");
+    let status = ask_as(&stack, &role, &["status", "--json"]).await.object();
+    assert!(status["relays_standby"].is_null(), "{status}");
+    stack.db.batch_execute(&format!("GRANT pg_monitor TO {role}")).await.unwrap();
+    let status = ask_as(&stack, &role, &["status", "--json"]).await.object();
+    assert_eq!(status["relays_standby"], 0, "{status}");
+    forget(&stack.db, &role).await;
+}
+
+#[tokio::test]
+async fn a_role_without_the_right_is_told_which() {
+    let stack = Stack::new().await;
+    let role = role(&stack.db, "nobody", "").await;
+    for command in ["status", "events"] {
+        let asked = ask_as(&stack, &role, &[command]).await.ended_with(13);
+        assert!(asked.err.contains(&format!("SELECT outbox.grant_operate('{role}')")), "{asked:?}");
+        assert_eq!(asked.err.lines().count(), 1, "{asked:?}");
+    }
+    forget(&stack.db, &role).await;
+}
+
+#[tokio::test]
+async fn a_database_without_the_extension_is_named() {
+    let stack = Stack::new().await;
+    let empty = harness::Postgres::shared().await.empty_database().await;
+    let asked = super::finish(super::command(&stack, empty.url(), &["status"])).await.ended_with(14);
+    assert!(asked.err.contains("CREATE EXTENSION outbox"), "{asked:?}");
+}

@@ -21,12 +21,14 @@
 //! | [`config`] | settings |
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
+//! | `dashboard` | a page for people, served at that edge |
 //! | [`service`] | one session after the other: connect, check, take over, try again |
 //! | [`command`] | the other commands: look, check, replay, purge |
 
 pub mod admin;
 pub mod command;
 pub mod config;
+mod dashboard;
 pub mod error;
 pub mod observe;
 pub mod outbox;

@@ -7,6 +7,7 @@
 //! | the real relay as a process | [`Stack::relay`] |
 //! | what arrived at the broker | [`Stack::consumer`] |
 //! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
+//! | a page in a real browser | [`Browser`] |
 //! | to wait for something | [`eventually`] |
 //! | random input that can be repeated | [`seed`] |
 //!
@@ -16,6 +17,7 @@
 //! A harness has nobody to report an error to but the person who runs it, so everything here panics with one clear
 //! message instead of returning a `Result`.
 
+mod browser;
 mod connection;
 mod consumer;
 mod cut;
@@ -37,6 +39,7 @@ pub mod seed;
 mod stack;
 mod vhost;
 
+pub use browser::Browser;
 pub use connection::Connection;
 pub use consumer::{Consumer, ConsumerBuilder};
 pub use database::Database;

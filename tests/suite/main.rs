@@ -4,6 +4,7 @@
 mod clients;
 mod command;
 mod containers;
+mod dashboard;
 mod documents;
 mod extension;
 mod fault;

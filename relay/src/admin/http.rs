@@ -1,6 +1,6 @@
 //! What is served over HTTP.
 
-use std::{future::pending, io, net::TcpListener, sync::Arc};
+use std::{convert::Infallible, future::pending, io, net::TcpListener, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -9,9 +9,21 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{task::JoinSet, time::sleep};
 
 use super::{health, metrics, owed::Desk};
-use crate::observe::Observed;
+use crate::{dashboard::Dashboard, observe::Observed};
+
+/// Connections at a time: whoever opens more waits, and the relay keeps its file descriptors.
+const MOST_CONNECTIONS: usize = 256;
+
+/// Whoever sends no request for so long loses the connection.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What every page has at hand.
 pub(super) struct Shared {
@@ -19,6 +31,7 @@ pub(super) struct Shared {
     /// Name of the database: a label of every metric.
     pub(super) database: String,
     pub(super) desk: Desk,
+    pub(super) dashboard: Option<Arc<Dashboard>>,
 }
 
 /// Answers requests, forever. Without a listener it waits forever.
@@ -29,8 +42,31 @@ pub(super) async fn serve(listener: Option<TcpListener>, shared: Arc<Shared>) ->
         .route("/metrics", get(scrape))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
-        .with_state(shared);
-    axum::serve(listener, routes).await
+        .with_state(Arc::clone(&shared));
+    match &shared.dashboard {
+        Some(dashboard) => tokio::select! {
+            never = accept(listener, routes.merge(dashboard.routes())) => match never {},
+            () = dashboard.watch() => Ok(()),
+        },
+        None => match accept(listener, routes).await {},
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, routes: Router) -> Infallible {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    let mut http = http1::Builder::new();
+                    http.timer(TokioTimer::new()).header_read_timeout(REQUEST_PATIENCE);
+                    connections.spawn(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes.clone())));
+                }
+                Err(_) => sleep(Duration::from_millis(100)).await, // the process is out of file descriptors
+            },
+            Some(_) = connections.join_next() => {} // whatever went wrong with it, the browser knows
+        }
+    }
 }
 
 /// The format is that of <https://prometheus.io/docs/specs/om/open_metrics_spec/>.

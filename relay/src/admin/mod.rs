@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     config::Config,
+    dashboard::Dashboard,
     error::{Kind, RunError},
     observe::Observed,
 };
@@ -40,10 +41,11 @@ impl Admin {
             let listener = TcpListener::bind(address).map_err(cannot)?;
             listener.set_nonblocking(true).map_err(cannot)?;
             let address = listener.local_addr().map_err(cannot)?;
-            info!(target: "relay", %address, "listening for HTTP: /metrics, /healthz, /readyz");
-            Ok::<_, RunError>(listener)
+            let dashboard = Dashboard::new(config, observed, address)?;
+            info!(target: "relay", %address, dashboard = dashboard.is_some(), "listening for HTTP: /metrics, /healthz, /readyz");
+            Ok::<_, RunError>((listener, dashboard))
         });
-        let listener = listener.transpose()?;
+        let (listener, dashboard) = listener.transpose()?.unzip();
         if listener.is_none() && !systemd::is_asked() {
             return Ok(Self { _until: None });
         }
@@ -52,6 +54,7 @@ impl Admin {
             observed: Arc::clone(observed),
             database: config.database_url.database().to_owned(),
             desk: owed::Desk::new(config.clone()),
+            dashboard: dashboard.flatten(),
         };
         let shared = Arc::new(shared);
         let cannot = |error| RunError::new(Kind::Internal, "cannot start the thread for HTTP").source(error);

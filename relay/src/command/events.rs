@@ -81,6 +81,8 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
         ));
     } else if count == 0 {
         note("No event fits.");
+    } else if i64::try_from(count) == Ok(options.limit) && !output.is_closed() {
+        note(&format!("There may be more: --limit {} ends the list.", options.limit));
     }
     Ok(if is_whole && count >= options.ids.len() { Answer::Yes } else { Answer::No })
 }

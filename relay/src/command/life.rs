@@ -134,6 +134,7 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let (Some(due), Some(at)) = (event.due(), &event.available_at) {
         steps.push((at.clone(), format!("to be sent, {due}")));
     }
+    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // each is stamped by the database, whose clock may have been set back
     steps
 }
 
@@ -151,8 +152,11 @@ fn waits(life: &Life) -> Vec<String> {
         told.push(format!("{} of its key made before it and not sent yet; it leaves after them.", are(before)));
     }
     if life.event.holds_key {
-        let after = life.key_pending_after.map_or_else(|| "Later events".to_owned(), |after| count(after, "event"));
-        told.push(format!("It holds its key: {after} made after it wait for it."));
+        told.push(match life.key_pending_after {
+            None => "It holds its key: later events with it wait.".to_owned(),
+            Some(1) => "It holds its key: 1 event made after it waits.".to_owned(),
+            Some(after) => format!("It holds its key: {} made after it wait.", count(after, "event")),
+        });
     }
     told
 }

@@ -117,14 +117,18 @@ pub(super) const HELD_BY: &str = "SELECT h.id, h.status::text, h.last_error FROM
         ON h.holds_key AND h.aggregate_id = e.aggregate_id AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type AND h.id <> e.id
     WHERE e.id = $1 AND e.status = 'PENDING' AND NOT e.holds_key LIMIT 1";
 
-/// How many events of its key are owed beside this one: those made before it, and those made after it; at most `$2` in all.
-pub(super) const OF_ITS_KEY: &str = "SELECT count(*) FILTER (WHERE o.seq < o.of), count(*) FILTER (WHERE o.seq > o.of)
-    FROM (
-        SELECT other.seq, e.seq AS of FROM outbox.events AS e JOIN outbox.events AS other
-            ON other.status = 'PENDING' AND other.aggregate_id = e.aggregate_id
-                AND other.aggregate_type IS NOT DISTINCT FROM e.aggregate_type AND other.id <> e.id
-        WHERE e.id = $1 LIMIT $2
-    ) AS o";
+/// How many events of its key are owed beside this one: those made before it, and those made after it. At most `$2` are counted of those
+/// without, and of those with a time of their own.
+pub(super) const OF_ITS_KEY: &str = "WITH this AS (SELECT id, seq, aggregate_type, aggregate_id FROM outbox.events WHERE id = $1), others AS (
+        (SELECT e.seq FROM this JOIN outbox.events AS e ON e.status = 'PENDING' AND e.available_at IS NULL
+             AND e.aggregate_id = this.aggregate_id AND e.aggregate_type IS NOT DISTINCT FROM this.aggregate_type AND e.id <> this.id
+         LIMIT $2)
+        UNION ALL
+        (SELECT e.seq FROM this JOIN outbox.events AS e ON e.status = 'PENDING' AND e.available_at IS NOT NULL
+             AND e.aggregate_id = this.aggregate_id AND e.aggregate_type IS NOT DISTINCT FROM this.aggregate_type AND e.id <> this.id
+         LIMIT $2)
+    )
+    SELECT count(*) FILTER (WHERE others.seq < this.seq), count(*) FILTER (WHERE others.seq > this.seq) FROM others, this";
 
 /// Has those of the events `$1` that still fit sent again; says how many. The filters are given too, for `outbox.audit`.
 pub(super) const REPLAY: &str = "SELECT outbox.replay_many(ids => $1::uuid[], status => $2::text::outbox.status,

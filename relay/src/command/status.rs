@@ -115,7 +115,7 @@ impl Status {
         };
         let size = |size: Option<i64>| size.map_or_else(unknown, bytes);
         let slot = match self.slot_active {
-            None => format!("{}: missing or unseen", self.slot),
+            None => format!("{}: not there, or not seen", self.slot),
             Some(active) => format!(
                 "{}: {}, WAL {}, keeps {}, {} behind{}",
                 self.slot,

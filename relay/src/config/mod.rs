@@ -32,7 +32,7 @@ pub use self::{
     rule::Rule,
     setting::Setting,
     settings::{Config, SETTINGS},
-    value::{AfterFailed, Listen, LogFormat, Unroutable},
+    value::{AfterFailed, Listen, LogFormat, Optional, Unroutable},
 };
 use outbox_core::{Backoff, Limits, Policy};
 use tracing::{Level, enabled};

@@ -35,6 +35,8 @@ pub enum Rule {
         /// Says what may be shown of it, or why it is refused; both without its secrets.
         check: fn(&str) -> Result<String, String>,
     },
+    /// Part of a URL.
+    UrlPath,
     /// Directives of `tracing-subscriber`'s `EnvFilter`.
     Filter,
     /// An address of this machine to listen on, or `off`.
@@ -66,6 +68,7 @@ impl Rule {
             Self::Identifier => "1 to 63 bytes, no control characters".to_owned(),
             Self::Text { max_bytes } => format!("1 to {max_bytes} bytes, no control characters"),
             Self::Url { form, .. } => format!("a URL such as {form}"),
+            Self::UrlPath => "/ or a path such as /ops/outbox, of letters, digits, -, _, . and /".to_owned(),
             Self::Filter => {
                 "off, error, warn, info, debug or trace, or target=level pairs, with commas only".to_owned()
             }
@@ -83,6 +86,7 @@ impl Rule {
             Self::Choice(words) => words.join("|"),
             Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
             Self::Url { .. } => "URL".to_owned(),
+            Self::UrlPath => "PATH".to_owned(),
             Self::Filter => "FILTER".to_owned(),
             Self::Listen => "PORT".to_owned(),
         }
@@ -113,6 +117,7 @@ impl Rule {
             }
             Self::Identifier => is_printable(text, 63),
             Self::Text { max_bytes } => is_printable(text, *max_bytes),
+            Self::UrlPath => is_path(text),
             Self::Filter => is_filter(text),
             _ => false,
         }
@@ -126,6 +131,17 @@ fn parse_count(text: &str) -> Option<u64> {
 
 fn is_printable(text: &str, max_bytes: usize) -> bool {
     (1..=max_bytes).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+/// Plain parts between single slashes: nothing that a router or a proxy takes for something else.
+fn is_path(text: &str) -> bool {
+    let is_plain = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    let parts = text.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    text == "/" || text.len() <= 255 && parts.is_some_and(|parts| parts.split('/').all(is_plain))
 }
 
 /// `EnvFilter` takes a lone word that is no level for a target, and then logs nothing else: `inof` would silence the
@@ -159,6 +175,16 @@ mod tests {
         }
         for bad in ["", "Outbox", "out-box", "ö", &"a".repeat(64)] {
             assert!(!Rule::SlotName.takes(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_plain_parts_between_slashes() {
+        for good in ["/", "/outbox", "/ops/outbox/", "/a-b/c_d/e.f"] {
+            assert!(Rule::UrlPath.takes(good), "{good:?}");
+        }
+        for bad in ["", "outbox", "//", "/a//b", "/..", "/{x}", "/a b", "/%2e", "/ö", &"/a".repeat(200)] {
+            assert!(!Rule::UrlPath.takes(bad), "{bad:?}");
         }
     }
 

@@ -38,7 +38,7 @@ impl Setting {
 
     /// `DATABASE_URL` and `AMQP_URL`: the names that platforms give to servers they provide.
     pub(super) fn plain_variable(&self) -> Option<String> {
-        self.rule.is_secret().then(|| self.key.to_uppercase())
+        (self.rule.is_secret() && self.default.is_none()).then(|| self.key.to_uppercase())
     }
 
     /// The whole help text as one paragraph.

@@ -1,15 +1,18 @@
 //! The list of settings.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use amqp_publisher::AmqpUrl;
 use pg_replication::ConnInfo;
 
 use super::{
     given::Given,
-    rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url},
+    rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
-    value::{AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, ORDERING, UNROUTABLE, Unroutable, harmless},
+    value::{
+        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, ORDERING, Optional, UNROUTABLE,
+        Unroutable, harmless,
+    },
 };
 use outbox_core::Ordering;
 
@@ -138,9 +141,38 @@ settings! {
     }
 
     "Watching" {
-        /// Where to answer HTTP: /metrics, /healthz and /readyz.
-        /// A port alone listens on 127.0.0.1, for this machine only. Nothing that is served shows a payload.
+        /// Where to answer HTTP: /metrics, /healthz, /readyz and the dashboard.
+        /// A port alone listens on 127.0.0.1, for this machine only. Only the dashboard's operators are shown payloads.
         http_listen: Listen = Rule::Listen, Some("off");
+    }
+
+    "Dashboard" {
+        /// Whether http_listen serves the dashboard, too.
+        dashboard: bool = Switch, Some("true");
+
+        /// PostgreSQL as the dashboard reads it: a role with outbox.grant_monitor().
+        /// That role sees no payloads. Without it the dashboard shows only what the relay knows of itself.
+        dashboard_database_url: Optional<ConnInfo> = OPTIONAL_DATABASE, Some("off");
+
+        /// PostgreSQL for the dashboard's operators: a role with outbox.grant_operate().
+        /// For payloads, replays and releases. Without it the dashboard is for reading only.
+        dashboard_operator_database_url: Optional<ConnInfo> = OPTIONAL_DATABASE, Some("off");
+
+        /// File with the tokens of those who may read the dashboard.
+        /// One name and its token a line. Without it, whoever reaches the relay over loopback may read, and nobody else.
+        dashboard_readers: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
+
+        /// File with the tokens of those who may also see payloads, replay and release.
+        /// One name and its token a line. The name is written into outbox.audit.
+        dashboard_operators: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
+
+        /// Names by which browsers may call the dashboard's host, with commas between.
+        /// Addresses and localhost are always allowed. Other names are refused, so that no other site can pass for this one.
+        dashboard_hosts: String = Text { max_bytes: 4096 }, Some("localhost");
+
+        /// Path below which the dashboard is.
+        /// For a proxy that hands on the whole path; one that takes its own part away needs nothing.
+        dashboard_path: String = UrlPath, Some("/");
     }
 
     "Logging" {

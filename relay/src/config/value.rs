@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
     str::FromStr,
     time::Duration,
 };
@@ -43,6 +44,13 @@ pub enum LogFormat {
 /// Where to listen for HTTP; `None`: nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
+
+/// What may be left out; written as `off`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Optional<T>(pub Option<T>);
+
+/// The word for what is left out.
+const OFF: &str = "off";
 
 /// The type of a setting's value.
 pub(super) trait Value: Sized {
@@ -118,6 +126,25 @@ impl Value for Option<AmqpUrl> {
         Some(None)
     }
 }
+
+impl Value for Optional<ConnInfo> {
+    fn read(_: &Rule, text: &str) -> Result<Self, String> {
+        if text == OFF { Ok(Self(None)) } else { address(text).map(|server| Self(Some(server))) }
+    }
+}
+
+impl Value for Optional<PathBuf> {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        let path = String::read(rule, text)?;
+        Ok(Self((path != OFF).then(|| path.into())))
+    }
+}
+
+/// A database that may be left out.
+pub(super) const OPTIONAL_DATABASE: Rule = Rule::Url {
+    form: "postgres://user:password@host:5432/database, or off",
+    check: |text| if text == OFF { Ok(OFF.to_owned()) } else { harmless::<ConnInfo>(text) },
+};
 
 /// A server's address. Its errors repeat nothing of the text, which holds a password.
 fn address<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

@@ -2,6 +2,7 @@
 
 mod check;
 mod events;
+mod fields;
 mod purge;
 mod replay;
 mod status;
@@ -76,6 +77,7 @@ async fn role(db: &Connection, name: &str, grant: &str) -> String {
 }
 
 const OPERATOR: &str = "SELECT outbox.grant_operate('{}')";
+const MONITOR: &str = "SELECT outbox.grant_monitor('{}')";
 const RELAY: &str = "ALTER ROLE {} REPLICATION; SELECT outbox.grant_relay('{}')";
 
 /// Everything that the test has done for its role, before its database is dropped.

@@ -2,7 +2,7 @@
 
 use harness::{SOON, Stack, eventually};
 
-use super::{OPERATOR, ask, ask_as, forget, role};
+use super::{MONITOR, OPERATOR, ask, ask_as, forget, history, role};
 
 #[tokio::test]
 async fn status_tells_at_one_glance_that_events_flow_and_ends_with_0() {
@@ -72,4 +72,22 @@ async fn a_database_without_the_extension_is_named() {
     let empty = harness::Postgres::shared().await.empty_database().await;
     let asked = super::finish(super::command(&stack, empty.url(), &["status"])).await.ended_with(14);
     assert!(asked.err.contains("CREATE EXTENSION outbox"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_role_that_monitors_sees_status_and_events_but_no_payload_and_changes_nothing() {
+    let stack = Stack::new().await;
+    history(&stack).await;
+    let role = role(&stack.db, "monitor", MONITOR).await;
+    ask_as(&stack, &role, &["status", "--json"]).await.ended_with(1);
+    let listed = ask_as(&stack, &role, &["events", "--json"]).await.ended_with(0).json();
+    assert_eq!(listed.len(), 10);
+    let id = listed[0]["id"].as_str().unwrap();
+    ask_as(&stack, &role, &["events", id]).await.ended_with(0);
+    for refused in
+        [&["events", "--payload"][..], &["replay", "--all", "--yes"], &["purge", "--older-than", "1s", "--yes"]]
+    {
+        ask_as(&stack, &role, refused).await.ended_with(13);
+    }
+    forget(&stack.db, &role).await;
 }

@@ -69,7 +69,7 @@ fn example() -> String {
 
 fn value(setting: &Setting) -> String {
     match (&setting.rule, setting.default) {
-        (Rule::Url { form, .. }, _) => format!("{form:?}"),
+        (Rule::Url { form, .. }, None) => format!("{form:?}"),
         (Rule::Count(_) | Rule::Switch, Some(default)) => default.to_owned(),
         (_, default) => format!("{:?}", default.unwrap()),
     }

@@ -1,70 +1,10 @@
-//! What `/metrics` shows: one list, from which the answer and docs/metrics.md are made.
+//! The list of metrics.
 
-use std::{fmt, sync::Arc, time::Instant};
+use outbox_core::PassReason;
+use prometheus_client::registry::Unit;
 
-use outbox_core::{BOUNDS_US, Histogram, PassReason};
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, NoLabelSet, text},
-    metrics::MetricType,
-    registry::{Registry, Unit},
-};
-
-use super::owed::{Owed, Slot};
-use crate::observe::{Observed, Readiness, State, View};
-
-/// A metric as it is documented and read.
-pub struct Metric {
-    /// Name, without what its kind and unit add to it.
-    name: &'static str,
-    unit: Option<Unit>,
-    /// What it means: a whole sentence.
-    pub help: &'static str,
-    /// The label beside `database`, if there is one.
-    pub label: Option<&'static str>,
-    read: Read,
-}
-
-enum Read {
-    Counter(fn(&Seen) -> u64),
-    Counters(fn(&Seen) -> Vec<(&'static str, u64)>),
-    /// Without a value where it is not known.
-    Gauge(fn(&Seen) -> Option<f64>),
-    Gauges(fn(&Seen) -> Vec<(&'static str, f64)>),
-    Histogram(fn(&Seen) -> Histogram),
-    Info(&'static str),
-}
-
-/// The relay at the moment of the scrape.
-struct Seen {
-    view: View,
-    now: Instant,
-    is_alive: bool,
-    /// `None`: the database does not answer.
-    owed: Option<Owed>,
-}
-
-impl Seen {
-    fn owed(&self, read: fn(&Owed) -> f64) -> Option<f64> {
-        self.owed.as_ref().map(read)
-    }
-
-    fn slot(&self, read: fn(&Slot) -> Option<f64>) -> Option<f64> {
-        self.owed.as_ref()?.slot.as_ref().and_then(read)
-    }
-}
-
-const fn count(name: &'static str, help: &'static str, read: fn(&Seen) -> u64) -> Metric {
-    Metric { name, unit: None, help, label: None, read: Read::Counter(read) }
-}
-
-const fn gauge(name: &'static str, unit: Option<Unit>, help: &'static str, read: fn(&Seen) -> Option<f64>) -> Metric {
-    Metric { name, unit, help, label: None, read: Read::Gauge(read) }
-}
-
-const fn time(name: &'static str, help: &'static str, read: fn(&Seen) -> Histogram) -> Metric {
-    Metric { name, unit: Some(Unit::Seconds), help, label: None, read: Read::Histogram(read) }
-}
+use super::metric::{Metric, Read, count, gauge, time};
+use crate::observe::{Readiness, State};
 
 /// Every metric, in the order in which they are shown.
 pub static METRICS: &[Metric] = &[
@@ -250,78 +190,6 @@ pub static METRICS: &[Metric] = &[
     },
 ];
 
-impl Metric {
-    fn kind(&self) -> MetricType {
-        match self.read {
-            Read::Counter(_) | Read::Counters(_) => MetricType::Counter,
-            Read::Gauge(_) | Read::Gauges(_) => MetricType::Gauge,
-            Read::Histogram(_) => MetricType::Histogram,
-            Read::Info(_) => MetricType::Info,
-        }
-    }
-
-    /// The name of its series.
-    pub fn series(&self) -> String {
-        let unit = self.unit.as_ref().map(|unit| format!("_{}", unit.as_str())).unwrap_or_default();
-        let suffix = match self.kind() {
-            MetricType::Counter => "_total",
-            MetricType::Info => "_info",
-            _ => "",
-        };
-        format!("{}{unit}{suffix}", self.name)
-    }
-
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, seen: &Seen) -> fmt::Result {
-        let help = self.help.trim_end_matches('.'); // the format ends it
-        let mut metric = encoder.encode_descriptor(self.name, help, self.unit.as_ref(), self.kind())?;
-        let label = self.label.unwrap_or_default();
-        match self.read {
-            Read::Counter(read) => metric.encode_counter::<NoLabelSet, _, u64>(&read(seen), None),
-            Read::Counters(read) => read(seen).into_iter().try_for_each(|(value, count)| {
-                metric.encode_family(&[(label, value)])?.encode_counter::<NoLabelSet, _, u64>(&count, None)
-            }),
-            Read::Gauge(read) => match read(seen) {
-                Some(value) => metric.encode_gauge(&value),
-                None => Ok(()),
-            },
-            Read::Gauges(read) => read(seen)
-                .into_iter()
-                .try_for_each(|(value, gauge)| metric.encode_family(&[(label, value)])?.encode_gauge(&gauge)),
-            Read::Histogram(read) => {
-                let Histogram { buckets, longer, sum_us } = read(seen);
-                let bounds = BOUNDS_US.iter().map(|us| seconds(*us)).zip(buckets);
-                let buckets: Vec<(f64, u64)> = bounds.chain([(f64::INFINITY, longer)]).collect();
-                let count = buckets.iter().map(|(_, count)| count).sum();
-                metric.encode_histogram::<NoLabelSet>(seconds(sum_us), count, &buckets, None)
-            }
-            Read::Info(version) => metric.encode_info(&[(label, version)]),
-        }
-    }
-}
-
-/// All metrics of a relay, in the format of `OpenMetrics`.
-pub(super) fn encode(observed: &Arc<Observed>, owed: Option<Owed>, database: &str) -> Result<String, fmt::Error> {
-    let mut registry = Registry::with_labels([("database".into(), database.to_owned().into())].into_iter());
-    registry.register_collector(Box::new(Scrape { observed: Arc::clone(observed), owed }));
-    let mut text = String::new();
-    text::encode(&mut text, &registry)?;
-    Ok(text)
-}
-
-#[derive(Debug)]
-struct Scrape {
-    observed: Arc<Observed>,
-    owed: Option<Owed>,
-}
-
-impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (view, is_alive) = (self.observed.view(), self.observed.is_alive());
-        let seen = Seen { view, now: Instant::now(), is_alive, owed: self.owed.clone() };
-        METRICS.iter().try_for_each(|metric| metric.encode(&mut encoder, &seen))
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn signed(count: i64) -> f64 {
     count as f64
@@ -334,42 +202,4 @@ fn as_gauge(is_so: bool) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn of(count: usize) -> f64 {
     count as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
-fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// docs/metrics.md is made from the list.
-    #[test]
-    fn the_reference_describes_every_metric() {
-        let row = |metric: &Metric| {
-            let label = metric.label.map(|label| format!("`{label}`")).unwrap_or_default();
-            format!("| `{}` | {} | {label} | {} |\n", metric.series(), metric.kind().as_str(), metric.help)
-        };
-        let table: String = METRICS.iter().map(row).collect();
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md")).unwrap();
-        assert!(page.contains(&table), "docs/metrics.md should hold:\n{table}");
-    }
-
-    #[test]
-    fn what_is_shown_is_named_as_the_list_says() {
-        let slot = Slot { kept: Some(1), safe: Some(2), behind: Some(3), ..Slot::default() };
-        let owed = Owed { slot: Some(slot), ..Owed::default() };
-        let text = encode(&Arc::default(), Some(owed), "shop").unwrap();
-        for metric in METRICS {
-            let series = metric.series();
-            let first = match metric.kind() {
-                MetricType::Histogram => format!("{series}_sum{{database=\"shop\"}} 0"),
-                _ => format!("{series}{{database=\"shop\""),
-            };
-            assert!(text.contains(&first), "{first} is not in\n{text}");
-        }
-        assert!(text.ends_with("# EOF\n"), "{text}");
-    }
 }

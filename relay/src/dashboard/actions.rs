@@ -1,0 +1,182 @@
+//! Replay and release. A preview counts what the deed would change; the deed changes no more than was counted. The functions of the
+//! database write the audit, for the name beside the operator's token.
+
+use std::sync::Arc;
+
+use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::{
+    Dashboard,
+    refusal::{self, Refusal},
+};
+
+/// Events that one deed changes, at most: one transaction, some seconds.
+const MOST: u64 = 10_000;
+
+/// Ids that may be named one by one.
+const MOST_IDS: usize = 1000;
+
+/// What is to be done, to which events.
+#[derive(Debug, PartialEq, Eq)]
+enum Deed {
+    /// Ids, as PostgreSQL writes an array.
+    ReplayIds(String),
+    ReplayFailed(Filter),
+    ReleaseIds(String),
+}
+
+/// Failed events of one topic with one error.
+#[derive(Debug, PartialEq, Eq)]
+struct Filter {
+    topic: String,
+    error: String,
+}
+
+impl Deed {
+    fn read(body: &Value) -> Result<Self, Refusal> {
+        let action = body.get("action").and_then(Value::as_str);
+        let filter = body.get("filter").ok_or_else(|| Refusal::bad("The request has no filter."))?;
+        let text = |name: &str| filter.get(name).and_then(Value::as_str).map(str::to_owned);
+        match (action, filter.get("ids").and_then(Value::as_array)) {
+            (Some("replay"), Some(ids)) => Ok(Self::ReplayIds(array(ids)?)),
+            (Some("release"), Some(ids)) => Ok(Self::ReleaseIds(array(ids)?)),
+            (Some("replay"), None) => match (text("topic"), text("error"), text("status").as_deref()) {
+                (Some(topic), Some(error), Some("FAILED")) => Ok(Self::ReplayFailed(Filter { topic, error })),
+                _ => Err(Refusal::bad("A replay by filter takes a topic, an error, and the status FAILED.")),
+            },
+            _ => Err(Refusal::bad("There is replay, by ids or by filter, and release, by ids.")),
+        }
+    }
+
+    /// Counts what would be changed: one more than a deed changes, at most.
+    fn preview(&self) -> (String, Vec<String>) {
+        let count = |condition: &str| {
+            format!(
+                "SELECT to_json(count(*))::text FROM (SELECT FROM outbox.events AS e WHERE {condition} LIMIT {}) AS e",
+                MOST + 1
+            )
+        };
+        match self {
+            Self::ReplayIds(ids) => {
+                (count("e.id = ANY ($1::text::uuid[]) AND e.status IN ('FAILED', 'SENT')"), vec![ids.clone()])
+            }
+            Self::ReleaseIds(ids) => {
+                (count("e.id = ANY ($1::text::uuid[]) AND e.status = 'FAILED' AND e.holds_key"), vec![ids.clone()])
+            }
+            Self::ReplayFailed(Filter { topic, error }) => {
+                // An error that the page shows may be cut off after 1,000 characters.
+                (
+                    count("e.status = 'FAILED' AND e.topic = $1 AND e.last_error LIKE $2"),
+                    vec![topic.clone(), pattern(error)],
+                )
+            }
+        }
+    }
+
+    fn statement(&self, most: u64) -> (&'static str, Vec<String>) {
+        match self {
+            Self::ReplayIds(ids) => (
+                "SELECT to_json(count(*) FILTER (WHERE outbox.replay(id)))::text FROM unnest($1::text::uuid[]) AS id",
+                vec![ids.clone()],
+            ),
+            Self::ReleaseIds(ids) => (
+                "SELECT to_json(count(*) FILTER (WHERE outbox.release(id)))::text FROM unnest($1::text::uuid[]) AS id",
+                vec![ids.clone()],
+            ),
+            Self::ReplayFailed(Filter { topic, error }) => (
+                "SELECT to_json(outbox.replay_many(topic => $1, error_like => $2, status => 'FAILED', max_events => $3::text::bigint))::text",
+                vec![topic.clone(), pattern(error), most.to_string()],
+            ),
+        }
+    }
+}
+
+/// The ids as an array. They are read as UUIDs here, so that nothing else gets into it.
+fn array(ids: &[Value]) -> Result<String, Refusal> {
+    if ids.len() > MOST_IDS {
+        return Err(Refusal::bad(format!("Name {MOST_IDS} events at most.")));
+    }
+    let ids: Option<Vec<String>> =
+        ids.iter().map(|id| id.as_str()?.parse::<uuid::Uuid>().ok().map(|id| id.to_string())).collect();
+    ids.map(|ids| format!("{{{}}}", ids.join(","))).ok_or_else(|| Refusal::bad("An id is a UUID."))
+}
+
+/// What `LIKE` takes for exactly this error; or for what begins like it, if the page has cut it off.
+fn pattern(error: &str) -> String {
+    let mut pattern = error.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
+    if error.chars().count() >= 1000 {
+        pattern.push('%');
+    }
+    pattern
+}
+
+fn parse(body: &Bytes) -> Result<Value, Refusal> {
+    serde_json::from_slice(body).map_err(|_| Refusal::bad("The request is no JSON."))
+}
+
+/// How many events the deed would change.
+pub(super) async fn preview(
+    State(dashboard): State<Arc<Dashboard>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    dashboard.access.may_act(&headers)?;
+    let (sql, arguments) = Deed::read(&parse(&body)?)?.preview();
+    let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
+    let found = dashboard.operator()?.json(&sql, &arguments).await?.as_u64().unwrap_or_default();
+    Ok(refusal::json(&json!({ "events": found.min(MOST), "is_more": found > MOST })))
+}
+
+/// Does it, and says how many events it has changed.
+pub(super) async fn act(
+    State(dashboard): State<Arc<Dashboard>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let who = dashboard.access.may_act(&headers)?;
+    let body = parse(&body)?;
+    let previewed = body.get("events").and_then(Value::as_u64).filter(|events| (1..=MOST).contains(events));
+    let most = previewed.ok_or_else(|| Refusal::bad("Say how many events the preview has counted."))?;
+    let deed = Deed::read(&body)?;
+    let (sql, arguments) = deed.statement(most);
+    let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
+    let name = who.name.unwrap_or_default();
+    let changed = dashboard.operator()?.act(&name, sql, &arguments).await?;
+    info!(target: "relay", name, ?deed, events = changed.as_u64(), "an operator has acted in the dashboard");
+    Ok(refusal::json(&json!({ "events": changed })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_matched_as_it_is_whatever_it_has_in_it() {
+        assert_eq!(pattern("100% of a_queue\\"), r"100\% of a\_queue\\");
+        assert_eq!(pattern(&"x".repeat(1000)).chars().last(), Some('%'));
+    }
+
+    #[test]
+    fn only_what_the_page_offers_is_a_deed() {
+        let read = |text: &str| Deed::read(&serde_json::from_str(text).unwrap()).ok();
+        let id = "0190163d-8694-739b-aea5-966c26f8ad91";
+        assert_eq!(
+            read(&format!(r#"{{"action": "release", "filter": {{"ids": ["{id}"]}}}}"#)),
+            Some(Deed::ReleaseIds(format!("{{{id}}}")))
+        );
+        for refused in [
+            r#"{"action": "replay"}"#,
+            r#"{"action": "replay", "filter": {}}"#,
+            r#"{"action": "replay", "filter": {"topic": "t", "status": "FAILED"}}"#,
+            r#"{"action": "replay", "filter": {"topic": "t", "error": "e", "status": "SENT"}}"#,
+            r#"{"action": "release", "filter": {"topic": "t", "error": "e", "status": "FAILED"}}"#,
+            r#"{"action": "purge", "filter": {"ids": []}}"#,
+            r#"{"action": "replay", "filter": {"ids": ["},{"]}}"#,
+            r#"{"action": "replay", "filter": {"ids": [1]}}"#,
+        ] {
+            assert_eq!(read(refused), None, "{refused}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Events by filter, a window at a time; and one event with all that is known of it.
+//!
+//! There is no index for most filters: one more would cost each emit. So a page looks through a window of the newest events by primary
+//! key, which is by time for ids of version 7, or of those of one state by its partial index; and says how far it has looked. The next page
+//! goes on from there.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::{
+    Dashboard,
+    access::Role,
+    look::STATE,
+    refusal::{self, Refusal},
+};
+
+/// Events that a page looks through.
+const WINDOW: usize = 20_000;
+
+/// Events that a page shows.
+const PAGE: usize = 50;
+
+/// Which events a page looks through, and in which order.
+struct Walk {
+    /// `$1` is where the page before ended.
+    among: &'static str,
+    order: &'static str,
+    /// The place of an event in the order, as text.
+    place: &'static str,
+    /// What else must be so, of what the index cannot tell.
+    also: &'static str,
+}
+
+/// By the word for the state; every state for no word.
+fn walk(state: &str) -> Option<Walk> {
+    const BY_ID: &str = "($1::text IS NULL OR e.id < $1::text::uuid)";
+    let by_id = |also| Walk { among: BY_ID, order: "e.id DESC", place: "e.id::text", also };
+    let due = |also| {
+        Walk {
+        among: "e.status = 'PENDING' AND e.available_at IS NOT NULL AND ($1::text IS NULL
+                OR (e.available_at, e.seq) > (split_part($1::text, ' ', 1)::timestamptz, split_part($1::text, ' ', 2)::bigint))",
+        order: "e.available_at, e.seq",
+        place: "concat(to_char(e.available_at, 'YYYY-MM-DD\"T\"HH24:MI:SS.USOF'), ' ', e.seq)",
+        also,
+    }
+    };
+    Some(match state {
+        "" => by_id("true"),
+        "sent" => by_id("e.status = 'SENT'"),
+        "failed" => Walk {
+            among: "e.status = 'FAILED' AND ($1::text IS NULL OR e.seq < $1::text::bigint)",
+            order: "e.seq DESC",
+            place: "e.seq::text",
+            also: "true",
+        },
+        "pending" => Walk {
+            among: "e.status = 'PENDING' AND e.available_at IS NULL AND ($1::text IS NULL OR e.seq > $1::text::bigint)",
+            order: "e.seq",
+            place: "e.seq::text",
+            also: "true",
+        },
+        "retrying" => due("e.last_attempted_at IS NOT NULL"),
+        "scheduled" => due("e.last_attempted_at IS NULL"),
+        _ => return None,
+    })
+}
+
+/// A time bounds the ids, so that a window need not be walked from the newest event on. The first id and the one behind the last are the
+/// arguments `first` and `first + 1`.
+fn bounds(state: &str, first: usize) -> String {
+    match state {
+        "" | "sent" => format!(
+            "AND (${first}::text IS NULL OR e.id >= ${first}::text::uuid) AND (${next}::text IS NULL OR e.id < ${next}::text::uuid)",
+            next = first + 1,
+        ),
+        _ => String::new(),
+    }
+}
+
+fn statement(state: &str, walk: &Walk) -> String {
+    let Walk { among, order, place, also } = walk;
+    let bounds = bounds(state, 8);
+    format!(
+        "WITH page AS MATERIALIZED (
+             SELECT e.*, {place} AS place, {STATE} AS state
+             FROM (
+                 SELECT e.id, e.seq, e.created_at, e.status, e.attempts, e.holds_key, e.topic, e.aggregate_type, e.aggregate_id,
+                        e.correlation_id, e.available_at, e.last_error, e.last_attempted_at
+                 FROM outbox.events AS e WHERE {among} {bounds} ORDER BY {order} LIMIT {WINDOW}
+             ) AS e
+             WHERE {also}
+               AND ($2::text IS NULL OR e.topic = $2) AND ($3::text IS NULL OR e.aggregate_type = $3)
+               AND ($4::text IS NULL OR e.aggregate_id = $4) AND ($5::text IS NULL OR e.correlation_id = $5)
+               AND ($6::text IS NULL OR e.created_at >= $6::text::timestamptz)
+               AND ($7::text IS NULL OR e.created_at < $7::text::timestamptz)
+             LIMIT {PAGE}
+         )
+         SELECT json_build_object(
+             'rows', coalesce((SELECT json_agg(json_build_object(
+                 'id', id, 'seq', seq::text, 'created_at', created_at, 'state', state, 'attempts', attempts, 'holds_key', holds_key, 'topic', topic,
+                 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'last_error', left(last_error, 300))) FROM page), '[]'),
+             'last', (SELECT place FROM page OFFSET {last} LIMIT 1))::text",
+        last = PAGE - 1,
+    )
+}
+
+/// Where the window ends; null if there is nothing behind it.
+fn end_statement(state: &str, walk: &Walk) -> String {
+    let Walk { among, order, place, .. } = walk;
+    let bounds = bounds(state, 2);
+    format!(
+        "SELECT json_build_object('end', (SELECT {place} FROM outbox.events AS e WHERE {among} {bounds} ORDER BY {order} OFFSET {last} LIMIT 1),
+             'events', (SELECT count(*) FROM (SELECT FROM outbox.events AS e WHERE {among} {bounds} ORDER BY {order} LIMIT {WINDOW}) AS e))::text",
+        last = WINDOW - 1,
+    )
+}
+
+/// Events by filter.
+pub(super) async fn list(
+    State(dashboard): State<Arc<Dashboard>>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    dashboard.access.at_least(Role::Reader, &headers)?;
+    let reader = dashboard.reader()?;
+    let query: HashMap<String, String> =
+        form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+    let asked = |name: &str| query.get(name).map(String::as_str).filter(|text| !text.is_empty());
+    let state = asked("status").unwrap_or_default();
+    let walk = walk(state).ok_or_else(|| Refusal::bad("No event has that status."))?;
+    let (from, to) = (asked("from").map(id_at).transpose()?, asked("to").map(id_at).transpose()?);
+    let arguments = [
+        asked("cursor"),
+        asked("topic"),
+        asked("aggregate_type"),
+        asked("aggregate_id"),
+        asked("correlation_id"),
+        asked("from"),
+        asked("to"),
+        from.as_deref(),
+        to.as_deref(),
+    ];
+    let page = reader.json(&statement(state, &walk), &arguments).await?;
+    let part = |of: &Value, name: &str| of.get(name).cloned().unwrap_or_default();
+    let (next, searched) = match part(&page, "last") {
+        Value::Null => {
+            let arguments = [asked("cursor"), from.as_deref(), to.as_deref()];
+            let end = reader.json(&end_statement(state, &walk), &arguments).await?;
+            (part(&end, "end"), part(&end, "events"))
+        }
+        last => (last, json!(PAGE)),
+    };
+    Ok(refusal::json(&json!({ "rows": part(&page, "rows"), "next": next, "searched": searched })))
+}
+
+/// The least id of version 7 that was made at a time, written as the page does: `2026-11-22T14:00:00.000Z`.
+fn id_at(time: &str) -> Result<String, Refusal> {
+    let ms = unix_ms(time).ok_or_else(|| Refusal::bad("A time is written as 2026-11-22T14:00:00.000Z."))?;
+    let hex = format!("{ms:012x}");
+    let (high, low) = hex.split_at(8);
+    Ok(format!("{high}-{low}-0000-0000-000000000000"))
+}
+
+/// Milliseconds since 1970, of a time in UTC.
+fn unix_ms(time: &str) -> Option<u64> {
+    let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, by: char| text.split(by).map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
+    let (clock, ms) = clock
+        .split_once('.')
+        .map_or((clock, Some(0)), |(clock, ms)| (clock, ms.parse::<u64>().ok().filter(|_| ms.len() == 3)));
+    let ([year, month, day], [hour, minute, second]) =
+        (<[u64; 3]>::try_from(numbers(date, '-')?).ok()?, <[u64; 3]>::try_from(numbers(clock, ':')?).ok()?);
+    if !(1970..10_000).contains(&year)
+        || !(1..=12).contains(&month)
+        || !(1..=31).contains(&day)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
+        return None;
+    }
+    // Days since 1970-01-01, years beginning in March so that a leap day is the last of its year.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    Some((((days.checked_sub(719_468)? * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms?)
+}
+
+fn one_statement() -> String {
+    format!(
+        "SELECT json_build_object(
+             'event', json_build_object(
+                 'id', e.id, 'seq', e.seq::text, 'created_at', e.created_at, 'state', {STATE}, 'attempts', e.attempts, 'holds_key', e.holds_key,
+                 'topic', e.topic, 'exchange', e.exchange, 'event_type', e.event_type, 'aggregate_type', e.aggregate_type,
+                 'aggregate_id', e.aggregate_id, 'content_type', e.content_type, 'correlation_id', e.correlation_id,
+                 'available_at', e.available_at, 'last_error', left(e.last_error, 4000), 'first_attempted_at', e.first_attempted_at,
+                 'last_attempted_at', e.last_attempted_at, 'processed_at', e.processed_at),
+             'held_by', CASE WHEN e.status = 'PENDING' AND NOT e.holds_key THEN (
+                 SELECT h.id FROM outbox.events AS h
+                 WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
+                   AND h.id <> e.id LIMIT 1) END,
+             'audit', coalesce((
+                 SELECT json_agg(a) FROM (
+                     SELECT at, action, who, role, program FROM (SELECT * FROM outbox.audit ORDER BY id DESC LIMIT 10000) AS latest
+                     WHERE filter ->> 'id' = e.id::text ORDER BY id LIMIT 50
+                 ) AS a), '[]'))::text
+         FROM outbox.events AS e WHERE e.id = $1::text::uuid"
+    )
+}
+
+/// One event with its life.
+pub(super) async fn one(
+    State(dashboard): State<Arc<Dashboard>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Result<Response, Refusal> {
+    dashboard.access.at_least(Role::Reader, &headers)?;
+    let found = dashboard.reader()?.json(&one_statement(), &[Some(&id)]).await?;
+    if found.is_null() { Err(unknown()) } else { Ok(refusal::json(&found)) }
+}
+
+/// At most 64 KiB of each: a page is for people.
+const CONTENTS: &str = "
+    SELECT json_build_object('headers', left(jsonb_pretty(headers), 65536), 'is_base64', payload_bytes IS NOT NULL,
+        'payload', coalesce(left(jsonb_pretty(payload), 65536), encode(substring(payload_bytes FROM 1 FOR 49152), 'base64')),
+        'bytes', coalesce(octet_length(payload::text), octet_length(payload_bytes)),
+        'is_cut', coalesce(length(jsonb_pretty(payload)) > 65536, octet_length(payload_bytes) > 49152, false))::text
+    FROM outbox.events WHERE id = $1::text::uuid";
+
+/// Payload and headers of an event, for an operator who asks for them.
+pub(super) async fn contents(
+    State(dashboard): State<Arc<Dashboard>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Result<Response, Refusal> {
+    let who = dashboard.access.at_least(Role::Operator, &headers)?;
+    let found: Value = dashboard.operator()?.json(CONTENTS, &[Some(&id)]).await?;
+    if found.is_null() {
+        return Err(unknown());
+    }
+    info!(target: "relay", name = who.name, id, "looked at an event's payload in the dashboard");
+    Ok(refusal::json(&found))
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "There is no such event. It may have been deleted.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_the_least_id_that_was_made_then() {
+        assert_eq!(unix_ms("1970-01-01T00:00:00.000Z"), Some(0));
+        assert_eq!(unix_ms("2000-02-29T12:34:56.789Z"), Some(951_827_696_789));
+        assert_eq!(unix_ms("2026-11-22T14:00:00Z"), Some(1_795_356_000_000));
+        assert_eq!(id_at("2026-11-22T14:00:00.001Z").unwrap(), "01a2038e-7f01-0000-0000-000000000000");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "now",
+            "2026-11-22",
+            "2026-11-22T14:00:00",
+            "2026-13-01T00:00:00Z",
+            "2026-11-22T14:00:00.1Z",
+            "-1-1-1T0:0:0Z",
+            "99999-01-01T00:00:00Z",
+        ] {
+            assert_eq!(unix_ms(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// Charts of the last minutes. uPlot draws on a canvas; colours come from the style sheet, so that dark and light fit.
+/* global uPlot */
+import { h } from './dom.js';
+import { bytes, compact, duration } from './format.js';
+
+const CHARTS = [
+  { title: 'Rate', unit: 'events per second', value: compact, series: [['received', 'received'], ['sent', 'sent'], ['failed', 'failed']] },
+  { title: 'Latency', unit: 'commit to confirm', value: duration, series: [['p50', 'half are faster'], ['p99', '99 % are faster']] },
+  { title: 'Backlog', unit: 'events pending, and the oldest', value: compact, series: [['pending', 'pending']],
+    second: { value: duration, series: [['oldest', 'oldest']] } },
+  { title: 'Slot', unit: 'log kept, and not acknowledged', value: bytes, series: [['kept', 'kept'], ['behind', 'behind']] },
+];
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const COLORS = { received: '--blue', sent: '--green', failed: '--red', p50: '--green', p99: '--orange', pending: '--blue',
+  oldest: '--orange', kept: '--blue', behind: '--orange' };
+
+function axis(value, extra = {}) {
+  return {
+    stroke: color('--faint'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, size: 62, gap: 6, font: '11px system-ui',
+    values: (_, splits) => splits.map((split) => (split === null ? '' : value(split))), ...extra,
+  };
+}
+
+function draw(chart, box, samples) {
+  const lines = [...chart.series.map((line) => [...line, 'y', chart.value]),
+    ...(chart.second?.series ?? []).map((line) => [...line, 'second', chart.second.value])];
+  const data = [samples.t, ...lines.map(([key]) => samples[key])];
+  const range = (_, low, high) => [0, high > 0 ? high * 1.1 : 1];
+  const options = {
+    width: Math.max(box.clientWidth, 200), height: 170, padding: [10, 8, 0, 0],
+    cursor: { points: { size: 6 }, drag: { x: false, y: false } },
+    legend: { live: true },
+    scales: { x: { time: true }, y: { range }, second: { range } },
+    axes: [
+      axis(String, { size: 28, grid: { show: false }, space: 70, values: [[60, '{HH}:{mm}', null, null, null, null, null, null, 1], [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]] }),
+      axis(chart.value),
+      ...(chart.second ? [axis(chart.second.value, { scale: 'second', side: 1, grid: { show: false } })] : []),
+    ],
+    series: [
+      { value: (_, time) => (time === null ? '' : new Date(time * 1000).toLocaleTimeString()) },
+      ...lines.map(([key, label, scale, value]) => ({
+        label, scale, stroke: color(COLORS[key]), width: 1.5, points: { show: false }, spanGaps: false,
+        // Under the pointer; without one, the latest.
+        value: (plot, number, place, index) => {
+          const shown = index === null ? plot.data[place].at(-1) : number;
+          return shown === null || shown === undefined ? '–' : value(shown);
+        },
+      })),
+    ],
+  };
+  return new uPlot(options, data, box);
+}
+
+// The four charts; update(samples) redraws them.
+export function charts() {
+  const parts = CHARTS.map((chart) => {
+    const box = h('div', { class: 'plot', role: 'img', 'aria-label': `${chart.title}: ${chart.unit}` });
+    return { chart, box, card: h('section', { class: 'card chart' }, h('h2', {}, chart.title, h('small', {}, chart.unit)), box), plot: null };
+  });
+  let last = null;
+  const redraw = () => {
+    for (const part of parts) {
+      part.plot?.destroy();
+      part.plot = last && part.box.isConnected ? draw(part.chart, part.box, last) : null;
+    }
+  };
+  const resized = new ResizeObserver(() => {
+    for (const { plot, box } of parts) plot?.setSize({ width: Math.max(box.clientWidth, 200), height: 170 });
+  });
+  for (const { box } of parts) resized.observe(box);
+  const scheme = matchMedia('(prefers-color-scheme: dark)');
+  scheme.addEventListener('change', redraw);
+  document.addEventListener('themechange', redraw);
+  return {
+    element: h('div', { class: 'charts' }, parts.map(({ card }) => card)),
+    update(samples) {
+      const isFirst = last === null;
+      last = samples;
+      if (isFirst) return redraw();
+      for (const { chart, plot } of parts) {
+        const keys = [...chart.series, ...(chart.second?.series ?? [])].map(([key]) => key);
+        plot?.setData([samples.t, ...keys.map((key) => samples[key])]);
+      }
+    },
+    end() {
+      resized.disconnect();
+      scheme.removeEventListener('change', redraw);
+      document.removeEventListener('themechange', redraw);
+      for (const { plot } of parts) plot?.destroy();
+    },
+  };
+}

@@ -1,0 +1,269 @@
+//! What the dashboard's server answers, and to whom.
+
+use std::{collections::HashMap, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::{Dashboard, OPERATOR, READER, Tokens, some_failures};
+
+/// An answer: status, headers by lower-case name, body.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HashMap<String, String>,
+    pub(super) body: String,
+}
+
+impl Answer {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+}
+
+impl Dashboard {
+    /// Sends one request with these headers and no others but `Host` and the body's.
+    pub(super) async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
+        let mut head = format!("{method} {path} HTTP/1.0\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            head += &format!("host: 127.0.0.1:{}\r\n", self.port);
+        }
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        if !body.is_empty() {
+            head += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        }
+        let exchange = async {
+            let mut socket = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+            socket.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            socket.read_to_end(&mut answer).await.unwrap();
+            String::from_utf8(answer).unwrap()
+        };
+        let answer = tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+        Answer { status, headers, body: body.to_owned() }
+    }
+
+    /// As somebody with this token.
+    pub(super) async fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        self.ask(method, path, &[("authorization", &format!("Bearer {token}"))], body).await
+    }
+
+    /// Signs in as a browser does: the cookie, and what has to be repeated.
+    async fn sign_in(&self, token: &str) -> (String, String) {
+        let origin = [("sec-fetch-site", "same-origin")];
+        let answer = self.ask("POST", "/api/session", &origin, Some(&json!({ "token": token }))).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let set = &answer.headers["set-cookie"];
+        assert!(set.contains("; HttpOnly; SameSite=Strict; Max-Age="), "{set}");
+        let cookie = set.split(';').next().unwrap().to_owned();
+        let session = self.ask("GET", "/api/session", &[("cookie", &cookie)], None).await.json();
+        (cookie, session["csrf"].as_str().unwrap().to_owned())
+    }
+}
+
+fn replay() -> Value {
+    json!({ "action": "replay", "events": 1, "filter": { "topic": "orders.created", "error": "nack", "status": "FAILED" } })
+}
+
+#[tokio::test]
+async fn every_answer_of_the_dashboard_forbids_inline_scripts_frames_and_other_sites() {
+    let dashboard = Dashboard::start(Tokens::None).await;
+    for (path, status) in [
+        ("/", 200),
+        ("/main.js", 200),
+        ("/api/session", 200),
+        ("/api/events/no-uuid", 400),
+        ("/api/events?status=x", 400),
+    ] {
+        let answer = dashboard.ask("GET", path, &[], None).await;
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        let policy = &answer.headers["content-security-policy"];
+        for part in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "style-src 'self';",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        assert_eq!(answer.headers["referrer-policy"], "no-referrer");
+        assert!(!answer.headers.contains_key("access-control-allow-origin"));
+    }
+    let tag = dashboard.ask("GET", "/main.js", &[], None).await.headers["etag"].clone();
+    assert_eq!(dashboard.ask("GET", "/main.js", &[("if-none-match", &tag)], None).await.status, 304);
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_this_relays_is_refused() {
+    let dashboard =
+        Dashboard::start_with(Tokens::None, |relay| relay.set("dashboard-hosts", "outbox.example, other.example"))
+            .await;
+    for host in ["localhost", "outbox.example:8443", "OTHER.example"] {
+        assert_eq!(dashboard.ask("GET", "/api/events", &[("host", host)], None).await.status, 200, "{host}");
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example", "example"] {
+        for path in ["/", "/api/events", "/api/session"] {
+            let answer = dashboard.ask("GET", path, &[("host", host)], None).await;
+            assert_eq!(answer.status, 421, "{host}: {answer:?}");
+            assert!(answer.body.contains("dashboard_hosts"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_tokens_loopback_reads_and_nobody_acts() {
+    let dashboard = Dashboard::start(Tokens::None).await;
+    some_failures(&dashboard.stack.db).await;
+    let session = dashboard.ask("GET", "/api/session", &[], None).await.json();
+    assert_eq!((&session["role"], &session["can_act"]), (&json!("reader"), &json!(false)));
+    let failures = dashboard.ask("GET", "/api/failures", &[], None).await.json();
+    assert_eq!(failures["groups"][0]["failed"], 3);
+    let answer = dashboard.ask("POST", "/api/act", &[("sec-fetch-site", "same-origin")], Some(&replay())).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
+    // A proxy on this machine also comes over loopback, for anybody.
+    for header in ["x-forwarded-for", "forwarded", "via", "x-forwarded-host"] {
+        assert_eq!(dashboard.ask("GET", "/api/events", &[(header, "10.0.0.1")], None).await.status, 401, "{header}");
+    }
+}
+
+#[tokio::test]
+async fn with_tokens_nobody_comes_in_without_one() {
+    let dashboard = Dashboard::start(Tokens::Both).await;
+    for path in ["/api/events", "/api/failures", "/api/keys", "/api/relays", "/api/audit", "/api/history", "/api/live"]
+    {
+        assert_eq!(dashboard.ask("GET", path, &[], None).await.status, 401, "{path}");
+        assert_eq!(dashboard.ask_as("somebody-elses-token", "GET", path, None).await.status, 401, "{path}");
+        if path != "/api/live" {
+            assert_eq!(dashboard.ask_as(READER, "GET", path, None).await.status, 200, "{path}");
+        }
+    }
+    assert_eq!(dashboard.ask("GET", "/", &[], None).await.status, 200, "the page that asks for the token");
+    let wrong = dashboard
+        .ask("POST", "/api/session", &[("sec-fetch-site", "same-origin")], Some(&json!({ "token": "wrong" })))
+        .await;
+    assert_eq!(wrong.status, 403);
+    assert!(!dashboard.relay.log_text().contains(READER));
+}
+
+#[tokio::test]
+async fn only_an_operator_sees_payloads_and_acts() {
+    let dashboard = Dashboard::start(Tokens::Both).await;
+    some_failures(&dashboard.stack.db).await;
+    let row =
+        dashboard.stack.db.query_one("SELECT id::text FROM outbox.events WHERE payload = '4'", &[]).await.unwrap();
+    let id: String = row.get(0);
+    let contents = format!("/api/events/{id}/contents");
+    for (method, path, body) in
+        [("GET", &*contents, None), ("POST", "/api/preview", Some(replay())), ("POST", "/api/act", Some(replay()))]
+    {
+        let answer = dashboard.ask_as(READER, method, path, body.as_ref()).await;
+        assert_eq!(
+            (answer.status, &answer.json()["error"]),
+            (403, &json!("That takes an operator's token.")),
+            "{path}"
+        );
+    }
+    assert!(!dashboard.ask_as(READER, "GET", &format!("/api/events/{id}"), None).await.body.contains("payload"));
+    assert_eq!(dashboard.ask_as(OPERATOR, "GET", &contents, None).await.json()["payload"], "4");
+    let preview = dashboard.ask_as(OPERATOR, "POST", "/api/preview", Some(&replay())).await.json();
+    assert_eq!(preview, json!({ "events": 1, "is_more": false }));
+    assert_eq!(dashboard.ask_as(OPERATOR, "POST", "/api/act", Some(&replay())).await.json(), json!({ "events": 1 }));
+    let audit = dashboard.ask_as(READER, "GET", "/api/audit", None).await.json();
+    assert_eq!(audit["rows"][0]["who"], "Grace");
+    assert_eq!(
+        audit["rows"][0]["filter"],
+        json!({ "topic": "orders.created", "status": "FAILED", "error_like": "nack", "max_events": 1 })
+    );
+    assert_eq!(audit["rows"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn a_cookie_acts_only_with_the_pages_secret_and_from_the_page_itself() {
+    let dashboard = Dashboard::start(Tokens::Operators).await;
+    some_failures(&dashboard.stack.db).await;
+    let (cookie, csrf) = dashboard.sign_in(OPERATOR).await;
+    let same = ("sec-fetch-site", "same-origin");
+    for headers in [
+        vec![("cookie", &*cookie), same],
+        vec![("cookie", &*cookie), same, ("x-outbox-csrf", "guessed")],
+        vec![("cookie", &*cookie), ("sec-fetch-site", "cross-site"), ("x-outbox-csrf", &*csrf)],
+        vec![("cookie", &*cookie), ("origin", "http://evil.example"), ("x-outbox-csrf", &*csrf)],
+        vec![("cookie", &*cookie), ("x-outbox-csrf", &*csrf)],
+    ] {
+        assert_eq!(dashboard.ask("POST", "/api/act", &headers, Some(&replay())).await.status, 403, "{headers:?}");
+    }
+    let headers = [("cookie", &*cookie), same, ("x-outbox-csrf", &*csrf)];
+    assert_eq!(dashboard.ask("POST", "/api/act", &headers, Some(&replay())).await.status, 200);
+    assert_eq!(dashboard.ask("POST", "/api/session/end", &headers, Some(&json!({}))).await.status, 200);
+    assert_eq!(dashboard.ask("POST", "/api/act", &headers, Some(&replay())).await.status, 403, "signed out");
+}
+
+#[tokio::test]
+async fn a_group_is_replayed_as_previewed_whatever_its_error_has_in_it() {
+    let dashboard = Dashboard::start(Tokens::Both).await;
+    some_failures(&dashboard.stack.db).await;
+    let filter = json!({ "topic": "orders.created", "error": "312 NO_ROUTE 100%_sure", "status": "FAILED" });
+    let mut body = json!({ "action": "replay", "filter": filter });
+    let preview = dashboard.ask_as(OPERATOR, "POST", "/api/preview", Some(&body)).await.json();
+    assert_eq!(preview["events"], 3);
+    assert_eq!(dashboard.ask_as(OPERATOR, "POST", "/api/act", Some(&body)).await.status, 400, "without the count");
+    body["events"] = json!(2);
+    assert_eq!(
+        dashboard.ask_as(OPERATOR, "POST", "/api/act", Some(&body)).await.json()["events"],
+        2,
+        "no more than was counted"
+    );
+    body["filter"]["error"] = json!("312 NO_ROUTE 100__sure");
+    assert_eq!(dashboard.ask_as(OPERATOR, "POST", "/api/preview", Some(&body)).await.json()["events"], 0);
+}
+
+#[tokio::test]
+async fn below_a_path_everything_is_below_it() {
+    let dashboard = Dashboard::start_with(Tokens::None, |relay| relay.set("dashboard-path", "/ops/outbox")).await;
+    for path in ["/ops/outbox/", "/ops/outbox/main.js", "/ops/outbox/api/events"] {
+        assert_eq!(dashboard.ask("GET", path, &[], None).await.status, 200, "{path}");
+    }
+    let bare = dashboard.ask("GET", "/ops/outbox", &[], None).await;
+    assert_eq!((bare.status, &*bare.headers["location"]), (308, "outbox/"));
+    for path in ["/main.js", "/api/events"] {
+        assert_eq!(dashboard.ask("GET", path, &[], None).await.status, 404, "{path}");
+    }
+    assert_eq!(dashboard.ask("GET", "/metrics", &[], None).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_nobody_means_is_refused_and_harms_nothing() {
+    let dashboard = Dashboard::start(Tokens::Operators).await;
+    for (path, status) in [
+        ("/api/events?status=pending&cursor=x", 400),
+        ("/api/events?cursor=';DROP%20TABLE%20outbox.events", 400),
+        ("/api/events?status=retrying&cursor=2026", 400),
+        ("/api/events?from=now", 400),
+        ("/api/events?topic=%00", 400),
+        ("/api/events/00000000-0000-0000-0000-000000000000", 404),
+        ("/api/events/..%2f..%2fetc", 400),
+        ("/etc/passwd", 404),
+    ] {
+        let answer = dashboard.ask("GET", path, &[], None).await;
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+    }
+    let large = json!({ "token": "x".repeat(1 << 20) });
+    assert_eq!(
+        dashboard.ask("POST", "/api/session", &[("sec-fetch-site", "same-origin")], Some(&large)).await.status,
+        413
+    );
+    assert_eq!(dashboard.ask("GET", "/api/events", &[], None).await.status, 200);
+}

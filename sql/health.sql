@@ -116,7 +116,7 @@ BEGIN
             THEN format('no relay reads the slot "%s"', health.slot) END,
         CASE WHEN oldest_pending > max_pending_age
             THEN format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
-                    ELSE '%s pending, the oldest for %s, perhaps behind one of %s that hold their keys' END,
+                    ELSE '%s wait, the oldest for %s, perhaps behind one of %s that hold their keys' END,
                 concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending), date_trunc('second', oldest_pending), keys_held) END,
         CASE WHEN slot_wal_status = 'unreserved'
             THEN format('the slot "%s" is about to be lost: it keeps %s of log, more than max_slot_wal_keep_size',

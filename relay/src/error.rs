@@ -25,7 +25,7 @@ pub enum Kind {
     WalLevel = 16,
     /// The replication slot cannot be used.
     Slot = 17,
-    /// RabbitMQ cannot be reached.
+    /// RabbitMQ cannot be reached or used.
     Broker = 20,
     /// RabbitMQ refuses the user, the virtual host or the exchange.
     BrokerRefused = 21,
@@ -44,12 +44,13 @@ pub struct RunError {
     what: String,
     hint: Option<String>,
     cause: Option<Box<dyn Error + Send + Sync>>,
+    may_pass: bool,
 }
 
 impl RunError {
     /// An error of this kind: `what` names what failed, and where.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), hint: None, cause: None }
+        Self { kind, what: what.into(), hint: None, cause: None, may_pass: false }
     }
 
     /// Adds what the operator can do.
@@ -64,6 +65,18 @@ impl RunError {
     pub fn source(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
+    }
+
+    /// Says whether another attempt may do although nobody changes anything, as when a server starts. Without, it does not.
+    #[must_use]
+    pub fn may_pass_if(mut self, may_pass: bool) -> Self {
+        self.may_pass = may_pass;
+        self
+    }
+
+    /// Whether another attempt may do although nobody changes anything.
+    pub fn may_pass(&self) -> bool {
+        self.may_pass
     }
 
     /// Its kind, for the exit code.

@@ -108,11 +108,11 @@ fn nowhere() -> SocketAddr {
 }
 
 #[test]
-fn a_broker_that_is_not_there_is_one_line_and_its_exit_code() {
+fn a_broker_that_is_not_there_and_not_to_be_waited_for_is_one_line_and_its_exit_code() {
     let broker = format!("amqp://relay:hunter2@{}", nowhere());
     let database = format!("postgres://relay:hunter2@{}/shop", nowhere());
     let urls = [("DATABASE_URL", database.as_str()), ("AMQP_URL", broker.as_str())];
-    let run = outbox_relay(&["run"], &urls);
+    let run = outbox_relay(&["run", "--no-wait"], &urls);
     let told = text(&run.stderr);
     assert_eq!(run.status.code(), Some(20), "{told}");
     let last = told.lines().last().unwrap();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a database and a vhost of your own on the shared servers | [`Stack::new`] |
 //! | a server you may stop, kill, freeze and start again | [`Postgres::private`], [`RabbitMq::private`], then [`Stack::on`] |
+//! | three nodes that are one broker | [`Cluster::start`] |
 //! | the real relay as a process | [`Stack::relay`] |
 //! | what arrived at the broker | [`Stack::consumer`] |
 //! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
@@ -50,7 +51,7 @@ pub use http::{Answer, get};
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;
 pub use proxy::{Direction, Flow, Proxy};
-pub use rabbitmq::{RabbitMq, RabbitMqBuilder};
+pub use rabbitmq::{Cluster, RabbitMq, RabbitMqBuilder};
 pub use relay::{Relay, RelayBuilder};
 pub use stack::Stack;
 pub use vhost::Vhost;

@@ -80,11 +80,11 @@ async fn role(db: &Database, grant: &str) -> String {
     db.url_as(&role)
 }
 
-/// Three failed events of one topic and error, one of another.
+/// Three failed events of one topic and error, one of another. None has been published: their time has not come when they fail.
 async fn some_failures(db: &Database) {
     let failures = "
-        SELECT outbox.emit('orders.created', to_jsonb(n), aggregate_type => 'order', aggregate_id => n::text) FROM generate_series(1, 4) AS n;
+        SELECT outbox.emit('orders.created', to_jsonb(n), aggregate_type => 'order', aggregate_id => n::text, available_at => now() + interval '1 hour')
+        FROM generate_series(1, 4) AS n;
         UPDATE outbox.events SET status = 'FAILED', last_error = CASE WHEN payload = '4' THEN 'nack' ELSE '312 NO_ROUTE 100%_sure' END";
-    // In one transaction, so that the relay sees no PENDING event.
     db.batch_execute(&format!("BEGIN; {failures}; COMMIT")).await.unwrap();
 }

@@ -1,5 +1,5 @@
 //! Publishes each argument as a message, and prints what became of it:
-//! `cargo run --example publish -- amqp://user:password@host/vhost routing.key hello world`
+//! `cargo run --example publish -- amqp://user:password@host,another-host/vhost routing.key hello world`
 
 use std::{collections::HashMap, error::Error, time::Duration};
 
@@ -40,6 +40,7 @@ pub(crate) async fn publish(
 ) -> Result<(), Box<dyn Error>> {
     let config = PublishConfig {
         url,
+        try_last: None,
         exchange: "amq.topic".to_owned(),
         exchange_use: ExchangeUse::Take,
         app_id: "example".to_owned(),

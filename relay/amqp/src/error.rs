@@ -1,6 +1,8 @@
 //! What can go wrong between a publisher and the broker.
 
-use std::{io, time::Duration};
+use std::{error::Error, fmt, io, time::Duration};
+
+use client_socket::refused_by_tls;
 
 const PERMIT: &str = "give its user write permission (rabbitmqctl set_permissions)";
 
@@ -17,29 +19,14 @@ pub enum PublishError {
         reason: String,
     },
     /// Name resolution or the TCP connection failed.
-    #[error("cannot connect to {address}")]
-    Connect {
-        /// `host:port`.
-        address: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// The connection, from TCP to the open channel, was not ready in time.
-    #[error("no connection to {address} within {after:?}")]
-    ConnectTimeout {
-        /// `host:port`.
-        address: String,
-        /// The configured limit.
-        after: Duration,
-    },
+    #[error("cannot connect")]
+    Connect(#[source] io::Error),
+    /// The connection, from TCP to the open channel, was not ready within this time.
+    #[error("no connection within {0:?}")]
+    ConnectTimeout(Duration),
     /// A certificate file is unusable, or the TLS handshake failed.
-    #[error("TLS with {address}")]
-    Tls {
-        /// `host:port`.
-        address: String,
-        /// The reason.
-        source: io::Error,
-    },
+    #[error("TLS failed")]
+    Tls(#[source] io::Error),
     /// User or password is wrong, or the broker offers no mechanism that this client can use.
     #[error("the broker refuses user {user:?}: {text}")]
     Authentication {
@@ -48,7 +35,7 @@ pub enum PublishError {
         /// The broker's words.
         text: String,
     },
-    /// The virtual host does not exist, is closed to the user, or is down.
+    /// The virtual host does not exist or is closed to the user.
     #[error("the broker refuses virtual host {vhost:?}: {code} {text}")]
     Vhost {
         /// Name of the virtual host.
@@ -58,6 +45,9 @@ pub enum PublishError {
         /// The broker's words.
         text: String,
     },
+    /// The user, the virtual host or the node has all the connections that it may have.
+    #[error("the broker takes no more connections: {0}")]
+    ConnectionLimit(String),
     /// The configured exchange exists with another type or other properties than are declared (406).
     #[error("exchange {exchange:?} is not what is declared (topic, durable): {text}")]
     ExchangeMismatch {
@@ -98,7 +88,8 @@ pub enum PublishError {
         /// The broker's words.
         text: String,
     },
-    /// The broker closed the connection: it stops (320), or an operator closed it, or an internal error (541).
+    /// The broker closed the connection: it stops (320), an operator closed it, the virtual host is down or there was another
+    /// internal error (541).
     #[error("the broker closed the connection: {code} {text}")]
     ConnectionClosed {
         /// AMQP reply code.
@@ -120,14 +111,15 @@ pub enum PublishError {
         /// Messages without an answer.
         unanswered: usize,
     },
-    /// What answers does not speak AMQP 0-9-1 at this port.
-    #[error("{address} does not answer as RabbitMQ: {reason}")]
-    WrongPort {
-        /// `host:port`.
-        address: String,
-        /// What it is instead, and what to do.
-        reason: &'static str,
-    },
+    /// What answers does not speak AMQP 0-9-1 at this port: what it is instead, and what to do.
+    #[error("this does not answer as RabbitMQ: {0}")]
+    WrongPort(&'static str),
+    /// What answers ended the connection before it said anything.
+    #[error(
+        "it ends the connection without a word, as a proxy does whose broker is away, a TLS port (then use amqps://), or \
+         a port that is not AMQP's"
+    )]
+    HungUp,
     /// The peer does not speak AMQP 0-9-1 as RabbitMQ does, or the publisher was used against its contract.
     #[error("AMQP: {0}")]
     Protocol(String),
@@ -146,5 +138,148 @@ impl PublishError {
                 | Self::AccessRefused { .. }
                 | Self::MayNotPublish { .. }
         )
+    }
+
+    /// Whether another attempt to connect may do although nobody changes anything: nodes start, networks come back, connections
+    /// become free. What TLS or the broker has refused, and a port that is somebody else's, stay as they are.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Setting { .. } | Self::WrongPort(_) => false,
+            Self::Tls(error) | Self::Disconnected(error) => !refused_by_tls(error),
+            error => !error.is_refusal(),
+        }
+    }
+
+    /// Whether another host need not be asked: the nodes of a cluster share users, permissions and exchanges.
+    pub(crate) fn concerns_all_hosts(&self) -> bool {
+        self.is_refusal() || matches!(self, Self::Setting { .. })
+    }
+}
+
+/// No connection: every host that was tried, with what went wrong there. `Display` tells it all, so `source()` is empty.
+#[derive(Debug)]
+pub struct ConnectError {
+    /// In the order of the URL; at least one.
+    pub failures: Vec<Failure>,
+}
+
+/// What went wrong at one host.
+#[derive(Debug)]
+pub struct Failure {
+    /// `host:port`, with the address that it led to.
+    pub host: String,
+    /// What went wrong.
+    pub cause: PublishError,
+}
+
+impl ConnectError {
+    /// The refusal that has decided for all hosts, if there is one; see [`PublishError::is_refusal`].
+    pub fn refusal(&self) -> Option<&PublishError> {
+        self.failures.iter().map(|failure| &failure.cause).find(|cause| cause.is_refusal())
+    }
+
+    /// As [`PublishError::may_pass`], for at least one of the hosts, and no host has decided for all.
+    pub fn may_pass(&self) -> bool {
+        let causes = || self.failures.iter().map(|failure| &failure.cause);
+        !causes().any(PublishError::concerns_all_hosts) && causes().any(PublishError::may_pass)
+    }
+
+    /// Hosts and causes in one line. Hosts with the same cause stand together.
+    pub fn describe(&self, tell: impl Fn(&PublishError) -> String) -> String {
+        let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
+        for Failure { host, cause } in &self.failures {
+            let told = tell(cause);
+            match groups.iter_mut().find(|(_, other)| *other == told) {
+                Some((hosts, _)) => hosts.push(host),
+                None => groups.push((vec![host], told)),
+            }
+        }
+        let lines: Vec<String> = groups.iter().map(|(hosts, told)| format!("{}: {told}", hosts.join(", "))).collect();
+        lines.join("; ")
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe(|cause| match cause.source() {
+            Some(source) => format!("{cause}: {source}"),
+            None => cause.to_string(),
+        }))
+    }
+}
+
+impl Error for ConnectError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(host: &str, cause: PublishError) -> Failure {
+        Failure { host: host.to_owned(), cause }
+    }
+
+    fn refused() -> PublishError {
+        PublishError::Connect(io::ErrorKind::ConnectionRefused.into())
+    }
+
+    fn vhost() -> PublishError {
+        PublishError::Vhost { vhost: "v".to_owned(), code: 530, text: "NOT_ALLOWED - vhost v not found".to_owned() }
+    }
+
+    #[test]
+    fn every_host_is_told_and_those_with_the_same_cause_together() {
+        let failures = vec![failure("a:1", refused()), failure("b:1", PublishError::HungUp), failure("c:1", refused())];
+        let told = ConnectError { failures }.to_string();
+        assert!(
+            told.starts_with("a:1, c:1: cannot connect: connection refused; b:1: it ends the connection"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_one_host_says_of_user_vhost_or_exchange_decides_for_all() {
+        let failures = vec![failure("a:1", refused()), failure("b:1", vhost())];
+        let error = ConnectError { failures };
+        assert!(error.refusal().is_some() && !error.may_pass());
+    }
+
+    #[test]
+    fn a_host_that_is_only_away_may_yet_do_what_another_cannot() {
+        let wrong = || PublishError::WrongPort("it speaks HTTP");
+        let error =
+            |causes: [PublishError; 2]| ConnectError { failures: causes.map(|cause| failure("a:1", cause)).into() };
+        assert!(error([refused(), wrong()]).may_pass());
+        assert!(!error([wrong(), wrong()]).may_pass());
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_told_from_what_an_operator_must_mend() {
+        let text = || "words".to_owned();
+        let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        for cause in [
+            refused(),
+            PublishError::ConnectTimeout(Duration::from_secs(1)),
+            PublishError::Tls(broken()),
+            PublishError::Disconnected(broken()),
+            PublishError::HungUp,
+            PublishError::ConnectionLimit(text()),
+            PublishError::ConnectionClosed { code: 541, text: text() },
+            PublishError::ConnectionClosed { code: 320, text: text() },
+        ] {
+            assert!(cause.may_pass() && !cause.is_refusal(), "{cause:?}");
+        }
+        for cause in [
+            PublishError::Setting { name: "exchange", reason: text() },
+            PublishError::Authentication { user: text(), text: text() },
+            vhost(),
+            PublishError::ExchangeMismatch { exchange: text(), text: text() },
+            PublishError::ExchangeMissing { exchange: text(), text: text() },
+            PublishError::AccessRefused { exchange: text(), text: text() },
+            PublishError::MayNotPublish { exchange: text(), text: text() },
+            PublishError::WrongPort("it speaks TLS"),
+            PublishError::Tls(io::Error::new(io::ErrorKind::InvalidInput, "the host's name is not valid")),
+        ] {
+            assert!(!cause.may_pass(), "{cause:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! From an address to an open channel in confirm mode.
+//! From a node's address to an open channel in confirm mode.
 //!
 //! ```text
 //! AMQP 0-9-1 ─▶ ◀─ start   start-ok (log in) ─▶ ◀─ tune   tune-ok, open vhost ─▶ ◀─ open-ok
@@ -12,7 +12,7 @@ use client_socket::{Keepalive, Socket, TcpOptions, speaks_no_tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
-    AmqpUrl, ExchangeUse, PublishConfig, PublishError,
+    AmqpUrl, ExchangeUse, Peer, PublishConfig, PublishError,
     frame::{Content, next_frame},
     method::{self, Method},
     url::Mechanism,
@@ -43,9 +43,9 @@ pub(crate) struct Opened {
     pub(crate) heartbeat: Option<Duration>,
 }
 
-/// Connects and opens the channel. It takes as long as the broker takes.
-pub(crate) async fn open(config: &PublishConfig) -> Result<Opened, PublishError> {
-    let socket = connect(&config.url).await?;
+/// Connects to the node and opens the channel. It takes as long as the node takes.
+pub(crate) async fn open(config: &PublishConfig, peer: Peer) -> Result<Opened, PublishError> {
+    let socket = connect(&config.url, &peer).await?;
     let mut out = BytesMut::new();
     out.put_slice(b"AMQP\x00\x00\x09\x01");
     let frame_max = FRAME_MAX_BYTES as usize;
@@ -61,19 +61,18 @@ pub(crate) async fn open(config: &PublishConfig) -> Result<Opened, PublishError>
     Ok(Opened { socket, received, frame_max, heartbeat })
 }
 
-/// Connects to the first of the host's addresses that answers, and encrypts if the URL says so.
-pub(crate) async fn connect(url: &AmqpUrl) -> Result<Socket, PublishError> {
+/// Connects to the node, and encrypts if the URL says so.
+pub(crate) async fn connect(url: &AmqpUrl, peer: &Peer) -> Result<Socket, PublishError> {
     let keepalive = Some(Keepalive { idle: KEEPALIVE_IDLE, interval: None, retries: None });
-    let tcp = TcpOptions { keepalive, user_timeout: None }.connect((url.host.as_str(), url.port)).await;
-    let tcp = tcp.map_err(|source| PublishError::Connect { address: url.address(), source })?;
+    let tcp = TcpOptions { keepalive, user_timeout: None }.connect(peer.address).await;
+    let tcp = tcp.map_err(PublishError::Connect)?;
     let Some(tls) = &url.tls else { return Ok(Socket::tcp(tcp)) };
-    let name = tls.server_name.as_deref().unwrap_or(&url.host);
+    let name = tls.server_name.as_deref().unwrap_or(&peer.host);
     tls.options().connect(tcp, name).await.map_err(|source| match source {
-        source if speaks_no_tls(&source) => PublishError::WrongPort {
-            address: url.address(),
-            reason: "it does not speak TLS; use amqp://, or its TLS port (5671 as a rule)",
-        },
-        source => PublishError::Tls { address: url.address(), source },
+        source if speaks_no_tls(&source) => {
+            PublishError::WrongPort("it does not speak TLS; use amqp://, or its TLS port (5671 as a rule)")
+        }
+        source => PublishError::Tls(source),
     })
 }
 
@@ -92,7 +91,7 @@ impl Handshake {
         let mechanisms = match self.ask().await {
             Ok(Method::Start { mechanisms }) => mechanisms,
             Ok(other) => return Err(unexpected(other)),
-            Err(error) => return Err(self.wrong_port(url, &error).unwrap_or(error)),
+            Err(error) => return Err(self.wrong_port(&error).unwrap_or(error)),
         };
         let (mechanism, response) = match url.mechanism {
             Mechanism::Plain => ("PLAIN", format!("\0{}\0{}", url.user, url.password)),
@@ -122,7 +121,7 @@ impl Handshake {
     }
 
     /// What the first bytes say of somebody who is not RabbitMQ's AMQP listener.
-    fn wrong_port(&self, url: &AmqpUrl, error: &PublishError) -> Option<PublishError> {
+    fn wrong_port(&self, error: &PublishError) -> Option<PublishError> {
         let is_end = matches!(error, PublishError::Disconnected(error) if error.kind() == io::ErrorKind::UnexpectedEof);
         let reason = match *self.received {
             [TLS_ALERT | TLS_HANDSHAKE, 3, ..] => {
@@ -132,18 +131,17 @@ impl Handshake {
                 "it speaks HTTP, as the management plugin does; AMQP's port is 5672 or, with amqps://, 5671 as a rule"
             }
             [b'A', b'M', b'Q', b'P', ..] => "it offers another version of AMQP only; this client speaks 0-9-1",
-            [] if is_end => {
-                "it ends the connection without a word, as a TLS port does (then use amqps://), or one that is not AMQP's"
-            }
+            [] if is_end => return Some(PublishError::HungUp),
             _ => return None,
         };
-        Some(PublishError::WrongPort { address: url.address(), reason })
+        Some(PublishError::WrongPort(reason))
     }
 
     async fn open_vhost(&mut self, vhost: &str) -> Result<(), PublishError> {
         method::open(&mut self.out, vhost);
         match self.ask().await? {
             Method::OpenOk => Ok(()),
+            Method::ConnectionClose { code: 530, text } if is_limit(&text) => Err(PublishError::ConnectionLimit(text)),
             Method::ConnectionClose { code: code @ (402..=404 | 530), text } => {
                 Err(PublishError::Vhost { vhost: vhost.to_owned(), code, text })
             }
@@ -236,6 +234,12 @@ impl Handshake {
         self.socket.write_all_buf(&mut self.out).await?;
         self.socket.flush().await
     }
+}
+
+/// Whether the broker refuses a connection because there are so many, which has the code of other refusals
+/// (`rabbit_reader:is_over_vhost_connection_limit`, `…_user_…`, `…_node_…`).
+fn is_limit(text: &str) -> bool {
+    text.ends_with("is reached") || text.contains("limit cannot be queried")
 }
 
 fn unexpected(method: Method) -> PublishError {

@@ -16,7 +16,7 @@
 //! | module | what it is | I/O |
 //! |---|---|---|
 //! | `publisher` | the caller's side | yes |
-//! | `url`, `handshake` | from an address to an open channel | yes |
+//! | `url`, `dial`, `handshake` | from the addresses of a broker's nodes to an open channel | yes |
 //! | `open` | a connected socket for another client of the same broker | yes |
 //! | `connection` | the task that owns the socket | yes |
 //! | `channel` | frames in, bytes and answers out | no |
@@ -38,6 +38,7 @@
 mod channel;
 mod connection;
 mod deliveries;
+mod dial;
 mod encoder;
 mod error;
 mod frame;
@@ -53,7 +54,8 @@ mod window;
 mod wire;
 
 pub use self::{
-    error::PublishError,
+    dial::Peer,
+    error::{ConnectError, Failure, PublishError},
     headers::{Headers, InvalidHeaders},
     message::{Message, Outgoing, Properties},
     open::Login,

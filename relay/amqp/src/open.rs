@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use client_socket::Socket;
-use tokio::time::timeout;
 
-use crate::{AmqpUrl, PublishError, handshake, url::Mechanism};
+use crate::{AmqpUrl, ConnectError, Peer, dial, handshake, url::Mechanism};
 
 /// Who logs in, and where.
 pub struct Login<'a> {
@@ -26,15 +25,15 @@ impl AmqpUrl {
         Login { user: &self.user, password: &self.password, vhost: &self.vhost, by_certificate }
     }
 
-    /// Connects, and encrypts if the URL says so. Takes no longer than `limit`, unless the URL's `connection_timeout` says otherwise.
+    /// Connects to one of the hosts, and encrypts if the URL says so. Each attempt takes no longer than `limit`, unless the URL's `connection_timeout` says otherwise.
     ///
     /// # Errors
     ///
-    /// Nobody answers, or not in time, or TLS fails.
-    pub async fn open(&self, limit: Duration) -> Result<Socket, PublishError> {
+    /// No host answers, or none in time, or TLS fails.
+    pub async fn open(&self, limit: Duration) -> Result<Socket, ConnectError> {
         let limit = self.connection_timeout.unwrap_or(limit);
-        timeout(limit, handshake::connect(self))
-            .await
-            .unwrap_or_else(|_| Err(PublishError::ConnectTimeout { address: self.address(), after: limit }))
+        let open = async |peer: Peer| handshake::connect(self, &peer).await;
+        let (socket, _) = dial::open_any(&self.hosts, None, limit, open).await?;
+        Ok(socket)
     }
 }

@@ -1,21 +1,29 @@
 //! The caller's side of the connection: what to know, what to hand over, what comes back.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel, error::TrySendError},
     task::JoinSet,
-    time::timeout,
 };
 use uuid::Uuid;
 
-use crate::{AmqpUrl, Outgoing, PublishError, connection::Connection, handshake, wire::SHORT_STRING_MAX};
+use crate::{
+    AmqpUrl, Outgoing, PublishError,
+    connection::Connection,
+    dial::{Peer, open_any},
+    error::{ConnectError, Failure},
+    handshake,
+    wire::SHORT_STRING_MAX,
+};
 
 /// What a [`Publisher`] needs to know.
 #[derive(Clone, Debug)]
 pub struct PublishConfig {
-    /// The broker, and who logs in.
+    /// The broker's nodes, and who logs in.
     pub url: AmqpUrl,
+    /// A node to try after all others, such as the one from which a connection was just lost.
+    pub try_last: Option<SocketAddr>,
     /// Exchange of messages that name none; at most 255 bytes. Empty: the default exchange, which routes by queue name.
     pub exchange: String,
     /// Whether to declare it.
@@ -26,7 +34,8 @@ pub struct PublishConfig {
     pub window: usize,
     /// How long the broker may leave everything unanswered while it does not say that it is blocked.
     pub confirm_timeout: Duration,
-    /// How long connecting may take, up to the open channel. `connection_timeout` in the URL overrides it.
+    /// How long connecting to an address may take, up to the open channel, and looking up a name. `connection_timeout` in the URL
+    /// overrides it.
     pub connect_timeout: Duration,
     /// The connection's name in the broker's management pages.
     pub connection_name: String,
@@ -101,39 +110,47 @@ pub struct Publisher<M> {
     notices: Receiver<Notice>,
     /// The one task that owns the socket.
     task: JoinSet<Result<(), PublishError>>,
+    peer: Peer,
 }
 
 impl<M> fmt::Debug for Publisher<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher").finish_non_exhaustive()
+        f.debug_struct("Publisher").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
 impl<M: Outgoing> Publisher<M> {
     /// Connects, logs in, opens a channel, declares the exchange or looks whether it is there, and asks for confirms.
     ///
+    /// Tries the hosts of the URL, and of each every address, in random order until one lets the publisher in. A host that refuses
+    /// the user, the virtual host or the exchange decides for all.
+    ///
     /// # Errors
     ///
-    /// See [`PublishError`].
-    pub async fn connect(config: PublishConfig) -> Result<Self, PublishError> {
+    /// See [`ConnectError`].
+    pub async fn connect(config: PublishConfig) -> Result<Self, ConnectError> {
         for (name, text) in [("exchange", &config.exchange), ("app_id", &config.app_id)] {
             if text.len() > SHORT_STRING_MAX {
                 let reason = format!("has {} bytes, AMQP allows {SHORT_STRING_MAX}", text.len());
-                return Err(PublishError::Setting { name, reason });
+                let cause = PublishError::Setting { name, reason };
+                return Err(ConnectError { failures: vec![Failure { host: config.url.to_string(), cause }] });
             }
         }
         let limit = config.url.connection_timeout.unwrap_or(config.connect_timeout);
-        let opening = handshake::open(&config);
-        let opened = timeout(limit, opening)
-            .await
-            .unwrap_or_else(|_| Err(PublishError::ConnectTimeout { address: config.url.address(), after: limit }))?;
+        let open = |peer| handshake::open(&config, peer);
+        let (opened, peer) = open_any(&config.url.hosts, config.try_last, limit, open).await?;
         // Every batch holds at least one message, and no more than `window` messages are unanswered: so there is always room.
         let (batches, batch_receiver) = channel(config.window.max(1));
         // One is enough: the task collects answers for as long as the last are not fetched.
         let (notice_sender, notices) = channel(1);
         let mut task = JoinSet::new();
         task.spawn(Connection::new(opened, config).run(batch_receiver, notice_sender));
-        Ok(Self { batches, notices, task })
+        Ok(Self { batches, notices, task, peer })
+    }
+
+    /// The node that it is connected to.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unanswered.
@@ -168,7 +185,7 @@ impl<M: Outgoing> Publisher<M> {
 
     /// Says goodbye to the broker; takes a second at most. Answers that have not been fetched are lost.
     pub async fn close(self) {
-        let Self { batches, notices, mut task } = self;
+        let Self { batches, notices, mut task, .. } = self;
         drop((batches, notices));
         task.join_next().await;
     }

@@ -13,13 +13,15 @@ use crate::wire::SHORT_STRING_MAX;
 
 /// All but RFC 3986's unreserved characters.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The same inside the brackets of an IPv6 address.
+const RESERVED_IN_BRACKETS: &AsciiSet = &RESERVED.remove(b':');
 
-/// Where the broker is and who logs in. `Display` and `Debug` show no password.
+/// Where the broker's nodes are and who logs in, such as `amqp://app:secret@a:5672,b,[::1]:5673/shop`. `Display` and `Debug` show
+/// no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AmqpUrl {
-    /// Name or address; an IPv6 address without its brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    /// At least one.
+    pub(crate) hosts: Vec<Host>,
     pub(crate) vhost: String,
     pub(crate) user: String,
     pub(crate) password: String,
@@ -32,6 +34,26 @@ pub struct AmqpUrl {
     pub(crate) connection_timeout: Option<Duration>,
     /// Longest frame in bytes; 0 leaves it to the broker.
     pub(crate) frame_max: Option<u32>,
+}
+
+/// A node of the broker, or a name that leads to several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// Name or address; an IPv6 address without its brackets.
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+/// `host:port`, as in a URL.
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port } = self;
+        if name.contains(':') {
+            write!(f, "[{}]:{port}", utf8_percent_encode(name, RESERVED_IN_BRACKETS))
+        } else {
+            write!(f, "{}:{port}", utf8_percent_encode(name, RESERVED))
+        }
+    }
 }
 
 /// What TLS needs from the file system. All PEM.
@@ -71,7 +93,7 @@ pub(crate) enum Mechanism {
 
 /// The text is not a URL that this client can use. The message shows nothing of the text, which holds a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an AMQP URL of the form amqp[s]://user:password@host:port/vhost?parameters: {0}")]
+#[error("not an AMQP URL of the form amqp[s]://user:password@host:port,host:port/vhost?parameters: {0}")]
 pub struct InvalidAmqpUrl(&'static str);
 
 impl FromStr for AmqpUrl {
@@ -85,10 +107,14 @@ impl FromStr for AmqpUrl {
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, vhost) = rest.split_once('/').unwrap_or((rest, ""));
-        // A list of brokers, which no URL can hold. It could as well be part of a password.
-        if authority.contains(',') || text.matches("://").count() > 1 {
+        let (login, addresses) = match authority.rsplit_once('@') {
+            Some((login, addresses)) => (Some(login), addresses),
+            None => (None, authority),
+        };
+        // Several logins, or several URLs. What is before the last @ could as well be part of a password.
+        if login.is_some_and(|login| login.contains(',')) || text.matches("://").count() > 1 {
             return Err(InvalidAmqpUrl(
-                "it must name one broker: for several, use a name or a load balancer that leads to each \
+                "several hosts stand in one URL, with one login and one vhost: amqp://user:password@a:5672,b:5672/vhost \
                  (in a user or password, write , as %2C)",
             ));
         }
@@ -97,16 +123,10 @@ impl FromStr for AmqpUrl {
                 "after the host there is an @ (in a user or password, write / as %2F; in a vhost, @ as %40)",
             ));
         }
-        let (login, address) = match authority.rsplit_once('@') {
-            Some((login, address)) => (Some(login), address),
-            None => (None, authority),
-        };
         // RabbitMQ's own user for trying things out, which may log in from the same machine only.
         let (user, password) = login.map_or(("guest", "guest"), |login| login.split_once(':').unwrap_or((login, "")));
-        let (host, port) = host_and_port(address)?;
         let mut url = Self {
-            host: if host.is_empty() { "localhost".to_owned() } else { decode(host)? },
-            port: port.unwrap_or(if tls.is_some() { 5671 } else { 5672 }),
+            hosts: hosts(addresses, if tls.is_some() { 5671 } else { 5672 })?,
             // To the letter, `amqp://host/` means the virtual host with the empty name. Nobody has one.
             vhost: if vhost.is_empty() { "/".to_owned() } else { decode(vhost)? },
             user: decode(user)?,
@@ -188,19 +208,14 @@ impl AmqpUrl {
         }
         Ok(())
     }
-
-    /// `host:port`, for errors.
-    pub(crate) fn address(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-    }
 }
 
 impl fmt::Display for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
         let encoded = |text| utf8_percent_encode(text, RESERVED);
-        write!(f, "{scheme}://{}@{}/{}", encoded(&self.user), self.address(), encoded(&self.vhost))
+        let hosts: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
+        write!(f, "{scheme}://{}@{}/{}", encoded(&self.user), hosts.join(","), encoded(&self.vhost))
     }
 }
 
@@ -208,6 +223,26 @@ impl fmt::Debug for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AmqpUrl({self})")
     }
+}
+
+/// The hosts of a list, each with its own port or the default.
+fn hosts(addresses: &str, default_port: u16) -> Result<Vec<Host>, InvalidAmqpUrl> {
+    let is_list = addresses.contains(',');
+    let host = |address| {
+        let (name, port) = host_and_port(address)?;
+        let name = match decode(name)? {
+            name if name.is_empty() && is_list => {
+                return Err(InvalidAmqpUrl("a host has no name (one comma stands between two hosts)"));
+            }
+            name if name.is_empty() => "localhost".to_owned(),
+            name => name,
+        };
+        if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(InvalidAmqpUrl("a host's name has neither spaces nor control characters"));
+        }
+        Ok(Host { name, port: port.unwrap_or(default_port) })
+    };
+    addresses.split(',').map(host).collect()
 }
 
 fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {

@@ -32,9 +32,9 @@ enum LinkState {
 }
 
 impl Link {
-    pub(crate) fn new(is_ready: bool, now: Instant) -> Self {
-        let state = if is_ready { LinkState::Ready } else { LinkState::Away };
-        Self { state, away_since: (!is_ready).then_some(now), unproven: None, failures: 0 }
+    pub(crate) fn new(away_since: Option<Instant>) -> Self {
+        let state = if away_since.is_none() { LinkState::Ready } else { LinkState::Away };
+        Self { state, away_since, unproven: None, failures: 0 }
     }
 
     /// Whether events may be published now.
@@ -52,11 +52,12 @@ impl Link {
         self.away_since
     }
 
-    fn ready(&mut self, now: Instant) -> Report {
+    fn ready(&mut self, host: String, now: Instant) -> Report {
         self.state = LinkState::Ready;
         self.failures = 0;
         self.unproven = self.away_since.take().map(|since| (since, now));
-        Report::BrokerBack { away: self.unproven.map_or(Duration::ZERO, |(since, _)| now.duration_since(since)) }
+        let away = self.unproven.map_or(Duration::ZERO, |(since, _)| now.duration_since(since));
+        Report::BrokerBack { host, away }
     }
 
     /// Returns whether that is news: it may have been blocked for so short that nobody was told.
@@ -88,8 +89,8 @@ impl Core {
     pub(crate) fn noticed(&mut self, notice: Notice, now: Now) {
         match notice {
             Notice::Answers(answers) => self.answered(answers, now),
-            Notice::Ready => {
-                let report = self.link.ready(now.instant);
+            Notice::Ready(host) => {
+                let report = self.link.ready(host, now.instant);
                 self.report(report);
             }
             Notice::Unblocked => {

@@ -38,8 +38,8 @@ pub struct Config {
 pub struct Start {
     /// What the slot has confirmed.
     pub confirmed: Lsn,
-    /// Whether the broker takes messages already.
-    pub broker_is_ready: bool,
+    /// Since when the broker has been away; `None`: it takes messages.
+    pub broker_away_since: Option<Instant>,
     /// A part of the log was left out of the stream, since the server cannot send it; taken after that.
     pub passed_over: Option<Snapshot>,
     /// The session before met a row that is larger than any event: this one tries each row before it reads it, once.

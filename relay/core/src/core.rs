@@ -68,7 +68,7 @@ impl Core {
             resync,
             abandoned: Awaited::default(),
             deferred: Deferred::new(now),
-            link: Link::new(start.broker_is_ready, now),
+            link: Link::new(start.broker_away_since),
             turns: Turns::new(start.careful, now + config.check_interval, now),
             parking: Parking::new(now),
             status: StatusUpdates::new(now),

@@ -115,8 +115,10 @@ pub enum Report {
         /// The broker's words alone, the same for all events that are refused alike.
         reason: Option<String>,
     },
-    /// The broker takes messages again after so long.
+    /// There is a connection to the broker again.
     BrokerBack {
+        /// To which host.
+        host: String,
         /// How long it was away.
         away: Duration,
     },
@@ -126,7 +128,7 @@ pub enum Report {
     BrokerUnblocked,
     /// There is no connection to the broker.
     BrokerAway {
-        /// Why.
+        /// Which hosts were tried, and why that failed.
         error: String,
         /// How often in a row.
         times: u32,

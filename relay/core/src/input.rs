@@ -88,13 +88,13 @@ pub trait Row: std::fmt::Debug {
 pub enum Notice {
     /// It has answered.
     Answers(Vec<Answer>),
-    /// There is a connection, and it takes messages.
-    Ready,
+    /// There is a connection to this host, and it takes messages.
+    Ready(String),
     /// It takes messages again, over the same connection.
     Unblocked,
     /// It takes no messages for a while; what is in flight will be answered.
     Blocked(String),
-    /// There is no connection, or it could not be made. What was in flight is unknown. Another attempt follows.
+    /// There is no connection, or it could not be made: which host, and why. What was in flight is unknown. Another attempt follows.
     Away(String),
 }
 

@@ -20,13 +20,15 @@ pub(crate) struct Parking {
     full_since: Option<Instant>,
     /// Whether the log was told that the broker refuses everything.
     told_of_refusals: bool,
+    /// Whether the log was told, since events were streamed last, that they wait for the broker.
+    told_away: bool,
     /// The mode that the log was told last; `None`: it is to be told in any case.
     told_live: Option<bool>,
 }
 
 impl Parking {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { moved_at: now, full_since: None, told_of_refusals: false, told_live: None }
+        Self { moved_at: now, full_since: None, told_of_refusals: false, told_away: false, told_live: None }
     }
 }
 
@@ -53,11 +55,17 @@ impl Core {
         if knows_too_many_keys && !self.turns.runs_whole_pass() && !self.is_pass_next(now) {
             self.park(Reason::TooManyKeys, now);
         }
+        let patience = self.config.park_after;
+        let is_away = self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience);
         if !self.resync.is_live() {
+            // A session that begins without a broker is parked from its beginning.
+            if is_away && !std::mem::replace(&mut self.parking.told_away, true) {
+                self.report(Report::Parked(Reason::BrokerAway));
+            }
             return;
         }
-        let patience = self.config.park_after;
-        if self.link.away_since().is_some_and(|since| now.duration_since(since) >= patience) {
+        self.parking.told_away = is_away;
+        if is_away {
             self.park(Reason::BrokerAway, now);
         } else if self.is_full_for(patience, now) || self.is_refused_and_full(patience, now) {
             self.park(Reason::MemoryFull { events: self.dispatch.len() }, now);

@@ -24,7 +24,7 @@ struct Driver {
 impl Driver {
     fn new() -> Self {
         let now = Now { instant: Instant::now(), unix_us: 0 };
-        let start = Start { broker_is_ready: true, ..Start::default() };
+        let start = Start::default();
         Self { core: Core::new(config(), start, now.instant), now, published: Vec::new() }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use client_socket::refused_by_tls;
 use tokio_postgres::error::SqlState;
 
 use crate::server_error::ServerError;
@@ -40,6 +41,11 @@ pub enum ConnectCause {
 }
 
 impl ConnectError {
+    /// As [`ConnectCause::may_pass`].
+    pub fn may_pass(&self) -> bool {
+        self.cause.may_pass()
+    }
+
     /// The server's code, if the server refused: `28P01` wrong password, `28000` not let in, `3D000` no such database,
     /// `42501` no permission (for replication, too), `53300` too many connections, `57P03` starting up or shutting
     /// down.
@@ -54,6 +60,17 @@ impl ConnectCause {
         match self {
             Self::Refused(error) => Some(&error.sqlstate),
             _ => None,
+        }
+    }
+
+    /// Whether another attempt may do although nobody changes anything: servers start and are promoted, networks come back,
+    /// connections become free. What TLS or the server has refused stays as it is.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::TimedOut(_) | Self::ReadOnly => true,
+            Self::Tls(error) => !refused_by_tls(error),
+            Self::Refused(error) => error.may_pass(),
+            Self::Login(_) => false,
         }
     }
 
@@ -153,6 +170,15 @@ impl ReplError {
             Self::Ended | Self::Io(_) => true,
             Self::Protocol(_) => false,
             Self::Command(error) | Self::Stream(error) => error.is_outage(),
+        }
+    }
+
+    /// Whether another attempt may do although nobody changes anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Ended | Self::Io(_) => true,
+            Self::Protocol(_) => false,
+            Self::Command(error) | Self::Stream(error) => error.may_pass(),
         }
     }
 

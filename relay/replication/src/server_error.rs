@@ -29,6 +29,18 @@ impl ServerError {
         going.contains(&self.sqlstate) || self.sqlstate.code().starts_with("08")
     }
 
+    /// Whether another attempt may do although nobody changes anything
+    /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+    pub fn may_pass(&self) -> bool {
+        match self.sqlstate.code() {
+            "25006" => true,            // read-only: during a failover, the old primary
+            "53400" | "57P04" => false, // a limit of the configuration (no slot left); the database was dropped
+            "55006" | "55P03" => true,  // in use; locked
+            // Connections; rolled back (deadlocks); out of connections, memory or disk; starting, stopping, cancelled; I/O.
+            code => matches!(code.get(..2), Some("08" | "40" | "53" | "57" | "58")),
+        }
+    }
+
     /// Whether it says that a publication does not exist at this place of the log, so that the stream leaves out what it
     /// would have brought. (Servers before PostgreSQL 18 end the stream.)
     pub fn publication_skipped(&self) -> bool {
@@ -122,6 +134,21 @@ mod tests {
         assert_eq!(error.severity, "ERROR");
         assert_eq!(error.sqlstate, SqlState::OBJECT_IN_USE);
         assert_eq!(error.to_string(), "slot is active (SQLSTATE 55006); for PID 7");
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_told_from_what_an_operator_must_mend() {
+        let may_pass = |code: &str| parse(format!("C{code}\0\0").as_bytes()).may_pass();
+        for code in
+            ["57P03", "57P01", "53300", "53100", "53200", "08006", "08P01", "40P01", "57014", "58030", "25006", "55P03"]
+        {
+            assert!(may_pass(code), "{code}");
+        }
+        for code in
+            ["28P01", "28000", "3D000", "42501", "42883", "3F000", "0A000", "22023", "53400", "55000", "57P04", "XX000"]
+        {
+            assert!(!may_pass(code), "{code}");
+        }
     }
 
     #[test]

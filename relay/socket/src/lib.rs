@@ -27,5 +27,5 @@ mod verifier;
 pub use self::{
     socket::Socket,
     tcp::{Keepalive, TcpOptions},
-    tls::{Identity, Roots, TlsError, TlsOptions, Verification, speaks_no_tls},
+    tls::{Identity, Roots, TlsError, TlsOptions, Verification, refused_by_tls, speaks_no_tls},
 };

@@ -175,6 +175,13 @@ pub fn speaks_no_tls(error: &io::Error) -> bool {
     matches!(reason, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
 }
 
+/// Whether TLS itself has failed: certificates, files or settings, which stay as they are until somebody changes them. Otherwise
+/// the connection below it has, as when a peer goes in the middle of a handshake.
+pub fn refused_by_tls(error: &io::Error) -> bool {
+    // What the operating system says has another kind, and so has the end of the stream.
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

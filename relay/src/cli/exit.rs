@@ -15,7 +15,7 @@ const MEANINGS: [(Kind, &str); 13] = [
     (Kind::ExtensionVersion, "the extension's version does not fit"),
     (Kind::WalLevel, "wal_level is not logical (before PostgreSQL 19)"),
     (Kind::Slot, "the replication slot is missing, invalidated or not of this database (one in use is waited for)"),
-    (Kind::Broker, "RabbitMQ cannot be reached"),
+    (Kind::Broker, "RabbitMQ cannot be reached or used"),
     (Kind::BrokerRefused, "RabbitMQ refuses user, vhost or exchange"),
     (Kind::DrainTimeout, "the drain took longer than shutdown-timeout"),
     (Kind::Internal, "a fault of the relay or of its machine"),

@@ -57,11 +57,12 @@ pub fn program() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100);
-    Command::augment_subcommands(config::with_settings(program)).mut_subcommands(|command| {
-        match shown(command.get_name()) {
-            Shown::All => config::with_shown(command, |_| true),
-            Shown::Only(keys) => config::with_shown(command, |setting: &Setting| keys.contains(&setting.key)),
-        }
+    Command::augment_subcommands(config::with_settings(program, |_| false)).mut_subcommands(|command| {
+        // Later, and only for the one command that is called: thirty flags for each of twelve would slow every start down.
+        command.defer(|command| match shown(command.get_name()) {
+            Shown::All => config::with_settings(command, |_| true),
+            Shown::Only(keys) => config::with_settings(command, |setting: &Setting| keys.contains(&setting.key)),
+        })
     })
 }
 
@@ -101,8 +102,7 @@ pub fn read(
 ) -> Result<(Command, Given), clap::Error> {
     let matches = config::read(program, arguments)?;
     let command = Command::from_arg_matches(&matches)?;
-    let flags = matches.subcommand().map_or(&matches, |(_, flags)| flags);
-    Ok((command, config::collect(flags, variables)))
+    Ok((command, config::collect(&matches, variables)))
 }
 
 #[cfg(test)]

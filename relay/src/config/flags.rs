@@ -22,15 +22,12 @@ A flag overrides an environment variable, which overrides the file, which overri
 DATABASE_URL and AMQP_URL must be given. A URL on the command line can be seen by every user of the machine: \
 prefer the environment or the file.";
 
-/// Gives the program a flag for each setting, and for the file. Every command takes them; the help text of one shows those that
-/// [`with_shown`] names.
-pub fn with_settings(program: Command) -> Command {
-    program.arg(config_file()).args(SETTINGS.iter().map(|setting| flag(setting).hide(true)))
-}
-
-/// Has the command's help text show these settings.
-pub fn with_shown(command: Command, shows: impl Fn(&Setting) -> bool) -> Command {
-    command.args(SETTINGS.iter().filter(|setting| shows(setting)).map(flag))
+/// Gives a command, or the program before its command, a flag for each setting and for the file. The help text shows those that `shows`
+/// names.
+///
+/// They are not clap's global flags, which it would copy to every command at each start.
+pub fn with_settings(command: Command, shows: impl Fn(&Setting) -> bool) -> Command {
+    command.arg(config_file()).args(SETTINGS.iter().map(|setting| flag(setting).hide(!shows(setting))))
 }
 
 fn config_file() -> Arg {
@@ -38,7 +35,6 @@ fn config_file() -> Arg {
         .long("config")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .global(true)
         .help_heading("Settings")
         .help("TOML file with settings")
         .long_help("TOML file with settings.\n[env: OUTBOX_RELAY_CONFIG]")
@@ -51,10 +47,15 @@ fn flag(setting: &'static Setting) -> Arg {
         _ => format!("\n[allowed: {}]", setting.rule.allowed()),
     };
     let long = format!("{}\n[env: {}]{default}{allowed}", setting.text(), setting.variable());
-    Arg::new(setting.key)
+    let argument = Arg::new(setting.key);
+    // A switch that is off: naming it turns it on. What follows it is the command.
+    let argument = match (&setting.rule, setting.default) {
+        (Rule::Switch, Some("false")) => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        _ => argument,
+    };
+    argument
         .long(setting.flag())
         .value_name(setting.rule.placeholder())
-        .global(true)
         .allow_negative_numbers(true) // so that the setting's own range refuses them
         .help_heading(setting.group)
         .help(format!("{}{default}", setting.summary()))
@@ -81,17 +82,20 @@ fn without_urls(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Takes what the file, the environment and a command's flags give, each overriding the one before. What is wrong with a setting is
-/// told by [`Given::resolve`].
+/// Takes what the file, the environment, and the flags before and behind the command give, each overriding the one before. What is wrong
+/// with a setting is told by [`Given::resolve`].
 pub fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Given {
     let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
+    let places: Vec<&ArgMatches> =
+        flags.subcommand().map(|(_, behind)| behind).into_iter().chain(std::iter::once(flags)).collect();
     let mut given = Given::default();
-    if let Some(path) = flags.get_one::<PathBuf>("config").cloned().or_else(|| environment::config_file(&variables)) {
+    let file = places.iter().find_map(|flags| flags.get_one::<PathBuf>("config").cloned());
+    if let Some(path) = file.or_else(|| environment::config_file(&variables)) {
         file::read(&path, &mut given);
     }
     environment::read(&variables, &mut given);
     for setting in SETTINGS {
-        if let Some(text) = flags.get_one::<String>(setting.key) {
+        if let Some(text) = places.iter().find_map(|flags| flags.get_one::<String>(setting.key)) {
             given.give(setting, text.clone(), Origin::Flag);
         }
     }

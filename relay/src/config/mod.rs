@@ -26,7 +26,7 @@ use std::time::Duration;
 use amqp_publisher::{ExchangeUse, PublishConfig};
 
 pub use self::{
-    flags::{PRECEDENCE, collect, read, with_settings, with_shown},
+    flags::{PRECEDENCE, collect, read, with_settings},
     given::Given,
     resolve::{InForce, Invalid, Servers},
     rule::Rule,
@@ -45,6 +45,7 @@ impl Config {
     pub fn publish(&self) -> Option<PublishConfig> {
         Some(PublishConfig {
             url: self.amqp_url.clone()?,
+            try_last: None,
             exchange: self.exchange.clone(),
             exchange_use: if self.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
             app_id: self.app_id.clone(),

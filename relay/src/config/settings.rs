@@ -28,8 +28,13 @@ settings! {
         database_url: ConnInfo = Url { form: "postgres://user:password@host:5432/database", check: harmless::<ConnInfo> }, None;
 
         /// RabbitMQ to publish to.
-        /// Use amqps:// for TLS.
+        /// Any number of nodes, with a comma between: amqp://user:password@a:5672,b,c/vhost. They, and all addresses of a name, are
+        /// tried in random order. Use amqps:// for TLS.
         amqp_url: Option<AmqpUrl> = Url { form: "amqp://user:password@host:5672/vhost", check: harmless::<AmqpUrl> }, None;
+
+        /// Whether a start ends when a server cannot be reached, instead of waiting for it.
+        /// For scripts; the flag needs no value. What will not mend itself, such as a wrong password, ends a start in any case.
+        no_wait: bool = Switch, Some("false");
 
         /// Name under which both servers list the connections.
         /// In pg_stat_activity, and in RabbitMQ's management pages.
@@ -66,7 +71,7 @@ settings! {
         /// Exchange of events that name none.
         exchange: String = Text { max_bytes: 255 }, Some("outbox");
 
-        /// Whether to declare that exchange (topic, durable) at start.
+        /// Whether to declare that exchange (topic, durable) at the first connection.
         /// One that is gone later is waited for: made anew, it would have no bindings.
         declare_exchange: bool = Switch, Some("true");
 

@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Config, Given, Rule, SETTINGS, Servers, Setting, collect, read, with_settings, with_shown};
+use super::{Config, Given, Rule, SETTINGS, Servers, Setting, collect, read, with_settings};
 
 const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
@@ -43,8 +43,9 @@ impl Drop for TempFile {
 
 /// A program with one command.
 fn program() -> clap::Command {
-    let run = with_shown(clap::Command::new("run"), |_| true);
-    with_settings(clap::Command::new("outbox-relay")).max_term_width(100).subcommand_required(true).subcommand(run)
+    let run = with_settings(clap::Command::new("run"), |_| true);
+    let program = with_settings(clap::Command::new("outbox-relay"), |_| false);
+    program.max_term_width(100).subcommand_required(true).subcommand(run)
 }
 
 fn help() -> String {
@@ -56,8 +57,7 @@ fn help() -> String {
 fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Given, clap::Error> {
     let arguments = ["outbox-relay"].iter().chain(arguments).map(Into::into);
     let matches = read(&mut program(), arguments)?;
-    let (_, flags) = matches.subcommand().unwrap();
-    Ok(collect(flags, variables.iter().map(|(name, value)| (name.into(), value.into()))))
+    Ok(collect(&matches, variables.iter().map(|(name, value)| (name.into(), value.into()))))
 }
 
 fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
@@ -83,7 +83,8 @@ fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
         assert!(help.contains(group), "{group}");
     }
     for setting in SETTINGS {
-        assert!(help.contains(&format!("--{} <", setting.flag())), "{}", setting.key);
+        let flag = format!("--{}", setting.flag());
+        assert!([" <", "[=<"].iter().any(|value| help.contains(&format!("{flag}{value}"))), "{}", setting.key);
         assert!(help.contains(&format!("[env: {}]", setting.variable())), "{}", setting.key);
     }
     assert!(help.contains("[default: 1000]"));

@@ -5,7 +5,10 @@ use std::{error::Error, io, time::Duration};
 use pg_replication::ReplError;
 use tokio::task::JoinError;
 
-use crate::{error::chain, outbox::StoreError};
+use crate::{
+    error::{RunError, chain},
+    outbox::StoreError,
+};
 
 /// Why a session ended before everything in flight had its verdict in the table.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,9 @@ pub enum SessionError {
     /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
     #[error("the stream cannot be read: {0}")]
     Unreadable(String),
+    /// The broker has never let this relay in, and is not to be waited for any longer.
+    #[error(transparent)]
+    Broker(#[from] RunError),
     /// It was told to stop, and the drain's time ran out. The rows of these events are still `PENDING`.
     #[error("{unsettled} events had no verdict at the deadline")]
     DrainTimeout {

@@ -35,7 +35,7 @@ impl Log {
     pub(super) fn tell(&mut self, report: Report, now: Instant) {
         match report {
             Report::Answered { event, status, error, reason } => self.answered(&event, status, error, reason, now),
-            Report::BrokerBack { away } => info!(target: "relay", ?away, "connected to the broker again"),
+            Report::BrokerBack { host, away } => info!(target: "relay", host, ?away, "connected to the broker"),
             Report::BrokerBlocked(reason) => warn!(target: "relay", reason, "the broker has blocked publishing"),
             Report::BrokerUnblocked => info!(target: "relay", "the broker takes messages again"),
             Report::BrokerAway { error, times, lasted, in_flight } => {

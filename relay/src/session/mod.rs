@@ -93,7 +93,7 @@ impl<S: Sink> Session<S> {
                 }
                 ended = self.connection.join_next() => return Err(connection_lost(ended)),
                 finished = self.table.next() => self.core.on(Input::Table(finished?), read_clocks()),
-                notice = self.sink.next() => self.core.on(Input::Sink(notice), read_clocks()),
+                notice = self.sink.next() => self.core.on(Input::Sink(notice?), read_clocks()),
                 frame = self.stream.next(), if self.core.reads_stream(now.instant) => self.take_frames(frame?)?,
                 () = &mut timer => {}
             }

@@ -6,6 +6,8 @@ use std::{future::Future, sync::Arc};
 
 use outbox_core::{Event, Notice};
 
+use crate::error::RunError;
+
 /// What a sink has counted, and what it is connected to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkFigures {
@@ -13,7 +15,7 @@ pub struct SinkFigures {
     pub connected_to: Option<String>,
     /// Why there is none.
     pub error: Option<String>,
-    /// Connections that were made after one was lost, or after the broker could not be reached.
+    /// Connections that were made after one was lost.
     pub reconnects: u64,
     /// Messages that the broker has confirmed.
     pub confirmed: u64,
@@ -45,7 +47,11 @@ pub trait Sink: Send {
     fn publish(&mut self, events: Vec<Arc<Event>>);
 
     /// Waits for news. Cancellation-safe: what is under way stays in `self`.
-    fn next(&mut self) -> impl Future<Output = Notice> + Send;
+    ///
+    /// # Errors
+    ///
+    /// The broker has never let this relay in, and is not to be waited for any longer.
+    fn next(&mut self) -> impl Future<Output = Result<Notice, RunError>> + Send;
 
     /// What it shows of itself.
     fn figures(&self) -> SinkFigures;

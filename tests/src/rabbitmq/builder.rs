@@ -12,6 +12,7 @@ use crate::{places::server_folder, ports};
 #[derive(Debug, Default)]
 pub struct RabbitMqBuilder {
     settings: Vec<(String, String)>,
+    erlang_arguments: &'static str,
 }
 
 impl RabbitMqBuilder {
@@ -22,31 +23,20 @@ impl RabbitMqBuilder {
         self
     }
 
+    /// More arguments for Erlang's virtual machine.
+    #[must_use]
+    pub(super) fn erlang_arguments(mut self, arguments: &'static str) -> Self {
+        self.erlang_arguments = arguments;
+        self
+    }
+
     /// Makes a new node and starts it.
     pub async fn start(self) -> RabbitMq {
         let folder = server_folder("rabbitmq");
         self.start_node("rabbit@localhost".to_owned(), folder.clone(), folder, ports::free()).await
     }
 
-    /// Makes a cluster of new nodes and starts it, some 10 s for each. The first node must not be stopped: by it the others
-    /// find each other.
-    pub async fn start_cluster(self, size: usize) -> Vec<RabbitMq> {
-        let (home, epmd_port) = (server_folder("rabbitmq"), ports::free());
-        let mut nodes: Vec<RabbitMq> = Vec::new();
-        for number in 1..=size {
-            let folder = if number == 1 { home.clone() } else { server_folder("rabbitmq") };
-            let node = self.start_node(format!("rabbit{number}@localhost"), folder, home.clone(), epmd_port).await;
-            if let Some(first) = nodes.first() {
-                node.ctl(&["stop_app"]).await;
-                node.ctl(&["join_cluster", &first.name]).await;
-                node.ctl(&["start_app"]).await;
-            }
-            nodes.push(node);
-        }
-        nodes
-    }
-
-    async fn start_node(&self, name: String, folder: PathBuf, home: PathBuf, epmd_port: u16) -> RabbitMq {
+    pub(super) async fn start_node(&self, name: String, folder: PathBuf, home: PathBuf, epmd_port: u16) -> RabbitMq {
         let node = RabbitMq {
             name,
             folder,
@@ -55,6 +45,7 @@ impl RabbitMqBuilder {
             http_port: ports::free(),
             distribution_port: ports::free(),
             epmd_port,
+            erlang_arguments: self.erlang_arguments,
             process: Mutex::default(),
         };
         let mut conf = format!(

@@ -1,6 +1,7 @@
 //! A private RabbitMQ node.
 
 mod builder;
+mod cluster;
 
 use std::{
     path::{Path, PathBuf},
@@ -10,6 +11,7 @@ use std::{
 };
 
 pub use builder::RabbitMqBuilder;
+pub use cluster::Cluster;
 use serde_json::Value;
 use tokio::{net::TcpStream, sync::OnceCell};
 
@@ -35,6 +37,7 @@ pub struct RabbitMq {
     http_port: u16,
     distribution_port: u16,
     epmd_port: u16,
+    erlang_arguments: &'static str,
     process: Mutex<Option<Guarded>>,
 }
 
@@ -68,6 +71,11 @@ impl RabbitMq {
     /// Port of the management plugin's HTTP API and web pages.
     pub fn http_port(&self) -> u16 {
         self.http_port
+    }
+
+    /// Whether it was started, and not stopped or killed since.
+    pub(crate) fn is_running(&self) -> bool {
+        self.process.lock().expect("no panic while locked").is_some()
     }
 
     /// The node's process id.
@@ -174,7 +182,10 @@ impl RabbitMq {
             .env("RABBITMQ_NODENAME", &self.name)
             // Together: the start script becomes the node instead of its parent, so that its process id is the node's.
             .env("RABBITMQ_ALLOW_INPUT", "true")
-            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-noinput -kernel inet_dist_use_interface {127,0,0,1}");
+            .env(
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                format!("-noinput -kernel inet_dist_use_interface {{127,0,0,1}} {}", self.erlang_arguments),
+            );
         command
     }
 

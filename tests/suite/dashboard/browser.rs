@@ -54,6 +54,24 @@ async fn the_first_page_says_in_words_whether_events_flow() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_left_before_it_is_there_leaves_nothing_behind() {
+    let Some(browser) = browser().await else { return };
+    let dashboard = Dashboard::start(Tokens::None).await;
+    dashboard.open(&browser, "", None).await;
+    let hurried = "(async () => {
+        for (let turn = 0; turn < 60; turn += 1) {
+            location.hash = ['#/', '#/events', '#/failed', '#/keys'][turn % 4];
+            await new Promise((done) => setTimeout(done, turn % 7));
+        }
+        location.hash = '#/';
+    })()";
+    browser.value(hurried).await;
+    browser.sees(".answer", "Events flow.").await;
+    browser.wait_for("document.querySelectorAll('.plot canvas').length === 4").await;
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[tokio::test]
 async fn figures_and_charts_move_while_events_flow() {
     let Some(browser) = browser().await else { return };
     let dashboard = Dashboard::start(Tokens::None).await;
@@ -206,6 +224,11 @@ async fn the_keyboard_reaches_every_page_and_a_phone_needs_no_sideways_scrolling
         let widths = browser.value(widths).await;
         assert!(widths[0].as_u64() <= widths[1].as_u64(), "{title}: {widths}");
     }
+    browser.looks(768, 1024, "light").await;
+    browser.press("3").await;
+    browser
+        .wait_for("document.querySelector('.table')?.scrollWidth === document.querySelector('.table')?.clientWidth")
+        .await;
     browser.press("?").await;
     browser.sees("dialog", "pause or go on").await;
     let unnamed = "[...document.querySelectorAll('button, a, input')].filter((e) => !(e.innerText || e.ariaLabel || e.labels?.length || e.title)).length";

@@ -58,7 +58,7 @@ async fn pictures_are_taken_where_a_folder_is_named() {
                 ("audit", "audit"),
             ] {
                 browser.value(&format!("void (location.hash = '#/{page}')")).await;
-                browser.wait_for("Boolean(document.querySelector('main h1')) && !document.querySelector('main').innerText.includes('Looking…')").await;
+                browser.wait_for(&format!("document.querySelector('main').dataset.shown === '#/{page}'")).await;
                 browser.picture(&folder.join(format!("{name}-{width}-{scheme}.png"))).await;
             }
         }

@@ -1,9 +1,17 @@
 //! Connecting, and being refused.
 
-use amqp_publisher::{ExchangeUse, PublishConfig, PublishError};
-use harness::RabbitMq;
+use std::collections::HashSet;
 
-use super::{Publisher, config, notes, publish, returned};
+use amqp_publisher::{ConnectError, ExchangeUse, PublishConfig, PublishError};
+use harness::{Proxy, RabbitMq};
+
+use super::{Publisher, config, lost, notes, publish, returned};
+
+/// What went wrong at the only host there is.
+fn cause(error: ConnectError) -> PublishError {
+    let [failure] = <[_; 1]>::try_from(error.failures).unwrap();
+    failure.cause
+}
 
 #[tokio::test]
 async fn each_way_of_being_refused_has_its_own_error() {
@@ -13,8 +21,8 @@ async fn each_way_of_being_refused_has_its_own_error() {
         let mut config = config(&vhost.url());
         change(&mut config);
         let error = Publisher::connect(config).await.map(|_| ()).unwrap_err();
-        assert!(error.is_refusal(), "{error:?}");
-        error
+        assert!(error.refusal().is_some() && !error.may_pass(), "{error:?}");
+        cause(error)
     };
 
     let wrong_password = vhost.url_as("guest", "wrong");
@@ -59,7 +67,7 @@ async fn whether_the_user_may_publish_is_known_before_there_is_an_event_and_aski
         let url = vhost.url_as(name, "secret");
         let exchange_use = ExchangeUse::Take;
         let config = PublishConfig { exchange: exchange.to_owned(), exchange_use, ..config(&url) };
-        Publisher::connect(config).await.map(drop)
+        Publisher::connect(config).await.map(drop).map_err(cause)
     };
     for exchange in ["outbox", "amq.topic", "amq.direct"] {
         let error = attempt("may-read-all", "", ".*", exchange).await.unwrap_err();
@@ -89,10 +97,59 @@ async fn a_wrong_port_is_told_from_a_broken_broker() {
         let url = format!("{scheme}://guest:hunter2@127.0.0.1:{port}/");
         let error = Publisher::connect(config(&url)).await.map(drop).unwrap_err();
         let text = error.to_string();
-        assert!(matches!(error, PublishError::WrongPort { .. }), "{scheme} to {port}: {error:?}");
+        let cause = cause(error);
+        assert!(matches!(cause, PublishError::WrongPort(_) | PublishError::HungUp), "{scheme} to {port}: {cause:?}");
         assert!(
             text.contains(reason) && text.contains(&format!("127.0.0.1:{port}")) && !text.contains("hunter2"),
             "{text}"
         );
     }
+}
+
+#[tokio::test]
+async fn of_several_hosts_one_that_lets_the_publisher_in_is_enough_and_which_it_is_is_known() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let (away, there) = (Proxy::to(vhost.port()).await, Proxy::to(vhost.port()).await);
+    away.refuse();
+    let hosts = format!("127.0.0.1:1,127.0.0.1:{},localhost:{}", away.port(), there.port());
+    let url = |hosts: &str| format!("amqp://guest:guest@{hosts}/{}", vhost.name());
+    for _ in 0..10 {
+        let publisher = Publisher::connect(config(&url(&hosts))).await.unwrap();
+        assert_eq!(publisher.peer().to_string(), format!("localhost:{} (127.0.0.1)", there.port()));
+    }
+    there.refuse();
+    let error = Publisher::connect(config(&url(&hosts))).await.unwrap_err();
+    let text = error.to_string();
+    let named =
+        ["127.0.0.1:1", &format!("127.0.0.1:{}", away.port()), &format!("localhost:{} (127.0.0.1)", there.port())];
+    assert!(named.iter().all(|host| text.contains(host)) && text.contains("refused"), "{text}");
+    assert!(error.may_pass() && !text.contains("guest:"), "{text}");
+}
+
+#[tokio::test]
+async fn hosts_are_chosen_at_random_and_the_one_that_was_lost_comes_last() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let (first, second) = (Proxy::to(vhost.port()).await, Proxy::to(vhost.port()).await);
+    let url = format!("amqp://guest:guest@127.0.0.1:{},127.0.0.1:{}/{}", first.port(), second.port(), vhost.name());
+    let mut seen = HashSet::new();
+    for _ in 0..20 {
+        let mut publisher = Publisher::connect(config(&url)).await.unwrap();
+        let peer = publisher.peer().address;
+        seen.insert(peer.port());
+        (if peer.port() == first.port() { &first } else { &second }).cut();
+        lost(&mut publisher).await;
+        let next = Publisher::connect(PublishConfig { try_last: Some(peer), ..config(&url) }).await.unwrap();
+        assert_ne!(next.peer().address, peer);
+    }
+    assert_eq!(seen, HashSet::from([first.port(), second.port()]));
+}
+
+#[tokio::test]
+async fn a_broker_with_too_many_connections_does_not_refuse_for_good() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let limit = format!("/api/vhost-limits/{}/max-connections", vhost.name());
+    vhost.api("PUT", &limit, Some(&serde_json::json!({ "value": 0 }))).await;
+    let error = Publisher::connect(config(&vhost.url())).await.unwrap_err();
+    assert!(error.may_pass() && error.refusal().is_none(), "{error:?}");
+    assert!(matches!(cause(error), PublishError::ConnectionLimit(_)));
 }

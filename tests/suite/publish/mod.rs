@@ -35,6 +35,7 @@ async fn small_node() -> &'static RabbitMq {
 fn config(url: &str) -> PublishConfig {
     PublishConfig {
         url: url.parse().unwrap(),
+        try_last: None,
         exchange: "outbox".to_owned(),
         exchange_use: ExchangeUse::Declare,
         app_id: "suite".to_owned(),

@@ -80,11 +80,11 @@ async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
         ("no such file", format!("{client}&cacertfile={ca}.missing")),
     ] {
         let error = attempt(&parameters).await.map(drop).unwrap_err();
-        assert!(matches!(error, PublishError::Tls { .. }), "{what}: {error:?}");
+        assert!(matches!(error.failures[0].cause, PublishError::Tls(_)) && !error.may_pass(), "{what}: {error:?}");
     }
     let plain = format!("amqp://guest:guest@127.0.0.1:{port}/{}", vhost.name());
     let error = Publisher::connect(config(&plain)).await.map(drop).unwrap_err();
-    assert!(matches!(error, PublishError::WrongPort { .. }) && error.to_string().contains("amqps://"), "{error:?}");
+    assert!(error.to_string().contains("amqps://"), "{error}");
     // The server looks at the client's certificate after its own part of the handshake is over.
     assert!(attempt(&format!("cacertfile={ca}")).await.is_err(), "no client certificate");
 }

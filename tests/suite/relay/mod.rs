@@ -11,6 +11,7 @@ mod replay;
 mod shutdown;
 mod startup;
 mod volume;
+mod waiting;
 
 use harness::{Connection, SOON, Stack, Vhost, eventually};
 use serde_json::json;

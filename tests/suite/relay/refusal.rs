@@ -1,6 +1,9 @@
 //! The broker's answers about one message, and what they do to that event and to no other.
 
+use std::time::{Duration, Instant};
+
 use harness::{SOON, Stack};
+use uuid::Uuid;
 
 use super::{emit, wait_for_counts, wait_for_status};
 
@@ -82,6 +85,27 @@ async fn unroutable_events_are_summed_by_topic_and_none_is_left_out_of_the_sum()
         assert!(told == 300 && of_topic.len() <= 20, "{told} of {topic} in {} lines", of_topic.len());
         assert!(of_topic.iter().all(|line| line.contains("312 NO_ROUTE")), "{of_topic:?}");
     }
+}
+
+#[tokio::test]
+async fn a_thousand_unroutable_events_of_a_topic_are_one_with_its_id_and_a_count_in_each_interval() {
+    const INTERVAL: Duration = Duration::from_secs(10);
+    let stack = Stack::new().await;
+    let relay = stack.relay().start().await;
+    let started = Instant::now();
+    stack.db.batch_execute("SELECT outbox.emit('nobody', to_jsonb(i)) FROM generate_series(1, 1000) i").await.unwrap();
+    wait_for_counts(&stack.db, (0, 0, 1000), SOON).await;
+    assert!(relay.stop().await.success());
+    let intervals = started.elapsed().div_duration_f64(INTERVAL).ceil() as usize;
+
+    let lines: Vec<String> = relay.log_lines().into_iter().filter(|line| line.contains("not delivered")).collect();
+    let row = stack.db.query_one("SELECT id FROM outbox.events ORDER BY seq LIMIT 1", &[]).await.unwrap();
+    assert!(lines[0].contains(&format!("event={}", row.get::<_, Uuid>(0))), "{lines:?}");
+    let (named, counted): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.contains("event="));
+    assert!(named.len() <= intervals && counted.len() <= intervals, "{intervals} intervals: {lines:?}");
+    let count = |line: &&String| line.split("count=").nth(1)?.split_whitespace().next()?.parse::<usize>().ok();
+    let told: usize = counted.iter().filter_map(count).sum();
+    assert_eq!(named.len() + told, 1000, "{lines:?}");
 }
 
 #[tokio::test]

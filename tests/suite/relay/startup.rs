@@ -43,11 +43,14 @@ async fn a_database_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named() {
+async fn a_server_that_is_not_there_and_not_to_be_waited_for_is_named() {
     let stack = Stack::new().await;
-    refused(stack.relay().set("database-url", "postgres://u:secret@127.0.0.1:1/d"), 10, &["127.0.0.1:1", "refused"])
-        .await;
-    refused(stack.relay().set("amqp-url", "amqp://u:secret@127.0.0.1:1"), 20, &["127.0.0.1:1", "refused"]).await;
+    let relay = || stack.relay().set("no-wait", "true");
+    refused(relay().set("database-url", "postgres://u:secret@127.0.0.1:1/d"), 10, &["127.0.0.1:1", "refused"]).await;
+    refused(relay().set("amqp-url", "amqp://u:secret@127.0.0.1:1"), 20, &["127.0.0.1:1", "refused"]).await;
+    let several = "amqp://u:secret@127.0.0.1:1,127.0.0.1:2,[::1]:3";
+    let all = ["127.0.0.1:1", "127.0.0.1:2", "[::1]:3", "refused"];
+    refused(relay().set("amqp-url", several), 20, &all).await;
 }
 
 #[tokio::test]
@@ -200,7 +203,7 @@ async fn a_broker_on_which_the_relay_could_never_publish_is_refused_at_the_start
     let tls = stack.vhost.url().replace("amqp://", "amqps://");
     refused(stack.relay().set("amqp-url", &tls), 20, &["127.0.0.1", "use amqp://"]).await;
     let several = format!("{0},{0}", stack.vhost.url_as("guest", "hunter2"));
-    refused(stack.relay().set("amqp-url", &several), 2, &["AMQP_URL", "one broker"]).await;
+    refused(stack.relay().set("amqp-url", &several), 2, &["AMQP_URL", "in one URL"]).await;
     let (_, log) = stack.relay().set("amqp-url", &several).finish().await;
     assert!(!log.contains("hunter2"), "{log}");
 }

@@ -7,8 +7,7 @@ use amqp_publisher::{ExchangeUse, PublishConfig, PublishError};
 use super::{certificate, finding::Report};
 use crate::{
     config::Config,
-    service::broker_error,
-    sink::rabbitmq::{Publisher, explain},
+    sink::rabbitmq::{Publisher, end_of_start, explain},
 };
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -22,7 +21,7 @@ pub(super) async fn look(config: &Config, report: &mut Report) {
     match url.open(CONNECT_LIMIT).await {
         Ok(socket) => certificate::look_at_broker(&socket, report),
         Err(error) => {
-            report.bad("broker", broker_error(error, &url).to_string(), "");
+            report.bad("broker", end_of_start(&error, &url).to_string(), "");
             return;
         }
     }
@@ -31,13 +30,17 @@ pub(super) async fn look(config: &Config, report: &mut Report) {
     let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
     let exchange = &config.exchange;
     let reached = || format!("connected to {url}");
-    match connected {
+    let error = match connected {
         Ok(publisher) => {
             publisher.close().await;
             report.ok("broker", reached());
             report.ok("exchange", format!("{exchange:?} is there, and this user may publish to it"));
+            return;
         }
-        Err(PublishError::ExchangeMissing { .. }) => {
+        Err(error) => error,
+    };
+    match error.failures.iter().map(|failure| &failure.cause).find(|cause| concerns_exchange(cause)) {
+        Some(PublishError::ExchangeMissing { .. }) => {
             report.ok("broker", reached());
             let found = format!("there is no exchange {exchange:?}");
             if config.declare_exchange {
@@ -50,20 +53,26 @@ pub(super) async fn look(config: &Config, report: &mut Report) {
                 report.bad("exchange", found, "make it, with its bindings");
             }
         }
-        Err(
-            error @ (PublishError::ExchangeMismatch { .. }
-            | PublishError::AccessRefused { .. }
-            | PublishError::MayNotPublish { .. }),
-        ) => {
+        Some(cause) => {
             report.ok("broker", reached());
-            let to_do = match error {
+            let to_do = match cause {
                 PublishError::AccessRefused { .. } => {
                     "give the user the permission to configure the exchange, or set declare_exchange = false (rabbitmqctl set_permissions)"
                 }
                 _ => "", // the error says it
             };
-            report.bad("exchange", explain(&error), to_do);
+            report.bad("exchange", explain(cause), to_do);
         }
-        Err(error) => report.bad("broker", broker_error(error, &url).to_string(), ""),
+        None => report.bad("broker", end_of_start(&error, &url).to_string(), ""),
     }
+}
+
+fn concerns_exchange(cause: &PublishError) -> bool {
+    matches!(
+        cause,
+        PublishError::ExchangeMissing { .. }
+            | PublishError::ExchangeMismatch { .. }
+            | PublishError::AccessRefused { .. }
+            | PublishError::MayNotPublish { .. }
+    )
 }

@@ -53,15 +53,35 @@ fn tell(check: &'static str, seen: &Seen, report: &mut Report) {
         Seen::Unreadable => return report.unknown(check, "the certificate's end cannot be read", ""),
         Seen::GoodUntil(until) => *until,
     };
-    let left = until.duration_since(SystemTime::now()).unwrap_or_default();
-    let days = i64::try_from(left.as_secs() / DAY.as_secs()).unwrap_or(i64::MAX);
-    let found = format!("good for {}, until {}", count(days, "day"), rfc3339(until));
-    let to_do = "renew it, and have the server load it; the relay takes part in that without a restart";
+    let (left, found) = left(until, SystemTime::now());
+    let to_do = "renew it, and have the server load it; the relay sees the new one when it connects again";
     if left < VERY_SOON {
         report.bad(check, found, to_do);
     } else if left < SOON {
         report.warning(check, found, to_do);
     } else {
         report.ok(check, found);
+    }
+}
+
+/// How long a certificate is still good, and that in words.
+fn left(until: SystemTime, now: SystemTime) -> (Duration, String) {
+    let left = until.duration_since(now).unwrap_or_default();
+    let days = i64::try_from(left.as_secs() / DAY.as_secs()).unwrap_or(i64::MAX);
+    (left, format!("good for {}, until {}", count(days, "day"), rfc3339(until)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    #[test]
+    fn days_left_are_whole_ones_and_never_negative() {
+        let until = UNIX_EPOCH + 100 * DAY;
+        let (time, found) = left(until, UNIX_EPOCH + 90 * DAY + DAY / 2);
+        assert_eq!((time, found.as_str()), (9 * DAY + DAY / 2, "good for 9 days, until 1970-04-11T00:00:00.000Z"));
+        assert_eq!(left(until, UNIX_EPOCH + 101 * DAY).0, Duration::ZERO);
     }
 }

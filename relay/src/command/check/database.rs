@@ -114,23 +114,41 @@ async fn clock(session: &Session, report: &mut Report) {
         }
     }
     let Some((took, ahead)) = best else { return };
-    let direction = if ahead < 0.0 { "behind" } else { "ahead of" };
-    let found = format!(
-        "the database's clock is {:.3} s {direction} this machine's (± {:.3} s)",
-        ahead.abs(),
-        took.as_secs_f64() / 2.0
-    );
-    if ahead.abs() - took.as_secs_f64() / 2.0 > CLOCK_TOLERANCE.as_secs_f64() {
+    let (found, agree) = compared(took, ahead);
+    if agree {
+        report.ok("clock", found);
+    } else {
         report.warning(
             "clock",
             found,
             "let both machines keep time by NTP: logs and the messages' timestamps do not agree",
         );
-    } else {
-        report.ok("clock", found);
     }
+}
+
+/// What an answer says that took so long, with a time that was so many seconds ahead of the middle of the question; and whether the
+/// clocks may well agree.
+fn compared(took: Duration, ahead: f64) -> (String, bool) {
+    let direction = if ahead < 0.0 { "behind" } else { "ahead of" };
+    let unsure = took.as_secs_f64() / 2.0;
+    let found = format!("the database's clock is {:.3} s {direction} this machine's (± {unsure:.3} s)", ahead.abs());
+    (found, ahead.abs() - unsure <= CLOCK_TOLERANCE.as_secs_f64())
 }
 
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_disagree_only_by_more_than_the_question_took() {
+        let second = Duration::from_secs(1);
+        assert!(compared(Duration::ZERO, 0.999).1 && compared(second, -1.499).1);
+        assert!(!compared(Duration::ZERO, -1.001).1 && !compared(second, 1.501).1);
+        let (found, _) = compared(Duration::from_millis(4), -2.5);
+        assert_eq!(found, "the database's clock is 2.500 s behind this machine's (± 0.002 s)");
+    }
 }

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     config::Config,
     error::{Kind, RunError},
-    service::broker_error,
+    sink::rabbitmq::end_of_start,
 };
 
 /// How long connecting may take.
@@ -125,7 +125,7 @@ struct Tap {
 impl Tap {
     async fn open(config: &Config, bindings: &[String]) -> Result<Self, RunError> {
         let url = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
-        let socket = url.open(CONNECT_LIMIT).await.map_err(|error| broker_error(error, url))?;
+        let socket = url.open(CONNECT_LIMIT).await.map_err(|error| end_of_start(&error, url))?;
         let login = url.login();
         let mechanism = if login.by_certificate { SASLMechanism::External } else { SASLMechanism::Plain };
         let uri = AMQPUri {

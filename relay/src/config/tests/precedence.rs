@@ -46,6 +46,16 @@ fn flags_may_stand_before_the_command() {
 }
 
 #[test]
+fn a_switch_that_is_off_is_turned_on_by_its_name_alone() {
+    assert!(!resolve(&[], &[]).unwrap().no_wait);
+    for flags in [&["--no-wait", "run"][..], &["run", "--no-wait"], &["run", "--no-wait=true", "--slot", "a"]] {
+        assert!(given(flags, &URLS).resolve(Servers::All).unwrap().no_wait, "{flags:?}");
+    }
+    assert!(!given(&["run", "--no-wait=false"], &URLS).resolve(Servers::All).unwrap().no_wait);
+    assert!(resolve(&[], &[("OUTBOX_RELAY_NO_WAIT", "true")]).unwrap().no_wait);
+}
+
+#[test]
 fn the_variable_with_our_prefix_overrides_the_one_of_the_platform() {
     let config = resolve(&[], &[("OUTBOX_RELAY_AMQP_URL", "amqp://other")]).unwrap();
     assert_eq!(config.amqp_url.unwrap().to_string(), "amqp://guest@other:5672/%2F");

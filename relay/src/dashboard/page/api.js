@@ -10,7 +10,10 @@ export class Refused extends Error {
 }
 
 async function answer(response) {
-  const body = await response.json().catch(() => ({ error: `The relay answered ${response.status}.` }));
+  const body = await response.json().catch((error) => {
+    if (response.ok) throw error; // cut off, or not waited for any more
+    return {};
+  });
   if (!response.ok) throw new Refused(response.status, body.error ?? `The relay answered ${response.status}.`);
   return body;
 }
@@ -18,7 +21,9 @@ async function answer(response) {
 export async function get(path, parameters = {}, signal) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
   const response = await fetch(`api/${path}${query.size > 0 ? `?${query}` : ''}`, { signal, cache: 'no-store' });
-  return answer(response);
+  const body = await answer(response);
+  signal?.throwIfAborted(); // another page is shown by now
+  return body;
 }
 
 export async function post(path, body) {

@@ -28,7 +28,7 @@ function draw(chart, box, samples) {
   const data = [samples.t, ...lines.map(([key]) => samples[key])];
   const range = (_, low, high) => [0, high > 0 ? high * 1.1 : 1];
   const options = {
-    width: Math.max(box.clientWidth, 200), height: 170, padding: [10, 8, 0, 0],
+    width: Math.max(box.clientWidth, 200), height: 170, padding: [10, chart.second ? 0 : 18, 0, 0],
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     legend: { live: true },
     scales: { x: { time: true }, y: { range }, second: { range } },

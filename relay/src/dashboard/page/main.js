@@ -61,6 +61,7 @@ async function route() {
   try {
     if (name === 'events' && id) await event(main, decodeURIComponent(id), signal);
     else await page[2](main, new URLSearchParams(query), signal);
+    if (!signal.aborted) main.dataset.shown = location.hash; // for those who wait for it
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof Refused && error.status === 401) {

@@ -1,14 +1,14 @@
 //! What the server must offer, and what to do where it does not.
 
-use amqp_publisher::{AmqpUrl, PublishError};
-use pg_replication::{ConnInfo, ConnectError, ReplError};
+use std::error::Error;
+
+use pg_replication::{ConnInfo, ConnectError, ReplError, ServerError};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
     config::Config,
     error::{Kind, RunError},
-    outbox::sql,
-    sink::rabbitmq,
+    outbox::{StoreError, sql},
 };
 
 /// The oldest server with logical messages and binary values in pgoutput
@@ -29,11 +29,14 @@ pub(super) async fn server(client: &Client, database: &ConnInfo) -> Result<(), R
         return Err(RunError::new(Kind::Database, what).hint("the relay needs PostgreSQL 14 or newer"));
     }
     if standby {
-        return Err(RunError::new(Kind::Database, format!("{database} is a standby")).hint("connect to the primary"));
+        return Err(RunError::new(Kind::Database, format!("{database} is a standby"))
+            .hint("connect to the primary")
+            .may_pass_if(true)); // it may be promoted
     }
     if read_only {
         return Err(RunError::new(Kind::Database, format!("{database} is read-only"))
-            .hint("connect to the primary, and check default_transaction_read_only"));
+            .hint("connect to the primary, and check default_transaction_read_only")
+            .may_pass_if(true));
     }
     if !suffices(wal_level, version) {
         return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
@@ -97,7 +100,7 @@ pub(crate) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunErro
             "check host, port and TLS settings in DATABASE_URL, and that the server runs",
         ),
     };
-    RunError::new(kind, what).hint(hint).source(error)
+    RunError::new(kind, what).hint(hint).may_pass_if(error.may_pass()).source(error)
 }
 
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
@@ -119,29 +122,18 @@ pub(super) fn stream_error(config: &Config, error: ReplError) -> RunError {
     if error.slot_invalidated() {
         invalidated(config).source(error)
     } else if error.connection_lost() {
-        RunError::new(Kind::Database, "lost the database while starting the stream").source(error)
+        RunError::new(Kind::Database, "lost the database while starting the stream").may_pass_if(true).source(error)
     } else {
-        let hint = "check max_replication_slots and max_wal_senders, and the server's log";
-        RunError::new(Kind::Slot, format!("cannot stream from the slot {:?}", config.slot)).hint(hint).source(error)
+        RunError::new(Kind::Slot, format!("cannot stream from the slot {:?}", config.slot))
+            .hint("check max_replication_slots and max_wal_senders, and the server's log")
+            .may_pass_if(error.may_pass())
+            .source(error)
     }
 }
 
 pub(super) fn invalidated(config: &Config) -> RunError {
     RunError::new(Kind::Slot, format!("the server has invalidated the slot {:?}", config.slot))
         .hint("drop it and run `outbox-relay init`: events that are PENDING are read from the table, none is lost")
-}
-
-/// A broker that could not be reached or refused, in the operator's terms.
-pub(crate) fn broker_error(error: PublishError, url: &AmqpUrl) -> RunError {
-    let (kind, what, hint) = if error.is_refusal() {
-        let hint = "check user, password and virtual host in AMQP_URL, and the user's permissions";
-        (Kind::BrokerRefused, format!("{url} refused the connection"), hint)
-    } else {
-        let hint = "check host, port and TLS in AMQP_URL, and that the broker runs";
-        (Kind::Broker, format!("cannot connect to {url}"), hint)
-    };
-    let failed = RunError::new(kind, what).source(rabbitmq::explain(&error));
-    if rabbitmq::says_what_to_do(&error) { failed } else { failed.hint(hint) }
 }
 
 /// A statement that failed, in the operator's terms.
@@ -152,9 +144,28 @@ impl From<tokio_postgres::Error> for RunError {
                 .hint("as the extension's owner: SELECT outbox.grant_relay('<role>')")
                 .source(error)
         } else {
-            Self::new(Kind::Database, "a statement failed").hint("see the server's log").source(error)
+            Self::new(Kind::Database, "a statement failed")
+                .hint("see the server's log")
+                .may_pass_if(may_pass(&error))
+                .source(error)
         }
     }
+}
+
+/// A statement of the session to come that failed.
+pub(super) fn store_error(error: StoreError, what: &str) -> RunError {
+    let may_pass = matches!(&error, StoreError::Sql(error) if may_pass(error));
+    RunError::new(Kind::Database, what).may_pass_if(may_pass).source(error)
+}
+
+/// Whether the statement may succeed in another session although nobody changes anything. What is not the server's word is a
+/// connection that broke.
+fn may_pass(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().map_or_else(|| error.is_closed() || is_io(error), |error| ServerError::from(error).may_pass())
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    error.source().is_some_and(|source| source.is::<std::io::Error>())
 }
 
 fn is(error: &tokio_postgres::Error, states: &[SqlState]) -> bool {

@@ -10,14 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_publisher::PublishConfig;
-use outbox_core::{Core, Start};
-use pg_replication::{Lsn, Replication};
+use outbox_core::{Core, Snapshot, Start};
+use pg_replication::{Lsn, Replication, ReplicationStream};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::checks::{broker_error, connect_error, replication_connect_error};
+pub(crate) use self::checks::{connect_error, replication_connect_error};
 pub use self::slot::SlotState;
 use self::takeover::Turn;
 use crate::{
@@ -28,7 +27,7 @@ use crate::{
     postgres,
     repeats::Repeats,
     session::{Session, SessionError},
-    sink::rabbitmq::{Publisher, RabbitMq},
+    sink::rabbitmq::{FirstConnection, RabbitMq},
 };
 
 /// Pause before a waiting relay connects again.
@@ -79,27 +78,36 @@ impl After {
 }
 
 /// What a session inherits from the one before.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {
-    /// A connection to the broker that it can start with.
-    pub(crate) publisher: Option<Publisher>,
     /// How it ended.
     pub(crate) after: After,
     /// The server process of its stream, which may not have noticed yet that the stream has ended.
     pub(crate) walsender: Option<i32>,
 }
 
-/// Connects to both servers, waits for the slot and starts the stream.
-pub(crate) async fn connect_all(
+/// The database's part of a session: the slot is this relay's, and its stream has started.
+pub(crate) struct Database {
+    store: Store,
+    connection: JoinSet<Result<(), tokio_postgres::Error>>,
+    stream: ReplicationStream,
+    /// How long the server bears silence.
+    silence: Duration,
+    confirmed: Lsn,
+    passed_over: Option<Snapshot>,
+    careful: bool,
+}
+
+/// Connects to the database, waits for the slot and starts the stream.
+pub(crate) async fn take_over(
     config: &Config,
     inherited: Inherited,
-    observed: &Arc<Observed>,
-) -> Result<Session<RabbitMq>, RunError> {
-    let publish = publish_config(config)?;
-    let Inherited { publisher, after, walsender } = inherited;
+    observed: &Observed,
+) -> Result<Database, RunError> {
+    let Inherited { after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
-    let mut away = Repeats::default();
+    let (mut away, mut lost_at) = (Repeats::default(), None);
     let (client, connection, stream) = loop {
         let taken = async {
             let Connected { client, connection, replication } = connect(config).await?;
@@ -107,6 +115,7 @@ pub(crate) async fn connect_all(
                 slot::discard(config, &client).await?;
                 slot_is_useless = false;
             }
+            (away, lost_at) = (Repeats::default(), None);
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
             let stream = takeover::take(config, &client, replication, from, &mut turn, observed).await?;
             Ok::<_, RunError>((client, connection, stream))
@@ -115,8 +124,9 @@ pub(crate) async fn connect_all(
             // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
             Err(error) if turn.is_standby() => {
                 observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
+                let since: Instant = *lost_at.get_or_insert_with(Instant::now);
                 if let (true, tries) = away.count(&error.to_string()) {
-                    warn!(target: "relay", %error, tries, "lost the database while waiting; connecting again");
+                    warn!(target: "relay", %error, tries, for = ?since.elapsed(), "lost the database while waiting; connecting again");
                 }
                 tokio::time::sleep(STANDBY_PAUSE).await;
             }
@@ -126,33 +136,42 @@ pub(crate) async fn connect_all(
     let silence = slot::silence(config, &client).await?;
     let confirmed = slot::confirmed(config, &client).await?;
     let store = Store::prepare(client, &config.publication).await.map_err(|error| {
-        RunError::new(Kind::Database, "cannot prepare the relay's statements")
+        checks::store_error(error, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
-            .source(error)
     })?;
     let mut passed_over = None;
     if after == After::NotStreamable {
-        let cannot = |error| RunError::new(Kind::Database, "cannot learn which transactions run").source(error);
+        let cannot = |error| checks::store_error(error, "cannot learn which transactions run");
         passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
     }
     info!(target: "relay", state = %"connected", slot = config.slot, "connected to {}", config.database_url);
-    let sink = RabbitMq::new(publish, config.unroutable, publisher);
+    let careful = after == After::RowTooLarge;
+    Ok(Database { store, connection, stream, silence, confirmed, passed_over, careful })
+}
+
+/// A session between the two servers. The broker may be away.
+pub(crate) fn begin(
+    config: &Config,
+    database: Database,
+    sink: RabbitMq,
+    observed: &Arc<Observed>,
+) -> Session<RabbitMq> {
+    let Database { store, connection, stream, silence, confirmed, passed_over, careful } = database;
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
-        broker_is_ready: sink.is_open(),
+        broker_away_since: sink.away_since(),
         passed_over,
-        careful: after == After::RowTooLarge,
+        careful,
         seed: fastrand::u64(..),
     };
     let core = Core::new(config.core(silence), start, Instant::now());
-    Ok(Session::new(core, stream, store, connection, sink, config.publication.clone(), Arc::clone(observed)))
+    Session::new(core, stream, store, connection, sink, config.publication.clone(), Arc::clone(observed))
 }
 
-/// Connects to the broker once, so that a wrong address or password is reported at the start.
-pub(crate) async fn connect_broker(config: &Config) -> Result<Publisher, RunError> {
-    let publish = publish_config(config)?;
-    let url = publish.url.clone();
-    Publisher::connect(publish).await.map_err(|error| checks::broker_error(error, &url))
+/// The broker's part of a session.
+pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>) -> Result<RabbitMq, RunError> {
+    let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
+    Ok(RabbitMq::new(config.publish().ok_or_else(missing)?, config.unroutable, first))
 }
 
 /// Both kinds of session with the database, and the task that drives the one for SQL.
@@ -190,9 +209,4 @@ async fn prepare(config: &Config, client: &Client, replication: &mut Replication
     let publication: String = row.try_get(0)?;
     let slot = slot::ensure(config, client, replication).await?;
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
-}
-
-fn publish_config(config: &Config) -> Result<PublishConfig, RunError> {
-    let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-    config.publish().ok_or_else(missing)
 }

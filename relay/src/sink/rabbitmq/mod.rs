@@ -1,27 +1,28 @@
 //! RabbitMQ as a sink: the publisher's connection and its coming back, and what its answers mean.
 
 mod message;
+mod refusal;
 
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use amqp_publisher::{self as amqp, ExchangeUse, PublishConfig, PublishError, Verdict};
+use amqp_publisher::{self as amqp, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
 use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 
-pub use self::message::Outbound;
+pub(crate) use self::refusal::end_of_start;
+pub use self::{message::Outbound, refusal::explain};
 use super::{Sink, SinkFigures};
-use crate::{config::Unroutable, error::chain};
+use crate::{config::Unroutable, error::RunError};
 
 /// A connection over which events are published.
 pub type Publisher = amqp::Publisher<Outbound>;
-
-const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
-const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
-                       started with declare_exchange = true, the relay makes it, without any bindings";
 
 /// What an event is told that a queue did not take.
 pub const NACKED: &str = "the broker refused the message (basic.nack)";
@@ -29,47 +30,120 @@ pub const NACKED: &str = "the broker refused the message (basic.nack)";
 /// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
 
+/// A connection that lives for so long has shown that the broker is back, although nothing was answered.
+const PROVEN_AFTER: Duration = Duration::from_secs(5);
+
+/// After a connection that lived for so long, the next attempt follows at once: another node may be there. After a shorter one it
+/// waits, so that a broker that ends each connection is not asked over and over.
+const LIVED_FOR: Duration = Duration::from_secs(1);
+
 /// One RabbitMQ, by one connection after the other.
 pub struct RabbitMq {
     config: PublishConfig,
     unroutable: Unroutable,
+    first: Arc<FirstConnection>,
     state: State,
+    away_since: Option<Instant>,
     failures: u32,
     jitter: fastrand::Rng,
     figures: SinkFigures,
 }
 
 enum State {
-    Open(Box<Publisher>),
-    Connecting(Pin<Box<dyn Future<Output = Result<Publisher, PublishError>> + Send>>),
+    /// Since when.
+    Open(Box<Publisher>, Instant),
+    Connecting(Pin<Box<dyn Future<Output = Result<Publisher, ConnectError>> + Send>>),
     Waiting(Instant),
 }
 
+/// The first connection of this process to the broker. When it is made the start is over, and with it two things: the exchange was
+/// declared, if it was to be, and from then on it has bindings, which a new one would not have; and no failure ends the relay any more.
+#[derive(Debug)]
+pub struct FirstConnection {
+    was_made: AtomicBool,
+    is_waited_for: bool,
+}
+
+impl FirstConnection {
+    /// Not made yet. `is_waited_for`: as long as no host can be reached.
+    pub fn new(is_waited_for: bool) -> Self {
+        Self { was_made: AtomicBool::new(false), is_waited_for }
+    }
+
+    fn was_made(&self) -> bool {
+        self.was_made.load(Ordering::Relaxed)
+    }
+
+    fn is_given_up(&self, error: &ConnectError) -> bool {
+        let is_waited_for = self.is_waited_for && error.may_pass();
+        !self.was_made() && !is_waited_for
+    }
+}
+
 impl RabbitMq {
-    /// Goes on with `publisher`, if there is one, and else connects.
-    ///
-    /// The exchange was declared at the start, if it was to be. From then on it has bindings, which a new one would not have.
-    pub fn new(mut config: PublishConfig, unroutable: Unroutable, publisher: Option<Publisher>) -> Self {
-        if config.exchange_use == ExchangeUse::Declare {
+    /// Connects with the first [`next`](Sink::next).
+    pub fn new(config: PublishConfig, unroutable: Unroutable, first: Arc<FirstConnection>) -> Self {
+        let now = Instant::now();
+        let (state, away_since) = (State::Waiting(now), Some(now));
+        let (jitter, figures) = (fastrand::Rng::new(), SinkFigures::default());
+        Self { config, unroutable, first, state, away_since, failures: 0, jitter, figures }
+    }
+
+    /// The node that it is connected to.
+    pub fn peer(&self) -> Option<&Peer> {
+        match &self.state {
+            State::Open(publisher, _) => Some(publisher.peer()),
+            State::Connecting(_) | State::Waiting(_) => None,
+        }
+    }
+
+    /// Since when there is no connection; `None`: there is one.
+    pub fn away_since(&self) -> Option<Instant> {
+        self.away_since
+    }
+
+    fn connect(&mut self) {
+        let mut config = self.config.clone();
+        if config.exchange_use == ExchangeUse::Declare && self.first.was_made() {
             config.exchange_use = ExchangeUse::Expect;
         }
-        let state = publisher.map_or(State::Waiting(Instant::now()), |publisher| State::Open(Box::new(publisher)));
-        let mut figures = SinkFigures::default();
-        if matches!(state, State::Open(_)) {
-            figures.connected_to = Some(config.url.to_string());
+        self.state = State::Connecting(Box::pin(Publisher::connect(config)));
+    }
+
+    fn connected(&mut self, publisher: Publisher) -> Notice {
+        let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
+        let host = publisher.peer().to_string();
+        self.figures.reconnects += u64::from(is_another);
+        (self.figures.connected_to, self.figures.error) = (Some(host.clone()), None);
+        self.state = State::Open(Box::new(publisher), Instant::now());
+        self.away_since = None;
+        Notice::Ready(host)
+    }
+
+    fn not_connected(&mut self, error: &ConnectError) -> Result<Notice, RunError> {
+        if self.first.is_given_up(error) {
+            return Err(end_of_start(error, &self.config.url));
         }
-        Self { config, unroutable, state, failures: 0, jitter: fastrand::Rng::new(), figures }
-    }
-
-    /// Whether there is a connection.
-    pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
-    }
-
-    fn lost(&mut self, error: &PublishError) -> Notice {
         self.failures = self.failures.saturating_add(1);
-        self.state = State::Waiting(Instant::now() + RECONNECT.delay(self.failures, &mut self.jitter));
-        let why = explain(error);
+        let pause = RECONNECT.delay(self.failures, &mut self.jitter);
+        self.state = State::Waiting(Instant::now() + pause);
+        let why = error.describe(explain);
+        self.figures.error = Some(why.clone());
+        Ok(Notice::Away(why))
+    }
+
+    /// The connection to this node, which had lived for so long, is gone.
+    fn lost(&mut self, peer: &Peer, lived: Duration, error: &PublishError) -> Notice {
+        if lived >= PROVEN_AFTER {
+            self.failures = 0;
+        }
+        let at_once = self.failures == 0 && lived >= LIVED_FOR;
+        self.failures = self.failures.saturating_add(1);
+        let pause = if at_once { Duration::ZERO } else { RECONNECT.delay(self.failures, &mut self.jitter) };
+        let now = Instant::now();
+        (self.state, self.away_since) = (State::Waiting(now + pause), Some(now));
+        self.config.try_last = Some(peer.address);
+        let why = format!("{peer}: {}", explain(error));
         (self.figures.connected_to, self.figures.error) = (None, Some(why.clone()));
         Notice::Away(why)
     }
@@ -96,37 +170,37 @@ impl RabbitMq {
 
 impl Sink for RabbitMq {
     fn publish(&mut self, events: Vec<Arc<Event>>) {
-        if let State::Open(publisher) = &mut self.state {
+        if let State::Open(publisher, _) = &mut self.state {
             publisher.publish(events.into_iter().map(Outbound).collect()); // in place: both are a pointer
         }
     }
 
-    async fn next(&mut self) -> Notice {
+    async fn next(&mut self) -> Result<Notice, RunError> {
         loop {
             match &mut self.state {
-                State::Open(publisher) => match publisher.next().await {
+                State::Open(publisher, since) => match publisher.next().await {
                     amqp::Notice::Answers(answers) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
                         let answer = |amqp::Answer { id, verdict }| Answer { id, outcome: self.outcome(verdict) };
-                        return Notice::Answers(answers.into_iter().map(answer).collect());
+                        return Ok(Notice::Answers(answers.into_iter().map(answer).collect()));
                     }
-                    amqp::Notice::Blocked { reason } => return Notice::Blocked(reason),
-                    amqp::Notice::Unblocked => return Notice::Unblocked,
-                    amqp::Notice::Lost(error) => return self.lost(&error),
-                },
-                State::Connecting(attempt) => match attempt.await {
-                    Ok(publisher) => {
-                        self.state = State::Open(Box::new(publisher));
-                        self.figures.reconnects += 1;
-                        (self.figures.connected_to, self.figures.error) = (Some(self.config.url.to_string()), None);
-                        return Notice::Ready;
+                    amqp::Notice::Blocked { reason } => return Ok(Notice::Blocked(reason)),
+                    amqp::Notice::Unblocked => return Ok(Notice::Unblocked),
+                    amqp::Notice::Lost(error) => {
+                        let (peer, lived) = (publisher.peer().clone(), since.elapsed());
+                        return Ok(self.lost(&peer, lived, &error));
                     }
-                    Err(error) => return self.lost(&error),
                 },
+                State::Connecting(attempt) => {
+                    return match attempt.await {
+                        Ok(publisher) => Ok(self.connected(publisher)),
+                        Err(error) => self.not_connected(&error),
+                    };
+                }
                 State::Waiting(until) => {
                     tokio::time::sleep_until((*until).into()).await;
-                    self.state = State::Connecting(Box::pin(Publisher::connect(self.config.clone())));
+                    self.connect();
                 }
             }
         }
@@ -137,30 +211,8 @@ impl Sink for RabbitMq {
     }
 
     async fn close(self) {
-        if let State::Open(publisher) = self.state {
+        if let State::Open(publisher, _) = self.state {
             publisher.close().await;
         }
     }
-}
-
-/// The error, its causes, and what to do about it where that is known, in one line.
-pub fn explain(error: &PublishError) -> String {
-    match error {
-        PublishError::ExchangeMismatch { exchange, text } => {
-            format!("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")
-        }
-        PublishError::ExchangeMissing { .. } => format!("{}; {MISSING}", chain(error)),
-        _ => chain(error),
-    }
-}
-
-/// Whether [`explain`] tells the operator how to mend it.
-pub fn says_what_to_do(error: &PublishError) -> bool {
-    matches!(
-        error,
-        PublishError::ExchangeMismatch { .. }
-            | PublishError::ExchangeMissing { .. }
-            | PublishError::MayNotPublish { .. }
-            | PublishError::WrongPort { .. }
-    )
 }

@@ -19,7 +19,7 @@ impl World {
         session.connection = connection;
         session.connects += 1;
         let most = (100_000_u64 << session.connects.min(6)).min(5_000_000);
-        let notice = if is_up { Notice::Ready } else { Notice::Away("refused".to_owned()) };
+        let notice = if is_up { Notice::Ready("broker".to_owned()) } else { Notice::Away("refused".to_owned()) };
         session.core.on(Input::Sink(notice), now);
         self.say(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
         if !is_up {

@@ -47,7 +47,7 @@ impl World {
         let from = if passes_over { flushed } else { confirmed };
         let start = Start {
             confirmed: Lsn(confirmed),
-            broker_is_ready: false,
+            broker_away_since: Some(now.instant),
             passed_over: passes_over.then_some(snapshot),
             careful,
             seed,

@@ -70,10 +70,11 @@ impl Small {
             coming.push_back(xid);
         }
         let base = Instant::now();
+        let start = Start { confirmed: Lsn(FIRST_LSN), broker_away_since: Some(base), ..Start::default() };
         let mut world = Self {
             base,
             now: Duration::ZERO,
-            core: Core::new(config(), Start { confirmed: Lsn(FIRST_LSN), ..Start::default() }, base),
+            core: Core::new(config(), start, base),
             db,
             coming,
             next_entry: 0,
@@ -171,7 +172,7 @@ impl Small {
             }
             Step::Connect => {
                 self.is_connected = true;
-                self.core.on(Input::Sink(Notice::Ready), now);
+                self.core.on(Input::Sink(Notice::Ready(String::new())), now);
             }
             Step::Cut => {
                 self.disconnect();
@@ -266,8 +267,9 @@ impl Small {
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         self.next_entry = self.db.log.partition_point(|entry| entry.end <= confirmed);
         self.told = confirmed;
-        let start = Start { confirmed: Lsn(confirmed), ..Start::default() };
-        self.core = Core::new(config(), start, self.clocks().instant);
+        let now = self.clocks().instant;
+        let start = Start { confirmed: Lsn(confirmed), broker_away_since: Some(now), ..Start::default() };
+        self.core = Core::new(config(), start, now);
     }
 
     pub(super) fn at_the_end(&self) -> Option<String> {

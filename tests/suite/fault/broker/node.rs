@@ -34,7 +34,7 @@ async fn a_broker_that_is_killed_under_load_and_started_again_loses_nothing() {
     let mark = relay.mark();
     let before = load.count();
     node.start().await;
-    relay.wait_for_log_after(mark, "connected to the broker again").await;
+    relay.wait_for_log_after(mark, "connected to the broker").await;
     wait_for_rows(&stack, "status = 'SENT'", before as i64 + 500).await;
     let emitted = load.stop().await;
     assert_eq!(count(&stack, "attempts > 1 OR status = 'FAILED'").await, 0);

@@ -124,7 +124,7 @@ async fn what_commits_after_a_waiting_commit_has_become_visible_does_not_overtak
 
         let mark = relay.mark();
         user.make().await;
-        relay.wait_for_log_after(mark, "connected to the broker again").await;
+        relay.wait_for_log_after(mark, "connected to the broker").await;
         // What the standby's absence lasts is time: the relay looks for the commit ever less often.
         tokio::time::sleep(Duration::from_millis(2500)).await;
         commits_wait_for(&stack.db, "").await;

@@ -14,6 +14,7 @@ use crate::load::Payload;
 /// Publishes `messages`, numbered from 0, and waits for the last answer.
 pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdicts {
     let config = PublishConfig {
+        try_last: None,
         url: url.parse().expect("an AMQP URL"),
         exchange: EXCHANGE.to_owned(),
         exchange_use: ExchangeUse::Take,

@@ -1,0 +1,202 @@
+//! From the hosts of a URL to one that lets the publisher in.
+
+use std::{fmt, io, net::SocketAddr, time::Duration};
+
+use tokio::{net::lookup_host, time::timeout};
+
+use crate::{
+    PublishError,
+    error::{ConnectError, Failure},
+    url::Host,
+};
+
+/// The node at the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its host in the URL: a name, or an address without brackets.
+    pub host: String,
+    /// Where that led.
+    pub address: SocketAddr,
+}
+
+/// `host:port`, and the address behind a name: `broker.example:5672 (10.0.0.7)`.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, address } = self;
+        if host.parse() == Ok(address.ip()) {
+            return write!(f, "{address}");
+        }
+        write!(f, "{} ({})", Host { name: host.clone(), port: address.port() }, address.ip())
+    }
+}
+
+/// Opens a connection to the first address that lets it, of the hosts in random order, and of every name the addresses in random
+/// order. `last` is tried after all others. Each look-up of a name, and each attempt, may take `limit`.
+///
+/// # Errors
+///
+/// Every host that was tried, with what went wrong there.
+pub(crate) async fn open_any<T, F: Future<Output = Result<T, PublishError>>>(
+    hosts: &[Host],
+    last: Option<SocketAddr>,
+    limit: Duration,
+    open: impl Fn(Peer) -> F,
+) -> Result<(T, Peer), ConnectError> {
+    let mut failures = Failures::default();
+    let mut left_for_last = Vec::new();
+    for (place, host) in shuffled(hosts.iter().enumerate()) {
+        let addresses = match look_up(host, limit).await {
+            Ok(addresses) => addresses,
+            Err(cause) => {
+                failures.add(place, None, host.to_string(), cause);
+                continue;
+            }
+        };
+        for address in shuffled(addresses) {
+            let peer = Peer { host: host.name.clone(), address };
+            if last == Some(address) {
+                left_for_last.push((place, peer));
+                continue;
+            }
+            match attempt(limit, open(peer.clone())).await {
+                Ok(opened) => return Ok((opened, peer)),
+                Err(cause) => {
+                    if failures.add(place, Some(address), peer.to_string(), cause) {
+                        return Err(failures.into());
+                    }
+                }
+            }
+        }
+    }
+    for (place, peer) in left_for_last {
+        match attempt(limit, open(peer.clone())).await {
+            Ok(opened) => return Ok((opened, peer)),
+            Err(cause) => {
+                failures.add(place, Some(peer.address), peer.to_string(), cause);
+            }
+        }
+    }
+    Err(failures.into())
+}
+
+async fn look_up(host: &Host, limit: Duration) -> Result<Vec<SocketAddr>, PublishError> {
+    let found =
+        attempt(limit, async { lookup_host((host.name.as_str(), host.port)).await.map_err(PublishError::Connect) });
+    let mut addresses: Vec<SocketAddr> = found.await?.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if addresses.is_empty() {
+        let none = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        return Err(PublishError::Connect(none));
+    }
+    Ok(addresses)
+}
+
+async fn attempt<T>(limit: Duration, step: impl Future<Output = Result<T, PublishError>>) -> Result<T, PublishError> {
+    timeout(limit, step).await.unwrap_or(Err(PublishError::ConnectTimeout(limit)))
+}
+
+fn shuffled<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.into_iter().collect();
+    fastrand::shuffle(&mut items);
+    items
+}
+
+/// What went wrong so far, with the place in the URL. Told in that order, whatever the order of the attempts, so that the same
+/// outage always reads the same.
+#[derive(Default)]
+struct Failures(Vec<((usize, Option<SocketAddr>), Failure)>);
+
+impl Failures {
+    /// Returns whether the other hosts need not be asked.
+    fn add(&mut self, place: usize, address: Option<SocketAddr>, host: String, cause: PublishError) -> bool {
+        let decides = cause.concerns_all_hosts();
+        self.0.push(((place, address), Failure { host, cause }));
+        decides
+    }
+}
+
+impl From<Failures> for ConnectError {
+    fn from(Failures(mut failures): Failures) -> Self {
+        failures.sort_by_key(|(place, _)| *place);
+        Self { failures: failures.into_iter().map(|(_, failure)| failure).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, sync::Mutex};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn hosts(ports: impl IntoIterator<Item = u16>) -> Vec<Host> {
+        ports.into_iter().map(|port| Host { name: "127.0.0.1".to_owned(), port }).collect()
+    }
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    /// The ports in the order in which they are tried, when all fail.
+    async fn tried(hosts: &[Host], last: Option<SocketAddr>) -> (Vec<u16>, ConnectError) {
+        let tried = Mutex::new(Vec::new());
+        let open = async |peer: Peer| {
+            tried.lock().unwrap().push(peer.address.port());
+            Err::<(), _>(PublishError::HungUp)
+        };
+        let error = open_any(hosts, last, LIMIT, open).await.unwrap_err();
+        (tried.into_inner().unwrap(), error)
+    }
+
+    #[tokio::test]
+    async fn every_host_is_tried_in_random_order_and_the_one_just_lost_last() {
+        let hosts = hosts(1..=4);
+        let mut orders = HashSet::new();
+        for _ in 0..1000 {
+            let (mut order, error) = tried(&hosts, Some(address(3))).await;
+            assert_eq!(order.pop(), Some(3));
+            assert_eq!(order.iter().collect::<HashSet<_>>(), HashSet::from([&1, &2, &4]));
+            orders.insert(order);
+            let told: Vec<&str> = error.failures.iter().map(|failure| failure.host.as_str()).collect();
+            assert_eq!(told, ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"], "the order of the URL");
+        }
+        assert_eq!(orders.len(), 6, "every order of the others");
+    }
+
+    #[tokio::test]
+    async fn the_one_just_lost_is_tried_all_the_same() {
+        let open = async |peer: Peer| if peer.address.port() == 1 { Ok(()) } else { Err(PublishError::HungUp) };
+        let ((), peer) = open_any(&hosts([1, 2]), Some(address(1)), LIMIT, open).await.unwrap();
+        assert_eq!(peer.address, address(1));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_of_the_user_ends_the_search() {
+        let tried = Mutex::new(0);
+        let open = async |_| {
+            *tried.lock().unwrap() += 1;
+            Err::<(), _>(PublishError::Authentication { user: "app".to_owned(), text: "403".to_owned() })
+        };
+        assert!(!open_any(&hosts(1..=4), None, LIMIT, open).await.unwrap_err().may_pass());
+        assert_eq!(tried.into_inner().unwrap(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_limit_is_each_addresss_own() {
+        let started = tokio::time::Instant::now();
+        let open = async |peer: Peer| if peer.address.port() == 9 { Ok(()) } else { std::future::pending().await };
+        let ((), peer) = open_any(&hosts([1, 2, 9]), Some(address(9)), LIMIT, open).await.unwrap();
+        assert_eq!((peer.address, started.elapsed().as_secs()), (address(9), 2 * LIMIT.as_secs()));
+    }
+
+    #[test]
+    fn a_peer_is_told_by_its_name_and_its_address() {
+        let peer =
+            |host: &str, ip: &str| Peer { host: host.to_owned(), address: format!("{ip}:5672").parse().unwrap() };
+        assert_eq!(peer("mq.example", "10.0.0.7").to_string(), "mq.example:5672 (10.0.0.7)");
+        assert_eq!(peer("10.0.0.7", "10.0.0.7").to_string(), "10.0.0.7:5672");
+        assert_eq!(peer("::1", "[::1]").to_string(), "[::1]:5672");
+    }
+}

@@ -1,0 +1,44 @@
+//! Why there is no connection to RabbitMQ, in the operator's terms.
+
+use amqp_publisher::{AmqpUrl, ConnectError, PublishError};
+
+use crate::error::{Kind, RunError, chain};
+
+const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
+const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
+                       started with declare_exchange = true, the relay makes it, without any bindings";
+
+/// The error, its causes, and what to do about it where that is known, in one line.
+pub fn explain(error: &PublishError) -> String {
+    match error {
+        PublishError::ExchangeMismatch { exchange, text } => {
+            format!("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")
+        }
+        PublishError::ExchangeMissing { .. } => format!("{}; {MISSING}", chain(error)),
+        _ => chain(error),
+    }
+}
+
+/// What ends the start.
+pub(crate) fn end_of_start(error: &ConnectError, url: &AmqpUrl) -> RunError {
+    let (kind, what, hint) = if error.refusal().is_some() {
+        let hint = "check user, password and virtual host in AMQP_URL, and the user's permissions";
+        (Kind::BrokerRefused, format!("{url} refused the connection"), hint)
+    } else {
+        let hint = "check hosts, ports and TLS in AMQP_URL, and that the broker runs";
+        (Kind::Broker, format!("cannot connect to {url}"), hint)
+    };
+    let failed = RunError::new(kind, what).source(error.describe(explain));
+    if error.failures.iter().any(|failure| says_what_to_do(&failure.cause)) { failed } else { failed.hint(hint) }
+}
+
+/// Whether [`explain`] tells the operator how to mend it.
+fn says_what_to_do(error: &PublishError) -> bool {
+    matches!(
+        error,
+        PublishError::ExchangeMismatch { .. }
+            | PublishError::ExchangeMissing { .. }
+            | PublishError::MayNotPublish { .. }
+            | PublishError::WrongPort(_)
+    )
+}

@@ -109,16 +109,22 @@ impl Browser {
     /// # Panics
     /// When it throws.
     pub async fn value(&self, expression: &str) -> Value {
-        let ask = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
-        let answer = self.call("Runtime.evaluate", ask).await;
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
-        answer["result"]["value"].clone()
+        self.evaluate(expression).await.unwrap_or_else(|thrown| panic!("{expression}: {thrown}"))
     }
 
-    /// Waits until an expression is true ([`SOON`]).
+    /// The value of an expression, or what it throws.
+    async fn evaluate(&self, expression: &str) -> Result<Value, Value> {
+        let ask = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
+        let answer = self.call("Runtime.evaluate", ask).await;
+        if answer.get("exceptionDetails").is_some() { Err(answer) } else { Ok(answer["result"]["value"].clone()) }
+    }
+
+    /// Waits until an expression is true ([`SOON`]). One that throws is not true yet: what it looks at may still come.
     pub async fn wait_for(&self, expression: &str) {
-        eventually(&format!("in the browser: {expression}"), SOON, async || {
-            if self.value(expression).await == true { Ok(()) } else { Err(self.text("body").await) }
+        eventually(&format!("in the browser: {expression}"), SOON, async || match self.evaluate(expression).await {
+            Ok(Value::Bool(true)) => Ok(()),
+            Ok(_) => Err(self.text("body").await),
+            Err(thrown) => Err(thrown.to_string()),
         })
         .await;
     }

@@ -6,7 +6,7 @@ use tokio::{net::lookup_host, time::timeout};
 
 use crate::{
     PublishError,
-    error::{ConnectError, Failure},
+    connect_error::{ConnectError, Failure},
     url::Host,
 };
 

@@ -25,7 +25,7 @@
 //! | `message`, `headers`, `encoder` | a message as frames | no |
 //! | `frame`, `method`, `wire` | AMQP 0-9-1 | no |
 //! | `liveness` | heartbeats and timeouts | no |
-//! | `error` | what can go wrong | no |
+//! | `error`, `connect_error` | what can go wrong | no |
 //!
 //! # Example
 //!
@@ -36,6 +36,7 @@
 //! ```
 
 mod channel;
+mod connect_error;
 mod connection;
 mod deliveries;
 mod dial;
@@ -54,8 +55,9 @@ mod window;
 mod wire;
 
 pub use self::{
+    connect_error::{ConnectError, Failure},
     dial::Peer,
-    error::{ConnectError, Failure, PublishError},
+    error::PublishError,
     headers::{Headers, InvalidHeaders},
     message::{Message, Outgoing, Properties},
     open::Login,

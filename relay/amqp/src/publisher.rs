@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use crate::{
     AmqpUrl, Outgoing, PublishError,
+    connect_error::{ConnectError, Failure},
     connection::Connection,
     dial::{Peer, open_any},
-    error::{ConnectError, Failure},
     handshake,
     wire::SHORT_STRING_MAX,
 };

@@ -8,7 +8,8 @@
 # FAULTS=1       `make simulate` lists the deliberate faults and the seeds that find them
 # SMALL="…"      `make simulate` searches a small world to its end, with these mishaps     make simulate SMALL="crash cut replay"
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
-# CASE=<part>    only cases of the benchmark's throughput and latency whose names contain it
+# CASE=<parts>   only cases of the benchmark whose names contain one of these parts, with | between
+# AGAINST=<file> another build of outbox-relay, which the benchmark measures in turns with this one
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
 # RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
@@ -52,7 +53,7 @@ simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; unt
 bench: extension ## speed and cost beside what the servers can do at all, in half an hour
 	@scripts/setup bench
 	cargo build $(LOCKED) --release
-	@CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
+	@AGAINST="$(AGAINST)" CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
 
 lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies, alert rules
 	scripts/setup lint

@@ -48,6 +48,7 @@ pub use delivery::Delivery;
 pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;
 pub use http::{Answer, get};
+pub use ports::free as free_port;
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;
 pub use proxy::{Direction, Flow, Proxy};

@@ -14,7 +14,7 @@ static NEXT: AtomicU16 = AtomicU16::new(0);
 
 /// A port nobody listens on. Consecutive calls give different ports; processes start at different places, so that two
 /// test runs side by side seldom meet.
-pub(crate) fn free() -> u16 {
+pub fn free() -> u16 {
     let span = PORTS.end - PORTS.start;
     let _ = NEXT.compare_exchange(0, fastrand::u16(1..span), Ordering::Relaxed, Ordering::Relaxed);
     (0..span)

@@ -2,7 +2,7 @@
 
 use std::{
     os::fd::OwnedFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
     sync::Mutex,
     time::Duration,
@@ -29,12 +29,13 @@ pub struct Relay {
 pub struct RelayBuilder {
     arguments: Vec<String>,
     env: Vec<(String, String)>,
+    program: Option<PathBuf>,
 }
 
 impl RelayBuilder {
     /// `outbox-relay run` with no settings.
     pub fn new() -> Self {
-        Self { arguments: vec!["run".to_owned()], env: Vec::new() }
+        Self { arguments: vec!["run".to_owned()], env: Vec::new(), program: None }
     }
 
     /// Another command line, e.g. `["init"]`.
@@ -55,6 +56,13 @@ impl RelayBuilder {
         }
     }
 
+    /// Another program than the one that was built here.
+    #[must_use]
+    pub fn program(mut self, program: &Path) -> Self {
+        self.program = Some(program.to_owned());
+        self
+    }
+
     /// An environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -65,7 +73,8 @@ impl RelayBuilder {
     /// Starts it, and does not wait for anything.
     pub fn spawn(&self) -> Relay {
         let folder: PathBuf = server_folder("relay");
-        let mut command = Command::new(program("outbox-relay", "OUTBOX_RELAY_PROGRAM"));
+        let built = || program("outbox-relay", "OUTBOX_RELAY_PROGRAM");
+        let mut command = Command::new(self.program.clone().unwrap_or_else(built));
         command.args(&self.arguments).current_dir(&folder);
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_none_or(|name| !["PATH", "RUST_BACKTRACE"].contains(&name)) {

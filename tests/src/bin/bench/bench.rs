@@ -1,5 +1,10 @@
 //! The servers under test, and how much to measure.
 
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
 use harness::{Postgres, RabbitMq, RelayBuilder, Stack};
 
 /// What every section is given.
@@ -14,10 +19,12 @@ pub(crate) struct Bench {
     shrink: u64,
     case: Option<String>,
     settings: Vec<(String, String)>,
+    /// Another relay than the one that was built with this benchmark.
+    program: Mutex<Option<PathBuf>>,
 }
 
 impl Bench {
-    /// Starts the servers. Read from the environment: `RUNS=<count>`, `QUICK=1`, `CASE=<part of a name>` and
+    /// Starts the servers. Read from the environment: `RUNS=<count>`, `QUICK=1`, `CASE=<parts of names, with | between>` and
     /// `RELAY="<setting>=<value> …"`, for a relay with other settings than the defaults.
     pub(crate) async fn start() -> Self {
         let quick = std::env::var("QUICK").is_ok_and(|quick| !quick.is_empty());
@@ -27,7 +34,15 @@ impl Bench {
         let relay = std::env::var("RELAY").unwrap_or_default();
         let settings = relay.split_whitespace().filter_map(|setting| setting.split_once('='));
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Self { postgres, rabbitmq, runs, shrink: if quick { 100 } else { 1 }, case, settings }
+        Self {
+            postgres,
+            rabbitmq,
+            runs,
+            shrink: if quick { 100 } else { 1 },
+            case,
+            settings,
+            program: Mutex::default(),
+        }
     }
 
     /// An amount of work, less of it when only a quick look is wanted.
@@ -35,9 +50,9 @@ impl Bench {
         (full / self.shrink).max(100)
     }
 
-    /// Whether a case is to be measured: all are, unless `CASE=<part of a name>` asks for some.
+    /// Whether a case is to be measured: all are, unless `CASE` asks for some.
     pub(crate) fn wants(&self, case: &str) -> bool {
-        self.case.as_ref().is_none_or(|part| case.contains(part.as_str()))
+        self.case.as_ref().is_none_or(|parts| parts.split('|').any(|part| case.contains(part)))
     }
 
     /// Whether this is only a look at whether the benchmark works.
@@ -52,7 +67,14 @@ impl Bench {
 
     /// A relay with the settings of `RELAY`, or all defaults.
     pub(crate) fn relay(&self, stack: &Stack) -> RelayBuilder {
-        self.settings.iter().fold(stack.relay(), |relay, (name, value)| relay.set(name, value))
+        let relay = self.settings.iter().fold(stack.relay(), |relay, (name, value)| relay.set(name, value));
+        let program = self.program.lock().expect("no panic while locked");
+        program.iter().fold(relay, |relay, program| relay.program(program))
+    }
+
+    /// From now on relays are this program, or the one that was built with the benchmark.
+    pub(crate) fn measure_program(&self, program: Option<&Path>) {
+        *self.program.lock().expect("no panic while locked") = program.map(Path::to_owned);
     }
 
     /// A fresh database and vhost.

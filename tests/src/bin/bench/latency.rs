@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::Stack;
+use harness::{RelayBuilder, Stack};
 
 use crate::{
     bench::Bench,
@@ -23,7 +23,7 @@ use crate::{
     socket::{Acks, Consumer, Queue, QueueType},
 };
 use emitter::Emitter;
-use percentiles::Percentiles;
+pub(crate) use percentiles::Percentiles;
 
 /// Length of the outbox's own runs, in seconds.
 const SECONDS: u64 = 15;
@@ -32,7 +32,7 @@ const BASELINE_SECONDS: u64 = 10;
 /// What of each run is left out at its begin, in seconds.
 const WARM_UP_SECONDS: u64 = 2;
 /// Events a second where the maximum was not measured.
-const HALF_OF_MAXIMUM: u64 = 5_000;
+pub(crate) const HALF_OF_MAXIMUM: u64 = 5_000;
 /// When nothing has come for so long, nothing will: a poller's longest pause is 1 s.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -45,18 +45,7 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
     let half = half_of_maximum(report);
     let peer = peer::install();
     for _ in 0..bench.runs {
-        let mut ours = f64::NAN;
-        for (case, rate) in [("100/s", 100), ("1000/s", 1000), ("half of maximum", half)] {
-            let name = format!("outbox, {case}");
-            if !bench.wants(&name) {
-                continue;
-            }
-            let percentiles = outbox(bench, rate).await;
-            percentiles.add(report, &name);
-            if rate == 100 {
-                ours = percentiles.p50;
-            }
-        }
+        let ours = once(bench, report, half).await;
         let mut baseline = |name: &str, theirs: &Percentiles| {
             let case = format!("{name}, 100/s");
             theirs.add(report, &case);
@@ -76,6 +65,23 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
     }
 }
 
+/// The outbox at each rate. Returns its median at the lowest, in milliseconds.
+pub(crate) async fn once(bench: &Bench, report: &mut Report, half_of_maximum: u64) -> f64 {
+    let mut at_lowest = f64::NAN;
+    for (case, rate) in [("100/s", 100), ("1000/s", 1000), ("half of maximum", half_of_maximum)] {
+        let name = format!("outbox, {case}");
+        if !bench.wants(&name) {
+            continue;
+        }
+        let percentiles = outbox(bench, rate).await;
+        percentiles.add(report, &name);
+        if rate == 100 {
+            at_lowest = percentiles.p50;
+        }
+    }
+    at_lowest
+}
+
 fn half_of_maximum(report: &Report) -> u64 {
     let maximum = report.figure("throughput", "live, classic, 200 B, 100000 keys", "rate");
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "events a second")]
@@ -84,9 +90,14 @@ fn half_of_maximum(report: &Report) -> u64 {
 
 async fn outbox(bench: &Bench, rate: u64) -> Percentiles {
     let stack = bench.stack().await;
-    let arrivals = Arrivals::of(&stack);
-    let _relay = bench.relay(&stack).start().await;
-    let percentiles = arrivals.after(bench, &stack, EMIT, rate, SECONDS).await;
+    through(bench, &stack, &bench.relay(&stack), rate).await
+}
+
+/// What `relay` delivers.
+pub(crate) async fn through(bench: &Bench, stack: &Stack, relay: &RelayBuilder, rate: u64) -> Percentiles {
+    let arrivals = Arrivals::of(stack);
+    let _relay = relay.start().await;
+    let percentiles = arrivals.after(bench, stack, EMIT, rate, SECONDS).await;
     assert_eq!(percentiles.never_arrived, 0, "the outbox loses no event");
     percentiles
 }

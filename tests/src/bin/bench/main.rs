@@ -9,6 +9,7 @@
 //! figures of different hours do not mix, and do not replace a complete run. `--from <file>` measures nothing, and makes
 //! tables, plot and Markdown again from a JSON.
 
+mod against;
 mod baselines;
 mod bench;
 mod ceiling;
@@ -31,13 +32,15 @@ mod socket;
 mod table;
 mod targets;
 mod throughput;
+mod watched;
 
 use std::path::Path;
 
 use crate::{bench::Bench, machine::Machine, report::Report};
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 8] = ["ceiling", "publisher", "throughput", "idle", "latency", "emit", "baselines", "growth"];
+const SECTIONS: [&str; 9] =
+    ["ceiling", "publisher", "throughput", "watched", "idle", "latency", "emit", "baselines", "growth"];
 
 #[tokio::main]
 async fn main() {
@@ -55,6 +58,9 @@ async fn main() {
     let bench = Bench::start().await;
     let machine = Machine::look(&bench, load).await;
     println!("{}", machine.table().text());
+    if let Some(other) = std::env::var_os("AGAINST").filter(|other| !other.is_empty()) {
+        return against::measure(&bench, Path::new(&other)).await;
+    }
     let partial = report::folder().join("partial.json");
     let mut report = Report::new(machine, bench.runs, bench.is_quick());
     for section in SECTIONS {
@@ -65,6 +71,7 @@ async fn main() {
                 "ceiling" => ceiling::run(&bench, &mut report).await,
                 "publisher" => publisher::measure(&bench, &mut report).await,
                 "throughput" => throughput::run(&bench, &mut report).await,
+                "watched" => watched::measure(&bench, &mut report).await,
                 "idle" => throughput::idle(&bench, &mut report).await,
                 "growth" => growth::run(&bench, &mut report).await,
                 "latency" => latency::measure(&bench, &mut report).await,

@@ -22,7 +22,7 @@ pub(crate) mod trial;
 pub(crate) use idle::run as idle;
 
 /// Nearly every event has a key that no other event in flight has.
-const MANY_KEYS: u64 = 100_000;
+pub(crate) const MANY_KEYS: u64 = 100_000;
 /// Sessions that emit in a live run: twice as many as there are cores on the machine this was written for.
 const EMITTERS: usize = 4;
 /// How long they emit.
@@ -67,32 +67,37 @@ const CASES: [Case; 14] = {
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     warm_up(bench).await;
     for _ in 0..bench.runs {
-        let mut of_many_keys = f64::NAN;
-        for case in CASES {
-            if !bench.wants(&name(case)) {
-                continue;
-            }
-            let rate = measure(bench, report, case).await;
-            if case == CASES[0] {
-                of_many_keys = rate;
-            }
-        }
-        if bench.wants("pipelined, one key") {
-            pipelined(bench, report, of_many_keys).await;
-        }
-        for case in hot_key::CASES {
-            if bench.wants(case) {
-                hot_key::measure(bench, report, case).await;
-            }
-        }
+        once(bench, report).await;
     }
     if bench.wants("one transaction of 1000000") {
         one_transaction(bench, report).await;
     }
 }
 
+/// Every case that can be repeated.
+pub(crate) async fn once(bench: &Bench, report: &mut Report) {
+    let mut of_many_keys = f64::NAN;
+    for case in CASES {
+        if !bench.wants(&name(case)) {
+            continue;
+        }
+        let rate = measure(bench, report, case).await;
+        if case == CASES[0] {
+            of_many_keys = rate;
+        }
+    }
+    if bench.wants("pipelined, one key") {
+        pipelined(bench, report, of_many_keys).await;
+    }
+    for case in hot_key::CASES {
+        if bench.wants(case) {
+            hot_key::measure(bench, report, case).await;
+        }
+    }
+}
+
 /// The first run finds files to be made and code to be loaded; it does not count.
-async fn warm_up(bench: &Bench) {
+pub(crate) async fn warm_up(bench: &Bench) {
     println!("  warm-up");
     let unreported = &mut Report::default();
     for queue in [QueueType::Classic, QueueType::Quorum] {
@@ -114,7 +119,7 @@ async fn measure(bench: &Bench, report: &mut Report, (queue, arrival, payload, k
         }
         Arrival::Live => {
             let beside = broker_beside_emitters(bench, broker, &load).await;
-            let rate = live(&trial, report, &case, &load).await;
+            let rate = live(&trial, report, &case, &load, &bench.relay(&trial.stack)).await;
             report.add("throughput", &case, "of ceiling beside emitters", "×", rate / beside.rate);
             rate
         }
@@ -155,9 +160,9 @@ async fn broker_beside_emitters(bench: &Bench, broker: Broker, load: &Load) -> C
 }
 
 /// Clients emit as fast as they can, with the relay streaming. Time is counted from the first event until the last is SENT.
-async fn live(trial: &Trial<'_>, report: &mut Report, case: &str, load: &Load) -> f64 {
+pub(crate) async fn live(trial: &Trial<'_>, report: &mut Report, case: &str, load: &Load, relay: &RelayBuilder) -> f64 {
     let sessions = emitters(&trial.stack.db, EMITTERS).await;
-    let relay = trial.bench.relay(&trial.stack).start().await;
+    let relay = relay.start().await;
     let start = trial.begin(Some(&relay)).await;
     let emitted = Emitted::default();
     load.emit_live(&sessions, Duration::from_millis(trial.bench.amount(LIVE_MS)), &emitted).await;

@@ -6,9 +6,9 @@ use super::emitter::Emitted;
 use crate::report::Report;
 
 /// From the return of the commit to the arrival, in milliseconds; never below 0.
-pub(super) struct Percentiles {
-    pub(super) p50: f64,
-    p99: f64,
+pub(crate) struct Percentiles {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
     p99_9: f64,
     /// From the moment the statement was sent.
     p50_from_call: f64,

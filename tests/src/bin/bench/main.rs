@@ -22,6 +22,7 @@ mod growth;
 mod latency;
 mod load;
 mod machine;
+mod pages;
 mod peer;
 mod plot;
 mod poller;
@@ -39,8 +40,8 @@ use std::path::Path;
 use crate::{bench::Bench, machine::Machine, report::Report};
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 9] =
-    ["ceiling", "publisher", "throughput", "watched", "idle", "latency", "emit", "baselines", "growth"];
+const SECTIONS: [&str; 10] =
+    ["ceiling", "publisher", "throughput", "watched", "idle", "latency", "emit", "baselines", "growth", "pages"];
 
 #[tokio::main]
 async fn main() {
@@ -73,6 +74,7 @@ async fn main() {
                 "throughput" => throughput::run(&bench, &mut report).await,
                 "watched" => watched::measure(&bench, &mut report).await,
                 "idle" => throughput::idle(&bench, &mut report).await,
+                "pages" => pages::measure(&bench, &mut report).await,
                 "growth" => growth::run(&bench, &mut report).await,
                 "latency" => latency::measure(&bench, &mut report).await,
                 "baselines" => baselines::measure(&bench, &mut report).await,

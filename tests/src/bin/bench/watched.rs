@@ -104,13 +104,10 @@ async fn relay(bench: &Bench, stack: &Stack, watched: bool) -> (RelayBuilder, Op
     if !watched {
         return (relay, None);
     }
-    let monitor = format!("{}_monitor", stack.db.name());
-    let make = format!("CREATE ROLE {monitor} LOGIN; SELECT outbox.grant_monitor('{monitor}')");
-    stack.db.batch_execute(&make).await.expect("a role for the dashboard");
     let port = free_port();
     let relay = relay
         .set("http-listen", &format!("127.0.0.1:{port}"))
-        .set("dashboard-database-url", &stack.db.url_as(&monitor));
+        .set("dashboard-database-url", &stack.monitor_url().await);
     (relay, Some(Watchers::of(port)))
 }
 

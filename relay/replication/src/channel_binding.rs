@@ -1,7 +1,10 @@
 //! The `tls-server-end-point` channel binding of RFC 5929: a hash of the server's certificate. With it, SCRAM notices a
 //! middleman who has a certificate of his own, even where certificates are not verified.
 
-use client_socket::Socket;
+use client_socket::{
+    Socket,
+    der::{OBJECT_IDENTIFIER, SEQUENCE, tagged},
+};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 type Hash = fn(&[u8]) -> Vec<u8>;
@@ -39,8 +42,6 @@ const PSS_HASHES: [(&[u8], Hash); 5] = [
     (b"\x60\x86\x48\x01\x65\x03\x04\x02\x03", SHA512), // SHA-512
 ];
 
-const SEQUENCE: u8 = 0x30;
-const OBJECT_IDENTIFIER: u8 = 0x06;
 /// The first parameter of RSASSA-PSS, the hash.
 const HASH_PARAMETER: u8 = 0xa0;
 
@@ -56,37 +57,22 @@ fn tls_server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
 
 /// `Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm SEQUENCE { algorithm, parameters }, … }` (RFC 5280, 4.1).
 fn signature_hash(certificate: &[u8]) -> Option<Hash> {
-    let (certificate, _) = element(certificate, SEQUENCE)?;
-    let (_to_be_signed, rest) = element(certificate, SEQUENCE)?;
-    let (algorithm, _) = element(rest, SEQUENCE)?;
-    let (oid, parameters) = element(algorithm, OBJECT_IDENTIFIER)?;
+    let (certificate, _) = tagged(certificate, SEQUENCE)?;
+    let (_to_be_signed, rest) = tagged(certificate, SEQUENCE)?;
+    let (algorithm, _) = tagged(rest, SEQUENCE)?;
+    let (oid, parameters) = tagged(algorithm, OBJECT_IDENTIFIER)?;
     if oid != RSASSA_PSS {
         return known(&SIGNATURES, oid);
     }
-    let (parameters, _) = element(parameters, SEQUENCE)?;
-    let Some((hash, _)) = element(parameters, HASH_PARAMETER) else { return Some(SHA256) };
-    let (hash, _) = element(hash, SEQUENCE)?;
-    let (oid, _) = element(hash, OBJECT_IDENTIFIER)?;
+    let (parameters, _) = tagged(parameters, SEQUENCE)?;
+    let Some((hash, _)) = tagged(parameters, HASH_PARAMETER) else { return Some(SHA256) };
+    let (hash, _) = tagged(hash, SEQUENCE)?;
+    let (oid, _) = tagged(hash, OBJECT_IDENTIFIER)?;
     known(&PSS_HASHES, oid)
 }
 
 fn known(hashes: &[(&[u8], Hash)], oid: &[u8]) -> Option<Hash> {
     hashes.iter().find(|(known, _)| *known == oid).map(|(_, hash)| *hash)
-}
-
-/// Takes one DER element with the tag off the front: its content, and what follows it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (found, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x84 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-        _ => return None,
-    };
-    if *found == tag { rest.split_at_checked(length) } else { None }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const SEQUENCE: u8 = 0x30;
-const INTEGER: u8 = 0x02;
+use crate::der::{INTEGER, SEQUENCE, element, tagged};
+
 /// The version, which may be missing.
 const VERSION: u8 = 0xa0;
 /// `YYMMDDHHMMSSZ`, of the years 1950 to 2049.
@@ -65,26 +65,6 @@ fn digits(text: &[u8], count: usize) -> Option<(u64, &[u8])> {
         return None;
     }
     Some((digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')), rest))
-}
-
-fn tagged(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    element(der).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
-}
-
-/// Takes one DER element off the front: its tag, its content, and what follows it.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x84 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
 }
 
 #[cfg(test)]

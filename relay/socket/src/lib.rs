@@ -7,6 +7,7 @@
 //! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
 //! | `verifier` | checks of a certificate that leave its name alone |
 //! | `certificate` | until when a certificate is good |
+//! | [`der`] | the form in which a certificate is written |
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -19,6 +20,7 @@
 //! ```
 
 mod certificate;
+pub mod der;
 mod socket;
 mod tcp;
 mod tls;

@@ -19,6 +19,7 @@
 //! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
 //! | [`postgres`] | sessions for SQL |
 //! | [`config`] | settings |
+//! | [`contact`] | a server that the relay is connected to |
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
 //! | `dashboard` | a page for people, served at that edge |
@@ -28,6 +29,7 @@
 pub mod admin;
 pub mod command;
 pub mod config;
+pub mod contact;
 mod dashboard;
 pub mod error;
 pub mod observe;

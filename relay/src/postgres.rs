@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use pg_replication::{ConnInfo, ConnectCause, ConnectError, Socket, channel_binding};
+use pg_replication::{ConnInfo, ConnectCause, ConnectError, Peer, Socket, channel_binding};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::{
     Client,
@@ -23,7 +23,7 @@ use tokio_postgres::{
 const LARGEST_ROW: usize = 130 << 20;
 
 /// Opens a session. The second part does its work: it must be polled for as long as the client is used, and ends when the
-/// client is dropped or the connection breaks.
+/// client is dropped or the connection breaks. The third is the host that has let it in.
 ///
 /// # Errors
 ///
@@ -31,9 +31,9 @@ const LARGEST_ROW: usize = 130 << 20;
 pub async fn connect(
     server: &ConnInfo,
     application_name: &str,
-) -> Result<(Client, impl Future<Output = Result<(), tokio_postgres::Error>> + Send + use<>), ConnectError> {
+) -> Result<(Client, impl Future<Output = Result<(), tokio_postgres::Error>> + Send + use<>, Peer), ConnectError> {
     let config = server.session(application_name);
-    server
+    let ((client, connection), peer) = server
         .open(|socket| async {
             let socket = Bounded::new(socket, LARGEST_ROW);
             let (client, connection) = config.connect_raw(socket, Established).await.map_err(connect_cause)?;
@@ -45,7 +45,8 @@ pub async fn connect(
             }
             Ok((client, connection))
         })
-        .await
+        .await?;
+    Ok((client, connection, peer))
 }
 
 /// Why tokio-postgres could not connect.

@@ -5,7 +5,7 @@ mod liveness;
 mod login;
 mod slots;
 mod stream;
-mod tls;
+pub(crate) mod tls;
 
 use harness::{Database, Postgres};
 use pg_replication::{

@@ -19,14 +19,19 @@ pub struct Peer {
     pub address: SocketAddr,
 }
 
+impl Peer {
+    /// `host:port`, as in the URL.
+    pub fn host_port(&self) -> String {
+        Host { name: self.host.clone(), port: self.address.port() }.to_string()
+    }
+}
+
 /// `host:port`, and the address behind a name: `broker.example:5672 (10.0.0.7)`.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, address } = self;
-        if host.parse() == Ok(address.ip()) {
-            return write!(f, "{address}");
-        }
-        write!(f, "{} ({})", Host { name: host.clone(), port: address.port() }, address.ip())
+        f.write_str(&self.host_port())?;
+        let ip = self.address.ip();
+        if self.host.parse() == Ok(ip) { Ok(()) } else { write!(f, " ({ip})") }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
+use client_socket::Expiry;
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel, error::TrySendError},
     task::JoinSet,
@@ -111,6 +112,7 @@ pub struct Publisher<M> {
     /// The one task that owns the socket.
     task: JoinSet<Result<(), PublishError>>,
     peer: Peer,
+    expiry: Expiry,
 }
 
 impl<M> fmt::Debug for Publisher<M> {
@@ -143,14 +145,20 @@ impl<M: Outgoing> Publisher<M> {
         let (batches, batch_receiver) = channel(config.window.max(1));
         // One is enough: the task collects answers for as long as the last are not fetched.
         let (notice_sender, notices) = channel(1);
+        let expiry = opened.socket.expiry();
         let mut task = JoinSet::new();
         task.spawn(Connection::new(opened, config).run(batch_receiver, notice_sender));
-        Ok(Self { batches, notices, task, peer })
+        Ok(Self { batches, notices, task, peer, expiry })
     }
 
     /// The node that it is connected to.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// Until when the certificates of the connection are good.
+    pub fn expiry(&self) -> Expiry {
+        self.expiry
     }
 
     /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unanswered.

@@ -19,6 +19,7 @@ use crate::{
     invalid::InvalidConnInfo,
     login::login,
     options,
+    peer::Peer,
     replication::Replication,
     sslmode::TlsPolicy,
 };
@@ -82,10 +83,11 @@ impl ConnInfo {
             Ok(Replication::new(framed, pid))
         })
         .await
+        .map(|(session, _)| session)
     }
 
     /// Opens a session of any kind: connects, encrypts where the string asks for it, and leaves the rest to `log_in`, as to
-    /// [`Config::connect_raw`] of what [`session`](Self::session) gives.
+    /// [`Config::connect_raw`] of what [`session`](Self::session) gives. Says which host has let it in.
     ///
     /// Tries the hosts in order. Every step (reaching a host, the login) has `connect_timeout`, by default ten seconds.
     ///
@@ -95,12 +97,13 @@ impl ConnInfo {
     pub async fn open<T, F: Future<Output = Result<T, ConnectCause>>>(
         &self,
         log_in: impl Fn(Socket) -> F,
-    ) -> Result<T, ConnectError> {
+    ) -> Result<(T, Peer), ConnectError> {
         let mut failure = None;
         for target in targets_to_try(&self.config) {
             let attempt = async {
                 let socket = dial(&target, &self.config, &self.tls).await?;
-                in_time(connect_timeout(&self.config), log_in(socket)).await
+                let peer = Peer::new(&target, &socket);
+                in_time(connect_timeout(&self.config), log_in(socket)).await.map(|session| (session, peer))
             };
             match attempt.await {
                 Ok(session) => return Ok(session),

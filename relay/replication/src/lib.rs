@@ -17,6 +17,7 @@
 //! |---|---|---|
 //! | `conninfo`, `options`, `sslmode` | connection strings | no |
 //! | `dial`, `login`, `channel_binding` | from a host to a session | yes |
+//! | `peer` | which host that was | no |
 //! | `replication` | commands | yes |
 //! | `stream`, `framed` | the stream, and whole messages over a socket | yes |
 //! | `frame` | WAL data, keepalives, statuses | no |
@@ -42,6 +43,7 @@ mod invalid;
 mod login;
 pub mod lsn;
 mod options;
+mod peer;
 pub mod pgoutput;
 mod replication;
 mod server_error;
@@ -57,6 +59,7 @@ pub use self::{
     frame::Frame,
     invalid::InvalidConnInfo,
     lsn::Lsn,
+    peer::Peer,
     replication::{Identity, Replication},
     server_error::ServerError,
     stream::ReplicationStream,

@@ -11,6 +11,15 @@ const UTC_TIME: u8 = 0x17;
 /// `YYYYMMDDHHMMSSZ`.
 const GENERALIZED_TIME: u8 = 0x18;
 
+/// Until when the certificates of an encrypted connection are good. `None`: there is none, or its end cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expiry {
+    /// The server's.
+    pub server: Option<SystemTime>,
+    /// The client's own, if it has one to show.
+    pub client: Option<SystemTime>,
+}
+
 /// The end of a certificate's validity: `Certificate ::= SEQUENCE { SEQUENCE { version [0], serialNumber, signature, issuer, validity
 /// SEQUENCE { notBefore, notAfter }, … }, … }`.
 pub(crate) fn not_after(der: &[u8]) -> Option<SystemTime> {

@@ -6,7 +6,7 @@
 //! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
 //! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
 //! | `verifier` | checks of a certificate that leave its name alone |
-//! | `certificate` | until when a certificate is good |
+//! | `certificate` | [`Expiry`]: until when certificates are good |
 //! | [`der`] | the form in which a certificate is written |
 //!
 //! ```no_run
@@ -27,6 +27,7 @@ mod tls;
 mod verifier;
 
 pub use self::{
+    certificate::Expiry,
     socket::Socket,
     tcp::{Keepalive, TcpOptions},
     tls::{Identity, Roots, TlsError, TlsOptions, Verification, refused_by_tls, speaks_no_tls},

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
     time::SystemTime,
@@ -13,14 +14,18 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use crate::certificate::not_after;
+use crate::certificate::{Expiry, not_after};
 
 /// Of what is received, before the protocol asks for it. Clients that read a few KiB at a time make no system call for each.
 const READ_BUFFER: usize = 64 * 1024;
 
 /// A connected socket, read through a buffer: over TCP, to a server on this machine, or encrypted.
 #[derive(Debug)]
-pub struct Socket(Kind);
+pub struct Socket {
+    kind: Kind,
+    /// Until when the client's own certificate is good.
+    client_expires: Option<SystemTime>,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -33,35 +38,49 @@ enum Kind {
 impl Socket {
     /// Over TCP, not encrypted.
     pub fn tcp(stream: TcpStream) -> Self {
-        Self(Kind::Tcp(BufReader::with_capacity(READ_BUFFER, stream)))
+        Self::plain(Kind::Tcp(BufReader::with_capacity(READ_BUFFER, stream)))
     }
 
     /// Over a Unix socket, not encrypted.
     pub fn unix(stream: UnixStream) -> Self {
-        Self(Kind::Unix(BufReader::with_capacity(READ_BUFFER, stream)))
+        Self::plain(Kind::Unix(BufReader::with_capacity(READ_BUFFER, stream)))
     }
 
-    pub(crate) fn tls(stream: TlsStream<BufReader<TcpStream>>) -> Self {
-        Self(Kind::Tls(Box::new(stream)))
+    fn plain(kind: Kind) -> Self {
+        Self { kind, client_expires: None }
+    }
+
+    pub(crate) fn tls(stream: TlsStream<BufReader<TcpStream>>, client_expires: Option<SystemTime>) -> Self {
+        Self { kind: Kind::Tls(Box::new(stream)), client_expires }
+    }
+
+    /// The peer's address; `None` over a Unix socket, and after the peer has gone.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        let stream = match &self.kind {
+            Kind::Tcp(stream) => stream,
+            Kind::Unix(_) => return None,
+            Kind::Tls(tls) => tls.get_ref().0,
+        };
+        stream.get_ref().peer_addr().ok()
     }
 
     /// The peer's certificate in DER; `None` where nothing is encrypted.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
-        let Kind::Tls(tls) = &self.0 else { return None };
+        let Kind::Tls(tls) = &self.kind else { return None };
         let (_, session) = tls.get_ref();
         session.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
-    /// Until when the peer's certificate is good; `None` where nothing is encrypted, or the certificate cannot be read.
-    pub fn certificate_expires(&self) -> Option<SystemTime> {
-        not_after(self.peer_certificate()?)
+    /// Until when the certificates of both sides are good.
+    pub fn expiry(&self) -> Expiry {
+        Expiry { server: self.peer_certificate().and_then(not_after), client: self.client_expires }
     }
 }
 
 /// Calls the same method on whichever socket it is.
 macro_rules! each {
     ($socket:expr, $inner:ident => $call:expr) => {
-        match &mut $socket.get_mut().0 {
+        match &mut $socket.get_mut().kind {
             Kind::Tcp(stream) => {
                 let $inner = Pin::new(stream);
                 $call

@@ -4,6 +4,7 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use tokio::{io::BufReader, net::TcpStream};
@@ -17,7 +18,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::{socket::Socket, verifier::LenientVerifier};
+use crate::{certificate::not_after, socket::Socket, verifier::LenientVerifier};
 
 /// Of what is received encrypted: a few of the 16 KiB that a TLS record may have.
 const RECORD_BUFFER: usize = 32 * 1024;
@@ -102,14 +103,15 @@ impl TlsOptions {
     ///
     /// A [`TlsError`] inside the I/O error; or the handshake failed.
     pub async fn connect(&self, stream: TcpStream, name: &str) -> io::Result<Socket> {
-        let config = self.client_config()?;
+        let (config, client_expires) = self.client_config()?;
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host's name is not valid"))?;
         let stream = BufReader::with_capacity(RECORD_BUFFER, stream);
-        Ok(Socket::tls(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+        Ok(Socket::tls(TlsConnector::from(Arc::new(config)).connect(name, stream).await?, client_expires))
     }
 
-    fn client_config(&self) -> Result<ClientConfig, TlsError> {
+    /// What rustls wants to know, and until when the client's own certificate is good.
+    fn client_config(&self) -> Result<(ClientConfig, Option<SystemTime>), TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
@@ -126,15 +128,17 @@ impl TlsOptions {
             }
             Verification::None => builder.dangerous().with_custom_certificate_verifier(lenient(None)),
         };
-        let mut config = match &self.identity {
-            None => builder.with_no_client_auth(),
+        let (mut config, expires) = match &self.identity {
+            None => (builder.with_no_client_auth(), None),
             Some(Identity { certificate, key }) => {
                 let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error))?;
-                builder.with_client_auth_cert(certificates(certificate)?, key)?
+                let chain = certificates(certificate)?;
+                let expires = chain.first().and_then(|own| not_after(own));
+                (builder.with_client_auth_cert(chain, key)?, expires)
             }
         };
         config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        Ok(config)
+        Ok((config, expires))
     }
 }
 

@@ -129,7 +129,7 @@ impl Desk {
             Some((client, _)) => client,
             None => {
                 let name = &self.config.application_name;
-                let (client, driver) =
+                let (client, driver, _) =
                     postgres::connect(&self.config.database_url, name).await.map_err(|error| chain(&error))?;
                 let driver = tokio::spawn(async move {
                     let _ = driver.await; // whoever asks next is told

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pg_replication::Peer;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error, error::SqlState};
 
@@ -16,6 +17,8 @@ use crate::{
 /// A session, and the task that drives it.
 pub(super) struct Session {
     pub(super) client: Client,
+    /// The host of those in the setting that has let it in.
+    pub(super) peer: Peer,
     _driver: JoinSet<Result<(), Error>>,
     role: String,
     limit: Duration,
@@ -27,11 +30,11 @@ impl Session {
         let database = &config.database_url;
         // Not the relay's own name: whoever counts relays must not count this.
         let name = format!("{} {command}", config.application_name);
-        let (client, driver) =
+        let (client, driver, peer) =
             postgres::connect(database, &name).await.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
-        let session = Self { client, _driver: tasks, role: database.user().to_owned(), limit };
+        let session = Self { client, peer, _driver: tasks, role: database.user().to_owned(), limit };
         session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
         Ok(session)
     }

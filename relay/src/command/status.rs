@@ -28,6 +28,8 @@ pub struct Options {
 /// What `outbox.health` says, and who is connected. Ages are seconds.
 #[derive(Debug, Serialize)]
 struct Status {
+    /// The host that has answered: of several, the one that a relay would use.
+    database_host: String,
     /// Null: nothing is known to be wrong, and something could not be seen.
     healthy: Option<bool>,
     reason: Option<String>,
@@ -55,12 +57,13 @@ struct Status {
 }
 
 impl Status {
-    fn read(health: &Row, relays: &Row, slot: &str) -> Result<Self, Error> {
+    fn read(health: &Row, relays: &Row, slot: &str, host: String) -> Result<Self, Error> {
         let working: Option<i32> = relays.try_get(0)?;
         let (named, sees_all): (i64, bool) = (relays.try_get(1)?, relays.try_get(2)?);
         // A role sees the names of its own sessions, too. Where no name is seen, nothing is known.
         let standby = Some(named - i64::from(working.is_some())).filter(|_| sees_all || named > 0);
         Ok(Self {
+            database_host: host,
             healthy: health.try_get(0)?,
             reason: health.try_get(1)?,
             unseen: health.try_get(2)?,
@@ -139,6 +142,7 @@ impl Status {
             ("failed", number(self.failed, self.failed_is_estimate)),
             ("keys held", number(self.keys_held, None)),
             ("slot", slot),
+            ("database", escaped(&self.database_host)),
             ("relays", format!("{working}, {standby}")),
         ]
     }
@@ -150,7 +154,7 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
     let health = session.client.query_one(sql::HEALTH, &[&config.slot]).await.map_err(failed)?;
     let relays =
         session.client.query_one(sql::RELAYS, &[&config.slot, &config.application_name]).await.map_err(failed)?;
-    let status = Status::read(&health, &relays, &config.slot).map_err(failed)?;
+    let status = Status::read(&health, &relays, &config.slot, session.peer.to_string()).map_err(failed)?;
     let mut output = Output::new(options.form);
     if output.json {
         output.object(&status)?;

@@ -30,7 +30,7 @@ use super::{
     look::HEALTH,
     refusal::{self, Refusal},
     samples::{Sample, Samples, number, quantile},
-    words::answer,
+    words::{answer, expiring},
 };
 use crate::observe::{Readiness, State as RelayState, View};
 
@@ -124,7 +124,8 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Value>) 
 }
 
 fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
-    let (level, words) = answer(&Readiness::of(view, now), seen.health.as_ref());
+    let expiring = expiring(view, SystemTime::now());
+    let (level, words) = answer(&Readiness::of(view, now), seen.health.as_ref(), expiring.as_deref());
     let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
     let mut figures: Map<String, Value> =
         sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -133,7 +134,8 @@ fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
         ("words", json!(words)),
         ("state", json!(state)),
         ("state_for", json!(now.duration_since(view.state_since).as_secs_f64())),
-        ("broker", json!(view.sink.connected_to)),
+        ("database", json!(view.database.as_ref().map(|database| &database.peer))),
+        ("broker", json!(view.sink.connected_to.as_ref().map(|broker| &broker.peer))),
         ("in_flight", json!(view.figures.in_flight)),
         ("in_memory", json!(view.figures.in_memory)),
         ("memory_bytes", json!(view.figures.memory_bytes)),

@@ -101,7 +101,7 @@ impl Source {
             return Ok(Arc::clone(session));
         }
         let opened = async {
-            let (client, work) = postgres::connect(&self.server, &self.name).await.map_err(|error| chain(&error))?;
+            let (client, work, _) = postgres::connect(&self.server, &self.name).await.map_err(|error| chain(&error))?;
             let mut tasks = JoinSet::new();
             tasks.spawn(async move {
                 let _ = work.await; // who asks next learns that it has ended

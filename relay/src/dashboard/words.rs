@@ -1,8 +1,14 @@
 //! Do events flow? The answer in words, from what the relay knows of itself and what the database says. Pure.
 
+use std::time::SystemTime;
+
+use client_socket::Expiry;
 use serde_json::Value;
 
-use crate::observe::Readiness;
+use crate::{
+    contact::EXPIRES_SOON,
+    observe::{Readiness, View, say_time},
+};
 
 /// How good the answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +31,39 @@ impl Level {
     }
 }
 
-/// The answer. `health` is the row of `outbox.health()`, if the database could be asked.
-pub(super) fn answer(readiness: &Readiness, health: Option<&Value>) -> (Level, String) {
+/// Says which certificates of the relay's connections expire soon, if any does.
+pub(super) fn expiring(view: &View, now: SystemTime) -> Option<String> {
+    let both = [("PostgreSQL", &view.database), ("RabbitMQ", &view.sink.connected_to)];
+    let told = both.into_iter().filter_map(|(server, contact)| first_to_expire(contact.as_ref()?.expiry, server, now));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join(", and "))
+}
+
+/// Says of the certificate of a connection that expires first that it does so soon, if it does.
+fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<String> {
+    let (until, whose) = match (expiry.server, expiry.client) {
+        (Some(theirs), Some(own)) if own < theirs => (own, format!("the relay's certificate for {server}")),
+        (None, Some(own)) => (own, format!("the relay's certificate for {server}")),
+        (Some(theirs), _) => (theirs, format!("{server}'s certificate")),
+        (None, None) => return None,
+    };
+    match until.duration_since(now) {
+        Ok(left) if left > EXPIRES_SOON => None,
+        Ok(left) => Some(format!("{whose} expires in {}", say_time(left))),
+        Err(past) => Some(format!("{whose} expired {} ago", say_time(past.duration()))),
+    }
+}
+
+/// The answer. `health` is the row of `outbox.health()`, if the database could be asked; `expiring` says which certificates expire soon.
+pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Option<&str>) -> (Level, String) {
     let reason = health.and_then(|health| health["reason"].as_str());
     let leaves_nothing = reason.is_some_and(|reason| reason.contains("events do not leave"));
     match readiness {
-        Readiness::Delivering(_) => match reason {
-            None => (Level::Ok, "Events flow.".to_owned()),
-            Some(reason) if leaves_nothing => (Level::Wrong, format!("The relay is at work, but {reason}.")),
-            Some(reason) => (Level::Waiting, format!("Events flow, but {reason}.")),
+        Readiness::Delivering(_) => match (reason, expiring) {
+            (Some(reason), _) if leaves_nothing => (Level::Wrong, format!("The relay is at work, but {reason}.")),
+            (None, None) => (Level::Ok, "Events flow.".to_owned()),
+            (Some(but), None) | (None, Some(but)) => (Level::Waiting, format!("Events flow, but {but}.")),
+            (Some(reason), Some(expiring)) => (Level::Waiting, format!("Events flow, but {reason}, and {expiring}.")),
         },
         Readiness::Waiting(_) => match (reason, health) {
             (None, None) => (Level::Ok, "Another relay is at work; this one waits for its turn.".to_owned()),
@@ -90,9 +120,27 @@ fn capital(sentence: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn of_two_certificates_the_one_that_expires_first_is_told_of_and_none_that_has_long() {
+        let after = |days: u64| UNIX_EPOCH + Duration::from_secs(days * 86_400);
+        for (server, client, told) in [
+            (None, None, None),
+            (Some(122), Some(130), None),
+            (Some(105), Some(130), Some("RabbitMQ's certificate expires in 5 d 0 h")),
+            (Some(105), Some(104), Some("the relay's certificate for RabbitMQ expires in 4 d 0 h")),
+            (None, Some(104), Some("the relay's certificate for RabbitMQ expires in 4 d 0 h")),
+            (Some(98), None, Some("RabbitMQ's certificate expired 2 d 0 h ago")),
+        ] {
+            let expiry = Expiry { server: server.map(after), client: client.map(after) };
+            assert_eq!(first_to_expire(expiry, "RabbitMQ", after(100)).as_deref(), told);
+        }
+    }
 
     #[test]
     fn the_answer_says_what_is_wrong_and_what_waits() {
@@ -139,7 +187,14 @@ mod tests {
                 "Another relay is at work, but events do not leave: 5 pending, the oldest for 00:05:00.",
             ),
         ] {
-            assert_eq!(answer(readiness, health), (level, words.to_owned()));
+            assert_eq!(answer(readiness, health, None), (level, words.to_owned()));
+        }
+        let expiring = "RabbitMQ's certificate expires in 5 d 0 h";
+        for (readiness, health, words) in [
+            (&delivering, &well, "Events flow, but RabbitMQ's certificate expires in 5 d 0 h."),
+            (&delivering, &failed, "Events flow, but 3 failed, and RabbitMQ's certificate expires in 5 d 0 h."),
+        ] {
+            assert_eq!(answer(readiness, Some(health), Some(expiring)), (Level::Waiting, words.to_owned()));
         }
     }
 }

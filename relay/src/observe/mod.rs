@@ -20,13 +20,12 @@ use std::{
 
 use outbox_core::Figures;
 
-pub(crate) use self::readiness::say_time;
-pub(crate) use self::watch::Watch;
 pub use self::{
     readiness::Readiness,
     view::{Phase, State, View},
 };
-use crate::sink::SinkFigures;
+pub(crate) use self::{readiness::say_time, watch::Watch};
+use crate::{contact::Contact, sink::SinkFigures};
 
 /// A loop that has not turned for so long is taken for dead.
 pub const PULSE_LIMIT: Duration = Duration::from_secs(10);
@@ -81,6 +80,11 @@ impl Observed {
     pub(crate) fn enters(&self, phase: Phase) {
         self.beat();
         self.lock().enters(phase, Instant::now());
+    }
+
+    /// There is a connection to the database.
+    pub(crate) fn connected(&self, database: Contact) {
+        self.lock().database = Some(database);
     }
 
     /// A session has figures to show.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use outbox_core::{Counts, Figures};
 
-use crate::sink::SinkFigures;
+use crate::{contact::Contact, sink::SinkFigures};
 
 /// What the service is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub struct View {
     pub phase: Phase,
     /// Since when.
     pub phase_since: Instant,
+    /// The database's host, while there is a connection.
+    pub database: Option<Contact>,
     /// What the current session shows, if one is at work; its counts are those of all sessions.
     pub figures: Figures,
     /// What the broker's side shows; its counts are those of all sessions.
@@ -79,6 +81,7 @@ impl View {
         Self {
             phase: Phase::Disconnected { error: None },
             phase_since: now,
+            database: None,
             figures: Figures::default(),
             sink: SinkFigures::default(),
             sessions: 0,
@@ -105,8 +108,10 @@ impl View {
     }
 
     pub(super) fn enters(&mut self, phase: Phase, now: Instant) {
-        if phase == Phase::AtWork {
-            self.sessions += 1;
+        match phase {
+            Phase::AtWork => self.sessions += 1,
+            Phase::Standby => {}
+            Phase::Disconnected { .. } | Phase::Stopped => self.database = None,
         }
         let is_same = std::mem::discriminant(&phase) == std::mem::discriminant(&self.phase);
         if !is_same {

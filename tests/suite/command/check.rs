@@ -222,14 +222,8 @@ async fn a_broker_that_refuses_is_told_apart_from_one_that_is_away() {
 #[tokio::test]
 async fn a_certificate_that_is_about_to_expire_is_found() {
     let files = Certificates::new();
-    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let node = RabbitMq::private()
-        .set("listeners.ssl.1", &format!("127.0.0.1:{port}"))
-        .set("ssl_options.cacertfile", &files.path("ca.pem"))
-        .set("ssl_options.certfile", &files.path("server.pem"))
-        .set("ssl_options.keyfile", &files.path("server.key"))
-        .start()
-        .await;
+    let (node, port) = files.node();
+    let node = node.start().await;
     let stack = Stack::on(Postgres::shared().await, &node).await;
     stack.vhost.exchange("outbox").await;
     let url =
@@ -238,6 +232,10 @@ async fn a_certificate_that_is_about_to_expire_is_found() {
     let finding = &findings(&asked)["broker_certificate"];
     assert_eq!(finding["level"], "bad", "{finding}");
     assert!(finding["found"].as_str().unwrap().starts_with("good for 1 day, until "), "{finding}");
+    files.certify("client", 10);
+    let own = format!("{url}&certfile={}&keyfile={}", files.path("client.pem"), files.path("client.key"));
+    let finding = &findings(&check(&stack, &[("AMQP_URL", &own)]).await)["broker_certificate"];
+    assert!(finding["found"].as_str().unwrap().contains("; the relay's own is good for 9 days, until "), "{finding}");
     assert_eq!(level(&asked, "database_certificate"), "ok");
     assert_eq!(level(&asked, "broker"), "ok");
 

@@ -29,6 +29,18 @@ async fn status_tells_at_one_glance_that_events_flow_and_ends_with_0() {
 }
 
 #[tokio::test]
+async fn status_names_the_host_that_has_answered_of_several() {
+    let stack = Stack::new().await;
+    let port = harness::Postgres::shared().await.port();
+    let url = stack.db.url().replace("@", &format!("@127.0.0.1:{},", harness::free_port()));
+    let asked = super::finish(super::command(&stack, &url, &["status"])).await;
+    let line = asked.out.lines().find(|line| line.starts_with("  database ")).unwrap_or_else(|| panic!("{asked:?}"));
+    assert!(line.ends_with(&format!(" 127.0.0.1:{port}")), "{asked:?}");
+    let status = super::finish(super::command(&stack, &url, &["status", "--json"])).await.object();
+    assert_eq!(status["database_host"], format!("127.0.0.1:{port}"));
+}
+
+#[tokio::test]
 async fn status_says_what_is_wrong_and_ends_with_1() {
     let stack = Stack::new().await;
     stack.db.batch_execute("SELECT outbox.emit('a', '{}')").await.unwrap();

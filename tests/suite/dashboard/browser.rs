@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harness::{Browser, SOON, eventually};
+use harness::{Browser, Postgres, SOON, eventually};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::{Dashboard, OPERATOR, READER, Tokens, some_failures};
@@ -45,6 +45,9 @@ async fn the_first_page_says_in_words_whether_events_flow() {
     dashboard.open(&browser, "", None).await;
     browser.sees(".answer", "Events flow.").await;
     browser.sees(".detail", "streaming").await;
+    let (postgres, rabbitmq) = (Postgres::shared().await.port(), dashboard.stack.vhost.port());
+    browser.sees(".detail", &format!("PostgreSQL at 127.0.0.1:{postgres}")).await;
+    browser.sees(".detail", &format!("RabbitMQ at 127.0.0.1:{rabbitmq}")).await;
     browser.wait_for("document.querySelectorAll('.plot canvas').length === 4").await;
     some_failures(&dashboard.stack.db).await;
     browser.sees(".answer", "Events flow, but 4 failed.").await;

@@ -1,12 +1,14 @@
 //! Encryption and what is verified.
 
-use std::{net::TcpListener, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use amqp_publisher::{PublishError, Verdict};
-use harness::{RabbitMq, Vhost};
+use harness::{RabbitMq, RabbitMqBuilder, Vhost, free_port};
 use uuid::Uuid;
 
 use super::{Publisher, config, notes, publish};
+
+const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 
 /// Certificates of an authority `ca` for the server and a client, and another authority `other`.
 pub(crate) struct Certificates(PathBuf);
@@ -15,21 +17,39 @@ impl Certificates {
     pub(crate) fn new() -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().to_string());
         std::fs::create_dir_all(&folder).unwrap();
-        let openssl = |arguments: &str| {
-            let output = Command::new("openssl").args(arguments.split(' ')).current_dir(&folder).output().unwrap();
-            assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+        let files = Self(folder);
         for ca in ["ca", "other"] {
-            openssl(&format!("req -x509 {key} -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
+            files.openssl(&format!("req -x509 {KEY} -days 2 -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
         }
-        for (name, alternative) in [("server", "IP:127.0.0.1"), ("client", "DNS:client")] {
-            openssl(&format!(
-                "req -x509 {key} -CA ca.pem -CAkey ca.key -keyout {name}.key -out {name}.pem -subj /CN={name} \
-                 -addext subjectAltName={alternative} -addext basicConstraints=CA:FALSE"
-            ));
+        for name in ["server", "client"] {
+            files.certify(name, 2);
         }
-        Self(folder)
+        files
+    }
+
+    /// Makes the key and the certificate of `server` or `client`, or makes them anew.
+    pub(crate) fn certify(&self, name: &str, days: u32) {
+        let alternative = if name == "server" { "IP:127.0.0.1" } else { "DNS:client" };
+        self.openssl(&format!(
+            "req -x509 {KEY} -days {days} -CA ca.pem -CAkey ca.key -keyout {name}.key -out {name}.pem -subj /CN={name} \
+             -addext subjectAltName={alternative} -addext basicConstraints=CA:FALSE"
+        ));
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let output = Command::new("openssl").args(arguments.split_whitespace()).current_dir(&self.0).output().unwrap();
+        assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A node that speaks TLS on a port of its own, with these certificates.
+    pub(crate) fn node(&self) -> (RabbitMqBuilder, u16) {
+        let port = free_port();
+        let node = RabbitMq::private()
+            .set("listeners.ssl.1", &format!("127.0.0.1:{port}"))
+            .set("ssl_options.cacertfile", &self.path("ca.pem"))
+            .set("ssl_options.certfile", &self.path("server.pem"))
+            .set("ssl_options.keyfile", &self.path("server.key"));
+        (node, port)
     }
 
     pub(crate) fn path(&self, file: &str) -> String {
@@ -46,16 +66,9 @@ impl Drop for Certificates {
 #[tokio::test]
 async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
     let files = Certificates::new();
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let node = RabbitMq::private()
-        .set("listeners.ssl.1", &format!("127.0.0.1:{port}"))
-        .set("ssl_options.cacertfile", &files.path("ca.pem"))
-        .set("ssl_options.certfile", &files.path("server.pem"))
-        .set("ssl_options.keyfile", &files.path("server.key"))
-        .set("ssl_options.verify", "verify_peer")
-        .set("ssl_options.fail_if_no_peer_cert", "true")
-        .start()
-        .await;
+    let (node, port) = files.node();
+    let node =
+        node.set("ssl_options.verify", "verify_peer").set("ssl_options.fail_if_no_peer_cert", "true").start().await;
     let vhost: Vhost = node.vhost().await;
     let consumer = vhost.consumer("outbox", "#").start().await;
     let attempt = async |parameters: &str| {

@@ -12,7 +12,7 @@ async fn try_both(url: &str) -> Result<(), ConnectError> {
     let sql = postgres::connect(&database, "suite").await;
     let replication = database.connect_replication("suite").await;
     match (sql, replication) {
-        (Ok((client, connection)), Ok(mut replication)) => {
+        (Ok((client, connection, _)), Ok(mut replication)) => {
             tokio::select! {
                 row = client.query_one("SELECT current_setting('application_name')", &[]) => {
                     assert_eq!(row.unwrap().get::<_, &str>(0), "suite");

@@ -2,59 +2,74 @@
 
 use std::{path::PathBuf, process::Command};
 
-use harness::Postgres;
+use harness::{Connection, Postgres};
 use pg_replication::{ConnInfo, ConnectCause, Lsn};
 use relay::postgres;
 
 /// A server with a certificate for 127.0.0.1 from an authority of its own, and another authority's certificate.
-struct Server {
-    postgres: Postgres,
+pub(crate) struct Server {
+    pub(crate) postgres: Postgres,
     ca: PathBuf,
     other_ca: PathBuf,
 }
 
+const ELLIPTIC: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1";
+
 impl Server {
-    async fn start() -> Self {
-        Self::signed("-newkey ec -pkeyopt ec_paramgen_curve:prime256v1").await
+    pub(crate) async fn start() -> Self {
+        Self::signed(ELLIPTIC).await
     }
 
     /// With a key, and a signature of the authority, of this kind.
     async fn signed(kind: &str) -> Self {
         let postgres = Postgres::private().start().await;
         let folder = postgres.socket_folder().to_owned();
-        let openssl = |arguments: &str| {
-            let output = Command::new("openssl").args(arguments.split(' ')).current_dir(&folder).output().unwrap();
-            assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        let key = format!("{kind} -nodes -days 2");
+        let (ca, other_ca) = (folder.join("ca.pem"), folder.join("other.pem"));
+        let server = Self { postgres, ca, other_ca };
         for ca in ["ca", "other"] {
-            openssl(&format!("req -x509 {key} -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
+            server.openssl(&format!("req -x509 {kind} -nodes -days 2 -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
         }
-        let name = "-subj /CN=db -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE";
-        openssl(&format!("req -x509 {key} -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem {name}"));
-
-        let db = postgres.empty_database().await;
-        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
-        // Written by the server itself: the key must be its own, and closed to others.
-        for file in ["server.key", "server.pem"] {
-            let copy = format!(
-                "COPY (SELECT unnest(string_to_array(trim($body${}$body$, E'\\n'), E'\\n')))
-                 TO PROGRAM 'umask 077 && cat > {file}'",
-                read(file)
-            );
-            db.batch_execute(&copy).await.unwrap();
-        }
+        let db = server.postgres.empty_database().await;
+        server.certify(&db, kind, 2).await;
         for setting in ["ssl_cert_file = 'server.pem'", "ssl_key_file = 'server.key'", "ssl = on"] {
             db.batch_execute(&format!("ALTER SYSTEM SET {setting}")).await.unwrap();
         }
         db.batch_execute("CREATE ROLE bound LOGIN SUPERUSER PASSWORD 'secret'").await.unwrap();
         drop(db);
-        postgres.stop(harness::Shutdown::Fast).await;
+        server.postgres.stop(harness::Shutdown::Fast).await;
         let hba = "local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all bound 127.0.0.1/32 scram-sha-256\n";
         std::fs::write(folder.join("data/pg_hba.conf"), hba).unwrap();
-        postgres.start().await;
-        let (ca, other_ca) = (folder.join("ca.pem"), folder.join("other.pem"));
-        Self { postgres, ca, other_ca }
+        server.postgres.start().await;
+        server
+    }
+
+    /// Renews the certificate, for so many days, and has the server load it.
+    pub(crate) async fn renew(&self, days: u32) {
+        let db = Connection::open(&self.postgres.url("postgres")).await;
+        self.certify(&db, ELLIPTIC, days).await;
+        db.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    }
+
+    /// Makes the server's key and certificate. The server itself writes them: the key must be its own, and closed to others.
+    async fn certify(&self, db: &Connection, kind: &str, days: u32) {
+        self.openssl(&format!(
+            "req -x509 {kind} -nodes -days {days} -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem -subj /CN=db \
+             -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE"
+        ));
+        for file in ["server.key", "server.pem"] {
+            let text = std::fs::read_to_string(self.postgres.socket_folder().join(file)).unwrap();
+            let copy = format!(
+                "COPY (SELECT unnest(string_to_array(trim($body${text}$body$, E'\\n'), E'\\n')))
+                 TO PROGRAM 'umask 077 && cat > {file}'"
+            );
+            db.batch_execute(&copy).await.unwrap();
+        }
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let folder = self.postgres.socket_folder();
+        let output = Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     fn url(&self, options: &str) -> String {
@@ -68,7 +83,7 @@ impl Server {
 /// Connects both ways. Tells whether the sessions are encrypted, or why there is none.
 async fn encrypted(url: &str) -> Result<bool, ConnectCause> {
     let database: ConnInfo = url.parse().unwrap();
-    let (client, connection) = postgres::connect(&database, "sql").await.map_err(|error| error.cause)?;
+    let (client, connection, _) = postgres::connect(&database, "sql").await.map_err(|error| error.cause)?;
     let mut replication = database.connect_replication("replication").await.map_err(|error| error.cause)?;
     replication.identify_system().await.unwrap();
     let query = "SELECT bool_and(ssl), count(*) FROM pg_stat_ssl WHERE pid IN (pg_backend_pid(), $1)";

@@ -1,6 +1,8 @@
 //! What the relay shows to those who look: metrics, health, readiness, and systemd.
 
+mod certificates;
 mod health;
+mod hosts;
 mod metrics;
 mod runbook;
 mod systemd;

@@ -1,10 +1,16 @@
 //! The list of metrics.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use client_socket::Expiry;
 use outbox_core::PassReason;
 use prometheus_client::registry::Unit;
 
 use super::metric::{Metric, Read, count, gauge, time};
-use crate::observe::{Readiness, State};
+use crate::{
+    contact::Contact,
+    observe::{Readiness, State},
+};
 
 /// Every metric, in the order in which they are shown.
 pub static METRICS: &[Metric] = &[
@@ -12,7 +18,7 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_events_received",
         unit: None,
         help: "Rows of the outbox that the stream has brought, and events that were read from the table.",
-        label: Some("source"),
+        labels: &["source"],
         read: Read::Counters(|seen| {
             vec![("stream", seen.view.figures.counts.streamed), ("table", seen.view.figures.counts.scanned)]
         }),
@@ -47,7 +53,7 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_passes",
         unit: None,
         help: "Passes over the table, by what called for them.",
-        label: Some("reason"),
+        labels: &["reason"],
         read: Read::Counters(|seen| {
             PassReason::ALL
                 .iter()
@@ -60,7 +66,7 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_state",
         unit: None,
         help: "1 for the state that the relay is in, 0 for the others.",
-        label: Some("state"),
+        labels: &["state"],
         read: Read::Gauges(|seen| {
             State::ALL.iter().map(|(state, word)| (*word, as_gauge(*state == seen.view.state()))).collect()
         }),
@@ -111,9 +117,32 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_reconnects",
         unit: None,
         help: "Connections that were made again after one was lost.",
-        label: Some("peer"),
+        labels: &["peer"],
         read: Read::Counters(|seen| {
             vec![("database", seen.view.sessions.saturating_sub(1)), ("broker", seen.view.sink.reconnects)]
+        }),
+    },
+    Metric {
+        name: "outbox_connection",
+        unit: None,
+        help: "Which host a connection leads to, of those that the setting names; without a connection no series, and to the broker only while this relay is at work.",
+        labels: &["peer", "host"],
+        read: Read::Infos(|seen| {
+            seen.contacts().map(|(peer, contact)| vec![peer.to_owned(), contact.host.clone()]).collect()
+        }),
+    },
+    Metric {
+        name: "outbox_certificate_expiry_timestamp",
+        unit: Some(Unit::Seconds),
+        help: "When the certificate expires with which a connection was made, in seconds since 1970: the server's, and the one of the \
+               relay (client) if it has one. Without TLS no series. A server's new certificate is seen at the next connection.",
+        labels: &["peer", "side"],
+        read: Read::GaugesOfTwo(|seen| {
+            let of_peer = |(peer, contact): (&'static str, &Contact)| {
+                let Expiry { server, client } = contact.expiry;
+                [("server", server), ("client", client)].map(|(side, until)| Some(([peer, side], since_epoch(until?))))
+            };
+            seen.contacts().flat_map(of_peer).flatten().collect()
         }),
     },
     gauge(
@@ -126,7 +155,7 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_unsent_events",
         unit: None,
         help: "Events that are not sent: owed now, between two attempts, scheduled for later, failed. Beyond 10,000 an estimate.",
-        label: Some("state"),
+        labels: &["state"],
         read: Read::Gauges(|seen| {
             let Some(owed) = &seen.owed else { return Vec::new() };
             let counts = [
@@ -142,7 +171,7 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_oldest_unsent",
         unit: Some(Unit::Seconds),
         help: "Age of the oldest event that is owed now, and of the oldest between two attempts; 0: there is none.",
-        label: Some("state"),
+        labels: &["state"],
         read: Read::Gauges(|seen| {
             let Some(owed) = &seen.owed else { return Vec::new() };
             vec![("pending", owed.oldest_pending), ("retrying", owed.oldest_retrying)]
@@ -158,7 +187,7 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_slot_wal_status",
         unit: None,
         help: "1 for the slot's wal_status, 0 for the others (the view pg_replication_slots).",
-        label: Some("status"),
+        labels: &["status"],
         read: Read::Gauges(|seen| {
             let Some(slot) = seen.owed.as_ref().and_then(|owed| owed.slot.as_ref()) else { return Vec::new() };
             ["reserved", "extended", "unreserved", "lost"]
@@ -185,14 +214,19 @@ pub static METRICS: &[Metric] = &[
         name: "outbox_build",
         unit: None,
         help: "The relay's version.",
-        label: Some("version"),
-        read: Read::Info(env!("CARGO_PKG_VERSION")),
+        labels: &["version"],
+        read: Read::Infos(|_| vec![vec![env!("CARGO_PKG_VERSION").to_owned()]]),
     },
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn signed(count: i64) -> f64 {
     count as f64
+}
+
+/// In seconds since 1970.
+fn since_epoch(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 fn as_gauge(is_so: bool) -> f64 {

@@ -11,6 +11,7 @@ use prometheus_client::{
 
 use crate::{
     admin::owed::{Owed, Slot},
+    contact::Contact,
     observe::View,
 };
 
@@ -21,10 +22,13 @@ pub struct Metric {
     pub(super) unit: Option<Unit>,
     /// What it means: a whole sentence.
     pub help: &'static str,
-    /// The label beside `database`, if there is one.
-    pub label: Option<&'static str>,
+    /// The labels beside `database`.
+    pub labels: &'static [&'static str],
     pub(super) read: Read,
 }
+
+/// The values of both labels, and the gauge.
+pub(super) type OfTwo = ([&'static str; 2], f64);
 
 pub(super) enum Read {
     Counter(fn(&Seen) -> u64),
@@ -32,8 +36,11 @@ pub(super) enum Read {
     /// Without a value where it is not known.
     Gauge(fn(&Seen) -> Option<f64>),
     Gauges(fn(&Seen) -> Vec<(&'static str, f64)>),
+    /// By both of its labels.
+    GaugesOfTwo(fn(&Seen) -> Vec<OfTwo>),
     Histogram(fn(&Seen) -> Histogram),
-    Info(&'static str),
+    /// Values of its labels.
+    Infos(fn(&Seen) -> Vec<Vec<String>>),
 }
 
 /// The relay at the moment of the scrape.
@@ -46,6 +53,12 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// The servers that the relay is connected to, by their names as peers.
+    pub(super) fn contacts(&self) -> impl Iterator<Item = (&'static str, &Contact)> {
+        let both = [("database", &self.view.database), ("broker", &self.view.sink.connected_to)];
+        both.into_iter().filter_map(|(peer, contact)| Some((peer, contact.as_ref()?)))
+    }
+
     pub(super) fn owed(&self, read: fn(&Owed) -> f64) -> Option<f64> {
         self.owed.as_ref().map(read)
     }
@@ -56,7 +69,7 @@ impl Seen {
 }
 
 pub(super) const fn count(name: &'static str, help: &'static str, read: fn(&Seen) -> u64) -> Metric {
-    Metric { name, unit: None, help, label: None, read: Read::Counter(read) }
+    Metric { name, unit: None, help, labels: &[], read: Read::Counter(read) }
 }
 
 pub(super) const fn gauge(
@@ -65,20 +78,20 @@ pub(super) const fn gauge(
     help: &'static str,
     read: fn(&Seen) -> Option<f64>,
 ) -> Metric {
-    Metric { name, unit, help, label: None, read: Read::Gauge(read) }
+    Metric { name, unit, help, labels: &[], read: Read::Gauge(read) }
 }
 
 pub(super) const fn time(name: &'static str, help: &'static str, read: fn(&Seen) -> Histogram) -> Metric {
-    Metric { name, unit: Some(Unit::Seconds), help, label: None, read: Read::Histogram(read) }
+    Metric { name, unit: Some(Unit::Seconds), help, labels: &[], read: Read::Histogram(read) }
 }
 
 impl Metric {
     pub(super) fn kind(&self) -> MetricType {
         match self.read {
             Read::Counter(_) | Read::Counters(_) => MetricType::Counter,
-            Read::Gauge(_) | Read::Gauges(_) => MetricType::Gauge,
+            Read::Gauge(_) | Read::Gauges(_) | Read::GaugesOfTwo(_) => MetricType::Gauge,
             Read::Histogram(_) => MetricType::Histogram,
-            Read::Info(_) => MetricType::Info,
+            Read::Infos(_) => MetricType::Info,
         }
     }
 
@@ -96,7 +109,7 @@ impl Metric {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>, seen: &Seen) -> fmt::Result {
         let help = self.help.trim_end_matches('.'); // the format ends it
         let mut metric = encoder.encode_descriptor(self.name, help, self.unit.as_ref(), self.kind())?;
-        let label = self.label.unwrap_or_default();
+        let label = self.labels.first().copied().unwrap_or_default();
         match self.read {
             Read::Counter(read) => metric.encode_counter::<NoLabelSet, _, u64>(&read(seen), None),
             Read::Counters(read) => read(seen).into_iter().try_for_each(|(value, count)| {
@@ -109,6 +122,10 @@ impl Metric {
             Read::Gauges(read) => read(seen)
                 .into_iter()
                 .try_for_each(|(value, gauge)| metric.encode_family(&[(label, value)])?.encode_gauge(&gauge)),
+            Read::GaugesOfTwo(read) => read(seen).into_iter().try_for_each(|(values, gauge)| {
+                let labels: Vec<_> = self.labels.iter().copied().zip(values).collect();
+                metric.encode_family(&labels.as_slice())?.encode_gauge(&gauge)
+            }),
             Read::Histogram(read) => {
                 let Histogram { buckets, longer, sum_us } = read(seen);
                 let bounds = BOUNDS_US.iter().map(|us| seconds(*us)).zip(buckets);
@@ -116,7 +133,10 @@ impl Metric {
                 let count = buckets.iter().map(|(_, count)| count).sum();
                 metric.encode_histogram::<NoLabelSet>(seconds(sum_us), count, &buckets, None)
             }
-            Read::Info(version) => metric.encode_info(&[(label, version)]),
+            Read::Infos(read) => read(seen).into_iter().try_for_each(|values| {
+                let labels: Vec<_> = self.labels.iter().copied().zip(values).collect();
+                metric.encode_info(&labels.as_slice())
+            }),
         }
     }
 }

@@ -45,17 +45,20 @@ impl Collector for Scrape {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use client_socket::Expiry;
     use prometheus_client::metrics::MetricType;
 
     use super::*;
-    use crate::admin::owed::Slot;
+    use crate::{admin::owed::Slot, contact::Contact};
 
     /// docs/metrics.md is made from the list.
     #[test]
     fn the_reference_describes_every_metric() {
         let row = |metric: &Metric| {
-            let label = metric.label.map(|label| format!("`{label}`")).unwrap_or_default();
-            format!("| `{}` | {} | {label} | {} |\n", metric.series(), metric.kind().as_str(), metric.help)
+            let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+            format!("| `{}` | {} | {labels} | {} |\n", metric.series(), metric.kind().as_str(), metric.help)
         };
         let table: String = METRICS.iter().map(row).collect();
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md")).unwrap();
@@ -66,7 +69,10 @@ mod tests {
     fn what_is_shown_is_named_as_the_list_says() {
         let slot = Slot { kept: Some(1), safe: Some(2), behind: Some(3), ..Slot::default() };
         let owed = Owed { slot: Some(slot), ..Owed::default() };
-        let text = encode(&Arc::default(), Some(owed), "shop").unwrap();
+        let observed: Arc<Observed> = Arc::default();
+        let expiry = Expiry { server: Some(UNIX_EPOCH), client: None };
+        observed.connected(Contact { host: "db:5432".to_owned(), peer: "db:5432 (10.0.0.7)".to_owned(), expiry });
+        let text = encode(&observed, Some(owed), "shop").unwrap();
         for metric in METRICS {
             let series = metric.series();
             let first = match metric.kind() {

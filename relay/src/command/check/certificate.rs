@@ -2,34 +2,35 @@
 
 use std::time::{Duration, SystemTime};
 
-use pg_replication::Socket;
+use client_socket::{Expiry, Socket};
 
 use super::finding::Report;
 use crate::{
     command::format::{count, rfc3339},
     config::Config,
+    contact::EXPIRES_SOON,
     error::chain,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Renewal is usually automatic, with a third of the time left: of 90 days, 30. What is closer to its end has been forgotten.
-const SOON: Duration = Duration::from_secs(21 * 86_400);
-const VERY_SOON: Duration = Duration::from_secs(3 * 86_400);
+const EXPIRES_VERY_SOON: Duration = Duration::from_secs(3 * 86_400);
 
-/// What is known of a server's certificate.
+/// What is known of the certificates of a connection.
 enum Seen {
     NotEncrypted,
     Unreadable,
-    GoodUntil(SystemTime),
+    /// Until when the server's is good, and the relay's own if it has one.
+    GoodUntil(SystemTime, Option<SystemTime>),
 }
 
 impl Seen {
     fn of(socket: &Socket) -> Self {
-        match (socket.peer_certificate(), socket.certificate_expires()) {
+        let Expiry { server, client } = socket.expiry();
+        match (socket.peer_certificate(), server) {
             (None, _) => Self::NotEncrypted,
             (Some(_), None) => Self::Unreadable,
-            (Some(_), Some(until)) => Self::GoodUntil(until),
+            (Some(_), Some(until)) => Self::GoodUntil(until, client),
         }
     }
 }
@@ -37,7 +38,7 @@ impl Seen {
 /// The database's. Nobody logs in for this.
 pub(super) async fn look_at_database(config: &Config, report: &mut Report) {
     match config.database_url.open(|socket| async move { Ok(Seen::of(&socket)) }).await {
-        Ok(seen) => tell("database_certificate", &seen, report),
+        Ok((seen, _)) => tell("database_certificate", &seen, report),
         Err(error) => report.unknown("database_certificate", format!("no connection: {}", chain(&error)), ""),
     }
 }
@@ -48,16 +49,24 @@ pub(super) fn look_at_broker(socket: &Socket, report: &mut Report) {
 }
 
 fn tell(check: &'static str, seen: &Seen, report: &mut Report) {
-    let until = match seen {
+    let (server, client) = match seen {
         Seen::NotEncrypted => return report.ok(check, "the connection is not encrypted: there is no certificate"),
         Seen::Unreadable => return report.unknown(check, "the certificate's end cannot be read", ""),
-        Seen::GoodUntil(until) => *until,
+        Seen::GoodUntil(server, client) => (*server, *client),
     };
-    let (left, found) = left(until, SystemTime::now());
-    let to_do = "renew it, and have the server load it; the relay sees the new one when it connects again";
-    if left < VERY_SOON {
+    let now = SystemTime::now();
+    let (mut least, mut found) = left(server, now);
+    let mut to_do = "renew it, and have the server load it; the relay sees the new one when it connects again";
+    if let Some(client) = client {
+        let (own, found_own) = left(client, now);
+        found = format!("{found}; the relay's own is {found_own}");
+        if own < least {
+            (least, to_do) = (own, "renew the relay's own; the relay reads it each time it connects");
+        }
+    }
+    if least < EXPIRES_VERY_SOON {
         report.bad(check, found, to_do);
-    } else if left < SOON {
+    } else if least < EXPIRES_SOON {
         report.warning(check, found, to_do);
     } else {
         report.ok(check, found);

@@ -46,7 +46,8 @@ export async function overview(container, _, signal) {
     words.dataset.level = figures.level;
     const details = [
       figures.state && h('span', {}, 'state ', h('b', {}, figures.state), ` for ${duration(figures.state_for)}`),
-      figures.broker && h('span', { title: visible(figures.broker) }, 'RabbitMQ at ', raw(figures.broker.replace(/^amqps?:\/\/(?:[^@/]*@)?([^/]*).*$/, '$1'))),
+      figures.database && h('span', {}, 'PostgreSQL at ', raw(figures.database)),
+      figures.broker && h('span', {}, 'RabbitMQ at ', raw(figures.broker)),
       h('span', {}, `${count(figures.in_flight)} in flight`),
     ];
     show(words, h('p', { class: 'answer' }, visible(figures.words)), h('p', { class: 'detail' }, details),

@@ -21,6 +21,7 @@ pub use self::slot::SlotState;
 use self::takeover::Turn;
 use crate::{
     config::Config,
+    contact::Contact,
     error::{Kind, RunError, chain},
     observe::{Observed, Phase},
     outbox::{Store, sql},
@@ -44,7 +45,7 @@ pub struct InitReport {
 
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
-    let Connected { client, mut connection, mut replication } = connect(config).await?;
+    let Connected { client, mut connection, mut replication, .. } = connect(config).await?;
     let report = prepare(config, &client, &mut replication).await?;
     drop(replication);
     drop(client);
@@ -108,9 +109,10 @@ pub(crate) async fn take_over(
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
     let (mut away, mut lost_at) = (Repeats::default(), None);
-    let (client, connection, stream) = loop {
+    let (client, connection, stream, database) = loop {
         let taken = async {
-            let Connected { client, connection, replication } = connect(config).await?;
+            let Connected { client, connection, replication, database } = connect(config).await?;
+            observed.connected(database.clone());
             if slot_is_useless && config.create_slot {
                 slot::discard(config, &client).await?;
                 slot_is_useless = false;
@@ -118,7 +120,7 @@ pub(crate) async fn take_over(
             (away, lost_at) = (Repeats::default(), None);
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
             let stream = takeover::take(config, &client, replication, from, &mut turn, observed).await?;
-            Ok::<_, RunError>((client, connection, stream))
+            Ok::<_, RunError>((client, connection, stream, database))
         };
         match taken.await {
             // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
@@ -144,7 +146,7 @@ pub(crate) async fn take_over(
         let cannot = |error| checks::store_error(error, "cannot learn which transactions run");
         passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
     }
-    info!(target: "relay", state = %"connected", slot = config.slot, "connected to {}", config.database_url);
+    info!(target: "relay", state = %"connected", slot = config.slot, host = database.peer, "connected to {}", config.database_url);
     let careful = after == After::RowTooLarge;
     Ok(Database { store, connection, stream, silence, confirmed, passed_over, careful })
 }
@@ -174,17 +176,18 @@ pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>) -> Result<Rabbi
     Ok(RabbitMq::new(config.publish().ok_or_else(missing)?, config.unroutable, first))
 }
 
-/// Both kinds of session with the database, and the task that drives the one for SQL.
+/// Both kinds of session with the database, the task that drives the one for SQL, and the host of that one.
 struct Connected {
     client: Client,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
     replication: Replication,
+    database: Contact,
 }
 
 /// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
 async fn connect(config: &Config) -> Result<Connected, RunError> {
     let database = &config.database_url;
-    let (client, driver) = postgres::connect(database, &config.application_name)
+    let (client, driver, peer) = postgres::connect(database, &config.application_name)
         .await
         .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
@@ -200,7 +203,7 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     checks::server(&client, database).await?;
     let replication = slot::connect(config, &client).await?;
     checks::extension(&client, database).await?;
-    Ok(Connected { client, connection, replication })
+    Ok(Connected { client, connection, replication, database: Contact::with_database(&peer) })
 }
 
 async fn prepare(config: &Config, client: &Client, replication: &mut Replication) -> Result<InitReport, RunError> {

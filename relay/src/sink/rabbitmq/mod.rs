@@ -19,7 +19,7 @@ use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 pub(crate) use self::refusal::end_of_start;
 pub use self::{message::Outbound, refusal::explain};
 use super::{Sink, SinkFigures};
-use crate::{config::Unroutable, error::RunError};
+use crate::{config::Unroutable, contact::Contact, error::RunError};
 
 /// A connection over which events are published.
 pub type Publisher = amqp::Publisher<Outbound>;
@@ -89,14 +89,6 @@ impl RabbitMq {
         Self { config, unroutable, first, state, away_since, failures: 0, jitter, figures }
     }
 
-    /// The node that it is connected to.
-    pub fn peer(&self) -> Option<&Peer> {
-        match &self.state {
-            State::Open(publisher, _) => Some(publisher.peer()),
-            State::Connecting(_) | State::Waiting(_) => None,
-        }
-    }
-
     /// Since when there is no connection; `None`: there is one.
     pub fn away_since(&self) -> Option<Instant> {
         self.away_since
@@ -112,9 +104,10 @@ impl RabbitMq {
 
     fn connected(&mut self, publisher: Publisher) -> Notice {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
-        let host = publisher.peer().to_string();
+        let contact = Contact::with_broker(&publisher);
+        let host = contact.peer.clone();
         self.figures.reconnects += u64::from(is_another);
-        (self.figures.connected_to, self.figures.error) = (Some(host.clone()), None);
+        (self.figures.connected_to, self.figures.error) = (Some(contact), None);
         self.state = State::Open(Box::new(publisher), Instant::now());
         self.away_since = None;
         Notice::Ready(host)

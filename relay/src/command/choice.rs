@@ -9,6 +9,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
+    Answer,
     event::Event,
     events,
     filter::{Filter, Parameters, length},
@@ -17,7 +18,10 @@ use super::{
     session::Session,
     sql::{self, Among},
 };
-use crate::error::{Kind, RunError};
+use crate::{
+    config::Config,
+    error::{Kind, RunError},
+};
 
 /// Events that one statement works through: a transaction of some ten milliseconds.
 const BATCH: usize = 1000;
@@ -66,20 +70,30 @@ pub(super) struct Done {
 }
 
 impl Choice {
-    /// Fixes the filter, and says who acts.
-    pub(super) async fn begin(&mut self, session: &Session) -> Result<(), RunError> {
+    /// Opens a session for `command`, fixes the filter, and says who acts.
+    pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
+        let session = Session::open(config, command, self.timeout).await?;
         if self.ids.is_empty() && self.filter.is_empty() && !self.all {
             return Err(RunError::new(Kind::Usage, "neither an ID nor a filter is given")
                 .hint("--all means all of them; --dry-run shows which"));
         }
-        self.filter = std::mem::take(&mut self.filter).fix(session).await?;
+        self.filter = std::mem::take(&mut self.filter).fix(&session).await?;
         let names = ["SUDO_USER", "USER", "LOGNAME"];
         let who = names.into_iter().filter_map(|name| std::env::var(name).ok()).find(|who| !who.is_empty());
         if let Some(mut who) = who {
             who.truncate(who.floor_char_boundary(MOST_OF_NAME));
             session.client.execute(sql::OPERATOR, &[&who]).await.map_err(|error| session.failed(error))?;
         }
-        Ok(())
+        Ok((session, Output::new(self.form)))
+    }
+
+    /// Tells programs what was done. The answer is whether that is what was asked for.
+    pub(super) fn end(&self, done: &Done, mut output: Output) -> Result<Answer, RunError> {
+        if output.json {
+            output.object(done)?;
+        }
+        let is_all = done.matched > 0 && done.matched >= self.ids.len();
+        Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
     }
 
     /// Finds the ids, the oldest first.

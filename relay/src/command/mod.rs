@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `line` | the command line | no |
 //! | `status`, `check`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, `settings`, `shell` | a command each | yes |
-//! | `filter`, `choice`, `event` | what several have in common: which events, and how one is read | yes |
+//! | `question`, `filter`, `choice`, `event` | what several have in common: how they are asked, which events, how one is read | yes |
 //! | `session`, `sql` | the session with the database, and every statement | yes |
 //! | `output` | standard output, questions, progress | yes |
 //! | `format` | tables, JSON, ages, times, and what a terminal must not be told | no |
@@ -20,6 +20,7 @@ mod life;
 mod line;
 mod output;
 mod purge;
+mod question;
 #[cfg(test)]
 mod reference;
 mod release;

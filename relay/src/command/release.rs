@@ -4,8 +4,7 @@ use super::{
     Answer,
     choice::{Choice, Done, work_through},
     format::count,
-    output::{Output, note},
-    session::Session,
+    output::note,
     sql::{self, Among},
 };
 use crate::{config::Config, error::RunError};
@@ -18,9 +17,7 @@ pub struct Options {
 }
 
 pub(super) async fn carry_out(config: &Config, Options { mut choice }: Options) -> Result<Answer, RunError> {
-    let session = Session::open(config, "release", choice.timeout).await?;
-    choice.begin(&session).await?;
-    let mut output = Output::new(choice.form);
+    let (session, mut output) = choice.begin(config, "release").await?;
     let ids = choice.find(&session, Among::Holding, None).await?;
     let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
     if ids.is_empty() {
@@ -29,9 +26,5 @@ pub(super) async fn carry_out(config: &Config, Options { mut choice }: Options) 
         done.done = work_through(&session, sql::RELEASE, &ids, &[]).await?;
         note(&format!("Released {}: what waited behind them goes on.", count(done.done, "event")));
     }
-    if output.json {
-        output.object(&done)?;
-    }
-    let is_all = done.matched > 0 && ids.len() >= choice.ids.len();
-    Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
+    choice.end(&done, output)
 }

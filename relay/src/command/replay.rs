@@ -7,8 +7,7 @@ use super::{
     choice::{Choice, Done, work_through},
     filter::word,
     format::count,
-    output::{Output, note},
-    session::Session,
+    output::note,
     sql::{self, Among},
 };
 use crate::{config::Config, error::RunError};
@@ -26,9 +25,7 @@ pub struct Options {
 
 pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
     let Options { mut choice, status } = options;
-    let session = Session::open(config, "replay", choice.timeout).await?;
-    choice.begin(&session).await?;
-    let mut output = Output::new(choice.form);
+    let (session, mut output) = choice.begin(config, "replay").await?;
     let statuses = match status.as_deref() {
         Some(status) => vec![status],
         None if choice.ids.is_empty() => vec!["FAILED"],
@@ -52,9 +49,5 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         }
         note(&format!("Replayed {}: the relay sends them again.", count(done.done, "event")));
     }
-    if output.json {
-        output.object(&done)?;
-    }
-    let is_all = done.matched > 0 && ids.len() >= choice.ids.len();
-    Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
+    choice.end(&done, output)
 }

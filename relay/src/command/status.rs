@@ -1,15 +1,13 @@
 //! `status`: whether events flow, at one glance.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use tokio_postgres::{Error, Row};
 
 use super::{
     Answer,
-    filter::length,
     format::{Tone, age, bytes, count, escaped, fields, thousands},
-    output::{Form, Output},
+    output::Output,
+    question::Question,
     session::Session,
     sql,
 };
@@ -18,11 +16,8 @@ use crate::{config::Config, error::RunError};
 /// Tell at one glance whether events flow; the exit code is 0 if they do, and else 1
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How long the database may take to answer, as 5s
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
-    timeout: Duration,
     #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// What `outbox.health` says, and who is connected. Ages are seconds.
@@ -148,14 +143,14 @@ impl Status {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
-    let session = Session::open(config, "status", options.timeout).await?;
+pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
+    let session = Session::open(config, "status", question.timeout).await?;
     let failed = |error| session.failed(error);
     let health = session.client.query_one(sql::HEALTH, &[&config.slot]).await.map_err(failed)?;
     let relays =
         session.client.query_one(sql::RELAYS, &[&config.slot, &config.application_name]).await.map_err(failed)?;
     let status = Status::read(&health, &relays, &config.slot, session.peer.to_string()).map_err(failed)?;
-    let mut output = Output::new(options.form);
+    let mut output = Output::new(question.form);
     if output.json {
         output.object(&status)?;
     } else {

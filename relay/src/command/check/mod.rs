@@ -8,30 +8,20 @@ mod rights;
 mod routes;
 mod slot;
 
-use std::time::Duration;
-
 use self::finding::Report;
-use super::{
-    Answer,
-    filter::length,
-    output::{Form, Output},
-    session::Session,
-};
+use super::{Answer, output::Output, question::Question, session::Session};
 use crate::{config::Config, error::RunError};
 
 /// Look at everything that a relay with these settings needs, change nothing, and say what to do; exit code 1 if something is bad
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How long each question to the database may take, as 10s
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
-    timeout: Duration,
     #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
     let mut report = Report::default();
-    match Session::open(config, "check", options.timeout).await {
+    match Session::open(config, "check", question.timeout).await {
         Ok(session) => {
             report.ok("database", format!("connected to {}", config.database_url));
             database::look(&session, config, &mut report).await;
@@ -44,6 +34,6 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
     certificate::look_at_database(config, &mut report).await;
     broker::look(config, &mut report).await;
     let report = report.complete();
-    report.tell(&mut Output::new(options.form))?;
+    report.tell(&mut Output::new(question.form))?;
     Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
 }

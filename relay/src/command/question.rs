@@ -1,0 +1,15 @@
+//! What the commands have in common that ask for the state of things and change nothing.
+
+use std::time::Duration;
+
+use super::{filter::length, output::Form};
+
+/// How it is asked, and in which form it is answered.
+#[derive(Debug, clap::Args)]
+pub(super) struct Question {
+    /// How long each question to the database may take, as 5s
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
+    pub(super) timeout: Duration,
+    #[command(flatten)]
+    pub(super) form: Form,
+}

@@ -8,7 +8,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 use tracing::warn;
 
 pub use self::startup::{InitReport, SlotState, init};
-pub(crate) use self::startup::{connect_error, replication_connect_error};
+pub(crate) use self::startup::{OLDEST_SERVER, connect_error, replication_connect_error, wal_level_suffices};
 use self::{
     connecting::Connecting,
     startup::{After, Inherited},

@@ -9,6 +9,7 @@ use crate::{
     command::{session::Session, sql},
     config::Config,
     error::chain,
+    service::{OLDEST_SERVER, wal_level_suffices},
 };
 
 /// What clocks may differ by. Nothing that the relay decides depends on it: people who compare times are misled.
@@ -16,11 +17,6 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// How often the clocks are compared: the quickest answer says most.
 const CLOCK_TRIES: usize = 5;
-
-/// The first server that raises `wal_level` by itself when the first logical slot is made.
-const RAISES_WAL_LEVEL: i32 = 190_000;
-
-const OLDEST_SERVER: i32 = 140_000;
 
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
     match session.client.query_one(sql::SERVER, &[&config.slot]).await.and_then(|row| server(&row, config, report)) {
@@ -47,7 +43,7 @@ fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> 
     } else {
         report.ok("primary", format!("PostgreSQL {}.{}, a primary", version / 10_000, version % 10_000));
     }
-    if wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL) {
+    if wal_level_suffices(wal_level, version) {
         report.ok("wal_level", wal_level);
     } else {
         let to_do = "ALTER SYSTEM SET wal_level = logical; then restart the server";

@@ -13,7 +13,7 @@ use crate::{
 
 /// The oldest server with logical messages and binary values in pgoutput
 /// (<https://www.postgresql.org/docs/14/release-14.html>).
-const OLDEST_SERVER: i32 = 140_000;
+pub(crate) const OLDEST_SERVER: i32 = 140_000;
 
 /// The first server that raises `wal_level` by itself when the first logical slot is made
 /// (<https://www.postgresql.org/docs/devel/logicaldecoding-explanation.html>).
@@ -38,14 +38,15 @@ pub(super) async fn server(client: &Client, database: &ConnInfo) -> Result<(), R
             .hint("connect to the primary, and check default_transaction_read_only")
             .may_pass_if(true));
     }
-    if !suffices(wal_level, version) {
+    if !wal_level_suffices(wal_level, version) {
         return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
             .hint("ALTER SYSTEM SET wal_level = logical; then restart the server"));
     }
     Ok(())
 }
 
-fn suffices(wal_level: &str, version: i32) -> bool {
+/// Whether a server of this version streams events at this `wal_level`.
+pub(crate) fn wal_level_suffices(wal_level: &str, version: i32) -> bool {
     wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL)
 }
 
@@ -184,7 +185,7 @@ mod tests {
             ("replica", 190_000, true),
             ("minimal", 190_000, false),
         ] {
-            assert_eq!(suffices(wal_level, version), enough, "{wal_level} on {version}");
+            assert_eq!(wal_level_suffices(wal_level, version), enough, "{wal_level} on {version}");
         }
     }
 }

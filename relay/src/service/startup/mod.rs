@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::checks::{connect_error, replication_connect_error};
+pub(crate) use self::checks::{OLDEST_SERVER, connect_error, replication_connect_error, wal_level_suffices};
 pub use self::slot::SlotState;
 use self::takeover::Turn;
 use crate::{

@@ -4,12 +4,7 @@
 --
 -- The condition is written out in the statements, or the planner would not see that the partial index fits.
 CREATE FUNCTION outbox.count_by_seq(wanted outbox.status, OUT events bigint, OUT is_estimate boolean)
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_sort = off
-SET jit = off
+LANGUAGE plpgsql STABLE -- with the settings of health(), which alone calls it
 AS $$
 DECLARE
     max_exact CONSTANT integer := 10000;

@@ -26,7 +26,7 @@ impl RabbitMq {
             if cut > 0 || start.elapsed() > LISTED {
                 return cut;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await; // the API is asked; it tells nobody by itself
         }
     }
 }

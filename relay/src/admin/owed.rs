@@ -1,4 +1,6 @@
 //! What is owed and what has failed, as the database knows it: `outbox.health()`, over a connection of the edge's own.
+//!
+//! The dashboard asks the same for itself: it shows what its own role may see, which is weaker than the relay's, or nothing without one.
 
 use std::time::{Duration, Instant};
 

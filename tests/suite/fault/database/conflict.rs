@@ -41,7 +41,7 @@ async fn meddle(db: &Database) -> tokio::task::JoinHandle<()> {
             if db.batch_execute(sql).await.is_err() {
                 run(&db, "ROLLBACK").await; // it met a failure of its own
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await; // a pace that leaves the relay something to win
         }
     })
 }
@@ -122,7 +122,7 @@ async fn timeouts_of_the_role_delay_verdicts_and_lose_none() {
         let load = Load::start(stack.db.url());
         load.goes_on(100).await;
         run(&stack.db, "BEGIN; LOCK TABLE outbox.events IN SHARE MODE").await;
-        // What a fault lasts is time: several timeouts.
+        // What a fault lasts is time: several timeouts, of which nothing tells, as the relay does not heed all of them.
         tokio::time::sleep(Duration::from_secs(1)).await;
         run(&stack.db, "COMMIT").await;
         load.goes_on(100).await;

@@ -22,13 +22,14 @@ pub async fn eventually<T, S: Debug>(
     mut probe: impl AsyncFnMut() -> Result<T, S>,
 ) -> T {
     let start = Instant::now();
+    let mut seen = "nothing, the probe itself did not answer".to_owned();
     loop {
-        let state = match tokio::time::timeout(deadline.saturating_sub(start.elapsed()), probe()).await {
+        match tokio::time::timeout(deadline.saturating_sub(start.elapsed()), probe()).await {
             Ok(Ok(value)) => return value,
-            Ok(Err(state)) => format!("{state:?}"),
-            Err(_) => "the probe itself did not answer".to_owned(),
-        };
-        assert!(start.elapsed() < deadline, "not within {deadline:?}: {what}; last seen: {state}");
+            Ok(Err(state)) => seen = format!("{state:?}"),
+            Err(_) => {} // the deadline has cut it off
+        }
+        assert!(start.elapsed() < deadline, "not within {deadline:?}: {what}; last seen: {seen}");
         tokio::time::sleep(INTERVAL).await;
     }
 }
@@ -46,6 +47,17 @@ mod tests {
         })
         .await;
         assert_eq!(value, 3);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "last seen: \"still not\"")]
+    async fn what_was_seen_last_is_told_also_where_the_deadline_cuts_a_probe_off() {
+        let mut calls = 0;
+        eventually("the impossible", Duration::from_millis(50), async || {
+            calls += 1;
+            if calls == 1 { Err::<(), _>("still not") } else { std::future::pending().await }
+        })
+        .await;
     }
 
     #[tokio::test]

@@ -3,6 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use harness::{SOON, Stack, eventually};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
 
 use super::{http_port, metric};
 use crate::{publish::tls::Certificates, replication::tls::Server};
@@ -26,6 +30,18 @@ async fn wait_for_days_left(port: u16, expected: [(&str, &str, Option<f64>); 4])
         })
         .await;
     }
+}
+
+/// Waits until the dashboard answers the question whether events flow with these words and no more.
+async fn wait_for_words(port: u16, words: &str) {
+    let answer = format!("\"words\":\"Events flow{words}.\"");
+    let told = async {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        socket.write_all(b"GET /api/live HTTP/1.0\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut lines = BufReader::new(socket).lines();
+        while !lines.next_line().await.unwrap().expect("it tells each second").contains(&answer) {}
+    };
+    tokio::time::timeout(SOON, told).await.unwrap_or_else(|_| panic!("the dashboard does not say {answer}"));
 }
 
 #[tokio::test]
@@ -55,6 +71,8 @@ async fn the_end_of_each_certificate_is_shown_and_that_of_a_renewed_one_once_the
         ]
     };
     wait_for_days_left(port, shown(2.0, 2.0, 30.0)).await;
+    let soon = "certificate expires in 1 d 23 h";
+    wait_for_words(port, &format!(", but PostgreSQL's {soon}, and RabbitMQ's {soon}")).await;
 
     database.renew(90).await;
     broker.certify("server", 80);
@@ -67,6 +85,7 @@ async fn the_end_of_each_certificate_is_shown_and_that_of_a_renewed_one_once_the
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outbox-relay'";
     stack.db.execute(end, &[]).await.unwrap();
     wait_for_days_left(port, shown(90.0, 80.0, 60.0)).await;
+    wait_for_words(port, "").await;
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@
 //! | [`postgres`] | sessions for SQL |
 //! | [`config`] | settings |
 //! | [`contact`] | a server that the relay is connected to |
+//! | `numbers` | numbers, sizes and lengths of time for people |
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
 //! | `dashboard` | a page for people, served at that edge |
@@ -32,6 +33,7 @@ pub mod config;
 pub mod contact;
 mod dashboard;
 pub mod error;
+mod numbers;
 pub mod observe;
 pub mod outbox;
 pub mod postgres;

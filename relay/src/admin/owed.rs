@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, task::AbortHandle, time::timeout};
 use tokio_postgres::{Client, Row};
 use tracing::debug;
 
-use crate::{config::Config, error::chain, observe::say_time, outbox::sql, postgres};
+use crate::{config::Config, error::chain, numbers, outbox::sql, postgres};
 
 /// An answer is good for so long, however many ask.
 const FRESH: Duration = Duration::from_secs(5);
@@ -36,37 +36,17 @@ impl Owed {
             .slot
             .as_ref()
             .and_then(|slot| slot.kept)
-            .map(|bytes| format!("; PostgreSQL keeps {} of log", say_size(bytes)));
+            .map(|bytes| format!("; PostgreSQL keeps {} of log", numbers::bytes(bytes)));
         match waiting {
             0 => log.unwrap_or_default(),
             _ => {
-                let oldest = say_time(Duration::from_secs_f64(self.oldest_pending.max(self.oldest_retrying).max(0.0)));
-                let events = if waiting == 1 { "event waits safely" } else { "events wait safely" };
-                format!("; {} {events}, the oldest for {oldest}{}", say_count(waiting), log.unwrap_or_default())
+                let oldest =
+                    numbers::time(Duration::from_secs_f64(self.oldest_pending.max(self.oldest_retrying).max(0.0)));
+                let wait = if waiting == 1 { "waits" } else { "wait" };
+                let events = numbers::count(waiting, "event");
+                format!("; {events} {wait} safely, the oldest for {oldest}{}", log.unwrap_or_default())
             }
         }
-    }
-}
-
-/// A number with commas between its thousands.
-fn say_count(count: i64) -> String {
-    let digits = count.to_string();
-    let mut said = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            said.push(',');
-        }
-        said.push(digit);
-    }
-    said
-}
-
-fn say_size(bytes: i64) -> String {
-    match bytes {
-        ..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{} kB", bytes / 1000),
-        10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{} GB", bytes / 1_000_000_000),
     }
 }
 
@@ -180,12 +160,10 @@ mod tests {
         let owed = Owed { pending: 12_418, oldest_pending: 185.3, slot, ..Owed::default() };
         assert_eq!(
             owed.sentence(),
-            "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8400 kB of log"
+            "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8204 kB of log"
         );
         let owed = Owed { retrying: 1, oldest_retrying: 2.0, ..Owed::default() };
         assert_eq!(owed.sentence(), "; 1 event waits safely, the oldest for 2 s");
         assert_eq!(Owed::default().sentence(), "");
-        assert_eq!(say_count(1_234_567), "1,234,567");
-        assert_eq!(say_size(52_000_000_000), "52 GB");
     }
 }

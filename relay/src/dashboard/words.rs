@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{
     contact::EXPIRES_SOON,
-    observe::{Readiness, View, say_time},
+    numbers,
+    observe::{Readiness, View},
 };
 
 /// How good the answer is.
@@ -49,8 +50,8 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     };
     match until.duration_since(now) {
         Ok(left) if left > EXPIRES_SOON => None,
-        Ok(left) => Some(format!("{whose} expires in {}", say_time(left))),
-        Err(past) => Some(format!("{whose} expired {} ago", say_time(past.duration()))),
+        Ok(left) => Some(format!("{whose} expires in {}", numbers::time(left))),
+        Err(past) => Some(format!("{whose} expired {} ago", numbers::time(past.duration()))),
     }
 }
 
@@ -80,8 +81,8 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
                     false => format!("{words}; {waiting} wait"),
                 };
             }
-            if let Some(kept) = health.and_then(|health| health["slot_kept_bytes"].as_u64()) {
-                words.push_str(&format!("; the slot keeps {} of log", size(kept)));
+            if let Some(kept) = health.and_then(|health| health["slot_kept_bytes"].as_i64()) {
+                words.push_str(&format!("; the slot keeps {} of log", numbers::bytes(kept)));
             }
             words.push('.');
             (Level::Wrong, words)
@@ -91,26 +92,9 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
 
 /// How many events wait: those that are owed, and those that are tried again.
 fn waiting(health: &Value) -> Option<String> {
-    let count = health["pending"].as_u64()? + health["retrying"].as_u64()?;
+    let count = health["pending"].as_i64()? + health["retrying"].as_i64()?;
     let about = if health["pending_is_estimate"] == true { "about " } else { "" };
-    let noun = if count == 1 { "event" } else { "events" };
-    Some(format!("{about}{} {noun}", grouped(count)))
-}
-
-/// With commas between thousands.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let parts = digits.as_bytes().rchunks(3).rev().map(|part| String::from_utf8_lossy(part).into_owned());
-    parts.collect::<Vec<_>>().join(",")
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes >> 10),
-        1_048_576..10_737_418_240 => format!("{} MiB", bytes >> 20),
-        _ => format!("{} GiB", bytes >> 30),
-    }
+    Some(format!("{about}{}", numbers::count(count, "event")))
 }
 
 fn capital(sentence: &str) -> String {
@@ -166,13 +150,13 @@ mod tests {
                 &away,
                 Some(&well),
                 Level::Wrong,
-                "RabbitMQ is unreachable for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8 MiB of log.",
+                "RabbitMQ is unreachable for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8192 kB of log.",
             ),
             (
                 &backlog,
                 Some(&well),
                 Level::Wrong,
-                "Working off a backlog; 12,418 events wait; the slot keeps 8 MiB of log.",
+                "Working off a backlog; 12,418 events wait; the slot keeps 8192 kB of log.",
             ),
             (
                 &standby,

@@ -20,11 +20,11 @@ use std::{
 
 use outbox_core::Figures;
 
+pub(crate) use self::watch::Watch;
 pub use self::{
     readiness::Readiness,
     view::{Phase, State, View},
 };
-pub(crate) use self::{readiness::say_time, watch::Watch};
 use crate::{contact::Contact, sink::SinkFigures};
 
 /// A loop that has not turned for so long is taken for dead.

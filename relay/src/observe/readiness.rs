@@ -1,8 +1,9 @@
 //! Whether events are delivered, and a sentence that says so. Pure.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::view::{Phase, State, View};
+use crate::numbers;
 
 /// Whether this relay does its part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Readiness {
 impl Readiness {
     /// Of a relay at `now`.
     pub fn of(view: &View, now: Instant) -> Self {
-        let lasted = say_time(now.duration_since(view.state_since));
+        let lasted = numbers::time(now.duration_since(view.state_since));
         match (view.state(), view.away_for(now)) {
             (State::Standby, _) => Self::Waiting(format!("another relay is at work; this one has waited for {lasted}")),
             (State::Stopped, _) => Self::Not("stopped".to_owned()),
@@ -26,7 +27,7 @@ impl Readiness {
                 Self::Not("stopping: what is in flight is finished, and nothing more is taken".to_owned())
             }
             (State::Disconnected, _) => Self::Not(disconnected(&view.phase, &lasted)),
-            (_, Some(away)) => Self::Not(away_sentence(view, &say_time(away))),
+            (_, Some(away)) => Self::Not(away_sentence(view, &numbers::time(away))),
             (State::Refused, _) => Self::Not(format!(
                 "RabbitMQ refuses every message for {lasted} (basic.nack); \
                  look for full queues, and queues without a majority"
@@ -69,21 +70,10 @@ fn away_sentence(view: &View, away: &str) -> String {
     }
 }
 
-/// A length of time as a person says it, in its two largest units.
-pub(crate) fn say_time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) if minutes < 10 => format!("{minutes} min {} s", seconds % 60),
-        (0, 0, _) => format!("{minutes} min"),
-        (0, _, _) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use outbox_core::Figures;
 
     use super::*;
@@ -141,14 +131,5 @@ mod tests {
         view.enters(Phase::Disconnected { error: Some("cannot connect to db:5432".to_owned()) }, now);
         let readiness = Readiness::of(&view, now + MINUTE);
         assert_eq!(readiness, Readiness::Not("not connected for 1 min 0 s: cannot connect to db:5432".to_owned()));
-    }
-
-    #[test]
-    fn times_are_said_in_their_largest_units() {
-        for (seconds, said) in
-            [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (720, "12 min"), (3_660, "1 h 1 min"), (90_000, "1 d 1 h")]
-        {
-            assert_eq!(say_time(Duration::from_secs(seconds)), said);
-        }
     }
 }

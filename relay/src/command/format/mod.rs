@@ -5,7 +5,6 @@ mod escape;
 mod json;
 mod table;
 mod time;
-mod words;
 
 pub(super) use self::{
     age::{age, parse_age},
@@ -13,8 +12,8 @@ pub(super) use self::{
     json::{line as json_line, raw as raw_json},
     table::{Table, fields},
     time::rfc3339,
-    words::{bytes, count, thousands},
 };
+pub(super) use crate::numbers::{bytes, count, thousands};
 
 /// How a word stands out on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,11 @@ export const count = (value, isEstimate) =>
   value === null || value === undefined ? '–' : `${isEstimate ? '≈ ' : ''}${whole.format(value)}`;
 export const compact = (value) => short.format(value);
 
+// In the units of PostgreSQL: powers of 1024.
 export function bytes(value) {
   if (value === null || value === undefined) return '–';
   let [size, unit] = [Math.abs(value), 'B'];
-  for (const next of ['KiB', 'MiB', 'GiB', 'TiB']) {
+  for (const next of ['kB', 'MB', 'GB', 'TB']) {
     if (size < 1024) break;
     [size, unit] = [size / 1024, next];
   }

@@ -53,7 +53,8 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
         other => Err(other.map(|answer| answer.status)),
     })
     .await;
-    let one: uuid::Uuid = stack.db.query_one("SELECT id FROM outbox.events LIMIT 1", &[]).await.expect("an event").get(0);
+    let one: uuid::Uuid =
+        stack.db.query_one("SELECT id FROM outbox.events LIMIT 1", &[]).await.expect("an event").get(0);
     let one = ("one event", format!("/api/events/{one}"));
     for (name, path) in PAGES.map(|(name, path)| (name, path.to_owned())).into_iter().chain([one]) {
         for _ in 0..TIMES {

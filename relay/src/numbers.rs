@@ -1,7 +1,9 @@
-//! Numbers for people.
+//! Numbers, sizes and lengths of time for people: in sentences, tables and pages.
+
+use std::time::Duration;
 
 /// `12,418`.
-pub(in crate::command) fn thousands(number: i64) -> String {
+pub(crate) fn thousands(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut shown = if number < 0 { "-".to_owned() } else { String::new() };
     for (at, digit) in digits.chars().enumerate() {
@@ -14,12 +16,12 @@ pub(in crate::command) fn thousands(number: i64) -> String {
 }
 
 /// `1 event`, `12,418 events`.
-pub(in crate::command) fn count(number: i64, singular: &str) -> String {
+pub(crate) fn count(number: i64, singular: &str) -> String {
     format!("{} {singular}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
 /// `8 MB`, in the units of PostgreSQL's `pg_size_pretty`: powers of 1024.
-pub(in crate::command) fn bytes(number: i64) -> String {
+pub(crate) fn bytes(number: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut size, mut unit) = (number.unsigned_abs(), 0);
     while size >= 10 * 1024 && unit + 1 < UNITS.len() {
@@ -30,9 +32,31 @@ pub(in crate::command) fn bytes(number: i64) -> String {
     format!("{sign}{size} {}", UNITS.get(unit).unwrap_or(&"bytes"))
 }
 
+/// `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`: for sentences.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) if minutes < 10 => format!("{minutes} min {} s", seconds % 60),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_said_in_their_largest_units() {
+        for (seconds, said) in
+            [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (720, "12 min"), (3_660, "1 h 1 min"), (90_000, "1 d 1 h")]
+        {
+            assert_eq!(time(Duration::from_secs(seconds)), said);
+        }
+    }
 
     #[test]
     fn thousands_are_set_apart() {

@@ -114,14 +114,13 @@ impl Core {
     pub(crate) fn answered(&mut self, answers: Vec<Answer>, now: Now) {
         self.link.unproven = None; // not when it opens: a broker that accepts a connection may still refuse every message
         for Answer { id, outcome } in answers {
-            let reason = outcome.reason().map(str::to_owned);
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
             if verdict.status == Status::Sent {
                 self.tally.confirmed(event.committed_at_us, now.unix_us);
             }
             if verdict.error.is_some() || self.config.reports_delivered {
                 let (status, error) = (verdict.status, verdict.error.clone());
-                self.report(Report::Answered { event, status, error, reason });
+                self.report(Report::Answered { event, status, error });
             }
             self.settling.push(verdict, now.instant);
         }

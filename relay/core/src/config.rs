@@ -102,11 +102,8 @@ impl Policy {
     ) -> (Status, Option<String>) {
         let tried_us = event.first_attempted_at_us.map_or(0, |first| now.unix_us.saturating_sub(first).max(0));
         let tried_for = Duration::from_micros(tried_us.unsigned_abs());
-        if attempts < self.max_attempts || tried_for < self.retry_for {
-            return (Status::Pending, Some(error));
-        }
-        let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
-        (Status::Failed, Some(format!("{error}, {times} in {} s", tried_for.as_secs())))
+        let goes_on = attempts < self.max_attempts || tried_for < self.retry_for;
+        (if goes_on { Status::Pending } else { Status::Failed }, Some(error))
     }
 }
 

@@ -110,10 +110,8 @@ pub enum Report {
         event: Arc<Event>,
         /// What is written into its row.
         status: Status,
-        /// What is written as its error.
+        /// The broker's words, which are written as its error: the same for all events that are refused alike.
         error: Option<String>,
-        /// The broker's words alone, the same for all events that are refused alike.
-        reason: Option<String>,
     },
     /// There is a connection to the broker again.
     BrokerBack {

@@ -132,7 +132,7 @@ pub struct Figures {
     pub is_live: bool,
     /// Whether it finishes what is in flight, and takes nothing more.
     pub is_draining: bool,
-    /// Since when the broker refuses everything.
+    /// Since when the broker refuses everything, once that has lasted for `park_after` and is told: one nack among confirms is no such thing.
     pub refusing_since: Option<Instant>,
     /// Since when nothing could be published: the broker is away, or has blocked publishing.
     pub away_since: Option<Instant>,
@@ -221,7 +221,7 @@ impl Core {
             counts: self.tally.counts,
             is_live: self.resync.is_live(),
             is_draining: self.drain_until.is_some(),
-            refusing_since: self.dispatch.refusals.since(),
+            refusing_since: self.refusing_since(),
             away_since: self.link.away_since(),
             is_blocked: self.link.is_blocked(),
             in_memory: self.dispatch.len(),

@@ -104,6 +104,11 @@ impl Core {
         }
     }
 
+    /// Since when the broker refuses everything, once that is told.
+    pub(crate) fn refusing_since(&self) -> Option<Instant> {
+        self.dispatch.refusals.since().filter(|_| self.parking.told_of_refusals)
+    }
+
     /// Says once that the broker refuses everything, and once that it does not any longer.
     fn tell_refusal(&mut self, now: Instant) {
         let Some(since) = self.dispatch.refusals.since() else {

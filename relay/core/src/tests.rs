@@ -19,27 +19,29 @@ struct Driver {
     core: Core,
     now: Now,
     published: Vec<Arc<Event>>,
+    /// What becomes of what is published.
+    outcome: Outcome,
 }
 
 impl Driver {
     fn new() -> Self {
         let now = Now { instant: Instant::now(), unix_us: 0 };
         let start = Start::default();
-        Self { core: Core::new(config(), start, now.instant), now, published: Vec::new() }
+        Self { core: Core::new(config(), start, now.instant), now, published: Vec::new(), outcome: Outcome::Delivered }
     }
 
     fn wait(&mut self, time: Duration) {
         self.now.instant += time;
     }
 
-    /// The operation on the table that the core asks for. The events it publishes on the way are delivered.
+    /// The operation on the table that the core asks for. The events it publishes on the way are answered at once.
     fn request(&mut self) -> Option<Request> {
         while let Some(effect) = self.core.next(self.now) {
             match effect {
                 Effect::Table(request) => return Some(request),
                 Effect::Publish(events) => {
-                    let delivered = |event: &Arc<Event>| Answer { id: event.id, outcome: Outcome::Delivered };
-                    let answers = events.iter().map(delivered).collect();
+                    let answer = |event: &Arc<Event>| Answer { id: event.id, outcome: self.outcome.clone() };
+                    let answers = events.iter().map(answer).collect();
                     self.published.extend(events);
                     self.core.on(Input::Sink(Notice::Answers(answers)), self.now);
                 }
@@ -218,4 +220,25 @@ fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had
         }
         assert!(!driver.core.is_live(), "10 still runs, and may have inserted what was not streamed");
     }
+}
+
+#[test]
+fn a_broker_that_has_just_refused_a_message_is_not_yet_said_to_refuse_everything() {
+    let mut driver = Driver::new();
+    driver.outcome = Outcome::Unavailable("nack".to_owned());
+    let mut owed = Some(vec![event(1)]);
+    for _ in 0..100 {
+        if !driver.published.is_empty() {
+            break;
+        }
+        driver.wait(Duration::from_millis(50));
+        if let Some(request) = driver.request() {
+            driver.finish(request, |_| page("10:10:", owed.take().unwrap_or_default(), None));
+        }
+    }
+    assert!(!driver.published.is_empty());
+    assert_eq!(driver.core.figures().refusing_since, None);
+    driver.wait(config().park_after);
+    driver.request();
+    assert!(driver.core.figures().refusing_since.is_some());
 }

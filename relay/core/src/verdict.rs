@@ -26,16 +26,6 @@ pub enum Outcome {
     Unavailable(String),
 }
 
-impl Outcome {
-    /// The broker's words, if it did not take the message.
-    pub(crate) fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Delivered => None,
-            Self::Rejected(reason) | Self::Retry(reason) | Self::Unavailable(reason) => Some(reason),
-        }
-    }
-}
-
 /// What is to be written into an event's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {

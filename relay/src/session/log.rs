@@ -34,7 +34,7 @@ impl Log {
 
     pub(super) fn tell(&mut self, report: Report, now: Instant) {
         match report {
-            Report::Answered { event, status, error, reason } => self.answered(&event, status, error, reason, now),
+            Report::Answered { event, status, error } => self.answered(&event, status, error, now),
             Report::BrokerBack { host, away } => info!(target: "relay", host, ?away, "connected to the broker"),
             Report::BrokerBlocked(reason) => warn!(target: "relay", reason, "the broker has blocked publishing"),
             Report::BrokerUnblocked => info!(target: "relay", "the broker takes messages again"),
@@ -134,23 +134,23 @@ impl Log {
         }
     }
 
-    fn answered(&mut self, event: &Event, status: Status, error: Option<String>, reason: Option<String>, now: Instant) {
+    fn answered(&mut self, event: &Event, status: Status, error: Option<String>, now: Instant) {
         let key = event.aggregate_id.as_ref().map(|text| text.as_str());
         let correlation_id = event.correlation_id.as_ref().map(|text| text.as_str());
         let topic = event.topic.as_str();
         let is_sent = status == Status::Sent;
         let status = status.as_str();
-        match (error, reason) {
-            (Some(error), reason) => {
-                let about = About { topic: topic.to_owned(), status, error: reason.unwrap_or_default() };
+        match error {
+            Some(error) => {
+                let about = About { topic: topic.to_owned(), status, error: error.clone() };
                 if self.unsent.note(about, now) {
                     warn!(target: "relay", event = %event.id, key, correlation_id, topic, status, error, "not delivered");
                 } else {
                     debug!(target: "relay", event = %event.id, key, correlation_id, topic, status, error, "not delivered");
                 }
             }
-            (None, _) if is_sent => debug!(target: "relay", event = %event.id, key, correlation_id, topic, "sent"),
-            (None, _) => {
+            None if is_sent => debug!(target: "relay", event = %event.id, key, correlation_id, topic, "sent"),
+            None => {
                 debug!(target: "relay", event = %event.id, key, correlation_id, topic, status, "refused: no attempt is counted");
             }
         }

@@ -111,9 +111,11 @@ BEGIN
         CASE WHEN unseen IS NULL AND slot_found IS NULL
             THEN format('this database has no replication slot "%s", so no relay is at work', health.slot) END,
         CASE WHEN slot_wal_status = 'lost'
-            THEN format('PostgreSQL has given up the slot "%s"; a relay makes it anew when it starts', health.slot)
+            THEN format('PostgreSQL has given up the slot "%s" (no event is lost: a relay makes it anew when it starts)', health.slot)
             WHEN NOT slot_active
-            THEN format('no relay reads the slot "%s"', health.slot) END,
+            THEN format('no relay reads the slot "%s"', health.slot)
+            WHEN slot_found AND slot_behind_bytes IS NULL
+            THEN format('a relay makes the slot "%s", and waits for older transactions to end', health.slot) END,
         CASE WHEN oldest_pending > max_pending_age
             THEN format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
                     ELSE '%s wait, the oldest for %s, perhaps behind one of %s that hold their keys' END,
@@ -121,6 +123,9 @@ BEGIN
         CASE WHEN slot_wal_status = 'unreserved'
             THEN format('the slot "%s" is about to be lost: it keeps %s of log, more than max_slot_wal_keep_size',
                 health.slot, pg_size_pretty(slot_kept_bytes))
+            WHEN slot_safe_bytes < slot_kept_bytes / 4 -- a fifth of what it may keep
+            THEN format('the slot "%s" is about to be lost: it keeps %s of log, and may keep %s more',
+                health.slot, pg_size_pretty(slot_kept_bytes), pg_size_pretty(slot_safe_bytes))
             WHEN slot_kept_bytes > max_kept_bytes AND slot_wal_status <> 'lost'
             THEN format('the slot "%s" keeps %s of log', health.slot, pg_size_pretty(slot_kept_bytes)) END,
         CASE WHEN failed > max_failed

@@ -16,7 +16,7 @@ use super::{
     format::{count, thousands},
     output::{Form, Output, Progress, confirmed, note},
     session::Session,
-    sql::{self, Among},
+    sql::{self, Among, Order},
 };
 use crate::{
     config::Config,
@@ -128,9 +128,9 @@ impl Choice {
             let shown = ids.get(..SHOWN).unwrap_or(ids);
             let filter = Filter::default();
             let parameters = Parameters { filter: &filter, status: None, ids: Some(shown), limit: i64::MAX };
-            let query = sql::events(Among::Ids, false);
+            let query = sql::events(Among::Ids, false, Order::OldestFirst);
             let rows = session.client.query(&query, &parameters.list()).await.map_err(|error| session.failed(error))?;
-            let read = rows.iter().rev().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>();
+            let read = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>();
             let table = events::list(&read.map_err(|error| session.failed(error))?, output.in_colour());
             output.print(&table)?;
             if let Some(more @ 1..) = ids.len().checked_sub(SHOWN) {

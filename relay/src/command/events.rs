@@ -13,7 +13,7 @@ use super::{
     life,
     output::{Form, Output, note},
     session::{Session, took_too_long},
-    sql::{self, Among},
+    sql::{self, Among, Order},
 };
 use crate::{config::Config, error::RunError};
 
@@ -31,6 +31,9 @@ pub struct Options {
     holding: bool,
     #[command(flatten)]
     filter: Filter,
+    /// The oldest first
+    #[arg(long)]
+    oldest: bool,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
     limit: i64,
@@ -54,6 +57,10 @@ impl Options {
             _ => Among::All,
         }
     }
+
+    fn order(&self) -> Order {
+        if self.oldest { Order::OldestFirst } else { Order::NewestFirst }
+    }
 }
 
 pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
@@ -76,7 +83,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     if !is_whole {
         note(&format!(
             "Not all was looked at: the search was ended after {:?}. PENDING, FAILED, --holding and IDs are found by an index, anything \
-             else by reading back from the newest event. Narrow the search, or allow more by --timeout.",
+             else by reading on from the newest event, or the oldest. Narrow the search, or allow more by --timeout.",
             options.timeout
         ));
     } else if count == 0 {
@@ -101,7 +108,7 @@ async fn find(session: &Session, options: &Options, output: &mut Output) -> Resu
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
     let parameters =
         Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
-    let query = sql::events(options.among(), options.payload);
+    let query = sql::events(options.among(), options.payload, options.order());
     let rows = match session.client.query_raw(&query, parameters.list()).await {
         Err(error) if took_too_long(&error) => return Ok(Found { is_whole: false, ..found }),
         rows => rows.map_err(|error| session.failed(error))?,

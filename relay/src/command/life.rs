@@ -10,7 +10,7 @@ use super::{
     format::{Tone, count, escaped, fields},
     output::{Output, note},
     session::{Session, took_too_long},
-    sql::{self, Among},
+    sql::{self, Among, Order},
 };
 use crate::error::RunError;
 
@@ -59,7 +59,7 @@ async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<Life>
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: None, ids: Some(&[id]), limit: 1 };
-    let query = sql::events(Among::Ids, payload);
+    let query = sql::events(Among::Ids, payload, Order::NewestFirst);
     let Some(row) = session.client.query_opt(&query, &parameters.list()).await.map_err(failed)? else {
         return Ok(None);
     };

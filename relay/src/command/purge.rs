@@ -1,17 +1,20 @@
 //! `purge`: deletes old finished events, page after page of the table, so that no index is needed, no transaction is long, and one may
-//! stop at any time.
+//! stop at any time; or those with the ids that are given.
 
 use std::time::Duration;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::{
     Answer,
-    filter::{length, word},
+    event::Event,
+    events,
+    filter::{Filter, Parameters, length, word},
     format::count,
     output::{Form, Output, Progress, confirmed, note},
     session::Session,
-    sql,
+    sql::{self, Among, Order},
 };
 use crate::{
     config::Config,
@@ -24,15 +27,18 @@ const STEP: i64 = 256;
 /// How long one step may take.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 
-/// Delete events that were finished long ago
+/// Delete events that were finished long ago, or those with these IDs
 #[derive(Debug, clap::Args)]
 pub struct Options {
+    /// Events, however long ago they were finished
+    #[arg(value_name = "ID", conflicts_with = "older_than")]
+    ids: Vec<Uuid>,
     /// How long ago an event must have become SENT or FAILED, as 12h, 7d or 4w
-    #[arg(long, value_name = "TIME", value_parser = length)]
-    older_than: Duration,
-    /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed
-    #[arg(long, value_name = "STATUS", default_value = "SENT", ignore_case = true, value_parser = word(&["SENT", "FAILED", "BOTH"]))]
-    status: String,
+    #[arg(long, value_name = "TIME", required_unless_present = "ids", value_parser = length)]
+    older_than: Option<Duration>,
+    /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed [default: SENT; with IDs both]
+    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["SENT", "FAILED", "BOTH"]))]
+    status: Option<String>,
     /// Only count
     #[arg(long)]
     dry_run: bool,
@@ -50,8 +56,16 @@ struct Done {
     matched: Option<i64>,
     deleted: i64,
     dry_run: bool,
-    /// Events that were finished before this time.
-    before: String,
+    /// Events that were finished before this time; null with ids.
+    before: Option<String>,
+}
+
+impl Options {
+    /// `None`: either.
+    fn status(&self) -> Option<&str> {
+        let otherwise = if self.ids.is_empty() { "SENT" } else { "BOTH" };
+        Some(self.status.as_deref().unwrap_or(otherwise)).filter(|status| *status != "BOTH")
+    }
 }
 
 /// Which events are deleted.
@@ -105,16 +119,18 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         )
         .hint("run it as the owner of outbox.events, or as the owner: GRANT SELECT, DELETE ON outbox.events TO …"));
     }
-    let seconds = i64::try_from(options.older_than.as_secs()).unwrap_or(i64::MAX);
+    if !options.ids.is_empty() {
+        return delete_ids(&session, &options, &mut output).await;
+    }
+    let seconds = i64::try_from(options.older_than.unwrap_or_default().as_secs()).unwrap_or(i64::MAX);
     let before: String = session
         .client
         .query_one(sql::FIXED_TIME, &[&"now", &seconds])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;
-    let status = Some(options.status.as_str()).filter(|status| *status != "BOTH");
-    let purge = Purge { session: &session, status, before: &before };
-    let mut done = Done { matched: None, deleted: 0, dry_run: options.dry_run, before: before.clone() };
+    let purge = Purge { session: &session, status: options.status(), before: &before };
+    let mut done = Done { matched: None, deleted: 0, dry_run: options.dry_run, before: Some(before.clone()) };
     if options.dry_run || !options.yes {
         let old = purge.pass("counting", &sql::count_finished(), true).await?;
         done.matched = Some(old);
@@ -130,4 +146,36 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         output.object(&done)?;
     }
     Ok(if is_wanted || options.dry_run || done.matched == Some(0) { Answer::Yes } else { Answer::No })
+}
+
+/// Deletes the events with these ids that are finished. Shows them first.
+async fn delete_ids(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
+    let failed = |error| session.failed(error);
+    let filter = Filter::default();
+    let parameters = Parameters { filter: &filter, status: options.status(), ids: Some(&options.ids), limit: i64::MAX };
+    let query = sql::events(Among::Ids, false, Order::OldestFirst);
+    let rows = session.client.query(&query, &parameters.list()).await.map_err(failed)?;
+    let mut found = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    found.retain(|event| event.status != "PENDING");
+    let matched = i64::try_from(found.len()).unwrap_or(i64::MAX);
+    if found.len() < options.ids.len() {
+        let asked = count(i64::try_from(options.ids.len()).unwrap_or(i64::MAX), "event");
+        note(&format!("Of {asked}, {matched} are there, finished, and of that status."));
+    }
+    if !output.json && !options.yes && !found.is_empty() {
+        output.print(&events::list(&found, output.in_colour()))?;
+    }
+    let mut done = Done { matched: Some(matched), deleted: 0, dry_run: options.dry_run, before: None };
+    let question = format!("Delete {}?", count(matched, "event"));
+    if !options.dry_run && matched > 0 && confirmed(&question, options.yes)? {
+        let deleted =
+            session.client.execute(sql::DELETE_IDS, &[&options.ids, &options.status()]).await.map_err(failed)?;
+        done.deleted = i64::try_from(deleted).unwrap_or(i64::MAX);
+        note(&format!("Deleted {}.", count(done.deleted, "event")));
+    }
+    if output.json {
+        output.object(&done)?;
+    }
+    let is_all = found.len() == options.ids.len();
+    Ok(if is_all && (options.dry_run || done.deleted == matched) { Answer::Yes } else { Answer::No })
 }

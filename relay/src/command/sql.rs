@@ -47,8 +47,19 @@ pub(super) enum Among {
 const ENVELOPE: &str = "e.id, e.seq, e.status, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
     e.attempts, e.holds_key, e.last_error, e.created_at, e.available_at, e.first_attempted_at, e.last_attempted_at, e.processed_at";
 
-/// Events that fit, the newest first.
-pub(super) fn events(among: Among, payload: bool) -> String {
+/// In which order a search goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    NewestFirst,
+    OldestFirst,
+}
+
+/// Events that fit, the newest or the oldest first.
+pub(super) fn events(among: Among, payload: bool, order: Order) -> String {
+    let order = match order {
+        Order::NewestFirst => "DESC",
+        Order::OldestFirst => "ASC",
+    };
     let all = if payload {
         format!("{ENVELOPE}, e.content_type, e.headers, e.payload, e.payload_bytes")
     } else {
@@ -56,23 +67,25 @@ pub(super) fn events(among: Among, payload: bool) -> String {
     };
     let found = match among {
         Among::Ids => format!(
-            "SELECT {all} FROM outbox.events AS e WHERE e.id = ANY ($10) AND {FITS} ORDER BY e.seq DESC LIMIT $11"
+            "SELECT {all} FROM outbox.events AS e WHERE e.id = ANY ($10) AND {FITS} ORDER BY e.seq {order} LIMIT $11"
         ),
         Among::Pending => format!(
             "(SELECT {all} FROM outbox.events AS e
-              WHERE e.status = 'PENDING' AND e.available_at IS NULL AND {FITS} ORDER BY e.seq DESC LIMIT $11)
+              WHERE e.status = 'PENDING' AND e.available_at IS NULL AND {FITS} ORDER BY e.seq {order} LIMIT $11)
              UNION ALL
              (SELECT {all} FROM outbox.events AS e
-              WHERE e.status = 'PENDING' AND e.available_at IS NOT NULL AND {FITS} ORDER BY e.seq DESC LIMIT $11)
-             ORDER BY seq DESC LIMIT $11"
+              WHERE e.status = 'PENDING' AND e.available_at IS NOT NULL AND {FITS} ORDER BY e.seq {order} LIMIT $11)
+             ORDER BY seq {order} LIMIT $11"
         ),
         Among::Failed => format!(
-            "SELECT {all} FROM outbox.events AS e WHERE e.status = 'FAILED' AND {FITS} ORDER BY e.seq DESC LIMIT $11"
+            "SELECT {all} FROM outbox.events AS e WHERE e.status = 'FAILED' AND {FITS} ORDER BY e.seq {order} LIMIT $11"
         ),
         Among::Holding => {
-            format!("SELECT {all} FROM outbox.events AS e WHERE e.holds_key AND {FITS} ORDER BY e.seq DESC LIMIT $11")
+            format!(
+                "SELECT {all} FROM outbox.events AS e WHERE e.holds_key AND {FITS} ORDER BY e.seq {order} LIMIT $11"
+            )
         }
-        Among::All => format!("SELECT {all} FROM outbox.events AS e WHERE {FITS} ORDER BY e.id DESC LIMIT $11"),
+        Among::All => format!("SELECT {all} FROM outbox.events AS e WHERE {FITS} ORDER BY e.id {order} LIMIT $11"),
     };
     format!("SELECT {} FROM ({found}) AS e", columns(payload))
 }
@@ -174,6 +187,10 @@ pub(super) fn count_finished() -> String {
     format!("SELECT count(*) FROM ONLY outbox.events WHERE {FINISHED} AND {IN_PAGES}")
 }
 
+/// Deletes those of the events `$1` that are finished.
+pub(super) const DELETE_IDS: &str = "DELETE FROM ONLY outbox.events WHERE id = ANY ($1::uuid[]) AND status <> 'PENDING'
+    AND ($2::text IS NULL OR status = $2::text::outbox.status)";
+
 /// Deletes the finished events in these pages.
 pub(super) fn delete_finished() -> String {
     format!("DELETE FROM ONLY outbox.events WHERE {FINISHED} AND {IN_PAGES}")
@@ -200,9 +217,9 @@ pub(super) const SERVER: &str =
 /// The database's clock, in seconds since 1970.
 pub(super) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
 
-/// The slot: plugin, whether it is of this database and read, and what it keeps.
+/// The slot: plugin, whether it is of this database and read, what it keeps, and whether it is still being made.
 pub(super) const SLOT: &str = "SELECT plugin::text, database = current_database(), active, wal_status,
-        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size
+        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size, confirmed_flush_lsn IS NULL
     FROM pg_replication_slots WHERE slot_name = $1";
 
 /// The table's triggers, and when each fires.

@@ -33,6 +33,8 @@ async fn every_filter_finds_what_it_says_the_newest_first() {
         (&["--until", "1h"], ""),
         (&["--since", "2000-01-01", "--until", "2000-01-02T00:00Z"], ""),
         (&["--holding"], ""),
+        (&["--oldest", "--limit", "3"], "1 2 3"),
+        (&["--oldest", "--status", "FAILED"], "2 4 6 8 10"),
     ] {
         assert_eq!(found(&stack, filters).await, expected, "{filters:?}");
     }
@@ -58,6 +60,7 @@ async fn pending_events_are_found_whether_or_not_they_have_a_time_of_their_own()
         .await
         .unwrap();
     assert_eq!(found(&stack, &["--status", "PENDING"]).await, "6 5 4 3 2 1");
+    assert_eq!(found(&stack, &["--status", "PENDING", "--oldest", "--limit", "4"]).await, "1 2 3 4");
     let asked = ask(&stack, &["events", "--status", "PENDING", "--limit", "2"]).await.ended_with(0);
     assert_eq!(asked.out.lines().count(), 3, "{asked:?}");
     assert!(asked.out.contains("PENDING, in 59m") || asked.out.contains("PENDING, in 1h"), "{asked:?}");

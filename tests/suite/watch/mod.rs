@@ -10,7 +10,7 @@ mod systemd;
 use harness::{Answer, Relay, SOON, eventually, get};
 
 /// The port on which a relay with `http-listen = 0` answers.
-async fn http_port(relay: &Relay) -> u16 {
+pub(crate) async fn http_port(relay: &Relay) -> u16 {
     let line = relay.wait_for_log("listening for HTTP").await;
     let address = line.split("address=127.0.0.1:").nth(1).expect("the line names the address");
     let digits: String = address.chars().take_while(char::is_ascii_digit).collect();
@@ -18,7 +18,7 @@ async fn http_port(relay: &Relay) -> u16 {
 }
 
 /// Waits until `/readyz` answers with this status and these words.
-async fn wait_for_ready(port: u16, status: u16, words: &str) -> Answer {
+pub(crate) async fn wait_for_ready(port: u16, status: u16, words: &str) -> Answer {
     eventually(&format!("/readyz says {status} {words:?}"), SOON, async || {
         let answer = get(port, "/readyz").await.unwrap();
         if answer.status == status && answer.body.contains(words) { Ok(answer) } else { Err(answer) }

@@ -44,7 +44,7 @@ impl Level {
 }
 
 /// Every check, in the order in which findings are told.
-pub(super) const CHECKS: [&str; 19] = [
+pub(super) const CHECKS: [&str; 20] = [
     "database",
     "primary",
     "wal_level",
@@ -52,6 +52,7 @@ pub(super) const CHECKS: [&str; 19] = [
     "wal_senders",
     "slot",
     "slot_limit",
+    "transactions",
     "synchronous_standbys",
     "extension",
     "triggers",

@@ -7,6 +7,7 @@ mod finding;
 mod rights;
 mod routes;
 mod slot;
+mod transactions;
 
 use self::finding::Report;
 use super::{Answer, output::Output, question::Question, session::Session};
@@ -25,7 +26,8 @@ pub(super) async fn carry_out(config: &Config, Options { question }: Options) ->
         Ok(session) => {
             report.ok("database", format!("connected to {}", config.database_url));
             database::look(&session, config, &mut report).await;
-            slot::look(&session, config, &mut report).await;
+            let keeps_much = slot::look(&session, config, &mut report).await;
+            transactions::look(&session, keeps_much, &mut report).await;
             rights::look(&session, config, &mut report).await;
             routes::look(&session, &mut report).await;
         }

@@ -16,12 +16,28 @@ use crate::{
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
 
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
-    if extension(session, report).await {
+    let is_installed = extension(session, report).await;
+    if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
+        if relay_is_another(session, config).await.unwrap_or_default() {
+            let found = format!("a relay is at work, and not as the role {:?}", config.database_url.user());
+            for check in ["grants", "replication_right"] {
+                report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");
+            }
+            return;
+        }
         unknown_if_failed("grants", grants(session, config, report).await, report);
     }
     replication(config, report).await;
+}
+
+/// Whether a relay is at work as another role: what this role lacks says nothing of that one.
+async fn relay_is_another(session: &Session, config: &Config) -> Result<bool, Error> {
+    let may_relay: bool = session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;
+    let slot = session.client.query_opt(sql::SLOT, &[&config.slot]).await?;
+    let is_read = slot.map(|row| row.try_get::<_, bool>(2)).transpose()?.unwrap_or_default();
+    Ok(is_read && !may_relay)
 }
 
 fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mut Report) {

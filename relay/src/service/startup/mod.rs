@@ -46,7 +46,7 @@ pub struct InitReport {
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     let Connected { client, mut connection, mut replication, .. } = connect(config).await?;
-    let report = prepare(config, &client, &mut replication).await?;
+    let report = prepare(config, &client, &mut replication, |_| ()).await?;
     drop(replication);
     drop(client);
     connection.shutdown().await;
@@ -206,10 +206,15 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     Ok(Connected { client, connection, replication, database: Contact::with_database(&peer) })
 }
 
-async fn prepare(config: &Config, client: &Client, replication: &mut Replication) -> Result<InitReport, RunError> {
+async fn prepare(
+    config: &Config,
+    client: &Client,
+    replication: &mut Replication,
+    waits: impl Fn(String),
+) -> Result<InitReport, RunError> {
     let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
     let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
     let publication: String = row.try_get(0)?;
-    let slot = slot::ensure(config, client, replication).await?;
+    let slot = slot::ensure(config, client, replication, waits).await?;
     Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
 }

@@ -11,6 +11,7 @@ use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     outbox::sql,
+    repeats::Repeats,
 };
 
 /// What became of the slot.
@@ -87,15 +88,16 @@ pub(super) fn require(config: &Config, found: &Found) -> Result<(), RunError> {
     }
 }
 
-/// Makes the slot if it is missing or lost.
+/// Makes the slot if it is missing or lost. `waits` is told what keeps it waiting.
 pub(super) async fn ensure(
     config: &Config,
     client: &Client,
     replication: &mut Replication,
+    waits: impl Fn(String),
 ) -> Result<SlotState, RunError> {
     match find(config, client).await? {
         Found::Free | Found::Taken(_) => Ok(SlotState::Exists),
-        Found::Nothing => match create(config, client, replication).await? {
+        Found::Nothing => match create(config, client, replication, waits).await? {
             Some(lsn) => {
                 info!(target: "relay", slot = config.slot, %lsn, "created the replication slot");
                 Ok(SlotState::Created(lsn))
@@ -105,7 +107,7 @@ pub(super) async fn ensure(
         Found::Invalidated => {
             warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (see its log): making it anew; events are read from the table");
             drop_unread(config, client).await?;
-            Ok(create(config, client, replication).await?.map_or(SlotState::Exists, SlotState::Recreated))
+            Ok(create(config, client, replication, waits).await?.map_or(SlotState::Exists, SlotState::Recreated))
         }
     }
 }
@@ -167,7 +169,13 @@ pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration
 
 /// Making a slot waits for every transaction that is older: says which, when it takes long. `None`: another relay was
 /// quicker.
-async fn create(config: &Config, client: &Client, replication: &mut Replication) -> Result<Option<Lsn>, RunError> {
+async fn create(
+    config: &Config,
+    client: &Client,
+    replication: &mut Replication,
+    waits: impl Fn(String),
+) -> Result<Option<Lsn>, RunError> {
+    let mut told = Repeats::default();
     let creation = replication.create_slot(&config.slot);
     tokio::pin!(creation);
     loop {
@@ -176,7 +184,11 @@ async fn create(config: &Config, client: &Client, replication: &mut Replication)
                 Err(error) if error.slot_exists() => Ok(None),
                 created => created.map(Some).map_err(|error| checks::stream_error(config, error)),
             },
-            () = tokio::time::sleep(waiting::PATIENCE) => waiting::log_oldest_transaction(client).await?,
+            () = tokio::time::sleep(waiting::PATIENCE) => {
+                if let Some(sentence) = waiting::oldest_transaction(client, &mut told).await? {
+                    waits(sentence);
+                }
+            }
         }
     }
 }

@@ -115,7 +115,9 @@ pub(super) async fn take(
         };
         waiting::for_table(client, sql::READ_TABLE, &[]).await?;
         if config.create_slot {
-            prepare(config, client, &mut session).await?;
+            // Nothing leaves meanwhile, so whoever asks is told.
+            let waits = |sentence| observed.enters(Phase::Disconnected { error: Some(sentence) });
+            prepare(config, client, &mut session, waits).await?;
         } else {
             slot::require(config, &found)?;
         }

@@ -1,0 +1,62 @@
+//! The oldest transaction that writes: no relay can move the slot beyond it, in whichever database of the server it is.
+
+use tokio_postgres::{Error, Row};
+
+use super::finding::{Level, Report};
+use crate::{
+    command::{format::age, session::Session},
+    error::chain,
+    outbox::sql,
+};
+
+/// Seconds after which a transaction is long where the slot keeps little: ten minutes.
+const LONG: i64 = 600;
+
+/// Looks for it. Where the slot keeps much, whoever is oldest is the one to look at, however long.
+pub(super) async fn look(session: &Session, keeps_much: bool, report: &mut Report) {
+    let told = match session.client.query_opt(sql::OLDEST_TRANSACTION, &[]).await {
+        Ok(None) => {
+            report.ok("transactions", "none is open that writes");
+            return;
+        }
+        Ok(Some(row)) => tell(&row, keeps_much, report),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = told {
+        report.unknown("transactions", chain(&error), "");
+    }
+}
+
+fn tell(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {
+    let (pid, user): (Option<i32>, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let (application, state): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
+    let seconds: Option<i64> = row.try_get(4)?;
+    let who = match pid {
+        Some(pid) => format!("process {pid} of role {user:?}"),
+        None => format!("role {user:?}"),
+    };
+    let Some(seconds) = seconds else {
+        let found = format!("the oldest that writes is that of {who}; since when is not known");
+        report.unknown("transactions", found, "GRANT pg_monitor to this role");
+        return Ok(());
+    };
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let lasted = age(seconds as f64);
+    let what =
+        [application, state].into_iter().flatten().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
+    let found = format!("the oldest that writes has lasted for {lasted}: {who} ({what})");
+    if keeps_much || seconds >= LONG {
+        let to_do = match pid {
+            Some(pid) => {
+                format!("the slot keeps the log since then: let it end, or SELECT pg_terminate_backend({pid})")
+            }
+            None => {
+                "the slot keeps the log since then: COMMIT PREPARED or ROLLBACK PREPARED, in its database".to_owned()
+            }
+        };
+        report.add("transactions", Level::Warning, found, to_do);
+    } else {
+        report.ok("transactions", found);
+    }
+    Ok(())
+}

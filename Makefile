@@ -8,6 +8,7 @@
 # FAULTS=1       `make simulate` lists the deliberate faults and the seeds that find them
 # SMALL="…"      `make simulate` searches a small world to its end, with these mishaps     make simulate SMALL="crash cut replay"
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
+#                or these troubles of the night                        make night ONLY="outage slot"
 # CASE=<parts>   only cases of the benchmark whose names contain one of these parts, with | between
 # AGAINST=<file> another build of outbox-relay, which the benchmark measures in turns with this one
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
@@ -15,7 +16,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo test assert matrix soak simulate bench lint servers build extension setup install uninstall clean
+.PHONY: help demo night test assert matrix soak simulate bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -27,6 +28,10 @@ help: ## this list
 
 demo: build extension ## real events on private servers, from emit to consumer, step by step
 	@KEEP=$(KEEP) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
+
+night: build extension ## a night on call: four troubles, each from the alert to its end; 20 minutes
+	@scripts/setup night
+	@PATH="$(CARGO_TARGET_DIR)/debug:$(CARGO_TARGET_DIR)/tools/bin:$$PATH" outbox-night $(ONLY)
 
 test: build extension ## all tests, on private servers
 	@rm -rf "$(CARGO_TARGET_DIR)/tmp/not-run"

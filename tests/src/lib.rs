@@ -9,6 +9,7 @@
 //! | what arrived at the broker | [`Stack::consumer`] |
 //! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
 //! | a page in a real browser | [`Browser`] |
+//! | the alerts that a real Prometheus raises | [`Prometheus`] |
 //! | to wait for something | [`eventually`] |
 //! | random input that can be repeated | [`seed`] |
 //!
@@ -32,6 +33,7 @@ pub mod places;
 mod ports;
 mod postgres;
 mod processes;
+mod prometheus;
 mod proxy;
 mod rabbitmq;
 mod relay;
@@ -51,6 +53,7 @@ pub use http::{Answer, get};
 pub use ports::free as free_port;
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;
+pub use prometheus::{Alert, Prometheus};
 pub use proxy::{Direction, Flow, Proxy};
 pub use rabbitmq::{Cluster, RabbitMq, RabbitMqBuilder};
 pub use relay::{Relay, RelayBuilder};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::{sync::Mutex, task::AbortHandle, time::timeout};
 use tokio_postgres::{Client, Row};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::{config::Config, error::chain, numbers, outbox::sql, postgres};
 
@@ -72,6 +72,20 @@ struct Known {
     session: Option<(Client, AbortHandle)>,
     asked_at: Option<Instant>,
     answer: Option<Owed>,
+    /// The database did not say so when it was last asked.
+    is_silent: bool,
+}
+
+impl Known {
+    /// Tells of it, the first time.
+    fn missed(&mut self, error: &str) -> Option<Owed> {
+        if std::mem::replace(&mut self.is_silent, true) {
+            debug!(target: "relay", error, "the database still does not say what is owed");
+        } else {
+            warn!(target: "relay", error, "the database does not say what is owed: metrics and /readyz lack it; asking again");
+        }
+        None
+    }
 }
 
 impl Desk {
@@ -88,15 +102,12 @@ impl Desk {
         let asked = timeout(PATIENCE, self.ask(&mut known.session)).await;
         known.asked_at = Some(Instant::now());
         known.answer = match asked {
-            Ok(Ok(owed)) => Some(owed),
-            Ok(Err(why)) => {
-                debug!(target: "relay", error = why, "the database does not say what is owed");
-                None
+            Ok(Ok(owed)) => {
+                known.is_silent = false;
+                Some(owed)
             }
-            Err(_) => {
-                debug!(target: "relay", "the database does not say in time what is owed");
-                None
-            }
+            Ok(Err(why)) => known.missed(&why),
+            Err(_) => known.missed("no answer in time"),
         };
         if known.answer.is_none()
             && let Some((_, driver)) = known.session.take()
@@ -110,9 +121,10 @@ impl Desk {
         let client = match session {
             Some((client, _)) => client,
             None => {
-                let name = &self.config.application_name;
+                // Not the relay's own name: whoever counts relays by it would count this one twice.
+                let name = format!("{} health", self.config.application_name);
                 let (client, driver, _) =
-                    postgres::connect(&self.config.database_url, name).await.map_err(|error| chain(&error))?;
+                    postgres::connect(&self.config.database_url, &name).await.map_err(|error| chain(&error))?;
                 let driver = tokio::spawn(async move {
                     let _ = driver.await; // whoever asks next is told
                 });

@@ -54,3 +54,22 @@ async fn a_scrape_shows_nothing_that_an_emitter_has_written() {
         assert!(!answer.body.contains("sesame"), "{page}: {}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn a_relay_that_cannot_ask_what_is_owed_goes_on_delivering_and_says_so_in_metrics_and_log() {
+    let stack = Stack::new().await;
+    let role = format!("blind_{}", stack.db.name());
+    let run = async |sql: String| stack.db.batch_execute(&sql).await.unwrap();
+    run(format!("CREATE ROLE {role} LOGIN REPLICATION; SELECT outbox.grant_relay('{role}')")).await;
+    let relay = stack.relay().set("database-url", &stack.db.url_as(&role)).set("http-listen", "0").start().await;
+    let port = http_port(&relay).await;
+    run(format!("ALTER ROLE {role} CONNECTION LIMIT 0")).await;
+    wait_for_metric(port, "outbox_database_up", "", 0.0).await;
+    let line = relay.wait_for_log("the database does not say what is owed").await;
+    assert!(line.contains("WARN") && line.contains("too many connections"), "{line}");
+    wait_for_metric(port, "outbox_state", "state=\"streaming\"", 1.0).await;
+    run(format!("ALTER ROLE {role} CONNECTION LIMIT -1")).await;
+    wait_for_metric(port, "outbox_database_up", "", 1.0).await;
+    drop(relay);
+    run(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}

@@ -16,7 +16,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo night test assert matrix soak simulate bench lint servers build extension setup install uninstall clean
+.PHONY: help demo night relay-otel test assert matrix soak simulate bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -24,7 +24,7 @@ override CARGO_TARGET_DIR := $(if $(filter /%,$(CARGO_TARGET_DIR)),$(CARGO_TARGE
 export CARGO_TARGET_DIR
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: build extension ## real events on private servers, from emit to consumer, step by step
 	@KEEP=$(KEEP) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
@@ -33,7 +33,7 @@ night: build extension ## a night on call: four troubles, each from the alert to
 	@scripts/setup night
 	@PATH="$(CARGO_TARGET_DIR)/debug:$(CARGO_TARGET_DIR)/tools/bin:$$PATH" outbox-night $(ONLY)
 
-test: build extension ## all tests, on private servers
+test: build relay-otel extension ## all tests, on private servers
 	@rm -rf "$(CARGO_TARGET_DIR)/tmp/not-run"
 	cargo test $(LOCKED) -p outbox-simulator -- $(T)
 	cargo test $(LOCKED) --no-fail-fast -- $(T) || { status=$$?; scripts/not-run; exit $$status; }
@@ -64,6 +64,7 @@ lint: setup ## formatting, clippy (the extension too), licences and sources of d
 	scripts/setup lint
 	cargo fmt --all --check
 	cargo clippy $(LOCKED) --all-targets -- --deny warnings
+	cargo clippy $(LOCKED) --all-targets --features outbox-relay/otel -- --deny warnings
 	cargo clippy $(LOCKED) -p outbox-simulator --all-targets -- --deny warnings
 	scripts/lint-extension
 	"$(CARGO_TARGET_DIR)/tools/bin/cargo-deny" check --hide-inclusion-graph bans licenses sources
@@ -73,6 +74,12 @@ servers: build extension ## a private PostgreSQL and RabbitMQ to play with, unti
 	@"$(CARGO_TARGET_DIR)/debug/outbox-servers"
 
 build: setup ## the relay and the test tools
+	cargo build $(LOCKED)
+
+# Beside the default one, whose programs it shares all but the last with: a build with other features would replace the file.
+relay-otel: setup ## the relay with OpenTelemetry, for its tests: outbox-relay-otel
+	cargo build $(LOCKED) --features outbox-relay/otel --bin outbox-relay
+	@cp "$(CARGO_TARGET_DIR)/debug/outbox-relay" "$(CARGO_TARGET_DIR)/debug/outbox-relay-otel"
 	cargo build $(LOCKED)
 
 extension: setup ## the extension, installed into the private PostgreSQL

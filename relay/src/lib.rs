@@ -24,6 +24,7 @@
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
 //! | `dashboard` | a page for people, served at that edge |
+//! | `traces` | spans of sampled events, to an OpenTelemetry collector, on a thread of their own; with the feature `otel` |
 //! | [`service`] | one session after the other: connect, check, take over, try again |
 //! | [`command`] | the other commands: look, check, replay, purge |
 
@@ -41,6 +42,11 @@ mod repeats;
 pub mod service;
 pub mod session;
 pub mod sink;
+#[cfg(feature = "otel")]
+mod traces;
+#[cfg(not(feature = "otel"))]
+#[path = "no_traces.rs"]
+mod traces;
 
 pub use self::{
     error::RunError,

@@ -38,6 +38,12 @@ impl RelayBuilder {
         Self { arguments: vec!["run".to_owned()], env: Vec::new(), program: None }
     }
 
+    /// The relay that `make relay-otel` builds, with OpenTelemetry.
+    #[must_use]
+    pub fn with_opentelemetry(self) -> Self {
+        self.program(&program("outbox-relay-otel", "OUTBOX_RELAY_OTEL_PROGRAM"))
+    }
+
     /// Another command line, e.g. `["init"]`.
     #[must_use]
     pub fn arguments(mut self, arguments: &[&str]) -> Self {

@@ -24,7 +24,8 @@ pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<Pa
 pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) {
     for setting in SETTINGS {
         // The prefixed name is meant for us alone, so it comes last and wins.
-        for name in setting.plain_variable().into_iter().chain([setting.prefixed_variable()]) {
+        let shared = setting.plain_variable().into_iter().chain(setting.standard_variable());
+        for name in shared.chain([setting.prefixed_variable()]) {
             let Some(value) = variables.get(OsStr::new(&name)).filter(|value| !value.is_empty()) else {
                 continue;
             };

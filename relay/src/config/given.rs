@@ -71,7 +71,9 @@ impl Given {
     pub(super) fn harmless(&self, setting: &Setting) -> String {
         let text = self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default).unwrap_or_default();
         match setting.rule {
-            Rule::Url { check, .. } => check(text).unwrap_or_else(|_| "(hidden)".to_owned()),
+            Rule::Url { check, .. } | Rule::Secret { check, .. } => {
+                check(text).unwrap_or_else(|_| "(hidden)".to_owned())
+            }
             _ => text.escape_debug().to_string(),
         }
     }

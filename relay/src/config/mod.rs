@@ -12,6 +12,7 @@ mod environment;
 mod file;
 mod flags;
 mod given;
+mod otlp;
 mod resolve;
 mod rule;
 mod setting;
@@ -28,6 +29,7 @@ use amqp_publisher::{ExchangeUse, PublishConfig};
 pub use self::{
     flags::{PRECEDENCE, collect, read, with_settings},
     given::Given,
+    otlp::{OtlpEndpoint, OtlpHeaders},
     resolve::{InForce, Invalid, Servers},
     rule::Rule,
     setting::Setting,

@@ -35,6 +35,13 @@ pub enum Rule {
         /// Says what may be shown of it, or why it is refused; both without its secrets.
         check: fn(&str) -> Result<String, String>,
     },
+    /// What holds a key: never shown.
+    Secret {
+        /// What it looks like.
+        form: &'static str,
+        /// As of a server's address.
+        check: fn(&str) -> Result<String, String>,
+    },
     /// Part of a URL.
     UrlPath,
     /// Directives of `tracing-subscriber`'s `EnvFilter`.
@@ -46,7 +53,7 @@ pub enum Rule {
 impl Rule {
     /// Whether the value may not be shown.
     pub fn is_secret(&self) -> bool {
-        matches!(self, Self::Url { .. })
+        matches!(self, Self::Url { .. } | Self::Secret { .. })
     }
 
     /// The allowed values, in words that follow "expected".
@@ -68,6 +75,7 @@ impl Rule {
             Self::Identifier => "1 to 63 bytes, no control characters".to_owned(),
             Self::Text { max_bytes } => format!("1 to {max_bytes} bytes, no control characters"),
             Self::Url { form, .. } => format!("a URL such as {form}"),
+            Self::Secret { form, .. } => (*form).to_owned(),
             Self::UrlPath => "/ or a path such as /ops/outbox, of letters, digits, -, _, . and /".to_owned(),
             Self::Filter => {
                 "off, error, warn, info, debug or trace, or target=level pairs, with commas only".to_owned()
@@ -86,6 +94,7 @@ impl Rule {
             Self::Choice(words) => words.join("|"),
             Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
             Self::Url { .. } => "URL".to_owned(),
+            Self::Secret { .. } => "TEXT".to_owned(),
             Self::UrlPath => "PATH".to_owned(),
             Self::Filter => "FILTER".to_owned(),
             Self::Listen => "PORT".to_owned(),

@@ -41,6 +41,18 @@ impl Setting {
         (self.rule.is_secret() && self.default.is_none()).then(|| self.key.to_uppercase())
     }
 
+    /// The name that OpenTelemetry gives to this setting of any program. It is set for a whole namespace at a time, so a relay without
+    /// OpenTelemetry passes it over.
+    pub(super) fn standard_variable(&self) -> Option<String> {
+        let name = match self.key {
+            "otlp_endpoint" => "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "otlp_headers" => "OTEL_EXPORTER_OTLP_HEADERS",
+            "otlp_service_name" => "OTEL_SERVICE_NAME",
+            _ => return None,
+        };
+        cfg!(feature = "otel").then(|| name.to_owned())
+    }
+
     /// The whole help text as one paragraph.
     pub fn text(&self) -> String {
         self.help.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")

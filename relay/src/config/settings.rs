@@ -7,11 +7,12 @@ use pg_replication::ConnInfo;
 
 use super::{
     given::Given,
+    otlp::{OtlpEndpoint, OtlpHeaders},
     rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
     value::{
-        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, ORDERING, Optional, UNROUTABLE,
-        Unroutable, harmless,
+        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, ORDERING, OTLP_ENDPOINT,
+        OTLP_HEADERS, Optional, UNROUTABLE, Unroutable, harmless,
     },
 };
 use outbox_core::Ordering;
@@ -149,6 +150,21 @@ settings! {
         /// Where to answer HTTP: /metrics, /healthz, /readyz and the dashboard.
         /// A port alone listens on 127.0.0.1, for this machine only. Only the dashboard's operators are shown payloads.
         http_listen: Listen = Rule::Listen, Some("off");
+    }
+
+    "Tracing" {
+        /// OpenTelemetry collector that takes a span for each sampled event.
+        /// An event is sampled if its header traceparent says so. By OTLP over HTTP, as protobuf, to /v1/traces below this address. For a
+        /// relay that is built with --features otel; there OTEL_EXPORTER_OTLP_ENDPOINT is taken for it, too.
+        otlp_endpoint: Optional<OtlpEndpoint> = OTLP_ENDPOINT, Some("off");
+
+        /// Headers that the collector asks for, such as a key.
+        /// OTEL_EXPORTER_OTLP_HEADERS is taken for it, too.
+        otlp_headers: Optional<OtlpHeaders> = OTLP_HEADERS, Some("off");
+
+        /// service.name of the spans.
+        /// OTEL_SERVICE_NAME is taken for it, too.
+        otlp_service_name: String = Text { max_bytes: 255 }, Some("outbox-relay");
     }
 
     "Dashboard" {

@@ -12,7 +12,10 @@ use amqp_publisher::AmqpUrl;
 use outbox_core::Ordering;
 use pg_replication::ConnInfo;
 
-use super::rule::Rule;
+use super::{
+    otlp::{OtlpEndpoint, OtlpHeaders},
+    rule::Rule,
+};
 
 /// What becomes of an event that no queue is bound for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,11 +130,18 @@ impl Value for Option<AmqpUrl> {
     }
 }
 
-impl Value for Optional<ConnInfo> {
-    fn read(_: &Rule, text: &str) -> Result<Self, String> {
-        if text == OFF { Ok(Self(None)) } else { address(text).map(|server| Self(Some(server))) }
-    }
+/// What may be left out and holds a secret otherwise.
+macro_rules! optional_secret {
+    ($($type:ident)+) => {
+        $(impl Value for Optional<$type> {
+            fn read(_: &Rule, text: &str) -> Result<Self, String> {
+                if text == OFF { Ok(Self(None)) } else { address(text).map(|secret| Self(Some(secret))) }
+            }
+        })+
+    };
 }
+
+optional_secret!(ConnInfo OtlpEndpoint OtlpHeaders);
 
 impl Value for Optional<PathBuf> {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
@@ -141,10 +151,22 @@ impl Value for Optional<PathBuf> {
 }
 
 /// A database that may be left out.
-pub(super) const OPTIONAL_DATABASE: Rule = Rule::Url {
-    form: "postgres://user:password@host:5432/database, or off",
-    check: |text| if text == OFF { Ok(OFF.to_owned()) } else { harmless::<ConnInfo>(text) },
+pub(super) const OPTIONAL_DATABASE: Rule =
+    Rule::Url { form: "postgres://user:password@host:5432/database, or off", check: harmless_or_off::<ConnInfo> };
+
+/// A collector that may be left out.
+pub(super) const OTLP_ENDPOINT: Rule =
+    Rule::Url { form: "http://host:4318, or off", check: harmless_or_off::<OtlpEndpoint> };
+
+/// Headers that may be left out.
+pub(super) const OTLP_HEADERS: Rule = Rule::Secret {
+    form: "name=value pairs with commas between, values percent-encoded, or off",
+    check: harmless_or_off::<OtlpHeaders>,
 };
+
+fn harmless_or_off<T: FromStr<Err: Display> + Display>(text: &str) -> Result<String, String> {
+    if text == OFF { Ok(OFF.to_owned()) } else { harmless::<T>(text) }
+}
 
 /// A server's address. Its errors repeat nothing of the text, which holds a password.
 fn address<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

@@ -12,7 +12,7 @@ mod watch;
 use std::{
     future::Future,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -40,18 +40,33 @@ pub struct Observed {
     started: Instant,
     /// When the loop last turned, in milliseconds since `started`.
     pulse: AtomicU64,
+    spans: SpanCounts,
+}
+
+/// How many spans of sampled events have had which end; none without a collector.
+#[derive(Clone, Debug, Default)]
+pub struct SpanCounts {
+    /// Taken by the collector.
+    pub exported: Arc<AtomicU64>,
+    /// Lost.
+    pub dropped: Arc<AtomicU64>,
 }
 
 impl Observed {
     /// A relay that starts now.
     pub fn new() -> Self {
         let started = Instant::now();
-        Self { view: Mutex::new(View::new(started)), started, pulse: AtomicU64::new(0) }
+        Self { view: Mutex::new(View::new(started)), started, pulse: AtomicU64::new(0), spans: SpanCounts::default() }
     }
 
     /// What is known now.
     pub fn view(&self) -> View {
         self.lock().clone()
+    }
+
+    /// How many spans have had which end.
+    pub fn spans(&self) -> &SpanCounts {
+        &self.spans
     }
 
     /// How long ago the loop has turned.

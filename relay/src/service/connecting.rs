@@ -31,6 +31,7 @@ use crate::{
         Sink,
         rabbitmq::{FirstConnection, RabbitMq},
     },
+    traces::Traces,
 };
 
 /// Pauses between sessions: a database that restarts is back in seconds.
@@ -45,6 +46,7 @@ pub(super) struct Connecting<'a> {
     config: &'a Config,
     broker: Arc<FirstConnection>,
     observed: &'a Arc<Observed>,
+    traces: &'a Traces,
     /// Whether there has been a session.
     has_started: bool,
     /// Sessions and attempts in a row that have failed.
@@ -53,9 +55,9 @@ pub(super) struct Connecting<'a> {
 }
 
 impl<'a> Connecting<'a> {
-    pub(super) fn new(config: &'a Config, observed: &'a Arc<Observed>) -> Self {
+    pub(super) fn new(config: &'a Config, observed: &'a Arc<Observed>, traces: &'a Traces) -> Self {
         let broker = Arc::new(FirstConnection::new(!config.no_wait));
-        Self { config, broker, observed, has_started: false, failures: 0, jitter: fastrand::Rng::new() }
+        Self { config, broker, observed, traces, has_started: false, failures: 0, jitter: fastrand::Rng::new() }
     }
 
     /// A session has ended, after so long.
@@ -69,7 +71,7 @@ impl<'a> Connecting<'a> {
 
     /// Waits for both servers, for the broker only if it lets the relay in before the database does. An error ends the relay.
     pub(super) async fn session(&mut self, inherited: Inherited) -> Result<Session<RabbitMq>, RunError> {
-        let mut sink = startup::sink(self.config, Arc::clone(&self.broker))?;
+        let mut sink = startup::sink(self.config, Arc::clone(&self.broker), self.traces)?;
         let mut away = Repeats::default();
         if !self.has_started {
             let first = news(&mut sink, &mut away);

@@ -19,6 +19,7 @@ use crate::{
     error::{Kind, RunError, chain},
     observe::{Observed, Phase},
     session::SessionError,
+    traces::Traces,
 };
 
 /// Relays until `shutdown` is ready, then drains.
@@ -29,8 +30,10 @@ use crate::{
 pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
     let observed = Arc::new(Observed::new());
     let _admin = Admin::start(&config, &observed)?;
-    let ended = relay(&config, shutdown, &observed).await;
+    let traces = Traces::start(&config, &observed)?;
+    let ended = relay(&config, shutdown, &observed, &traces).await;
     observed.enters(Phase::Stopped);
+    traces.finish().await;
     ended
 }
 
@@ -38,9 +41,10 @@ async fn relay(
     config: &Config,
     shutdown: impl Future<Output = ()> + Send,
     observed: &Arc<Observed>,
+    traces: &Traces,
 ) -> Result<(), RunError> {
     let mut shutdown = Shutdown(Some(Box::pin(shutdown)));
-    let mut connecting = Connecting::new(config, observed);
+    let mut connecting = Connecting::new(config, observed, traces);
     let mut inherited = Inherited::default();
     loop {
         let session = tokio::select! {

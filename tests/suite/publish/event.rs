@@ -38,7 +38,7 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
         holds_key: false,
     };
 
-    publisher.publish(vec![Outbound(Arc::new(event.clone()))]);
+    publisher.publish(vec![Outbound::new(Arc::new(event.clone()))]);
 
     let Notice::Answers(answers) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no answer") };
     assert_eq!(answers, [Answer { id: event.id, verdict: Verdict::Confirmed }]);
@@ -90,7 +90,7 @@ async fn an_event_that_cannot_be_sent_at_all_is_refused_with_the_reason() {
         first_attempted_at_us: None,
         holds_key: false,
     };
-    publisher.publish(vec![Outbound(Arc::new(event.clone()))]);
+    publisher.publish(vec![Outbound::new(Arc::new(event.clone()))]);
     let Notice::Answers(answers) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no answer") };
     let verdict = Verdict::Refused { code: 502, text: "it has no body".to_owned() };
     assert_eq!(answers, [Answer { id: event.id, verdict }]);

@@ -10,6 +10,7 @@ mod refusal;
 mod replay;
 mod shutdown;
 mod startup;
+mod traces;
 mod volume;
 mod waiting;
 

@@ -36,7 +36,7 @@ async fn metric(port: u16, name: &str, labels: &str) -> Option<f64> {
 }
 
 /// Waits until a series has a value.
-async fn wait_for_metric(port: u16, name: &str, labels: &str, value: f64) {
+pub(crate) async fn wait_for_metric(port: u16, name: &str, labels: &str, value: f64) {
     eventually(&format!("{name}{{{labels}}} is {value}"), SOON, async || match metric(port, name, labels).await {
         #[expect(clippy::float_cmp, reason = "whole numbers")]
         Some(shown) if shown == value => Ok(()),

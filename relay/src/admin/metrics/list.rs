@@ -145,6 +145,16 @@ pub static METRICS: &[Metric] = &[
             seen.contacts().flat_map(of_peer).flatten().collect()
         }),
     },
+    Metric {
+        name: "outbox_spans",
+        unit: None,
+        help: "Spans of sampled events, by what became of them: the collector (otlp_endpoint) has taken them, or they were dropped.",
+        labels: &["result"],
+        read: Read::Counters(|seen| {
+            let [exported, dropped] = seen.spans;
+            vec![("exported", exported), ("dropped", dropped)]
+        }),
+    },
     gauge(
         "outbox_database_up",
         None,

@@ -48,6 +48,8 @@ pub(super) struct Seen {
     pub(super) view: View,
     pub(super) now: Instant,
     pub(super) is_alive: bool,
+    /// Spans that the collector has taken, and those that were dropped.
+    pub(super) spans: [u64; 2],
     /// `None`: the database does not answer.
     pub(super) owed: Option<Owed>,
 }

@@ -3,7 +3,11 @@
 mod list;
 mod metric;
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 
 use prometheus_client::{
     collector::Collector,
@@ -38,7 +42,9 @@ struct Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (view, is_alive) = (self.observed.view(), self.observed.is_alive());
-        let seen = Seen { view, now: Instant::now(), is_alive, owed: self.owed.clone() };
+        let spans = self.observed.spans();
+        let spans = [&spans.exported, &spans.dropped].map(|count| count.load(Relaxed));
+        let seen = Seen { view, now: Instant::now(), is_alive, spans, owed: self.owed.clone() };
         METRICS.iter().try_for_each(|metric| metric.encode(&mut encoder, &seen))
     }
 }

@@ -28,7 +28,8 @@ use crate::{
     postgres,
     repeats::Repeats,
     session::{Session, SessionError},
-    sink::rabbitmq::{FirstConnection, RabbitMq},
+    sink::rabbitmq::{FirstConnection, RabbitMq, Spans},
+    traces::Traces,
 };
 
 /// Pause before a waiting relay connects again.
@@ -171,9 +172,10 @@ pub(crate) fn begin(
 }
 
 /// The broker's part of a session.
-pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>) -> Result<RabbitMq, RunError> {
+pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces) -> Result<RabbitMq, RunError> {
     let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-    Ok(RabbitMq::new(config.publish().ok_or_else(missing)?, config.unroutable, first))
+    let publish = config.publish().ok_or_else(missing)?;
+    Ok(RabbitMq::new(publish, config.unroutable, first, Spans::new(traces, &config.exchange)))
 }
 
 /// Both kinds of session with the database, the task that drives the one for SQL, and the host of that one.

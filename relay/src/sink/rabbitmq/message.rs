@@ -7,16 +7,28 @@ use uuid::Uuid;
 
 use outbox_core::{Event, Text};
 
+use super::spans::Continued;
+
 /// An event on its way to RabbitMQ.
-pub struct Outbound(pub Arc<Event>);
+pub struct Outbound {
+    pub(super) event: Arc<Event>,
+    pub(super) continued: Continued,
+}
+
+impl Outbound {
+    /// An event as it is: whatever it says of a trace goes into the message unchanged.
+    pub fn new(event: Arc<Event>) -> Self {
+        Self { event, continued: Continued::NOTHING }
+    }
+}
 
 impl Outgoing for Outbound {
     fn id(&self) -> Uuid {
-        self.0.id
+        self.event.id
     }
 
     fn message(&self) -> Result<Message<'_>, &str> {
-        let event = &*self.0;
+        let event = &*self.event;
         let body = event.body.as_ref().map_err(|reason| &**reason)?;
         let properties = Properties {
             content_type: Some(event.content_type.as_bytes()),
@@ -34,18 +46,19 @@ impl Outgoing for Outbound {
         const SEQ: &str = "x-outbox-seq";
         const AGGREGATE_TYPE: &str = "aggregate_type";
         const AGGREGATE_ID: &str = "aggregate_id";
-        let event = &*self.0;
+        let event = &*self.event;
         headers.integer(SEQ, event.seq)?;
         for (name, text) in [(AGGREGATE_TYPE, &event.aggregate_type), (AGGREGATE_ID, &event.aggregate_id)] {
             if let Some(text) = text {
                 headers.text(name, text.as_bytes())?;
             }
         }
+        self.continued.put(headers)?;
         let replaced = |name: &str| match name {
             SEQ => true,
             AGGREGATE_TYPE => event.aggregate_type.is_some(),
             AGGREGATE_ID => event.aggregate_id.is_some(),
-            _ => false,
+            _ => self.continued.replaces(name),
         };
         event.headers.as_ref().map_or(Ok(()), |json| headers.json(json, replaced))
     }

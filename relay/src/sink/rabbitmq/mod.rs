@@ -2,6 +2,11 @@
 
 mod message;
 mod refusal;
+#[cfg(feature = "otel")]
+mod spans;
+#[cfg(not(feature = "otel"))]
+#[path = "no_spans.rs"]
+mod spans;
 
 use std::{
     future::Future,
@@ -16,8 +21,8 @@ use std::{
 use amqp_publisher::{self as amqp, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
 use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 
-pub(crate) use self::refusal::end_of_start;
 pub use self::{message::Outbound, refusal::explain};
+pub(crate) use self::{refusal::end_of_start, spans::Spans};
 use super::{Sink, SinkFigures};
 use crate::{config::Unroutable, contact::Contact, error::RunError};
 
@@ -47,6 +52,7 @@ pub struct RabbitMq {
     failures: u32,
     jitter: fastrand::Rng,
     figures: SinkFigures,
+    spans: Spans,
 }
 
 enum State {
@@ -82,11 +88,16 @@ impl FirstConnection {
 
 impl RabbitMq {
     /// Connects with the first [`next`](Sink::next).
-    pub fn new(config: PublishConfig, unroutable: Unroutable, first: Arc<FirstConnection>) -> Self {
+    pub(crate) fn new(
+        config: PublishConfig,
+        unroutable: Unroutable,
+        first: Arc<FirstConnection>,
+        spans: Spans,
+    ) -> Self {
         let now = Instant::now();
         let (state, away_since) = (State::Waiting(now), Some(now));
         let (jitter, figures) = (fastrand::Rng::new(), SinkFigures::default());
-        Self { config, unroutable, first, state, away_since, failures: 0, jitter, figures }
+        Self { config, unroutable, first, state, away_since, failures: 0, jitter, figures, spans }
     }
 
     /// Since when there is no connection; `None`: there is one.
@@ -107,6 +118,7 @@ impl RabbitMq {
         let contact = Contact::with_broker(&publisher);
         let host = contact.peer.clone();
         self.figures.reconnects += u64::from(is_another);
+        self.spans.connected(publisher.peer());
         (self.figures.connected_to, self.figures.error) = (Some(contact), None);
         self.state = State::Open(Box::new(publisher), Instant::now());
         self.away_since = None;
@@ -137,6 +149,7 @@ impl RabbitMq {
         (self.state, self.away_since) = (State::Waiting(now + pause), Some(now));
         self.config.try_last = Some(peer.address);
         let why = format!("{peer}: {}", explain(error));
+        self.spans.lost(&why);
         (self.figures.connected_to, self.figures.error) = (None, Some(why.clone()));
         Notice::Away(why)
     }
@@ -164,7 +177,8 @@ impl RabbitMq {
 impl Sink for RabbitMq {
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
-            publisher.publish(events.into_iter().map(Outbound).collect()); // in place: both are a pointer
+            // Without OpenTelemetry in place: both are a pointer.
+            publisher.publish(events.into_iter().map(|event| self.spans.outbound(event)).collect());
         }
     }
 
@@ -175,7 +189,10 @@ impl Sink for RabbitMq {
                     amqp::Notice::Answers(answers) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
-                        let answer = |amqp::Answer { id, verdict }| Answer { id, outcome: self.outcome(verdict) };
+                        let answer = |amqp::Answer { id, verdict }| {
+                            self.spans.answered(id, &verdict);
+                            Answer { id, outcome: self.outcome(verdict) }
+                        };
                         return Ok(Notice::Answers(answers.into_iter().map(answer).collect()));
                     }
                     amqp::Notice::Blocked { reason } => return Ok(Notice::Blocked(reason)),

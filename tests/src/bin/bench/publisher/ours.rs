@@ -48,7 +48,7 @@ pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdi
 }
 
 fn message(routing: Routing, number: u64, body: &Bytes) -> Outbound {
-    Outbound(Arc::new(Event {
+    Outbound::new(Arc::new(Event {
         id: Uuid::from_u64_pair(0, number),
         seq: number.cast_signed(),
         exchange: None,

@@ -1,0 +1,180 @@
+//! An OpenTelemetry collector, as far as a relay sees one: it takes spans over HTTP, or does not.
+
+use std::sync::{Arc, Mutex};
+
+use harness::{SOON, eventually};
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    common::v1::{AnyValue, KeyValue, any_value::Value},
+    trace::v1::{Span, span::SpanKind, status::StatusCode},
+};
+use prost::Message;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+/// What it does with spans.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Manners {
+    Takes,
+    /// Answers with this status.
+    Refuses(u16),
+    /// Accepts the connection and never answers.
+    IsSilent,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Vec<ExportTraceServiceRequest>,
+    heads: Vec<String>,
+    refused: usize,
+}
+
+/// Listens on this machine until it is dropped.
+pub(super) struct Collector {
+    port: u16,
+    manners: Arc<Mutex<Manners>>,
+    seen: Arc<Mutex<Seen>>,
+    _task: JoinSet<()>,
+}
+
+impl Collector {
+    pub(super) async fn start(manners: Manners) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (manners, seen) = (Arc::new(Mutex::new(manners)), Arc::new(Mutex::new(Seen::default())));
+        let mut task = JoinSet::new();
+        let shared = (Arc::clone(&manners), Arc::clone(&seen));
+        task.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                let (manners, seen) = shared.clone();
+                connections.spawn(serve(socket, manners, seen));
+            }
+        });
+        Self { port, manners, seen, _task: task }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(super) fn becomes(&self, manners: Manners) {
+        *self.manners.lock().unwrap() = manners;
+    }
+
+    /// All spans so far.
+    pub(super) fn spans(&self) -> Vec<Span> {
+        let seen = self.seen.lock().unwrap();
+        let of_services = seen.requests.iter().flat_map(|request| &request.resource_spans);
+        of_services.flat_map(|spans| &spans.scope_spans).flat_map(|spans| spans.spans.clone()).collect()
+    }
+
+    /// Waits for so many spans.
+    pub(super) async fn wait_for(&self, count: usize) -> Vec<Span> {
+        eventually(&format!("{count} spans"), SOON, async || {
+            let spans = self.spans();
+            if spans.len() >= count { Ok(spans) } else { Err(spans.len()) }
+        })
+        .await
+    }
+
+    /// Waits until it has refused a request.
+    pub(super) async fn wait_for_refusal(&self) {
+        eventually("a request was refused", SOON, async || match self.seen.lock().unwrap().refused {
+            0 => Err(()),
+            _ => Ok(()),
+        })
+        .await;
+    }
+
+    /// An attribute of the service that has sent the first spans.
+    pub(super) fn resource(&self, name: &str) -> Option<String> {
+        let seen = self.seen.lock().unwrap();
+        let resource = seen.requests.first()?.resource_spans.first()?.resource.as_ref()?;
+        text(&resource.attributes, name)
+    }
+
+    /// Head of the first request.
+    pub(super) fn head(&self) -> String {
+        self.seen.lock().unwrap().heads[0].clone()
+    }
+}
+
+/// One request after the other.
+async fn serve(mut socket: TcpStream, manners: Arc<Mutex<Manners>>, seen: Arc<Mutex<Seen>>) {
+    let mut bytes = Vec::new();
+    loop {
+        let (head, body) = loop {
+            if let Some(request) = take_request(&mut bytes) {
+                break request;
+            }
+            match socket.read_buf(&mut bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        };
+        let manners = *manners.lock().unwrap();
+        let status = match manners {
+            Manners::Takes => {
+                let mut seen = seen.lock().unwrap();
+                seen.requests.push(ExportTraceServiceRequest::decode(&*body).expect("it is OTLP"));
+                seen.heads.push(head);
+                200
+            }
+            Manners::Refuses(status) => {
+                seen.lock().unwrap().refused += 1;
+                status
+            }
+            Manners::IsSilent => std::future::pending().await,
+        };
+        let answer = format!("HTTP/1.1 {status} Words\r\ncontent-length: 0\r\n\r\n");
+        if socket.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn take_request(bytes: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
+    if bytes.len() < end + length {
+        return None;
+    }
+    let body = bytes[end..end + length].to_vec();
+    bytes.drain(..end + length);
+    Some((head, body))
+}
+
+fn text(attributes: &[KeyValue], name: &str) -> Option<String> {
+    let attribute = attributes.iter().find(|attribute| attribute.key == name)?;
+    match attribute.value.clone()? {
+        AnyValue { value: Some(Value::StringValue(text)) } => Some(text),
+        AnyValue { value: Some(Value::IntValue(number)) } => Some(number.to_string()),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// An attribute of a span, numbers as text.
+pub(super) fn attribute(span: &Span, name: &str) -> Option<String> {
+    text(&span.attributes, name)
+}
+
+/// Whether it says that a message was produced, and how that ended: `error.type` and the reason.
+pub(super) fn ending(span: &Span) -> Option<(String, String)> {
+    assert_eq!(span.kind(), SpanKind::Producer);
+    let status = span.status.clone().unwrap();
+    let error = attribute(span, "error.type");
+    assert_eq!(status.code() == StatusCode::Error, error.is_some(), "{span:?}");
+    assert_ne!(status.code(), StatusCode::Unset);
+    error.map(|error| (error, status.message))
+}
+
+/// The header `traceparent` that stands for this span.
+pub(super) fn traceparent(span: &Span) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("00-{}-{}-{:02x}", hex(&span.trace_id), hex(&span.span_id), span.flags & 0xFF)
+}

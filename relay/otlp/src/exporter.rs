@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -165,11 +166,11 @@ impl<R: FnMut(Report)> Work<R> {
             };
             let stopped = match stopped {
                 Some(stopped) => Some(stopped),
-                None => self.deliver(&batch).await,
+                None => self.deliver(&mut batch).await,
             };
             self.tell_dropped();
             match stopped {
-                None => batch.clear(),
+                None => {}
                 Some(Ok(deadline)) => break deadline,
                 Some(Err(_)) => return,
             }
@@ -177,26 +178,41 @@ impl<R: FnMut(Report)> Work<R> {
         self.flush(batch, deadline).await;
     }
 
-    /// Sends a batch until it is taken, refused, or given up. Returns early when the end has come, with the batch as it was.
-    async fn deliver(&mut self, batch: &[Span]) -> Option<Result<Instant, oneshot::error::RecvError>> {
+    /// Sends a batch until it is taken, refused, or given up, which leaves it empty. Returns early when the end has come; what is under
+    /// way then is waited for, so that no span is sent twice.
+    async fn deliver(&mut self, batch: &mut Vec<Span>) -> Option<Result<Instant, oneshot::error::RecvError>> {
         let body = Bytes::from(span::encode(batch, &self.service));
-        for attempt in 1.. {
-            let sent = tokio::select! { biased;
-                stopped = &mut self.stopped => return Some(stopped),
-                sent = self.post.send(body.clone()) => sent,
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let (sent, stopped) = {
+                let mut sending = pin!(self.post.send(body.clone()));
+                tokio::select! { biased;
+                    sent = &mut sending => (sent, None),
+                    stopped = &mut self.stopped => match stopped {
+                        Ok(deadline) => (within(deadline, sending).await, Some(Ok(deadline))),
+                        Err(gone) => return Some(Err(gone)),
+                    },
+                }
             };
             match sent {
                 Ok(taken) => {
                     self.taken(batch.len(), taken);
-                    return None;
+                    batch.clear();
+                    return stopped;
                 }
                 Err(Failure { why, may_pass }) => {
                     self.was_refused = true;
                     (self.report)(Report::Failed { error: why });
                     if !may_pass || attempt >= ATTEMPTS {
-                        break;
+                        self.drop_spans(batch.len());
+                        batch.clear();
+                        return stopped;
                     }
                 }
+            }
+            if stopped.is_some() {
+                return stopped;
             }
             self.tell_dropped(); // by a queue that is full meanwhile
             tokio::select! { biased;
@@ -204,8 +220,6 @@ impl<R: FnMut(Report)> Work<R> {
                 () = sleep(pause(attempt)) => {}
             }
         }
-        self.drop_spans(batch.len());
-        None
     }
 
     fn taken(&mut self, spans: usize, taken: Taken) {
@@ -247,10 +261,7 @@ impl<R: FnMut(Report)> Work<R> {
             }
             if is_taken {
                 let body = span::encode(&batch, &self.service);
-                let sent = timeout_at(deadline, self.post.send(body.into())).await;
-                match sent.unwrap_or_else(|_| {
-                    Err(Failure { why: "it did not answer before the end".to_owned(), may_pass: true })
-                }) {
+                match within(deadline, self.post.send(body.into())).await {
                     Ok(taken) => self.taken(batch.len(), taken),
                     Err(failure) => {
                         is_taken = false;
@@ -265,6 +276,12 @@ impl<R: FnMut(Report)> Work<R> {
         }
         self.tell_dropped();
     }
+}
+
+/// What becomes of a request for which there is no time after the deadline.
+async fn within(deadline: Instant, sending: impl Future<Output = Result<Taken, Failure>>) -> Result<Taken, Failure> {
+    let late = |_| Err(Failure { why: "it did not answer before the end".to_owned(), may_pass: true });
+    timeout_at(deadline, sending).await.unwrap_or_else(late)
 }
 
 /// Waits for spans, and then for more of them, until a batch is full or the first has waited for long enough. Cancellation-safe: what was

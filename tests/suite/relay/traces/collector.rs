@@ -12,6 +12,7 @@ use prost::Message;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::watch,
     task::JoinSet,
 };
 
@@ -21,7 +22,7 @@ pub(super) enum Manners {
     Takes,
     /// Answers with this status.
     Refuses(u16),
-    /// Accepts the connection and never answers.
+    /// Accepts the connection and answers nothing, until it has other manners.
     IsSilent,
 }
 
@@ -29,13 +30,15 @@ pub(super) enum Manners {
 struct Seen {
     requests: Vec<ExportTraceServiceRequest>,
     heads: Vec<String>,
+    /// Requests, answered or not.
+    heard: usize,
     refused: usize,
 }
 
 /// Listens on this machine until it is dropped.
 pub(super) struct Collector {
     port: u16,
-    manners: Arc<Mutex<Manners>>,
+    manners: watch::Sender<Manners>,
     seen: Arc<Mutex<Seen>>,
     _task: JoinSet<()>,
 }
@@ -44,9 +47,9 @@ impl Collector {
     pub(super) async fn start(manners: Manners) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (manners, seen) = (Arc::new(Mutex::new(manners)), Arc::new(Mutex::new(Seen::default())));
+        let (manners, seen) = (watch::Sender::new(manners), Arc::new(Mutex::new(Seen::default())));
         let mut task = JoinSet::new();
-        let shared = (Arc::clone(&manners), Arc::clone(&seen));
+        let shared = (manners.subscribe(), Arc::clone(&seen));
         task.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
@@ -62,7 +65,7 @@ impl Collector {
     }
 
     pub(super) fn becomes(&self, manners: Manners) {
-        *self.manners.lock().unwrap() = manners;
+        self.manners.send_replace(manners);
     }
 
     /// All spans so far.
@@ -79,6 +82,15 @@ impl Collector {
             if spans.len() >= count { Ok(spans) } else { Err(spans.len()) }
         })
         .await
+    }
+
+    /// Waits until it has heard a whole request, which it may not have answered.
+    pub(super) async fn wait_for_request(&self) {
+        eventually("a request has come", SOON, async || match self.seen.lock().unwrap().heard {
+            0 => Err(()),
+            _ => Ok(()),
+        })
+        .await;
     }
 
     /// Waits until it has refused a request.
@@ -104,7 +116,7 @@ impl Collector {
 }
 
 /// One request after the other.
-async fn serve(mut socket: TcpStream, manners: Arc<Mutex<Manners>>, seen: Arc<Mutex<Seen>>) {
+async fn serve(mut socket: TcpStream, mut manners: watch::Receiver<Manners>, seen: Arc<Mutex<Seen>>) {
     let mut bytes = Vec::new();
     loop {
         let (head, body) = loop {
@@ -116,7 +128,11 @@ async fn serve(mut socket: TcpStream, manners: Arc<Mutex<Manners>>, seen: Arc<Mu
                 Ok(_) => {}
             }
         };
-        let manners = *manners.lock().unwrap();
+        seen.lock().unwrap().heard += 1;
+        let Ok(manners) = manners.wait_for(|manners| *manners != Manners::IsSilent).await.map(|manners| *manners)
+        else {
+            return;
+        };
         let status = match manners {
             Manners::Takes => {
                 let mut seen = seen.lock().unwrap();
@@ -128,7 +144,7 @@ async fn serve(mut socket: TcpStream, manners: Arc<Mutex<Manners>>, seen: Arc<Mu
                 seen.lock().unwrap().refused += 1;
                 status
             }
-            Manners::IsSilent => std::future::pending().await,
+            Manners::IsSilent => unreachable!("it was waited for"),
         };
         let answer = format!("HTTP/1.1 {status} Words\r\ncontent-length: 0\r\n\r\n");
         if socket.write_all(answer.as_bytes()).await.is_err() {

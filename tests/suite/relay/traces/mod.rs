@@ -313,6 +313,22 @@ async fn a_relay_that_stops_sends_the_last_spans_and_opentelemetrys_own_variable
 }
 
 #[tokio::test]
+async fn a_request_that_is_under_way_at_the_end_is_waited_for_and_not_repeated() {
+    let stack = Stack::new().await;
+    let collector = Collector::start(Manners::IsSilent).await;
+    let _consumer = stack.consumer("#").await;
+    let relay = traced(&stack, &collector.url()).start().await;
+    emit_many(&stack, "a", 30).await;
+    collector.wait_for_request().await;
+    wait_for_counts(&stack.db, (0, 30, 0), SOON).await;
+    relay.terminate();
+    relay.wait_for_log("state=stopped").await;
+    collector.becomes(Manners::Takes);
+    assert!(relay.exited().await.success());
+    assert_eq!(collector.spans().len(), 30);
+}
+
+#[tokio::test]
 async fn without_a_collector_and_without_opentelemetry_every_context_passes_unchanged() {
     for builder in [RelayBuilder::with_opentelemetry as fn(RelayBuilder) -> RelayBuilder, |builder| builder] {
         let stack = Stack::new().await;

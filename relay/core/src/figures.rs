@@ -144,7 +144,7 @@ pub struct Figures {
     pub memory_bytes: usize,
     /// Messages that the broker has not answered.
     pub in_flight: usize,
-    /// Verdicts that cannot be written now: the row is locked, not visible yet, or its change is refused.
+    /// Verdicts that cannot be written now: the row or the table is locked, the row is not visible yet, or its change is refused.
     pub unwritten: usize,
     /// Keys whose later events wait in the table.
     pub keys_in_table: usize,
@@ -227,7 +227,7 @@ impl Core {
             in_memory: self.dispatch.len(),
             memory_bytes: self.dispatch.budget.bytes(),
             in_flight: self.dispatch.in_flight(),
-            unwritten: self.settling.unwritten(),
+            unwritten: self.settling.held_up(),
             keys_in_table: self.dispatch.keys.spilled_count(),
             read_to: self.tally.read_to,
             acknowledged: self.acknowledged(),

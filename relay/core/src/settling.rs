@@ -49,6 +49,8 @@ pub(crate) struct Settling {
     skip_locked: bool,
     /// Verdicts in the next statement at most: less than usual while a row that cannot be written is looked for.
     limit: usize,
+    /// Verdicts in the statement that is under way.
+    taken: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +90,7 @@ impl Settling {
             paused_until: None,
             skip_locked: false,
             limit: batching.max,
+            taken: 0,
         }
     }
 
@@ -104,6 +107,12 @@ impl Settling {
     /// Verdicts that cannot be written now.
     pub(crate) fn unwritten(&self) -> usize {
         self.unwritten.len()
+    }
+
+    /// The same, and while statements fail as a whole, as on a locked table, all that wait.
+    pub(crate) fn held_up(&self) -> usize {
+        let others = if self.paused_until.is_some() { self.queue.len() + self.taken } else { 0 };
+        self.unwritten.len() + others
     }
 
     /// Whether a batch may be written now although it is not due: a drain waits for no company.
@@ -143,6 +152,7 @@ impl Settling {
             }
             batch.verdicts.push(verdict);
         }
+        self.taken = batch.verdicts.len();
         batch
     }
 
@@ -150,6 +160,7 @@ impl Settling {
     /// kept for later, and the others go on.
     pub(crate) fn put_back(&mut self, mut batch: Batch, remedy: Remedy, now: Instant, pause: Duration) -> Option<Uuid> {
         self.skip_locked = true; // whatever it was, a lock may have had a part in it
+        self.taken = 0;
         if remedy == Remedy::Isolate {
             if batch.verdicts.len() == 1 {
                 let verdict = batch.verdicts.pop()?;
@@ -178,7 +189,7 @@ impl Settling {
         except: NotWritten,
         xid: impl Fn(&Uuid) -> Option<u32>,
     ) -> Vec<Settled> {
-        self.paused_until = None;
+        (self.paused_until, self.taken) = (None, 0);
         self.limit = (self.limit * 2).min(self.batching.max);
         self.skip_locked = false; // it costs a lock and a log record for each row: only where it is needed
         let [missing, locked, finished] =

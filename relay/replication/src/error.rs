@@ -114,6 +114,9 @@ pub enum ReplError {
     /// The connection broke.
     #[error("lost the connection to the database: {0}")]
     Io(io::Error),
+    /// The server has said nothing for so long, and has not answered when it was asked.
+    #[error("the server has said nothing for {} s", .0.as_secs())]
+    Silent(Duration),
     /// The server sent what the protocol does not allow here.
     #[error("the server does not follow the replication protocol: {0}")]
     Protocol(&'static str),
@@ -124,7 +127,7 @@ impl ReplError {
     pub fn sqlstate(&self) -> Option<&SqlState> {
         match self {
             Self::Command(error) | Self::Stream(error) => Some(&error.sqlstate),
-            Self::Ended | Self::Io(_) | Self::Protocol(_) => None,
+            Self::Ended | Self::Io(_) | Self::Silent(_) | Self::Protocol(_) => None,
         }
     }
 
@@ -167,7 +170,7 @@ impl ReplError {
     /// The connection is gone, or the server is going: connect again after a while.
     pub fn connection_lost(&self) -> bool {
         match self {
-            Self::Ended | Self::Io(_) => true,
+            Self::Ended | Self::Io(_) | Self::Silent(_) => true,
             Self::Protocol(_) => false,
             Self::Command(error) | Self::Stream(error) => error.is_outage(),
         }
@@ -176,7 +179,7 @@ impl ReplError {
     /// Whether another attempt may do although nobody changes anything.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Ended | Self::Io(_) => true,
+            Self::Ended | Self::Io(_) | Self::Silent(_) => true,
             Self::Protocol(_) => false,
             Self::Command(error) | Self::Stream(error) => error.may_pass(),
         }

@@ -85,6 +85,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         Ok(total.map(|total| (total, &self.incoming[..])))
     }
 
+    /// Whether as much is here as one read brings.
+    pub(crate) fn is_full(&self) -> bool {
+        self.incoming.len() >= CHUNK
+    }
+
     /// Passes over the message at the front, if its header is in: what is here is dropped, and the rest as it arrives.
     pub(crate) fn pass_over(&mut self) -> io::Result<()> {
         if let Some(total) = self.front()? {

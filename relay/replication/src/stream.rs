@@ -1,5 +1,6 @@
 //! A running stream.
 
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -7,7 +8,7 @@ use std::{
     future::poll_fn,
     io,
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Buf, BytesMut};
@@ -15,6 +16,7 @@ use client_socket::Socket;
 use postgres_protocol::message::{backend::Message, frontend};
 use tokio::{task::unconstrained, time::timeout};
 
+use self::silence::{Due, LIMIT, Silence};
 use crate::{
     error::ReplError,
     frame::{Frame, Large, Status},
@@ -43,16 +45,22 @@ pub struct ReplicationStream<S = Socket> {
     unsent: Option<Status>,
     /// What the last status said.
     flushed: Lsn,
+    silence: Silence,
 }
 
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<S> {
     pub(crate) fn new(framed: Framed<S>, pid: i32) -> Self {
-        Self { framed, pid, insert_limit: usize::MAX, unsent: None, flushed: Lsn(0) }
+        Self { framed, pid, insert_limit: usize::MAX, unsent: None, flushed: Lsn(0), silence: Silence::new() }
     }
 
     /// Id of the server process that streams.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Since when the server has said nothing, if it does not answer either when it is asked whether it is there.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.silence.since().map(Into::into)
     }
 
     /// From now on an insert of more bytes than that is not held in memory: a [`Frame::Oversized`] says that there was one.
@@ -65,20 +73,49 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
 
     /// Waits for the next frame, and finishes writing statuses meanwhile. Cancellation safe.
     ///
+    /// A server that is silent for ten seconds is asked for a keepalive.
+    ///
     /// # Errors
     ///
-    /// The server ended the stream, or the connection broke. There is no frame after an error.
+    /// The server ended the stream, or has said nothing for a minute, or the connection broke. There is no frame after an error.
     pub async fn next(&mut self) -> Result<Frame, ReplError> {
         loop {
             if let Some(frame) = self.try_next()? {
                 return Ok(frame);
             }
-            poll_fn(|cx| {
-                // A connection that cannot be written to is lost, and reading will tell why.
-                let _ = self.poll_send(cx);
-                self.framed.poll_read(cx)
-            })
-            .await?;
+            poll_fn(|cx| self.poll_hear(cx)).await?;
+        }
+    }
+
+    /// Waits until the server has been silent for too long, while no frame is wanted: reads a little ahead, to know. Does not end
+    /// otherwise: [`next`](Self::next) tells what else goes wrong. Cancellation safe.
+    pub async fn silent(&mut self) -> ReplError {
+        poll_fn(|cx| {
+            while !self.framed.is_full() {
+                match ready!(self.poll_hear(cx)) {
+                    Ok(()) => {}
+                    Err(silent @ ReplError::Silent(_)) => return Poll::Ready(silent),
+                    Err(_) => return Poll::Pending,
+                }
+            }
+            self.silence.heard(); // what waits here was said
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_hear(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReplError>> {
+        loop {
+            // A connection that cannot be written to is lost, and reading will tell why.
+            let _ = self.poll_send(cx);
+            if let Poll::Ready(read) = self.framed.poll_read(cx) {
+                self.silence.heard();
+                return Poll::Ready(read.map_err(Into::into));
+            }
+            match ready!(self.silence.poll(cx)) {
+                Due::Ask => self.unsent = Some(Status { flushed: self.flushed, reply: true }.merge(self.unsent)),
+                Due::GiveUp => return Poll::Ready(Err(ReplError::Silent(LIMIT))),
+            }
         }
     }
 

@@ -18,14 +18,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::Figures;
-
-pub(crate) use self::watch::Watch;
 pub use self::{
     readiness::Readiness,
     view::{Phase, State, View},
 };
-use crate::{contact::Contact, sink::SinkFigures};
+pub(crate) use self::{view::Shown, watch::Watch};
+use crate::contact::Contact;
 
 /// A loop that has not turned for so long is taken for dead.
 pub const PULSE_LIMIT: Duration = Duration::from_secs(10);
@@ -103,9 +101,9 @@ impl Observed {
     }
 
     /// A session has figures to show.
-    pub(crate) fn publish(&self, figures: Figures, sink: SinkFigures) {
+    pub(crate) fn publish(&self, shown: Shown) {
         self.beat();
-        self.lock().publish(figures, sink, Instant::now());
+        self.lock().publish(shown, Instant::now());
     }
 
     /// The session is over; the next one counts anew.

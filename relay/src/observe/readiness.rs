@@ -1,9 +1,15 @@
 //! Whether events are delivered, and a sentence that says so. Pure.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::view::{Phase, State, View};
 use crate::numbers;
+
+/// A server that was asked and has not answered for so long is no longer taken to be there.
+const SILENT: Duration = Duration::from_secs(15);
+
+/// Messages that nobody has answered for so long are late.
+const UNANSWERED: Duration = Duration::from_secs(10);
 
 /// Whether this relay does its part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +33,9 @@ impl Readiness {
                 Self::Not("stopping: what is in flight is finished, and nothing more is taken".to_owned())
             }
             (State::Disconnected, _) => Self::Not(disconnected(&view.phase, &lasted)),
+            _ if let Some(silent) = for_longer(view.silent_since, SILENT, now) => {
+                Self::Not(format!("PostgreSQL has said nothing for {silent}, although it was asked"))
+            }
             (_, Some(away)) => Self::Not(away_sentence(view, &numbers::time(away))),
             (State::Refused, _) => Self::Not(format!(
                 "RabbitMQ refuses every message for {lasted} (basic.nack); \
@@ -34,6 +43,12 @@ impl Readiness {
             )),
             (State::Parked, _) => {
                 Self::Not(format!("working off a backlog from the table for {lasted}: events are late, none is lost"))
+            }
+            (State::Streaming, _) if let Some(waited) = for_longer(view.unanswered_since, UNANSWERED, now) => {
+                Self::Not(format!(
+                    "RabbitMQ has answered no message for {waited}; {} in flight",
+                    view.figures.in_flight
+                ))
             }
             (State::Streaming, _) => Self::Delivering(format!("delivering for {lasted}")),
         }
@@ -50,6 +65,11 @@ impl Readiness {
     pub fn is_ready(&self) -> bool {
         !matches!(self, Self::Not(_))
     }
+}
+
+fn for_longer(since: Option<Instant>, limit: Duration, now: Instant) -> Option<String> {
+    let lasted = now.duration_since(since?);
+    (lasted >= limit).then(|| numbers::time(lasted))
 }
 
 fn disconnected(phase: &Phase, lasted: &str) -> String {
@@ -72,19 +92,17 @@ fn away_sentence(view: &View, away: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use outbox_core::Figures;
 
     use super::*;
-    use crate::sink::SinkFigures;
+    use crate::{observe::Shown, sink::SinkFigures};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn at_work(figures: Figures, sink: SinkFigures, began: Instant) -> View {
         let mut view = View::new(began);
         view.enters(Phase::AtWork, began);
-        view.publish(figures, sink, began);
+        view.publish(Shown { figures, sink, silent_since: None }, began);
         view
     }
 
@@ -120,6 +138,19 @@ mod tests {
             assert!(readiness.sentence().contains(sentence), "{readiness:?}");
             assert_eq!(readiness.is_ready(), is_ready, "{readiness:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_not_taken_for_one_that_has_nothing_to_say() {
+        let began = Instant::now();
+        let live = Figures { is_live: true, in_flight: 3, ..Figures::default() };
+        let mut view = at_work(live, SinkFigures::default(), began);
+        let at = |view: &View, seconds| Readiness::of(view, began + Duration::from_secs(seconds));
+        assert!(at(&view, 9).is_ready());
+        assert_eq!(at(&view, 10).sentence(), "RabbitMQ has answered no message for 10 s; 3 in flight");
+        view.publish(Shown { silent_since: Some(began), ..Shown::default() }, began);
+        assert!(!at(&view, 14).sentence().contains("PostgreSQL"));
+        assert_eq!(at(&view, 25).sentence(), "PostgreSQL has said nothing for 25 s, although it was asked");
     }
 
     #[test]

@@ -54,6 +54,15 @@ impl State {
     ];
 }
 
+/// What a session shows of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) figures: Figures,
+    pub(crate) sink: SinkFigures,
+    /// Since when the stream is silent, although the server was asked whether it is there.
+    pub(crate) silent_since: Option<Instant>,
+}
+
 /// What is known of the relay at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -67,6 +76,10 @@ pub struct View {
     pub figures: Figures,
     /// What the broker's side shows; its counts are those of all sessions.
     pub sink: SinkFigures,
+    /// Since when PostgreSQL has said nothing on the stream, although it was asked.
+    pub silent_since: Option<Instant>,
+    /// Since when messages are in flight and RabbitMQ has answered none.
+    pub unanswered_since: Option<Instant>,
     /// Sessions that were made.
     pub sessions: u64,
     /// Since when the relay is in its state.
@@ -84,6 +97,8 @@ impl View {
             database: None,
             figures: Figures::default(),
             sink: SinkFigures::default(),
+            silent_since: None,
+            unanswered_since: None,
             sessions: 0,
             state_since: now,
             state: State::Disconnected,
@@ -121,9 +136,13 @@ impl View {
         self.settle_state(now);
     }
 
-    pub(super) fn publish(&mut self, figures: Figures, sink: SinkFigures, now: Instant) {
+    pub(super) fn publish(&mut self, Shown { figures, sink, silent_since }: Shown, now: Instant) {
+        let sink = sink.after(&self.sink_past);
+        let is_unanswered = figures.in_flight > 0 && sink.answers() == self.sink.answers();
+        self.unanswered_since = is_unanswered.then(|| self.unanswered_since.unwrap_or(now));
+        self.silent_since = silent_since;
         self.figures = Figures { counts: sum(&self.past, &figures.counts), ..figures };
-        self.sink = sink.after(&self.sink_past);
+        self.sink = sink;
         self.settle_state(now);
     }
 
@@ -132,6 +151,7 @@ impl View {
         self.figures = Figures { counts: self.past, ..Figures::default() };
         self.sink_past = self.sink.clone();
         self.sink.connected_to = None;
+        (self.silent_since, self.unanswered_since) = (None, None);
     }
 
     fn settle_state(&mut self, now: Instant) {
@@ -164,6 +184,10 @@ fn sum(past: &Counts, current: &Counts) -> Counts {
 mod tests {
     use super::*;
 
+    fn shown(figures: Figures, sink: SinkFigures) -> Shown {
+        Shown { figures, sink, silent_since: None }
+    }
+
     fn sent(sent: u64) -> Figures {
         Figures { counts: Counts { sent, ..Counts::default() }, is_live: true, ..Figures::default() }
     }
@@ -173,13 +197,13 @@ mod tests {
         let now = Instant::now();
         let mut view = View::new(now);
         view.enters(Phase::AtWork, now);
-        view.publish(sent(3), SinkFigures { confirmed: 4, ..SinkFigures::default() }, now);
-        view.publish(sent(5), SinkFigures { confirmed: 6, ..SinkFigures::default() }, now);
+        view.publish(shown(sent(3), SinkFigures { confirmed: 4, ..SinkFigures::default() }), now);
+        view.publish(shown(sent(5), SinkFigures { confirmed: 6, ..SinkFigures::default() }), now);
         view.session_ended();
         view.enters(Phase::Disconnected { error: Some("lost".to_owned()) }, now);
         assert_eq!((view.figures.counts.sent, view.sink.confirmed, view.figures.is_live), (5, 6, false));
         view.enters(Phase::AtWork, now);
-        view.publish(sent(2), SinkFigures { confirmed: 1, ..SinkFigures::default() }, now);
+        view.publish(shown(sent(2), SinkFigures { confirmed: 1, ..SinkFigures::default() }), now);
         assert_eq!((view.figures.counts.sent, view.sink.confirmed, view.sessions), (7, 7, 2));
     }
 
@@ -192,11 +216,30 @@ mod tests {
         assert_eq!(view.state(), State::Standby);
         view.enters(Phase::AtWork, now);
         assert_eq!(view.state(), State::Parked, "a session begins parked");
-        view.publish(sent(0), SinkFigures::default(), now);
+        view.publish(shown(sent(0), SinkFigures::default()), now);
         assert_eq!(view.state(), State::Streaming);
-        view.publish(Figures { refusing_since: Some(now), ..sent(0) }, SinkFigures::default(), now);
+        view.publish(shown(Figures { refusing_since: Some(now), ..sent(0) }, SinkFigures::default()), now);
         assert_eq!(view.state(), State::Refused);
-        view.publish(Figures { is_draining: true, ..sent(0) }, SinkFigures::default(), now);
+        view.publish(shown(Figures { is_draining: true, ..sent(0) }, SinkFigures::default()), now);
         assert_eq!(view.state(), State::Draining);
+    }
+
+    #[test]
+    fn messages_that_nobody_answers_are_noticed_and_every_answer_begins_anew() {
+        let began = Instant::now();
+        let mut view = View::new(began);
+        view.enters(Phase::AtWork, began);
+        let mut publish = |in_flight: usize, confirmed: u64, after: u64| {
+            let now = began + Duration::from_secs(after);
+            let sink = SinkFigures { confirmed, ..SinkFigures::default() };
+            view.publish(shown(Figures { in_flight, ..sent(0) }, sink), now);
+            view.unanswered_since.map(|since| now.duration_since(since).as_secs())
+        };
+        assert_eq!(publish(0, 0, 1), None);
+        assert_eq!(publish(5, 0, 2), Some(0));
+        assert_eq!(publish(9, 0, 7), Some(5));
+        assert_eq!(publish(8, 1, 9), None);
+        assert_eq!(publish(8, 1, 10), Some(0));
+        assert_eq!(publish(0, 9, 11), None);
     }
 }

@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::Figures;
-
-use super::Observed;
-use crate::sink::SinkFigures;
+use super::{Observed, view::Shown};
 
 /// At most so often.
 const BUSY: Duration = Duration::from_millis(100);
@@ -30,11 +27,10 @@ impl Watch {
     }
 
     /// The loop turns. Publishes the figures if it is time, and returns when it is time again.
-    pub(crate) fn turn(&mut self, now: Instant, figures: impl FnOnce() -> (Figures, SinkFigures)) -> Instant {
+    pub(crate) fn turn(&mut self, now: Instant, show: impl FnOnce() -> Shown) -> Instant {
         let is_due = self.published_at.is_none_or(|at| now.duration_since(at) >= BUSY);
         if is_due {
-            let (figures, sink) = figures();
-            self.observed.publish(figures, sink);
+            self.observed.publish(show());
         }
         self.has_turned = !is_due;
         let published_at = if is_due { *self.published_at.insert(now) } else { self.published_at.unwrap_or(now) };
@@ -42,8 +38,8 @@ impl Watch {
     }
 
     /// Publishes the last figures.
-    pub(crate) fn end(&mut self, figures: Figures, sink: SinkFigures) {
-        self.observed.publish(figures, sink);
+    pub(crate) fn end(&mut self, shown: Shown) {
+        self.observed.publish(shown);
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use outbox_core::{Core, Effect, End, Input, Lsn, Now};
-use pg_replication::{Frame, ReplicationStream};
+use pg_replication::{Frame, ReplError, ReplicationStream};
 use tokio::{
     task::JoinSet,
     time::{Sleep, sleep_until},
@@ -27,7 +27,7 @@ use tracing::{info, warn};
 pub use self::ending::SessionError;
 use self::{ending::connection_lost, log::Log, stream::Reader, table::Table};
 use crate::{
-    observe::{Observed, Watch},
+    observe::{Observed, Shown, Watch},
     outbox::Store,
     sink::Sink,
 };
@@ -79,7 +79,7 @@ impl<S: Sink> Session<S> {
                 return self.finish(end).await;
             }
             self.log.tell_sums(now.instant);
-            let shown = self.watch.turn(now.instant, || (self.core.figures(), self.sink.figures()));
+            let shown = self.watch.turn(now.instant, || shown(&self.core, &self.sink, &self.stream));
             let wake = self.core.wake_at(now.instant).min(shown);
             let wake = self.log.sums_at().map_or(wake, |sums| wake.min(sums));
             if timer.deadline() != wake.into() {
@@ -94,7 +94,7 @@ impl<S: Sink> Session<S> {
                 ended = self.connection.join_next() => return Err(connection_lost(ended)),
                 finished = self.table.next() => self.core.on(Input::Table(finished?), read_clocks()),
                 notice = self.sink.next() => self.core.on(Input::Sink(notice?), read_clocks()),
-                frame = self.stream.next(), if self.core.reads_stream(now.instant) => self.take_frames(frame?)?,
+                frame = frame(&mut self.stream, self.core.reads_stream(now.instant)) => self.take_frames(frame?)?,
                 () = &mut timer => {}
             }
         }
@@ -130,7 +130,7 @@ impl<S: Sink> Session<S> {
     }
 
     async fn finish(mut self, end: End) -> Result<(), SessionError> {
-        self.watch.end(self.core.figures(), self.sink.figures());
+        self.watch.end(shown(&self.core, &self.sink, &self.stream));
         let drained = match end {
             End::Drained => Ok(()),
             End::DrainTimeout { unsettled } => Err(SessionError::DrainTimeout { unsettled }),
@@ -147,6 +147,15 @@ impl<S: Sink> Session<S> {
         self.sink.close().await;
         drained
     }
+}
+
+/// The next frame, or why there is none any more. A server that has fallen silent is noticed whether or not frames are wanted.
+async fn frame(stream: &mut ReplicationStream, is_wanted: bool) -> Result<Frame, ReplError> {
+    if is_wanted { stream.next().await } else { Err(stream.silent().await) }
+}
+
+fn shown<S: Sink>(core: &Core, sink: &S, stream: &ReplicationStream) -> Shown {
+    Shown { figures: core.figures(), sink: sink.figures(), silent_since: stream.silent_since() }
 }
 
 fn read_clocks() -> Now {

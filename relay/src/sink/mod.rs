@@ -28,6 +28,11 @@ pub struct SinkFigures {
 }
 
 impl SinkFigures {
+    /// Messages that the broker has answered.
+    pub(crate) fn answers(&self) -> u64 {
+        self.confirmed + self.returned + self.nacked + self.refused
+    }
+
     /// With what earlier sinks have counted.
     pub(crate) fn after(mut self, past: &Self) -> Self {
         self.reconnects += past.reconnects;

@@ -5,6 +5,7 @@ mod health;
 mod hosts;
 mod metrics;
 mod runbook;
+mod silence;
 mod systemd;
 
 use harness::{Answer, Relay, SOON, eventually, get};

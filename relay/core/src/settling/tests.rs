@@ -45,7 +45,15 @@ fn a_batch_that_could_not_be_written_comes_first_again_after_a_pause() {
     let pause = Duration::from_millis(100);
     assert_eq!(settling.put_back(batch, Remedy::Repeat, now, pause), None);
     assert_eq!(settling.due(), Some(now + pause));
-    assert_eq!(ids(&settling.take()), [1, 2, 3]);
+    assert_eq!(
+        (settling.unwritten(), settling.held_up()),
+        (0, 4),
+        "as long as statements fail, all verdicts are held up"
+    );
+    let again = settling.take();
+    assert_eq!((ids(&again), settling.held_up()), (vec![1, 2, 3], 4));
+    settling.written(again, NotWritten::default(), |_| None);
+    assert_eq!(settling.held_up(), 0);
 }
 
 #[test]

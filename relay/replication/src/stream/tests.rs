@@ -284,3 +284,53 @@ async fn stopping_sends_the_last_status_and_reads_to_the_end() {
     };
     tokio::join!(stream.stop(), server);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_asked_whether_it_is_there_and_given_up_when_it_does_not_answer() {
+    let (mut stream, mut server) = stream(4096);
+    let keepalive = message(b'd', b"k\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\0\0");
+    let started = tokio::time::Instant::now();
+    select! {
+        frame = stream.next() => panic!("{frame:?}"),
+        status = read_status(&mut server) => assert_eq!(status, (0, true)),
+    }
+    assert_eq!(started.elapsed().as_secs(), 10);
+    assert!(stream.silent_since().is_some());
+    server.write_all(&keepalive).await.unwrap();
+    stream.next().await.unwrap();
+    assert_eq!(stream.silent_since(), None);
+
+    let answered = tokio::time::Instant::now();
+    let error = stream.next().await.unwrap_err();
+    assert!(matches!(error, ReplError::Silent(_)) && error.connection_lost(), "{error}");
+    assert_eq!(answered.elapsed(), LIMIT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_noticed_while_no_frame_is_wanted_and_no_more_than_a_little_is_read_ahead() {
+    let (mut stream, mut server) = stream(1 << 20);
+    let frames = wal(7, &[0; 1000]).repeat(500);
+    server.write_all(&frames).await.unwrap();
+    select! { biased;
+        error = stream.silent() => panic!("{error}"),
+        () = tokio::time::sleep(LIMIT * 2) => {} // a server of which more is here than is read cannot be called silent
+    }
+    assert!(stream.framed.capacity() < LARGE);
+    for _ in 0..500 {
+        stream.next().await.unwrap();
+    }
+    let read = tokio::time::Instant::now();
+    assert!(matches!(stream.silent().await, ReplError::Silent(_)));
+    assert_eq!(read.elapsed(), LIMIT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_connection_is_told_by_next_whoever_has_noticed_it() {
+    let (mut stream, server) = stream(4096);
+    drop(server);
+    select! { biased;
+        error = stream.silent() => panic!("{error}"),
+        () = tokio::task::yield_now() => {}
+    }
+    assert!(matches!(stream.next().await.unwrap_err(), ReplError::Io(_)));
+}

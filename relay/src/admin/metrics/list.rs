@@ -90,7 +90,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_unwritten_verdicts",
         None,
-        "Verdicts that cannot be written now: the row is locked or not visible yet, or its change is refused.",
+        "Verdicts that cannot be written now: the row or the table is locked, the row is not visible yet, or its change is refused.",
         |seen| Some(of(seen.view.figures.unwritten)),
     ),
     gauge(

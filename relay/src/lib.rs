@@ -21,6 +21,7 @@
 //! | [`config`] | settings |
 //! | [`contact`] | a server that the relay is connected to |
 //! | `numbers` | numbers, sizes and lengths of time for people |
+//! | [`unseen`] | what a terminal must not be told, in text that others have written |
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
 //! | `dashboard` | a page for people, served at that edge |
@@ -47,6 +48,7 @@ mod traces;
 #[cfg(not(feature = "otel"))]
 #[path = "no_traces.rs"]
 mod traces;
+pub mod unseen;
 
 pub use self::{
     error::RunError,

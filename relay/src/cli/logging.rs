@@ -9,6 +9,7 @@ use relay::{
     command::in_colour,
     config::{Config, LogFormat},
     error::{Kind, RunError},
+    unseen::escaped,
 };
 use tracing::{Level, Metadata, error};
 use tracing_subscriber::{EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt};
@@ -49,9 +50,9 @@ pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
     }
 }
 
-/// Writes a plain line to standard error. A failure to write is passed over: there is nowhere left to report it.
+/// Writes a plain line to standard error, without what a terminal would obey: parts of it may be a server's words. A failure to write is passed over: there is nowhere left to report it.
 pub(crate) fn complain(what: impl Display) {
-    let _ = writeln!(stderr(), "outbox-relay: {what}");
+    let _ = writeln!(stderr(), "outbox-relay: {}", escaped(&what.to_string()));
 }
 
 #[cfg(test)]

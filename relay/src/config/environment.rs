@@ -40,7 +40,7 @@ pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) 
             continue;
         };
         let is_known = name == CONFIG || SETTINGS.iter().any(|setting| setting.prefixed_variable() == name);
-        if !is_known && !is_service_link(rest, value) {
+        if !is_known && !value.is_empty() && !is_service_link(rest, value) {
             given.refuse(unknown(name, rest));
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter, value::RawValue};
 
-use super::escape::is_unseen;
+use crate::unseen::is_unseen;
 
 /// One line: the value, and the line's end.
 pub(in crate::command) fn line(value: &impl Serialize) -> String {

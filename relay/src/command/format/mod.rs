@@ -1,19 +1,20 @@
 //! How answers look: pure text, no I/O.
 
 mod age;
-mod escape;
 mod json;
 mod table;
 mod time;
 
 pub(super) use self::{
     age::{age, parse_age},
-    escape::escaped,
     json::{line as json_line, raw as raw_json},
     table::{Table, fields},
     time::rfc3339,
 };
-pub(super) use crate::numbers::{bytes, count, thousands};
+pub(super) use crate::{
+    numbers::{bytes, count, thousands},
+    unseen::escaped,
+};
 
 /// How a word stands out on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -64,6 +64,8 @@ fn the_variable_with_our_prefix_overrides_the_one_of_the_platform() {
 #[test]
 fn an_empty_variable_counts_as_not_set() {
     assert_eq!(resolve(&[], &[("OUTBOX_RELAY_SLOT", "")]).unwrap().slot, "outbox");
+    assert!(resolve(&[], &[("OUTBOX_RELAY_SLOTT", "")]).is_ok());
+    assert!(resolve(&[], &[("OUTBOX_RELAY_SLOTT", "x")]).is_err());
 }
 
 #[test]

@@ -257,9 +257,14 @@ fn agree_on_frame_max(broker: u32, url: &AmqpUrl) -> u32 {
     agreed.max(FRAME_MIN_BYTES)
 }
 
+/// What the URL says, or the default, in seconds.
+pub(crate) fn wanted_heartbeat(url: &AmqpUrl) -> u16 {
+    url.heartbeat.unwrap_or(HEARTBEAT_SECONDS)
+}
+
 /// The smaller of what the broker and the URL say, in seconds. A 0 in the URL turns heartbeats off.
 fn agree_on_heartbeat(broker: u16, url: &AmqpUrl) -> u16 {
-    let own = url.heartbeat.unwrap_or(HEARTBEAT_SECONDS);
+    let own = wanted_heartbeat(url);
     if broker == 0 { own } else { own.min(broker) }
 }
 

@@ -16,13 +16,16 @@ pub struct Login<'a> {
     pub vhost: &'a str,
     /// Whether the TLS client certificate says who it is (`EXTERNAL`), and not the password.
     pub by_certificate: bool,
+    /// The interval of heartbeats that the client asks for; 0: none.
+    pub heartbeat_seconds: u16,
 }
 
 impl AmqpUrl {
     /// What the broker is to be told after it was reached.
     pub fn login(&self) -> Login<'_> {
         let by_certificate = self.mechanism == Mechanism::External;
-        Login { user: &self.user, password: &self.password, vhost: &self.vhost, by_certificate }
+        let heartbeat_seconds = handshake::wanted_heartbeat(self);
+        Login { user: &self.user, password: &self.password, vhost: &self.vhost, by_certificate, heartbeat_seconds }
     }
 
     /// Connects to one of the hosts, and encrypts if the URL says so. Each attempt takes no longer than `limit`, unless the URL's `connection_timeout` says otherwise.

@@ -14,8 +14,8 @@ use super::{
     events,
     filter::{Filter, Parameters, length},
     format::{count, thousands},
-    output::{Form, Output, Progress, confirmed, note},
-    session::Session,
+    output::{Form, Output, Progress, TRY_FIRST, confirmed, note},
+    session::{Grant, Session},
     sql::{self, Among, Order},
 };
 use crate::{
@@ -72,7 +72,7 @@ pub(super) struct Done {
 impl Choice {
     /// Opens a session for `command`, fixes the filter, and says who acts.
     pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
-        let session = Session::open(config, command, self.timeout).await?;
+        let session = Session::open(config, command, Grant::Operate, self.timeout).await?;
         if self.ids.is_empty() && self.filter.is_empty() && !self.all {
             return Err(RunError::new(Kind::Usage, "neither an ID nor a filter is given")
                 .hint("--all means all of them; --dry-run shows which"));
@@ -141,7 +141,7 @@ impl Choice {
             note(&format!("Would {verb} {what}."));
             return Ok(false);
         }
-        confirmed(&format!("{verb} {what}?", verb = capitalised(verb)), self.yes)
+        confirmed(&format!("{verb} {what}?", verb = capitalised(verb)), self.yes, TRY_FIRST)
     }
 }
 

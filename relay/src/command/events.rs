@@ -12,7 +12,7 @@ use super::{
     format::{Table, Tone},
     life,
     output::{Form, Output, note},
-    session::{Session, took_too_long},
+    session::{Grant, Session, took_too_long},
     sql::{self, Among, Order},
 };
 use crate::{config::Config, error::RunError};
@@ -64,7 +64,8 @@ impl Options {
 }
 
 pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
-    let session = Session::open(config, "events", options.timeout).await?;
+    let needs = if options.payload { Grant::Operate } else { Grant::Monitor };
+    let session = Session::open(config, "events", needs, options.timeout).await?;
     let mut output = Output::new(options.form);
     session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
     if let [id] = *options.ids {
@@ -91,7 +92,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     } else if i64::try_from(count) == Ok(options.limit) && !output.is_closed() {
         note(&format!("There may be more: --limit {} ends the list.", options.limit));
     }
-    Ok(if is_whole && count >= options.ids.len() { Answer::Yes } else { Answer::No })
+    Ok(if is_whole && count >= options.ids.len().max(1) { Answer::Yes } else { Answer::No })
 }
 
 struct Found {

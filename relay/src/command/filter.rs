@@ -16,7 +16,7 @@ pub(super) struct Filter {
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
     /// Only events whose topic is like this pattern (% stands for any text, _ for one character)
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(super) topic_like: Option<String>,
     /// Only events whose key has this first half
     #[arg(long, value_name = "TYPE")]
@@ -34,7 +34,7 @@ pub(super) struct Filter {
     #[arg(long, value_name = "TIME")]
     pub(super) until: Option<String>,
     /// Only events whose last error is like this pattern
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(super) error_like: Option<String>,
 }
 
@@ -108,6 +108,16 @@ impl Parameters<'_> {
 /// Reads one of some words, in whatever case, for an option.
 pub(super) fn word(words: &'static [&'static str]) -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(words).map(|word| word.to_uppercase())
+}
+
+/// Reads a pattern of LIKE for an option. The server would complain of one that is none only once an event is looked at that fits so far.
+fn pattern(text: &str) -> Result<String, String> {
+    let backslashes = text.len() - text.trim_end_matches('\\').len();
+    if backslashes.is_multiple_of(2) {
+        Ok(text.to_owned())
+    } else {
+        Err(r"the \ at its end escapes nothing; write \\ for a backslash itself".to_owned())
+    }
 }
 
 /// Reads a length of time for an option, as `10s`.

@@ -83,18 +83,20 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(stderr(), "{text}"); // there is nowhere left to report a failure
 }
 
+/// What to say to a command that has `--dry-run`.
+pub(super) const TRY_FIRST: &str = "say --yes to go on without a question, or --dry-run to see what would be done";
+
 /// Whether what is to be done may be done: `yes` says so in a script, and a person is asked.
 ///
 /// # Errors
 ///
-/// Nobody is there to be asked.
-pub(super) fn confirmed(question: &str, yes: bool) -> Result<bool, RunError> {
+/// Nobody is there to be asked. The error says what to say instead, [`TRY_FIRST`] for what can be tried.
+pub(super) fn confirmed(question: &str, yes: bool, instead: &str) -> Result<bool, RunError> {
     if yes {
         return Ok(true);
     }
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        return Err(RunError::new(Kind::Usage, format!("{question} There is no terminal to ask on"))
-            .hint("say --yes to go on without a question, or --dry-run to see what would be done"));
+        return Err(RunError::new(Kind::Usage, format!("{question} There is no terminal to ask on")).hint(instead));
     }
     let _ = write!(stderr(), "{question} [y/N] ");
     let mut answer = String::new();

@@ -12,8 +12,8 @@ use super::{
     events,
     filter::{Filter, Parameters, length, word},
     format::count,
-    output::{Form, Output, Progress, confirmed, note},
-    session::Session,
+    output::{Form, Output, Progress, TRY_FIRST, confirmed, note},
+    session::{Grant, Session},
     sql::{self, Among, Order},
 };
 use crate::{
@@ -107,7 +107,7 @@ impl Purge<'_> {
 }
 
 pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
-    let session = Session::open(config, "purge", STEP_LIMIT).await?;
+    let session = Session::open(config, "purge", Grant::Operate, STEP_LIMIT).await?;
     let mut output = Output::new(options.form);
     let failed = |error| session.failed(error);
     let may: bool =
@@ -137,7 +137,7 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         note(&format!("{} finished before {before}.", count(old, "event")));
     }
     let question = format!("Delete {}?", count(done.matched.unwrap_or_default(), "event"));
-    let is_wanted = !options.dry_run && done.matched != Some(0) && confirmed(&question, options.yes)?;
+    let is_wanted = !options.dry_run && done.matched != Some(0) && confirmed(&question, options.yes, TRY_FIRST)?;
     if is_wanted {
         done.deleted = purge.pass("deleting", &sql::delete_finished(), false).await?;
         note(&format!("Deleted {}.", count(done.deleted, "event")));
@@ -167,7 +167,7 @@ async fn delete_ids(session: &Session, options: &Options, output: &mut Output) -
     }
     let mut done = Done { matched: Some(matched), deleted: 0, dry_run: options.dry_run, before: None };
     let question = format!("Delete {}?", count(matched, "event"));
-    if !options.dry_run && matched > 0 && confirmed(&question, options.yes)? {
+    if !options.dry_run && matched > 0 && confirmed(&question, options.yes, TRY_FIRST)? {
         let deleted =
             session.client.execute(sql::DELETE_IDS, &[&options.ids, &options.status()]).await.map_err(failed)?;
         done.deleted = i64::try_from(deleted).unwrap_or(i64::MAX);

@@ -14,6 +14,18 @@ use crate::{
     service::connect_error,
 };
 
+/// The class of the states that say that a value is wrong, such as a pattern that is none. Every value is the caller's.
+const DATA_EXCEPTION: &str = "22";
+
+/// The least that a role must have been granted for what a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grant {
+    /// To look at events, but for what they carry.
+    Monitor,
+    /// To see and change all of them.
+    Operate,
+}
+
 /// A session, and the task that drives it.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -21,12 +33,13 @@ pub(super) struct Session {
     pub(super) peer: Peer,
     _driver: JoinSet<Result<(), Error>>,
     role: String,
+    needs: Grant,
     limit: Duration,
 }
 
 impl Session {
-    /// Connects. A statement that takes longer than `limit` is ended.
-    pub(super) async fn open(config: &Config, command: &str, limit: Duration) -> Result<Self, RunError> {
+    /// Connects. A statement that takes longer than `limit` is ended; a role that may not do what it is for is told to get what it `needs`.
+    pub(super) async fn open(config: &Config, command: &str, needs: Grant, limit: Duration) -> Result<Self, RunError> {
         let database = &config.database_url;
         // Not the relay's own name: whoever counts relays must not count this.
         let name = format!("{} {command}", config.application_name);
@@ -34,7 +47,7 @@ impl Session {
             postgres::connect(database, &name).await.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
-        let session = Self { client, peer, _driver: tasks, role: database.user().to_owned(), limit };
+        let session = Self { client, peer, _driver: tasks, role: database.user().to_owned(), needs, limit };
         session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
         Ok(session)
     }
@@ -44,8 +57,12 @@ impl Session {
         let role = &self.role;
         let is = |states: &[SqlState]| error.code().is_some_and(|state| states.contains(state));
         let failed = if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
+            let grant = match self.needs {
+                Grant::Monitor => "grant_monitor",
+                Grant::Operate => "grant_operate",
+            };
             RunError::new(Kind::NotPermitted, format!("the database does not permit this to the role {role:?}"))
-                .hint(format!("as the extension's owner: SELECT outbox.grant_operate('{role}')"))
+                .hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')"))
         } else if is(&[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION]) {
             RunError::new(Kind::ExtensionMissing, "the outbox is not installed in this database, or in another version")
                 .hint("CREATE EXTENSION outbox, or ALTER EXTENSION outbox UPDATE, in the database that DATABASE_URL names")
@@ -54,6 +71,9 @@ impl Session {
                 .hint("narrow the search, or allow more by --timeout")
         } else if is(&[SqlState::LOCK_NOT_AVAILABLE]) {
             RunError::new(Kind::Database, "somebody has locked outbox.events, or the events").hint("try again later")
+        } else if error.code().is_some_and(|state| state.code().starts_with(DATA_EXCEPTION)) {
+            RunError::new(Kind::Usage, "the database does not understand what is asked for")
+                .hint("look at the values on the command line")
         } else {
             RunError::new(Kind::Database, "a statement failed").hint("see the server's log")
         };

@@ -203,7 +203,10 @@ pub(super) const MAY_DELETE: &str = "SELECT has_table_privilege('outbox.events',
 
 pub(super) use crate::outbox::sql::{MAY_RELAY, VERSION};
 
-/// Version and settings of the server, and what is in use of them.
+/// Whether this role may read events, as those who look at them may, and a relay need not.
+pub(super) const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";
+
+/// Version and settings of the server, and what is in use of them; last, whether a session that sets nothing of its own is read-only.
 pub(super) const SERVER: &str =
     "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
         current_setting('transaction_read_only')::bool,
@@ -212,7 +215,8 @@ pub(super) const SERVER: &str =
         EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1),
         EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active),
         (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
-        current_setting('synchronous_standby_names')";
+        current_setting('synchronous_standby_names'),
+        (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')";
 
 /// The database's clock, in seconds since 1970.
 pub(super) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";

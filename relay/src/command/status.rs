@@ -8,7 +8,7 @@ use super::{
     format::{Tone, age, bytes, count, escaped, fields, thousands},
     output::Output,
     question::Question,
-    session::Session,
+    session::{Grant, Session},
     sql,
 };
 use crate::{config::Config, error::RunError};
@@ -144,7 +144,7 @@ impl Status {
 }
 
 pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
-    let session = Session::open(config, "status", question.timeout).await?;
+    let session = Session::open(config, "status", Grant::Monitor, question.timeout).await?;
     let failed = |error| session.failed(error);
     let health = session.client.query_one(sql::HEALTH, &[&config.slot]).await.map_err(failed)?;
     let relays =

@@ -145,17 +145,53 @@ async fn a_server_that_is_not_set_up_is_told_every_setting_and_nothing_is_made_b
 }
 
 #[tokio::test]
-async fn a_role_that_lacks_a_right_is_told_which() {
+async fn a_role_that_lacks_a_right_is_told_which_unless_it_is_seen_to_be_no_relays() {
     let stack = Stack::new().await;
-    let operator = role(&stack.db, "operator", OPERATOR).await;
-    let asked = ask_as(&stack, &operator, &["check", "--json"]).await.ended_with(1);
+    let nobody = role(&stack.db, "nobody", "").await;
+    let asked = ask_as(&stack, &nobody, &["check", "--json"]).await.ended_with(1);
     for (check, to_do) in [("grants", "outbox.grant_relay"), ("replication_right", "")] {
         let finding = &findings(&asked)[check];
         assert_eq!(finding["level"], "bad", "{finding}");
-        assert!(finding.to_string().contains(to_do) && finding.to_string().contains(&operator), "{finding}");
+        assert!(finding.to_string().contains(to_do) && finding.to_string().contains(&nobody), "{finding}");
     }
     assert_eq!(level(&asked, "wal_level"), "ok");
-    forget(&stack.db, &operator).await;
+    forget(&stack.db, &nobody).await;
+    for grant in [OPERATOR, super::MONITOR] {
+        let looks = role(&stack.db, "looks", grant).await;
+        let asked = ask_as(&stack, &looks, &["check", "--json"]).await;
+        for check in ["grants", "replication_right"] {
+            let finding = &findings(&asked)[check];
+            assert_eq!(finding["level"], "unknown", "{finding}");
+            assert!(finding["to_do"].as_str().unwrap().contains("the relay's own DATABASE_URL"), "{finding}");
+        }
+        forget(&stack.db, &looks).await;
+    }
+}
+
+#[tokio::test]
+async fn a_role_or_database_whose_sessions_are_read_only_is_bad_and_what_to_do_about_it_helps() {
+    let stack = Stack::new().await;
+    let role = role(&stack.db, "relay", RELAY).await;
+    for whom in [format!("ROLE {role}"), format!("DATABASE {}", stack.db.name())] {
+        let set = |to: &str| format!("ALTER {whom} {to}");
+        let primary = async || findings(&ask_as(&stack, &role, &["check", "--json"]).await)["primary"].clone();
+        assert_eq!(primary().await["level"], "ok", "{whom}");
+        stack.db.batch_execute(&set("SET default_transaction_read_only = on")).await.unwrap();
+        let finding = primary().await;
+        assert_eq!(finding["level"], "bad", "{whom}: {finding}");
+        assert!(finding["found"].as_str().unwrap().contains("default_transaction_read_only"), "{finding}");
+        let to_do = finding["to_do"].as_str().unwrap();
+        let (_, statements) = to_do.split_once(": ").unwrap();
+        let (statements, _) = statements.split_once(" (").unwrap();
+        let admin = stack.db.connect().await;
+        for statement in statements.split("; ") {
+            admin.batch_execute(statement).await.unwrap();
+        }
+        assert_eq!(primary().await["level"], "ok", "{whom}: {statements}");
+        let own = format!("ALTER ROLE {role} IN DATABASE {} RESET ALL", stack.db.name());
+        admin.batch_execute(&format!("{}; {own}", set("RESET ALL"))).await.unwrap();
+    }
+    forget(&stack.db, &role).await;
 }
 
 #[tokio::test]

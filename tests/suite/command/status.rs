@@ -81,12 +81,37 @@ async fn an_operator_sees_the_status_and_what_the_operator_may_not_see_is_unknow
 async fn a_role_without_the_right_is_told_which() {
     let stack = Stack::new().await;
     let role = role(&stack.db, "nobody", "").await;
-    for command in ["status", "events"] {
-        let asked = ask_as(&stack, &role, &[command]).await.ended_with(13);
-        assert!(asked.err.contains(&format!("SELECT outbox.grant_operate('{role}')")), "{asked:?}");
+    for (command, grant) in [
+        (&["status"][..], "grant_monitor"),
+        (&["events"], "grant_monitor"),
+        (&["events", "--payload"], "grant_operate"),
+        (&["replay", "--all", "--yes"], "grant_operate"),
+    ] {
+        let asked = ask_as(&stack, &role, command).await.ended_with(13);
+        assert!(asked.err.contains(&format!("SELECT outbox.{grant}('{role}')")), "{asked:?}");
         assert_eq!(asked.err.lines().count(), 1, "{asked:?}");
     }
     forget(&stack.db, &role).await;
+}
+
+#[tokio::test]
+async fn the_last_line_tells_a_terminal_nothing_that_a_server_or_the_environment_has_written() {
+    let stack = Stack::new().await;
+    for arguments in [&["run", "--no-wait"][..], &["tail", "#", "--yes"]] {
+        let mut refused = super::command(&stack, stack.db.url(), arguments);
+        let url = stack.vhost.url().replace(stack.vhost.name(), "%1b%5b31m%c2%9b2J%e2%80%ae");
+        let asked = super::finish({
+            refused.env("AMQP_URL", url);
+            refused
+        });
+        let asked = asked.await.ended_with(21);
+        let line = asked.err.lines().last().unwrap();
+        assert!(line.contains("\\u{1b}[31m\\u{9b}2J\\u{202e}") && !line.contains(char::is_control), "{asked:?}");
+    }
+    let mut unknown = super::command(&stack, stack.db.url(), &["status"]);
+    unknown.env("OUTBOX_RELAY_\u{1b}[31m", "1");
+    let asked = super::finish(unknown).await.ended_with(2);
+    assert!(asked.err.contains("OUTBOX_RELAY_\\u{1b}[31m") && asked.err.lines().count() == 1, "{asked:?}");
 }
 
 #[tokio::test]

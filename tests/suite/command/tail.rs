@@ -1,10 +1,17 @@
 //! `tail`: what reaches the exchange, through a queue of its own.
 
-use harness::{Consumer, SOON, Stack, eventually};
+use std::time::{Duration, Instant};
+
+use harness::{Consumer, Proxy, SOON, Stack, eventually};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStderr},
+};
 
 use super::{ask, command, finish, value};
+
+type Lines = tokio::io::Lines<BufReader<ChildStderr>>;
 
 async fn queues(stack: &Stack) -> Vec<String> {
     let list = stack.vhost.api("GET", &format!("/api/queues/{}", stack.vhost.name()), None).await;
@@ -92,6 +99,7 @@ async fn tail_does_not_make_events_routable_unless_somebody_agrees() {
     let stack = Stack::new().await;
     let asked = ask(&stack, &["tail", "#"]).await.ended_with(2);
     assert!(asked.err.contains("counts as SENT") && asked.err.contains("--yes"), "{asked:?}");
+    assert!(!asked.err.contains("--dry-run"), "it has none: {asked:?}");
     let asked = ask(&stack, &["tail"]).await.ended_with(2);
     assert!(asked.err.contains("BINDING"), "{asked:?}");
 }
@@ -117,4 +125,75 @@ async fn tail_is_told_what_is_missing() {
     call(&user, "wrong").await.ended_with(21);
     stack.vhost.user(&user, "hunter2", "^outbox-tail", "^outbox-tail", "^outbox").await;
     call(&user, "hunter2").await.ended_with(0);
+}
+
+/// `tail` through a proxy, while it shows messages; and what else it says.
+async fn tail_through(stack: &Stack, proxy: &Proxy, parameters: &str, arguments: &[&str]) -> (Child, Lines) {
+    let mut tail = command(stack, stack.db.url(), &[&["tail", "#", "--yes"], arguments].concat());
+    tail.env("AMQP_URL", format!("{}{parameters}", stack.vhost.url_at(proxy.port())));
+    let mut tail = tail.spawn().unwrap();
+    let mut lines = BufReader::new(tail.stderr.take().unwrap()).lines();
+    assert!(lines.next_line().await.unwrap().unwrap().contains("until Ctrl-C"));
+    (tail, lines)
+}
+
+fn send(tail: &Child, signal: &str) {
+    let pid = tail.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn the_first_signal_ends_tail_and_so_does_its_time_while_the_broker_is_frozen() {
+    let stack = Stack::new().await;
+    stack.vhost.exchange("outbox").await;
+    for signal in ["INT", "TERM"] {
+        let proxy = Proxy::to(stack.vhost.port()).await;
+        let (mut tail, _) = tail_through(&stack, &proxy, "", &[]).await;
+        proxy.stall();
+        let since = Instant::now();
+        send(&tail, signal);
+        assert_eq!(tail.wait().await.unwrap().code(), Some(0), "{signal}");
+        assert!(since.elapsed() < Duration::from_secs(5), "{signal}: {:?}", since.elapsed());
+    }
+    let proxy = Proxy::to(stack.vhost.port()).await;
+    let (mut tail, _) = tail_through(&stack, &proxy, "", &["--for", "1s"]).await;
+    proxy.stall();
+    assert_eq!(tokio::time::timeout(SOON, tail.wait()).await.unwrap().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_broker_that_is_silent_beyond_the_heartbeat_ends_tail_with_an_error() {
+    let stack = Stack::new().await;
+    stack.vhost.exchange("outbox").await;
+    let proxy = Proxy::to(stack.vhost.port()).await;
+    let (mut tail, mut lines) = tail_through(&stack, &proxy, "?heartbeat=1", &[]).await;
+    proxy.stall();
+    let err = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert_eq!(tail.wait().await.unwrap().code(), Some(20), "{err}");
+    assert!(err.contains("lost the broker") && err.contains("heartbeat"), "{err}");
+}
+
+#[tokio::test]
+async fn tail_ends_with_a_signal_while_nobody_reads_what_it_has_printed() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = stack.relay().start().await;
+    let mut tail = command(&stack, stack.db.url(), &["tail", "#", "--yes", "--payload"]).spawn().unwrap();
+    wait_for_tail(&stack).await;
+    // More than the pipe holds.
+    stack.db.batch_execute("SELECT outbox.emit('a', to_jsonb(repeat('x', 500000)))").await.unwrap();
+    consumer.wait_for(1).await;
+    let mut shown = BufReader::new(tail.stdout.take().unwrap());
+    shown.fill_buf().await.unwrap(); // it has begun to print, and nobody reads the rest
+    send(&tail, "INT");
+    assert_eq!(tokio::time::timeout(SOON, tail.wait()).await.unwrap().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_binding_key_that_amqp_cannot_carry_is_refused_in_one_line() {
+    let stack = Stack::new().await;
+    let asked = ask(&stack, &["tail", &"a".repeat(256), "--yes"]).await.ended_with(2);
+    assert!(asked.err.contains("at most 255 bytes") && !asked.err.contains("panicked"), "{asked:?}");
+    let settings = ["tail", &"a".repeat(255), "--yes", "--for", "1s", "--exchange", &"e".repeat(255)];
+    assert!(ask(&stack, &settings).await.ended_with(21).err.contains("NOT_FOUND"));
 }

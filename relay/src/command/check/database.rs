@@ -40,6 +40,15 @@ fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> 
     } else if read_only {
         let to_do = "connect to the primary, and check default_transaction_read_only";
         report.bad("primary", format!("{} is read-only", config.database_url), to_do);
+    } else if row.try_get(12)? {
+        // This session has turned it off for itself, and the relay's do not.
+        let (user, database) = (config.database_url.user(), config.database_url.database());
+        let found = format!("default_transaction_read_only is on for the role {user:?} in the database {database:?}");
+        let to_do = format!(
+            "if that is not meant for the relay: SET default_transaction_read_only = off; ALTER ROLE {user:?} IN DATABASE {database:?} SET default_transaction_read_only = off \
+             (\\drds of psql shows where it is set, unless it is in postgresql.conf or in DATABASE_URL)"
+        );
+        report.bad("primary", found, to_do);
     } else {
         report.ok("primary", format!("PostgreSQL {}.{}, a primary", version / 10_000, version % 10_000));
     }

@@ -10,7 +10,12 @@ mod slot;
 mod transactions;
 
 use self::finding::Report;
-use super::{Answer, output::Output, question::Question, session::Session};
+use super::{
+    Answer,
+    output::Output,
+    question::Question,
+    session::{Grant, Session},
+};
 use crate::{config::Config, error::RunError};
 
 /// Look at everything that a relay with these settings needs, change nothing, and say what to do; exit code 1 if something is bad
@@ -22,7 +27,7 @@ pub struct Options {
 
 pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
     let mut report = Report::default();
-    match Session::open(config, "check", question.timeout).await {
+    match Session::open(config, "check", Grant::Monitor, question.timeout).await {
         Ok(session) => {
             report.ok("database", format!("connected to {}", config.database_url));
             database::look(&session, config, &mut report).await;

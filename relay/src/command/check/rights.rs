@@ -20,8 +20,7 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
     if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
-        if relay_is_another(session, config).await.unwrap_or_default() {
-            let found = format!("a relay is at work, and not as the role {:?}", config.database_url.user());
+        if let Some(found) = not_the_relays(session, config).await.unwrap_or_default() {
             for check in ["grants", "replication_right"] {
                 report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");
             }
@@ -32,12 +31,18 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
     replication(config, report).await;
 }
 
-/// Whether a relay is at work as another role: what this role lacks says nothing of that one.
-async fn relay_is_another(session: &Session, config: &Config) -> Result<bool, Error> {
-    let may_relay: bool = session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;
+/// By what this role is seen not to be the relay's: what it lacks then says nothing of that one.
+async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<String>, Error> {
+    if session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)? {
+        return Ok(None);
+    }
+    let role = config.database_url.user();
     let slot = session.client.query_opt(sql::SLOT, &[&config.slot]).await?;
-    let is_read = slot.map(|row| row.try_get::<_, bool>(2)).transpose()?.unwrap_or_default();
-    Ok(is_read && !may_relay)
+    if slot.map(|row| row.try_get::<_, bool>(2)).transpose()?.unwrap_or_default() {
+        return Ok(Some(format!("a relay is at work, and not as the role {role:?}")));
+    }
+    let reads_events: bool = session.client.query_one(sql::MAY_READ_EVENTS, &[]).await?.try_get(0)?;
+    Ok(reads_events.then(|| format!("the role {role:?} has the rights of those who look at events, and not a relay's")))
 }
 
 fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mut Report) {

@@ -9,6 +9,7 @@ mod message;
 
 use std::time::Duration;
 
+use amqp_publisher::AmqpUrl;
 use futures_util::StreamExt;
 use lapin::{
     Channel, Connection, ConnectionProperties, Consumer,
@@ -16,9 +17,11 @@ use lapin::{
     types::{AMQPValue, FieldTable, ShortString},
     uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism},
 };
+use pg_replication::Socket;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    task::JoinSet,
+    task::{JoinSet, spawn_blocking},
+    time::timeout,
 };
 
 use self::message::Message;
@@ -33,8 +36,14 @@ use crate::{
     sink::rabbitmq::end_of_start,
 };
 
-/// How long connecting may take.
+/// How long connecting may take, and then having the queue made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the broker's answer to the goodbye is waited for.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Bytes of AMQP's short strings.
+const SHORT_STRING_MAX: usize = 255;
 
 /// Messages that the broker sends ahead.
 const PREFETCH: u16 = 200;
@@ -49,7 +58,7 @@ const QUESTION: &str = "While this runs, an event that no other queue is bound f
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Binding keys of the queue: of a topic exchange # means every event, and orders.* those with two words
-    #[arg(value_name = "BINDING", required = true)]
+    #[arg(value_name = "BINDING", required = true, value_parser = binding)]
     bindings: Vec<String>,
     /// Show headers and payload too
     #[arg(long)]
@@ -68,50 +77,73 @@ pub struct Options {
 }
 
 pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
-    if !confirmed(QUESTION, options.yes)? {
+    if !confirmed(QUESTION, options.yes, "say --yes to go on without a question")? {
         return Ok(Answer::No);
     }
-    let mut output = Output::new(options.form);
-    let Tap { connection, mut consumer, bridge } = Tap::open(config, &options.bindings).await?;
-    if !output.json {
-        note(&format!("Showing what reaches the exchange {:?}, until Ctrl-C.", config.exchange));
-    }
+    let output = Output::new(options.form);
+    // Until then a signal ends the process as it does any other.
+    let Tap { connection, consumer, bridge } = Tap::open(config, &options.bindings).await?;
     let listen =
         |kind| signal(kind).map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error));
     let (mut interrupted, mut terminated) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    if !output.json {
+        note(&format!("Showing what reaches the exchange {:?}, until Ctrl-C.", config.exchange));
+    }
     let end = async {
         match options.for_time {
             Some(time) => tokio::time::sleep(time).await,
             None => std::future::pending().await,
         }
     };
-    tokio::pin!(end);
+    // Whatever the rest waits for, an end is an end: the broker's answer, or whoever reads what is printed.
+    tokio::select! {
+        () = end => {}
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+        shown = show(consumer, output, &options) => shown?,
+    }
+    // The queue goes with the connection, however that ends.
+    let _ = timeout(GOODBYE_LIMIT, connection.close(200, "done".into())).await;
+    drop(bridge);
+    Ok(Answer::Yes)
+}
+
+/// Shows messages until there have been enough, or nobody reads any more.
+async fn show(mut consumer: Consumer, mut output: Output, options: &Options) -> Result<(), RunError> {
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 && !output.is_closed() {
-        let next = tokio::select! {
-            () = &mut end => break,
-            _ = interrupted.recv() => break,
-            _ = terminated.recv() => break,
-            next = consumer.next() => next,
-        };
-        let delivery = match next {
+        let delivery = match consumer.next().await {
             Some(Ok(delivery)) => delivery,
             Some(Err(error)) => return Err(lost(error)),
             None => return Err(RunError::new(Kind::Broker, "the broker has ended the queue")),
         };
         let acker = delivery.acker.clone();
         let message = Message::read(delivery, options.payload);
-        if output.json {
-            output.object(&message)?;
-        } else {
-            output.print(&message.line(output.in_colour()))?;
-        }
+        // Apart, because a reader such as a pager may let it wait for ever.
+        let printed = spawn_blocking(move || {
+            let printed = if output.json {
+                output.object(&message)
+            } else {
+                let line = message.line(output.in_colour());
+                output.print(&line)
+            };
+            printed.map(|()| output)
+        });
+        output =
+            printed.await.map_err(|error| RunError::new(Kind::Internal, "the output has ended").source(error))??;
         acker.ack(BasicAckOptions::default()).await.map_err(lost)?;
         left -= 1;
     }
-    let _ = connection.close(200, "done".into()).await; // the queue goes with the connection, however that ends
-    drop(bridge);
-    Ok(Answer::Yes)
+    Ok(())
+}
+
+/// Reads a binding key: one of AMQP's short strings.
+fn binding(text: &str) -> Result<String, String> {
+    if text.len() <= SHORT_STRING_MAX {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("a binding key has at most {SHORT_STRING_MAX} bytes, and this one {}", text.len()))
+    }
 }
 
 /// An open queue, and the connection that it lives with.
@@ -126,6 +158,13 @@ impl Tap {
     async fn open(config: &Config, bindings: &[String]) -> Result<Self, RunError> {
         let url = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
         let socket = url.open(CONNECT_LIMIT).await.map_err(|error| end_of_start(&error, url))?;
+        timeout(CONNECT_LIMIT, Self::log_in(config, url, socket, bindings)).await.unwrap_or_else(|_| {
+            Err(RunError::new(Kind::Broker, format!("{url} has not answered within {CONNECT_LIMIT:?}"))
+                .hint("check that the broker runs, and has no alarm"))
+        })
+    }
+
+    async fn log_in(config: &Config, url: &AmqpUrl, socket: Socket, bindings: &[String]) -> Result<Self, RunError> {
         let login = url.login();
         let mechanism = if login.by_certificate { SASLMechanism::External } else { SASLMechanism::Plain };
         let uri = AMQPUri {
@@ -136,7 +175,11 @@ impl Tap {
                 port: 5672,
             },
             vhost: login.vhost.to_owned(),
-            query: AMQPQueryString { auth_mechanism: Some(mechanism), ..AMQPQueryString::default() },
+            query: AMQPQueryString {
+                auth_mechanism: Some(mechanism),
+                heartbeat: Some(login.heartbeat_seconds),
+                ..AMQPQueryString::default()
+            },
         };
         let name = format!("{} tail", config.application_name);
         let properties = ConnectionProperties::default().with_connection_name(name.as_str().into());

@@ -163,6 +163,11 @@ impl Relay {
         self.process.signal(Signal::TERM);
     }
 
+    /// SIGHUP, as from a terminal that closes. Does not wait.
+    pub fn hang_up(&self) {
+        self.process.signal(Signal::HUP);
+    }
+
     /// SIGTERM, and waits for its end ([`SOON`]).
     pub async fn stop(&self) -> ExitStatus {
         self.terminate();

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first asks for a drain, the second ends the process at once.
+//! SIGTERM, SIGINT and SIGHUP: the first asks for a drain, and a second SIGTERM or SIGINT ends the process at once. A SIGHUP never does:
+//! a terminal that closes may send several. Where it was ignored before the start, as `nohup` has it, it stays so.
 
 use std::io;
 
@@ -26,9 +27,13 @@ impl Signals {
     fn listen_and(exit: impl FnOnce(u8) + Send + 'static) -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
         let (told, first) = oneshot::channel();
         let listener = tokio::spawn(async move {
-            next(&mut terminate, &mut interrupt).await;
+            tokio::select! {
+                _ = next(&mut terminate, &mut interrupt) => {}
+                () = received(hang_up.as_mut()) => {}
+            }
             let _ = told.send(()); // an error: nobody waits any more, because the process is about to end
             exit(next(&mut terminate, &mut interrupt).await);
         });
@@ -56,6 +61,21 @@ async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> u8 {
     }
 }
 
+async fn received(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether whoever has started this process has SIGHUP ignored. To listen to it would undo that. Where there is no /proc, nobody knows.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    let hang_up = 1 << (SignalKind::hangup().as_raw_value() - 1);
+    mask.unwrap_or_default() & hang_up != 0
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, id};
@@ -67,12 +87,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_signal_asks_to_stop_and_the_second_exits_with_its_code() {
+    async fn the_first_signal_asks_to_stop_and_the_second_exits_with_its_code_unless_it_is_a_hang_up() {
         let (exit, exited) = oneshot::channel();
         let mut signals = Signals::listen_and(|code| exit.send(code).unwrap()).unwrap();
         send("TERM");
         signals.first().await;
         send("INT");
         assert_eq!(exited.await.unwrap(), exit::SIGINT);
+        drop(signals);
+
+        // A terminal that closes, and says so more than once. In the same test: the signals reach every listener of the process.
+        let (exit, exited) = oneshot::channel();
+        let mut signals = Signals::listen_and(|code| exit.send(code).unwrap()).unwrap();
+        send("HUP");
+        signals.first().await;
+        send("HUP");
+        send("TERM");
+        assert_eq!(exited.await.unwrap(), exit::SIGTERM);
     }
 }

@@ -11,16 +11,16 @@ use crate::config::{self, Given, PRECEDENCE, Servers, Setting};
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub enum Command {
-    /// Relay committed events until SIGTERM or SIGINT; a second signal exits at once
+    /// Relay committed events until SIGTERM, SIGINT or SIGHUP; a second SIGTERM or SIGINT exits at once
     Run,
     /// What asks or tells a server something, and ends.
     #[command(flatten)]
     Errand(Errand),
-    /// See there.
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
     Config(settings::Options),
-    /// See there.
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
     Completions(shell::Completions),
-    /// See there.
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
     Man(shell::Manual),
 }
 
@@ -48,16 +48,19 @@ impl Command {
     }
 }
 
+const ABOUT: &str = "Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back";
+
 /// The program's command line.
 pub fn program() -> clap::Command {
     let program = clap::Command::new("outbox-relay")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back")
         .after_help(PRECEDENCE)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100);
-    Command::augment_subcommands(config::with_settings(program, |_| false)).mut_subcommands(|command| {
+    // The derived part brings a description of its own, of the enum.
+    let program = Command::augment_subcommands(config::with_settings(program, |_| false)).about(ABOUT).long_about(None);
+    program.mut_subcommands(|command| {
         // Later, and only for the one command that is called: thirty flags for each of twelve would slow every start down.
         command.defer(|command| match shown(command.get_name()) {
             Shown::All => config::with_settings(command, |_| true),
@@ -112,6 +115,18 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         program().debug_assert();
+    }
+
+    #[test]
+    fn the_help_text_says_what_the_program_is_and_what_each_command_does() {
+        let help = program().render_long_help().to_string();
+        assert!(help.starts_with(ABOUT), "{help}");
+        let program = program();
+        let mut seen = std::collections::HashSet::new();
+        for command in program.get_subcommands() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.split(' ').count() > 4 && seen.insert(about.clone()), "{}: {about:?}", command.get_name());
+        }
     }
 
     #[test]

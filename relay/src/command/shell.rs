@@ -11,7 +11,7 @@ use clap_mangen::Man;
 use super::output::{Form, Output};
 use crate::error::{Kind, RunError};
 
-/// Print the completions of a shell
+/// Print what a shell needs to complete the names of commands and options
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Completions {
     /// The shell

@@ -32,6 +32,20 @@ async fn sigterm_finishes_what_is_in_flight_and_publishes_nothing_twice_afterwar
 }
 
 #[tokio::test]
+async fn a_terminal_that_closes_drains_the_relay_and_ends_it_no_sooner_if_it_says_so_again() {
+    let stack = Stack::new().await;
+    let _consumer = stack.consumer("#").await;
+    let relay = stack.relay().start().await;
+    relay.hang_up();
+    assert!(relay.exited().await.success(), "{}", relay.log_text());
+
+    let stack = Stack::new().await;
+    let relay = stuck_in_drain(&stack, "1s").await;
+    relay.hang_up();
+    assert_eq!(relay.exited().await.code(), Some(EXIT_DRAIN_TIMEOUT), "{}", relay.log_text());
+}
+
+#[tokio::test]
 async fn a_second_signal_exits_at_once() {
     let stack = Stack::new().await;
     let relay = stuck_in_drain(&stack, "1h").await;

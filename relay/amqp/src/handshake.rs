@@ -16,6 +16,7 @@ use crate::{
     frame::{Content, next_frame},
     method::{self, Method},
     url::Mechanism,
+    wire::METHOD,
 };
 
 /// Keeps a way through firewalls and NAT open. A dead peer is noticed by heartbeats, long before.
@@ -27,6 +28,9 @@ const FRAME_MIN_BYTES: u32 = 4096;
 /// The default interval of heartbeats. RabbitMQ's guide takes 5 to 20 s for best: a dead peer is noticed soon, and a
 /// busy one is not mistaken for one (<https://www.rabbitmq.com/docs/heartbeats>).
 const HEARTBEAT_SECONDS: u16 = 10;
+
+/// What RabbitMQ's first frame begins with: a method, on channel 0.
+const AMQP_BEGINS: [u8; 3] = [METHOD, 0, 0];
 
 /// Types of TLS records (RFC 8446, section 5.1). No frame of AMQP begins so.
 const TLS_ALERT: u8 = 21;
@@ -88,10 +92,10 @@ impl Handshake {
     async fn log_in(&mut self, config: &PublishConfig) -> Result<Option<Duration>, PublishError> {
         let url = &config.url;
         let refused = |text: String| PublishError::Authentication { user: url.user.clone(), text };
-        let mechanisms = match self.ask().await {
-            Ok(Method::Start { mechanisms }) => mechanisms,
-            Ok(other) => return Err(unexpected(other)),
-            Err(error) => return Err(self.wrong_port(&error).unwrap_or(error)),
+        let mechanisms = match self.start().await? {
+            Method::Start { mechanisms } => mechanisms,
+            other @ Method::ConnectionClose { .. } => return Err(unexpected(other)),
+            _ => return Err(self.wrong_port()),
         };
         let (mechanism, response) = match url.mechanism {
             Mechanism::Plain => ("PLAIN", format!("\0{}\0{}", url.user, url.password)),
@@ -120,10 +124,35 @@ impl Handshake {
         }
     }
 
+    /// Sends the protocol's header and waits for the first method. Whoever says anything else first is not RabbitMQ's AMQP listener.
+    async fn start(&mut self) -> Result<Method, PublishError> {
+        self.send().await.map_err(PublishError::Disconnected)?;
+        while self.begins_like_amqp() && self.received.len() < AMQP_BEGINS.len() {
+            match self.receive().await {
+                Err(PublishError::Disconnected(error))
+                    if self.received.is_empty() && error.kind() == io::ErrorKind::UnexpectedEof =>
+                {
+                    return Err(PublishError::HungUp);
+                }
+                received => received?,
+            }
+        }
+        if !self.begins_like_amqp() {
+            return Err(self.wrong_port());
+        }
+        match self.next_method().await {
+            Err(PublishError::Protocol(_)) => Err(self.wrong_port()),
+            other => other,
+        }
+    }
+
+    fn begins_like_amqp(&self) -> bool {
+        self.received.iter().zip(AMQP_BEGINS).all(|(received, expected)| *received == expected)
+    }
+
     /// What the first bytes say of somebody who is not RabbitMQ's AMQP listener.
-    fn wrong_port(&self, error: &PublishError) -> Option<PublishError> {
-        let is_end = matches!(error, PublishError::Disconnected(error) if error.kind() == io::ErrorKind::UnexpectedEof);
-        let reason = match *self.received {
+    fn wrong_port(&self) -> PublishError {
+        PublishError::WrongPort(match *self.received {
             [TLS_ALERT | TLS_HANDSHAKE, 3, ..] => {
                 "it speaks TLS; use amqps://, or its port without TLS (5672 as a rule)"
             }
@@ -131,10 +160,9 @@ impl Handshake {
                 "it speaks HTTP, as the management plugin does; AMQP's port is 5672 or, with amqps://, 5671 as a rule"
             }
             [b'A', b'M', b'Q', b'P', ..] => "it offers another version of AMQP only; this client speaks 0-9-1",
-            [] if is_end => return Some(PublishError::HungUp),
-            _ => return None,
-        };
-        Some(PublishError::WrongPort(reason))
+            [b'S', b'S', b'H', b'-', ..] => "it speaks SSH; AMQP's port is 5672 or, with amqps://, 5671 as a rule",
+            _ => "what it says is not AMQP; AMQP's port is 5672 or, with amqps://, 5671 as a rule",
+        })
     }
 
     async fn open_vhost(&mut self, vhost: &str) -> Result<(), PublishError> {
@@ -214,6 +242,10 @@ impl Handshake {
     /// Sends what was written and waits for the next method.
     async fn ask(&mut self) -> Result<Method, PublishError> {
         self.send().await.map_err(PublishError::Disconnected)?;
+        self.next_method().await
+    }
+
+    async fn next_method(&mut self) -> Result<Method, PublishError> {
         loop {
             let frame = next_frame(&mut self.received, self.frame_max)
                 .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?;
@@ -221,12 +253,16 @@ impl Handshake {
                 Some(Content::Method(method)) => return Ok(method),
                 Some(Content::Heartbeat) => {}
                 Some(other) => return Err(PublishError::Protocol(format!("{other:?} was not expected"))),
-                None => match self.socket.read_buf(&mut self.received).await {
-                    Ok(0) => return Err(PublishError::Disconnected(io::ErrorKind::UnexpectedEof.into())),
-                    Ok(_) => {}
-                    Err(error) => return Err(PublishError::Disconnected(error)),
-                },
+                None => self.receive().await?,
             }
+        }
+    }
+
+    async fn receive(&mut self) -> Result<(), PublishError> {
+        match self.socket.read_buf(&mut self.received).await {
+            Ok(0) => Err(PublishError::Disconnected(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(()),
+            Err(error) => Err(PublishError::Disconnected(error)),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use amqp_publisher::{ConnectError, ExchangeUse, PublishConfig, PublishError};
 use harness::{Proxy, RabbitMq};
+use tokio::io::AsyncWriteExt;
 
 use super::{Publisher, config, lost, notes, publish, returned};
 
@@ -103,6 +104,42 @@ async fn a_wrong_port_is_told_from_a_broken_broker() {
             text.contains(reason) && text.contains(&format!("127.0.0.1:{port}")) && !text.contains("hunter2"),
             "{text}"
         );
+    }
+}
+
+#[tokio::test]
+async fn whatever_does_not_speak_amqp_is_a_wrong_port_by_its_first_words() {
+    for (says, reason) in [
+        (&b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"[..], "it speaks SSH"),
+        (b"220 mail.example ESMTP\r\n", "not AMQP"),
+        (b"-ERR unknown command\r\n", "not AMQP"),
+        (b"-", "not AMQP"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP"),
+        (b"AMQP\x00\x01\x00\x00", "another version of AMQP"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "it speaks TLS"),
+        // MySQL: a packet's length and number, a version, …
+        (b"\x4a\x00\x00\x00\x0a8.0.36\x00", "not AMQP"),
+        // Garbage that begins like a frame: on another channel, too long, without an end, of no known method.
+        (b"\x01\x35\x2e", "not AMQP"),
+        (b"\x01\x00\x00\xff\xff\xff\xff", "not AMQP"),
+        (b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x0a\x00", "not AMQP"),
+        (b"\x01\x00\x00\x00\x00\x00\x04\x63\x63\x63\x63\xce", "not AMQP"),
+        (b"\x08\x00\x00\x00\x00\x00\x00\xce", "not AMQP"),
+    ] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("amqp://guest:hunter2@{}/", listener.local_addr().unwrap());
+        let speak = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.write_all(says).await.unwrap();
+            std::future::pending::<()>().await; // the connection stays open
+        };
+        let error = tokio::select! {
+            connected = Publisher::connect(config(&url)) => connected.map(drop).unwrap_err(),
+            () = speak => unreachable!(),
+        };
+        assert!(!error.may_pass() && error.to_string().contains(reason), "{says:?}: {error}");
+        let cause = cause(error);
+        assert!(matches!(cause, PublishError::WrongPort(_)), "{says:?}: {cause:?}");
     }
 }
 

@@ -2,7 +2,18 @@
 //! `STATUS=` the sentence of `/readyz` (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
 
 use std::{
+    env,
+    ffi::OsStr,
+    fmt::Write,
     future::pending,
+    io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
     time::{Duration, Instant},
 };
 
@@ -10,14 +21,20 @@ use sd_notify::NotifyState;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
-use crate::observe::{Observed, Readiness, State};
+use crate::{
+    observe::{Observed, Readiness, State},
+    repeats::Repeats,
+};
+
+/// Where systemd listens.
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 /// How soon systemd learns of a change.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether systemd, or whoever stands in for it, asks to be told.
 pub(super) fn is_asked() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
+    env::var_os(NOTIFY_SOCKET).is_some_and(|socket| !socket.is_empty())
 }
 
 /// Tells what happens, forever.
@@ -29,20 +46,20 @@ pub(super) async fn tell(observed: &Observed) {
     let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 2);
     let mut looks = interval(watchdog.map_or(LOOK, |half| half.min(LOOK)));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut is_ready, mut last) = (false, String::new());
+    let (mut is_ready, mut last, mut failed) = (false, String::new(), Repeats::default());
     loop {
         looks.tick().await;
         let view = observed.view();
         if !is_ready && matches!(view.state(), State::Streaming | State::Standby) {
             is_ready = true;
-            notify(&[NotifyState::Ready]);
+            notify(&NotifyState::Ready, &mut failed);
         }
         if watchdog.is_some() && observed.is_alive() {
-            notify(&[NotifyState::Watchdog]);
+            notify(&NotifyState::Watchdog, &mut failed);
         }
         let readiness = Readiness::of(&view, Instant::now());
         if readiness.sentence() != last {
-            notify(&[NotifyState::Status(readiness.sentence())]);
+            notify(&NotifyState::Status(readiness.sentence()), &mut failed);
             last = readiness.sentence().to_owned();
         }
     }
@@ -51,12 +68,31 @@ pub(super) async fn tell(observed: &Observed) {
 /// Tells that the relay ends.
 pub(super) fn stopping() {
     if is_asked() {
-        notify(&[NotifyState::Stopping]);
+        notify(&NotifyState::Stopping, &mut Repeats::default());
     }
 }
 
-fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        warn!(target: "relay", %error, "systemd cannot be told of the relay's state");
+fn notify(state: &NotifyState<'_>, failed: &mut Repeats) {
+    if let Err(error) = send(state) {
+        let (is_told, times) = failed.count(&error.to_string());
+        if is_told {
+            warn!(target: "relay", %error, times, "systemd cannot be told of the relay's state");
+        }
+    }
+}
+
+/// Not by the crate's own `notify`, which takes each name for a path.
+fn send(state: &NotifyState<'_>) -> io::Result<()> {
+    let name = env::var_os(NOTIFY_SOCKET).unwrap_or_default();
+    let mut message = String::new();
+    let _ = writeln!(message, "{state}"); // a String takes everything
+    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address(&name)?).map(drop)
+}
+
+/// A path, or a name in Linux's abstract namespace, which systemd writes with an @ before it.
+fn address(name: &OsStr) -> io::Result<SocketAddr> {
+    match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(name),
     }
 }

@@ -1,6 +1,9 @@
 //! systemd's protocol for services.
 
-use std::os::unix::net::UnixDatagram;
+use std::os::{
+    linux::net::SocketAddrExt,
+    unix::net::{SocketAddr, UnixDatagram},
+};
 
 use harness::{SOON, Stack, eventually};
 
@@ -12,13 +15,10 @@ fn heard(socket: &UnixDatagram, told: &mut Vec<String>) {
     }
 }
 
-#[tokio::test]
-async fn systemd_is_told_when_the_relay_streams_that_it_lives_and_how_it_fares() {
-    let stack = Stack::new().await;
-    let path = std::env::temp_dir().join(format!("outbox-notify-{}", stack.db.name()));
-    let socket = UnixDatagram::bind(&path).unwrap();
+/// A relay says at this socket, which goes by this name, what systemd wants to hear.
+async fn is_told(stack: &Stack, socket: UnixDatagram, name: &str) {
     socket.set_nonblocking(true).unwrap();
-    let relay = stack.relay().env("NOTIFY_SOCKET", path.to_str().unwrap()).env("WATCHDOG_USEC", "500000").start().await;
+    let relay = stack.relay().env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "500000").start().await;
     let mut told = Vec::new();
     for wanted in ["READY=1", "WATCHDOG=1", "STATUS=delivering"] {
         eventually(&format!("{wanted} is told"), SOON, async || {
@@ -29,6 +29,31 @@ async fn systemd_is_told_when_the_relay_streams_that_it_lives_and_how_it_fares()
     }
     assert!(relay.stop().await.success());
     heard(&socket, &mut told);
-    std::fs::remove_file(&path).unwrap();
     assert_eq!(told.iter().filter(|said| said.contains("READY=1")).count(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn systemd_is_told_when_the_relay_streams_that_it_lives_and_how_it_fares() {
+    let stack = Stack::new().await;
+    let path = std::env::temp_dir().join(format!("outbox-notify-{}", stack.db.name()));
+    is_told(&stack, UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap()).await;
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn systemd_is_told_at_a_socket_in_the_abstract_namespace_too() {
+    let stack = Stack::new().await;
+    let name = format!("outbox-notify-{}-{}", stack.db.name(), std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    is_told(&stack, UnixDatagram::bind_addr(&address).unwrap(), &format!("@{name}")).await;
+}
+
+#[tokio::test]
+async fn that_systemd_cannot_be_told_is_said_less_and_less_often() {
+    let stack = Stack::new().await;
+    let relay = stack.relay().env("NOTIFY_SOCKET", "/nonexistent/notify").env("WATCHDOG_USEC", "20000").start().await;
+    let line = relay.wait_for_log("times=16").await;
+    assert!(line.contains("systemd cannot be told") && line.contains("No such file"), "{line}");
+    let told = relay.log_text().matches("systemd cannot be told").count();
+    assert!((5..8).contains(&told), "{told} times: 1, 2, 4, 8, 16");
 }

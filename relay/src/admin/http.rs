@@ -1,25 +1,42 @@
 //! What is served over HTTP.
 
-use std::{convert::Infallible, future::pending, io, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::pending,
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
-    extract::State,
-    http::{StatusCode, header},
+    extract::{ConnectInfo, State},
+    http::{Request, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use hyper::server::conn::http1;
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    net::TcpStream,
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
 
 use super::{health, metrics, owed::Desk};
 use crate::{dashboard::Dashboard, observe::Observed};
 
-/// Connections at a time: whoever opens more waits, and the relay keeps its file descriptors.
+/// Connections at a time, so that the relay keeps its file descriptors. One more, and the oldest goes: whoever holds many and asks
+/// nothing does not keep out a probe, and a browser comes back by itself.
 const MOST_CONNECTIONS: usize = 256;
 
 /// Whoever sends no request for so long loses the connection.
@@ -54,19 +71,33 @@ pub(super) async fn serve(listener: Option<TcpListener>, shared: Arc<Shared>) ->
 
 async fn accept(listener: tokio::net::TcpListener, routes: Router) -> Infallible {
     let mut connections = JoinSet::new();
+    let mut by_age = VecDeque::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                Ok((stream, _)) => {
-                    let mut http = http1::Builder::new();
-                    http.timer(TokioTimer::new()).header_read_timeout(REQUEST_PATIENCE);
-                    connections.spawn(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes.clone())));
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    if by_age.len() >= MOST_CONNECTIONS {
+                        by_age.pop_front().inspect(AbortHandle::abort);
+                    }
+                    by_age.push_back(connections.spawn(serve_one(stream, peer, routes.clone())));
                 }
                 Err(_) => sleep(Duration::from_millis(100)).await, // the process is out of file descriptors
             },
-            Some(_) = connections.join_next() => {} // whatever went wrong with it, the browser knows
+            Some(_) = connections.join_next() => by_age.retain(|connection| !connection.is_finished()),
         }
     }
+}
+
+/// Whatever goes wrong with a connection, the browser knows.
+async fn serve_one(stream: TcpStream, peer: SocketAddr, routes: Router) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(REQUEST_PATIENCE);
+    let routes = TowerToHyperService::new(routes);
+    let from_peer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        routes.call(request)
+    });
+    let _ = http.serve_connection(TokioIo::new(stream), from_peer).await;
 }
 
 /// The format is that of <https://prometheus.io/docs/specs/om/open_metrics_spec/>.

@@ -1,6 +1,13 @@
 //! `/healthz` and `/readyz`.
 
+use std::time::Duration;
+
 use harness::{Postgres, RabbitMq, Stack, get};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
 use super::{http_port, wait_for_metric, wait_for_ready};
 
@@ -48,6 +55,29 @@ async fn a_relay_that_waits_for_its_turn_is_ready_and_one_without_a_database_is_
     postgres.start().await;
     wait_for_ready(port, 200, "delivering").await;
     wait_for_metric(port, "outbox_reconnects_total", "peer=\"database\"", 1.0).await;
+}
+
+#[tokio::test]
+async fn a_probe_is_answered_within_a_second_however_many_connections_others_hold() {
+    let stack = Stack::new().await;
+    let relay = stack.relay().set("http-listen", "0").start().await;
+    let port = http_port(&relay).await;
+    wait_for_ready(port, 200, "delivering").await;
+    let mut held = Vec::new();
+    for says in ["", "GET /healthz HTTP/1.1\r\nHost: local", "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+        for _ in 0..100 {
+            let mut socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            socket.write_all(says.as_bytes()).await.unwrap();
+            held.push(socket);
+        }
+    }
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let answer = timeout(Duration::from_secs(1), get(port, path)).await.expect("an answer within a second");
+        assert_eq!(answer.unwrap().status, 200, "{path}");
+    }
+    let mut oldest = held.remove(0);
+    let ended = timeout(harness::SOON, oldest.read(&mut [0])).await.expect("the oldest connection ends");
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
 }
 
 #[tokio::test]

@@ -42,6 +42,8 @@ pub enum Rule {
         /// As of a server's address.
         check: fn(&str) -> Result<String, String>,
     },
+    /// Names of hosts, with commas between.
+    HostNames,
     /// Part of a URL.
     UrlPath,
     /// Directives of `tracing-subscriber`'s `EnvFilter`.
@@ -76,6 +78,9 @@ impl Rule {
             Self::Text { max_bytes } => format!("1 to {max_bytes} bytes, no control characters"),
             Self::Url { form, .. } => format!("a URL such as {form}"),
             Self::Secret { form, .. } => (*form).to_owned(),
+            Self::HostNames => {
+                "names such as outbox.example, with commas between, without scheme, port or wildcard".to_owned()
+            }
             Self::UrlPath => "/ or a path such as /ops/outbox, of letters, digits, -, _, . and /".to_owned(),
             Self::Filter => {
                 "off, error, warn, info, debug or trace, or target=level pairs, with commas only".to_owned()
@@ -95,6 +100,7 @@ impl Rule {
             Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
             Self::Url { .. } => "URL".to_owned(),
             Self::Secret { .. } => "TEXT".to_owned(),
+            Self::HostNames => "NAMES".to_owned(),
             Self::UrlPath => "PATH".to_owned(),
             Self::Filter => "FILTER".to_owned(),
             Self::Listen => "PORT".to_owned(),
@@ -126,6 +132,7 @@ impl Rule {
             }
             Self::Identifier => is_printable(text, 63),
             Self::Text { max_bytes } => is_printable(text, *max_bytes),
+            Self::HostNames => text.len() <= 4096 && text.split(',').all(|name| is_host_name(name.trim())),
             Self::UrlPath => is_path(text),
             Self::Filter => is_filter(text),
             _ => false,
@@ -140,6 +147,14 @@ fn parse_count(text: &str) -> Option<u64> {
 
 fn is_printable(text: &str, max_bytes: usize) -> bool {
     (1..=max_bytes).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+/// As browsers send it: labels of ASCII with dots between.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 /// Plain parts between single slashes: nothing that a router or a proxy takes for something else.
@@ -184,6 +199,17 @@ mod tests {
         }
         for bad in ["", "Outbox", "out-box", "ö", &"a".repeat(64)] {
             assert!(!Rule::SlotName.takes(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn host_names_are_what_a_browser_sends_with_commas_between() {
+        for good in ["localhost", "outbox.example, Other-1.example", "a_b", "xn--bcher-kva.example", "10.0.0.7"] {
+            assert!(Rule::HostNames.takes(good), "{good:?}");
+        }
+        for bad in ["", "*", "*.example", "a b", "a,", ",", "a,,b", "a.", "a:80", "http://a", "[::1]", "bücher.example"]
+        {
+            assert!(!Rule::HostNames.takes(bad), "{bad:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use pg_replication::ConnInfo;
 use super::{
     given::Given,
     otlp::{OtlpEndpoint, OtlpHeaders},
-    rule::Rule::{self, Count, Filter, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
+    rule::Rule::{self, Count, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
     value::{
         AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, ORDERING, OTLP_ENDPOINT,
@@ -189,7 +189,7 @@ settings! {
 
         /// Names by which browsers may call the dashboard's host, with commas between.
         /// Addresses and localhost are always allowed. Other names are refused, so that no other site can pass for this one.
-        dashboard_hosts: String = Text { max_bytes: 4096 }, Some("localhost");
+        dashboard_hosts: String = HostNames, Some("localhost");
 
         /// Path below which the dashboard is.
         /// For a proxy that hands on the whole path; one that takes its own part away needs nothing.

@@ -12,17 +12,19 @@ use std::{
 
 use axum::{
     body::Bytes,
-    extract::State,
+    extract::{ConnectInfo, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{
     Dashboard,
     refusal::{self, Refusal},
     tokens::Tokens,
+    wrong_tokens::WrongTokens,
 };
 use crate::{
     config::Config,
@@ -34,6 +36,12 @@ const SIGNED_IN_FOR: Duration = Duration::from_secs(12 * 3600);
 
 /// Most people who are signed in at a time; one more, and the one who has been for longest has to sign in again.
 const MOST_SESSIONS: usize = 1000;
+
+/// Most of these of one name, so that nobody signs out others by signing in again and again.
+const MOST_SESSIONS_OF_A_NAME: usize = 20;
+
+/// Whoever shows a token that nobody has waits so long for the answer.
+const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
 
 /// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +89,7 @@ pub(super) struct Access {
     /// Names by which browsers may call this host, beside addresses and localhost.
     pub(super) hosts: Vec<String>,
     sessions: Mutex<HashMap<String, Session>>,
+    wrong_tokens: Mutex<WrongTokens>,
 }
 
 impl Access {
@@ -92,13 +101,22 @@ impl Access {
         if let Err(error) = getrandom::fill(&mut [0]) {
             return Err(RunError::new(Kind::Internal, "this machine has no random numbers").source(error.to_string()));
         }
+        let operators = read(&config.dashboard_operators.0)?;
+        if let (Some(readers), Some(operators)) = (&readers, &operators)
+            && let Some((reader, operator)) = readers.shared_with(operators)
+        {
+            let what =
+                format!("{reader} of dashboard_readers and {operator} of dashboard_operators have the same token");
+            return Err(RunError::new(Kind::Usage, what).hint("give each a token of their own"));
+        }
         Ok(Self {
             is_open: readers.is_none() && address.ip().is_loopback(),
             readers,
-            operators: read(&config.dashboard_operators.0)?,
+            operators,
             cookie: format!("outbox_{}", address.port()),
             hosts: hosts.collect(),
             sessions: Mutex::default(),
+            wrong_tokens: Mutex::default(),
         })
     }
 
@@ -114,9 +132,11 @@ impl Access {
                 .filter(|session| session.since.elapsed() < SIGNED_IN_FOR)
                 .map(|session| session.who.clone())
         });
-        let is_forwarded =
-            ["forwarded", "x-forwarded-for", "x-forwarded-host", "via"].iter().any(|name| headers.contains_key(*name));
-        session.or((self.is_open && !is_forwarded).then_some(Who { role: Role::Reader, name: None, csrf: None }))
+        session.or((self.is_open && !is_forwarded(headers)).then_some(Who {
+            role: Role::Reader,
+            name: None,
+            csrf: None,
+        }))
     }
 
     /// Who asks, if they may do what this role may.
@@ -146,14 +166,38 @@ impl Access {
         named(&self.operators, Role::Operator).or_else(|| named(&self.readers, Role::Reader))
     }
 
+    /// Whether the request shows a token that nobody has.
+    pub(super) fn shows_a_wrong_token(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|token| self.owner(token).is_none())
+    }
+
+    /// Tells the log, now and then, who shows tokens that nobody has, and lets them wait; nobody else waits.
+    pub(super) async fn slow_down(&self, headers: HeaderMap, peer: Option<SocketAddr>) {
+        let now = Instant::now();
+        let times = self.wrong_tokens.lock().unwrap_or_else(PoisonError::into_inner).count(now);
+        if let Some(times) = times {
+            let peer = peer.map(|peer| peer.to_string());
+            let forwarded_for = headers.get("x-forwarded-for").and_then(|value| value.to_str().ok());
+            let forwarded_for = forwarded_for.map(|text| text.chars().take(100).collect::<String>());
+            warn!(
+                target: "relay", peer, forwarded_for, times,
+                "somebody tried to sign in to the dashboard with a token that nobody has"
+            );
+        }
+        sleep(WRONG_TOKEN_DELAY).await;
+    }
+
     fn begin(&self, who: Who) -> Result<String, Refusal> {
         let id = random()?;
         let who = Who { csrf: Some(random()?), ..who };
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, session| session.since.elapsed() < SIGNED_IN_FOR);
+        let of_name = sessions.values().filter(|session| session.who.name == who.name).count();
+        if of_name >= MOST_SESSIONS_OF_A_NAME {
+            remove_oldest(&mut sessions, |session| session.who.name == who.name);
+        }
         if sessions.len() >= MOST_SESSIONS {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.since).map(|(id, _)| id.clone());
-            oldest.and_then(|id| sessions.remove(&id));
+            remove_oldest(&mut sessions, |_| true);
         }
         sessions.insert(id.clone(), Session { who, since: Instant::now() });
         Ok(id)
@@ -179,17 +223,22 @@ pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: Heade
 }
 
 /// Takes a token, and gives a cookie for it.
-pub(super) async fn sign_in(State(dashboard): State<Arc<Dashboard>>, body: Bytes) -> Result<Response, Refusal> {
+pub(super) async fn sign_in(
+    State(dashboard): State<Arc<Dashboard>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let body: Value = serde_json::from_slice(&body).map_err(|_| Refusal::bad("The request is no JSON."))?;
     let access = &dashboard.access;
     let Some(who) = body.get("token").and_then(Value::as_str).and_then(|token| access.owner(token)) else {
-        warn!(target: "relay", "somebody tried to sign in to the dashboard with a token that nobody has");
+        access.slow_down(headers, Some(peer)).await;
         return Err(Refusal::forbidden("Nobody has that token."));
     };
     info!(target: "relay", name = who.name, role = who.role.word(), "signed in to the dashboard");
     let id = access.begin(who)?;
     // No Path: the browser takes the one below which the page is, whatever a proxy has made of it.
-    let cookie = format!("{}={id}; HttpOnly; SameSite=Strict; Max-Age={}", access.cookie, SIGNED_IN_FOR.as_secs());
+    let cookie = set_cookie(&headers, &access.cookie, &id, SIGNED_IN_FOR.as_secs());
     Ok(([(header::SET_COOKIE, cookie)], refusal::json(&json!({}))).into_response())
 }
 
@@ -199,15 +248,32 @@ pub(super) async fn sign_out(State(dashboard): State<Arc<Dashboard>>, headers: H
     if let Some(id) = cookie(&headers, &access.cookie) {
         access.end(id);
     }
-    (
-        [(header::SET_COOKIE, format!("{}=; HttpOnly; SameSite=Strict; Max-Age=0", access.cookie))],
-        refusal::json(&json!({})),
-    )
-        .into_response()
+    ([(header::SET_COOKIE, set_cookie(&headers, &access.cookie, "", 0))], refusal::json(&json!({}))).into_response()
+}
+
+/// What gives the browser a cookie; one that it may send over TLS only, where a proxy says that it came over TLS.
+fn set_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> String {
+    let scheme = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_tls = scheme.split(',').next().is_some_and(|first| first.trim().eq_ignore_ascii_case("https"));
+    let secure = if is_tls { "; Secure" } else { "" };
+    format!("{name}={value}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
+}
+
+/// Whether a proxy says that the request is another's.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    let says_so = |name: &str| ["forwarded", "via", "x-real-ip"].contains(&name) || name.starts_with("x-forwarded");
+    headers.keys().any(|name| says_so(name.as_str()))
+}
+
+fn remove_oldest(sessions: &mut HashMap<String, Session>, among: impl Fn(&Session) -> bool) {
+    let those = sessions.iter().filter(|(_, session)| among(session));
+    let oldest = those.min_by_key(|(_, session)| session.since).map(|(id, _)| id.clone());
+    oldest.and_then(|id| sessions.remove(&id));
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Whether a request says by itself who it is, which no other site can make a browser do.

@@ -4,11 +4,14 @@
 //! in Host must be one that this relay is known by, other sites' requests are refused, and what changes something needs
 //! [a secret](super::access) as well.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -34,8 +37,14 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 /// Refuses what must not be asked, and adds the headers to whatever is answered.
 pub(super) async fn check(State(dashboard): State<Arc<Dashboard>>, request: Request, next: Next) -> Response {
-    let mut response = match allow(&dashboard.access.hosts, request.method(), request.uri().path(), request.headers()) {
-        Ok(()) => next.run(request).await,
+    let mut response = match allow(&dashboard.access.hosts, request.method(), request.uri(), request.headers()) {
+        Ok(()) => {
+            if dashboard.access.shows_a_wrong_token(request.headers()) {
+                let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0);
+                dashboard.access.slow_down(request.headers().clone(), peer).await;
+            }
+            next.run(request).await
+        }
         Err(refusal) => refusal.into_response(),
     };
     for (name, value) in HEADERS {
@@ -44,23 +53,25 @@ pub(super) async fn check(State(dashboard): State<Arc<Dashboard>>, request: Requ
     response
 }
 
-fn allow(hosts: &[String], method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+fn allow(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
-    if !is_ours(host_name(host), hosts) {
+    let is_one = headers.get_all(header::HOST).iter().count() == 1;
+    // A request may name its host twice, in the header and before the path.
+    if !is_one || !is_ours(host, hosts) || uri.authority().is_some_and(|other| !is_ours(other.as_str(), hosts)) {
         return Err(Refusal::new(
             StatusCode::MISDIRECTED_REQUEST,
             "This relay does not go by that name. If it should, add the name to dashboard_hosts.",
         ));
     }
     let is_change = method != Method::GET && method != Method::HEAD;
-    if access::has_token(headers) || !(is_change || path.contains("/api/")) {
+    if access::has_token(headers) || !(is_change || uri.path().contains("/api/")) {
         return Ok(());
     }
     let origin = text(header::ORIGIN).and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
     let is_same_site = match (text(HeaderName::from_static("sec-fetch-site")), origin) {
         (Some(site), _) => site == "same-origin" || (site == "none" && !is_change),
-        (None, Some(origin)) => origin == host || is_named(host_name(origin), hosts),
+        (None, Some(origin)) => origin == host || is_named(origin, hosts),
         (None, None) => !is_change,
     };
     if !is_same_site {
@@ -73,21 +84,26 @@ fn allow(hosts: &[String], method: &Method, path: &str, headers: &HeaderMap) -> 
     Ok(())
 }
 
-/// Without the port.
-fn host_name(host: &str) -> &str {
-    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    }
+/// The name or address, of a text that is nothing but that and perhaps a port.
+fn host_name(host: &str) -> Option<&str> {
+    let name_end = if host.starts_with('[') { host.find(']')? + 1 } else { host.find(':').unwrap_or(host.len()) };
+    let (name, port) = host.split_at_checked(name_end)?;
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 /// An address is safe: only a name can be given another address behind the browser's back.
-fn is_ours(name: &str, hosts: &[String]) -> bool {
-    name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || is_named(name, hosts)
+fn is_ours(host: &str, hosts: &[String]) -> bool {
+    let is_address = |name: &str| match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
+    };
+    host_name(host).is_some_and(|name| is_address(name) || name.eq_ignore_ascii_case("localhost"))
+        || is_named(host, hosts)
 }
 
-fn is_named(name: &str, hosts: &[String]) -> bool {
-    hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+fn is_named(host: &str, hosts: &[String]) -> bool {
+    host_name(host).is_some_and(|name| hosts.iter().any(|host| host.eq_ignore_ascii_case(name)))
 }
 
 #[cfg(test)]
@@ -97,7 +113,11 @@ mod tests {
     fn asked(method: Method, path: &str, headers: &[(&'static str, &str)]) -> Result<(), u16> {
         let headers =
             headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
-        allow(&["relay.example".to_owned()], &method, path, &headers.collect())
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.append(name, value);
+        }
+        allow(&["relay.example".to_owned()], &method, &path.parse().unwrap(), &all)
             .map_err(|refusal| refusal.into_response().status().as_u16())
     }
 
@@ -122,8 +142,34 @@ mod tests {
             "127.0.0.1.evil.example",
             "relay.example.evil.example",
             "[evil",
+            "[::1].evil.example",
+            "[::1]evil",
+            "[127.0.0.1]",
+            "[relay.example]",
+            "::1",
+            "localhost:",
+            "localhost:abc",
+            "localhost:+1",
+            "localhost:65536",
+            "localhost:9090, evil.example",
+            "localhost, evil.example",
+            "127.0.0.1:9090:1",
+            "127.0.0.1:9090@evil.example",
+            "user@localhost",
+            " localhost",
         ] {
             assert_eq!(asked(Method::GET, "/", &[("host", host)]), Err(421), "{host}");
+        }
+        assert_eq!(asked(Method::GET, "/", &[]), Err(421));
+        assert_eq!(asked(Method::GET, "/", &[("host", "localhost"), ("host", "localhost")]), Err(421), "twice");
+    }
+
+    #[test]
+    fn a_host_before_the_path_must_be_ours_too() {
+        let host = [("host", "localhost:9090")];
+        assert_eq!(asked(Method::GET, "http://localhost:9090/api/events", &host), Ok(()));
+        for other in ["http://evil.example/api/events", "http://localhost@evil.example/", "http://x@localhost/"] {
+            assert_eq!(asked(Method::GET, other, &host), Err(421), "{other}");
         }
     }
 

@@ -7,7 +7,7 @@
 //! | `page/` | what the browser loads, as it is; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
 //! | [`files`] | serves it |
 //! | [`guard`] | who may ask at all: the Host header, other sites, headers of each answer |
-//! | [`access`], [`tokens`] | who somebody is, and what they may do |
+//! | [`access`], [`tokens`], [`wrong_tokens`] | who somebody is, and what they may do |
 //! | [`source`] | a connection to the database as one role |
 //! | [`look`], [`events`] | what the pages show, as SQL |
 //! | [`actions`] | replay and release: preview, then the deed |
@@ -25,6 +25,7 @@ mod samples;
 mod source;
 mod tokens;
 mod words;
+mod wrong_tokens;
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -114,13 +114,94 @@ async fn a_name_that_is_not_this_relays_is_refused() {
     for host in ["localhost", "outbox.example:8443", "OTHER.example"] {
         assert_eq!(dashboard.ask("GET", "/api/events", &[("host", host)], None).await.status, 200, "{host}");
     }
-    for host in ["evil.example", "127.0.0.1.evil.example", "example"] {
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "example",
+        "[::1].evil.example",
+        "localhost:abc",
+        "localhost, example",
+    ] {
         for path in ["/", "/api/events", "/api/session"] {
             let answer = dashboard.ask("GET", path, &[("host", host)], None).await;
             assert_eq!(answer.status, 421, "{host}: {answer:?}");
             assert!(answer.body.contains("dashboard_hosts"));
         }
     }
+    let twice = [("host", "localhost"), ("host", "localhost")];
+    assert_eq!(dashboard.ask("GET", "/api/events", &twice, None).await.status, 421, "two names");
+    let other = dashboard.ask("GET", "http://evil.example/api/events", &[("host", "localhost")], None).await;
+    assert_eq!(other.status, 421, "another name before the path");
+}
+
+#[tokio::test]
+async fn the_log_says_where_wrong_tokens_come_from_without_a_line_for_each_and_good_ones_are_let_in_meanwhile() {
+    let dashboard = Dashboard::start(Tokens::Both).await;
+    let body = json!({ "token": "somebody-elses-token" });
+    let origin = ("sec-fetch-site", "same-origin");
+    let headers = [origin, ("x-forwarded-for", "10.9.8.7")];
+    let guesses = (0..20).map(|_| dashboard.ask("POST", "/api/session", &headers, Some(&body)));
+    let token = format!("bearer {READER}");
+    let good = [("authorization", &*token)];
+    let (wrong, good) =
+        tokio::join!(futures_util::future::join_all(guesses), dashboard.ask("GET", "/api/events", &good, None));
+    assert!(wrong.iter().all(|answer| answer.status == 403), "{wrong:?}");
+    assert_eq!(good.status, 200, "{good:?}");
+    assert_eq!(dashboard.ask_as("somebody-elses-token", "GET", "/api/events", None).await.status, 401);
+    let line = dashboard.relay.wait_for_log("with a token that nobody has").await;
+    assert!(line.contains("peer=\"127.0.0.1:") && line.contains("forwarded_for=\"10.9.8.7\""), "{line}");
+    assert_eq!(dashboard.relay.log_text().matches("with a token that nobody has").count(), 1);
+}
+
+#[tokio::test]
+async fn one_who_signs_in_again_and_again_signs_out_nobody_else() {
+    let dashboard = Dashboard::start(Tokens::Both).await;
+    let (operator, _) = dashboard.sign_in(OPERATOR).await;
+    let (first, _) = dashboard.sign_in(READER).await;
+    for _ in 0..19 {
+        dashboard.sign_in(READER).await;
+    }
+    let events = async |cookie: &str| dashboard.ask("GET", "/api/events", &[("cookie", cookie)], None).await.status;
+    assert_eq!(events(&first).await, 200);
+    let (last, _) = dashboard.sign_in(READER).await;
+    assert_eq!((events(&first).await, events(&last).await, events(&operator).await), (401, 200, 200));
+}
+
+#[tokio::test]
+async fn behind_tls_the_cookie_is_for_tls_only() {
+    let dashboard = Dashboard::start(Tokens::Both).await;
+    for (scheme, is_secure) in [("https", true), ("HTTPS, http", true), ("http", false)] {
+        let headers = [("sec-fetch-site", "same-origin"), ("x-forwarded-proto", scheme)];
+        let answer = dashboard.ask("POST", "/api/session", &headers, Some(&json!({ "token": READER }))).await;
+        assert_eq!(answer.headers["set-cookie"].ends_with("; Secure"), is_secure, "{scheme}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_and_names_that_let_in_the_wrong_ones_end_the_start() {
+    let stack = harness::Stack::new().await;
+    let folder = std::env::temp_dir().join(format!("{}-files", stack.db.name()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (twice, readers) =
+        (file("twice", format!("ada {READER}\ngrace {READER}")), file("one", format!("ada {READER}")));
+    let operators = file("other", format!("grace {READER}"));
+    for (settings, why) in [
+        (vec![("dashboard-readers", &*twice)], "ada and grace have the same token"),
+        (vec![("dashboard-readers", &*readers), ("dashboard-operators", &*operators)], "have the same token"),
+        (vec![("dashboard-hosts", "*")], "without scheme, port or wildcard"),
+        (vec![("dashboard-hosts", "outbox.example another.example")], "without scheme, port or wildcard"),
+    ] {
+        let relay = stack.relay().set("http-listen", "0");
+        let relay = settings.iter().fold(relay, |relay, (name, value)| relay.set(name, value));
+        let (status, log) = relay.finish().await;
+        assert!(status.code() == Some(2) && log.contains(why) && !log.contains(READER), "{settings:?}: {log}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
@@ -134,7 +215,15 @@ async fn without_tokens_loopback_reads_and_nobody_acts() {
     let answer = dashboard.ask("POST", "/api/act", &[("sec-fetch-site", "same-origin")], Some(&replay())).await;
     assert_eq!(answer.status, 403, "{answer:?}");
     // A proxy on this machine also comes over loopback, for anybody.
-    for header in ["x-forwarded-for", "forwarded", "via", "x-forwarded-host"] {
+    for header in [
+        "x-forwarded-for",
+        "forwarded",
+        "via",
+        "x-forwarded-host",
+        "x-real-ip",
+        "X-Forwarded-Proto",
+        "x-forwarded-port",
+    ] {
         assert_eq!(dashboard.ask("GET", "/api/events", &[(header, "10.0.0.1")], None).await.status, 401, "{header}");
     }
 }

@@ -104,9 +104,12 @@ pub static METRICS: &[Metric] = &[
         let bytes = seen.view.behind_bytes() as f64;
         Some(bytes)
     }),
-    gauge("outbox_broker_up", None, "Whether there is a connection to RabbitMQ.", |seen| {
-        Some(as_gauge(seen.view.sink.connected_to.is_some()))
-    }),
+    gauge(
+        "outbox_broker_up",
+        None,
+        "Whether this relay publishes over a connection to RabbitMQ; 0 also while it waits for its turn, and while the database is away.",
+        |seen| Some(as_gauge(seen.view.sink.connected_to.is_some())),
+    ),
     gauge("outbox_broker_blocked", None, "Whether RabbitMQ has blocked publishing (a memory or disk alarm).", |seen| {
         Some(as_gauge(seen.view.figures.is_blocked))
     }),

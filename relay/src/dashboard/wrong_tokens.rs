@@ -1,0 +1,42 @@
+//! How often the log tells of tokens that nobody has. Pure.
+
+use std::time::{Duration, Instant};
+
+/// At most one line in this time: whoever guesses does not fill the log.
+const EVERY: Duration = Duration::from_mins(1);
+
+/// Tokens that nobody has, as they come.
+#[derive(Debug, Default)]
+pub(super) struct WrongTokens {
+    told: Option<Instant>,
+    times: u64,
+}
+
+impl WrongTokens {
+    /// Counts one more. How many there were since the last line, if it is time for the next.
+    pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
+        self.times = self.times.saturating_add(1);
+        if self.told.is_some_and(|told| now.duration_since(told) < EVERY) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.times))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_told_at_once_and_the_others_together_a_minute_later() {
+        let mut wrong = WrongTokens::default();
+        let begin = Instant::now();
+        assert_eq!(wrong.count(begin), Some(1));
+        for second in 1..60 {
+            assert_eq!(wrong.count(begin + Duration::from_secs(second)), None);
+        }
+        assert_eq!(wrong.count(begin + EVERY), Some(60));
+        assert_eq!(wrong.count(begin + EVERY), None);
+    }
+}

@@ -80,7 +80,9 @@ impl RelayBuilder {
     pub fn spawn(&self) -> Relay {
         let folder: PathBuf = server_folder("relay");
         let built = || program("outbox-relay", "OUTBOX_RELAY_PROGRAM");
-        let mut command = Command::new(self.program.clone().unwrap_or_else(built));
+        let mut command = Command::new("env");
+        // However the tests were started, by nohup for one.
+        command.arg("--default-signal=HUP").arg(self.program.clone().unwrap_or_else(built));
         command.args(&self.arguments).current_dir(&folder);
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_none_or(|name| !["PATH", "RUST_BACKTRACE"].contains(&name)) {

@@ -20,14 +20,14 @@ pub(crate) struct Signals {
 impl Signals {
     /// Listens from now on.
     pub(crate) fn listen() -> io::Result<Self> {
-        Self::listen_and(|code| std::process::exit(code.into()))
+        Self::listen_and(!ignores_hang_up(), |code| std::process::exit(code.into()))
     }
 
     /// Calls `exit` with the exit code on the second signal.
-    fn listen_and(exit: impl FnOnce(u8) + Send + 'static) -> io::Result<Self> {
+    fn listen_and(to_hang_up: bool, exit: impl FnOnce(u8) + Send + 'static) -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hang_up = if ignores_hang_up() { None } else { Some(signal(SignalKind::hangup())?) };
+        let mut hang_up = if to_hang_up { Some(signal(SignalKind::hangup())?) } else { None };
         let (told, first) = oneshot::channel();
         let listener = tokio::spawn(async move {
             tokio::select! {
@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_signal_asks_to_stop_and_the_second_exits_with_its_code_unless_it_is_a_hang_up() {
         let (exit, exited) = oneshot::channel();
-        let mut signals = Signals::listen_and(|code| exit.send(code).unwrap()).unwrap();
+        let mut signals = Signals::listen_and(true, |code| exit.send(code).unwrap()).unwrap();
         send("TERM");
         signals.first().await;
         send("INT");
@@ -98,7 +98,7 @@ mod tests {
 
         // A terminal that closes, and says so more than once. In the same test: the signals reach every listener of the process.
         let (exit, exited) = oneshot::channel();
-        let mut signals = Signals::listen_and(|code| exit.send(code).unwrap()).unwrap();
+        let mut signals = Signals::listen_and(true, |code| exit.send(code).unwrap()).unwrap();
         send("HUP");
         signals.first().await;
         send("HUP");

@@ -21,7 +21,8 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
 fn warnings(source: &str) -> Vec<String> {
     let calls = source.split("warn!(").skip(1);
     let text = |call: &str| {
-        let end = call.find("\")")?;
+        let is_last = |at: &usize| call[at + 1..].trim_start().starts_with(')');
+        let end = call.match_indices('"').map(|(at, _)| at).find(is_last)?;
         let begin = call[..end].rfind(['"', '{'])?;
         let text = call[begin + 1..end].replace("\\\n", "");
         Some(text.split_whitespace().collect::<Vec<_>>().join(" "))

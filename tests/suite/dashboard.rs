@@ -1,5 +1,6 @@
 //! The dashboard of a real relay: over HTTP, and in a real browser.
 
+mod access;
 mod browser;
 mod hostile;
 mod http;

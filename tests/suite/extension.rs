@@ -29,7 +29,7 @@ mod plans;
 mod printed_size;
 mod privileges;
 mod publication;
-mod replay;
+pub(crate) mod replay;
 mod replica_role;
 mod scan;
 mod session_settings;

@@ -72,9 +72,11 @@ pub(crate) const HEALTH: &str = "SELECT pending, retrying, scheduled, failed, ke
 pub(crate) const LOCK_PATIENCE_AT_START: &str = "SET lock_timeout = '2s'";
 pub(crate) const NO_LOCK_PATIENCE: &str = "RESET lock_timeout";
 
-/// The oldest transaction that writes. One that is prepared has no session any more.
+/// The oldest transaction that writes. One that is prepared has no session any more; since when one is open, only its own
+/// role and `pg_read_all_stats` may see.
 pub(crate) const OLDEST_TRANSACTION: &str = "
-    SELECT pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint
+    SELECT pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint,
+        xid::text
     FROM (SELECT pid, usename, application_name, state, xact_start, backend_xid AS xid FROM pg_catalog.pg_stat_activity
           UNION ALL
           SELECT NULL, owner, 'prepared transaction ' || gid, 'prepared', prepared, transaction FROM pg_catalog.pg_prepared_xacts) AS t

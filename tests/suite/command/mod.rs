@@ -96,20 +96,9 @@ async fn value(db: &Connection, sql: &str) -> String {
         .unwrap()
 }
 
-/// Ten events, no relay: the even ones have failed, those that 4 divides for want of a queue; the odd ones are sent.
+/// Ten events, no relay.
 async fn history(stack: &Stack) {
-    stack
-        .db
-        .batch_execute(
-            "SELECT outbox.emit('topic.' || n % 3, to_jsonb(n), aggregate_type => 'order', aggregate_id => (n % 5)::text,
-                                correlation_id => 'c' || n)
-             FROM generate_series(1, 10) AS n;
-             UPDATE outbox.events SET
-                 status = CASE WHEN payload::int % 2 = 0 THEN 'FAILED' ELSE 'SENT' END::outbox.status,
-                 last_error = CASE WHEN payload::int % 4 = 0 THEN '312 NO_ROUTE' ELSE 'nack' END",
-        )
-        .await
-        .unwrap();
+    stack.db.batch_execute(crate::extension::replay::HISTORY).await.unwrap();
 }
 
 /// The payloads of events with a status, in the order in which they were made.

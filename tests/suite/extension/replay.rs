@@ -18,18 +18,17 @@ on_both_installations!(
     a_write_back_rings_no_bell,
 );
 
-/// Ten events; those with even numbers have failed, the others are sent.
+/// Ten events; those with even numbers have failed, those that 4 divides for want of a queue, the others are sent.
+pub(crate) const HISTORY: &str =
+    "SELECT outbox.emit('topic.' || n % 3, to_jsonb(n), aggregate_type => 'order', aggregate_id => (n % 5)::text,
+                        correlation_id => 'c' || n)
+     FROM generate_series(1, 10) AS n;
+     UPDATE outbox.events SET
+         status = CASE WHEN payload::int % 2 = 0 THEN 'FAILED' ELSE 'SENT' END::outbox.status,
+         last_error = CASE WHEN payload::int % 4 = 0 THEN '312 NO_ROUTE' ELSE 'nack' END";
+
 async fn history(db: &Database) {
-    run(
-        db,
-        "SELECT outbox.emit('topic.' || n % 3, to_jsonb(n), aggregate_type => 'order', aggregate_id => (n % 5)::text,
-                            correlation_id => 'c' || n)
-         FROM generate_series(1, 10) AS n;
-         UPDATE outbox.events SET
-             status = CASE WHEN payload::int % 2 = 0 THEN 'FAILED' ELSE 'SENT' END::outbox.status,
-             last_error = CASE WHEN payload::int % 4 = 0 THEN '312 NO_ROUTE' ELSE 'nack' END",
-    )
-    .await;
+    run(db, HISTORY).await;
 }
 
 const PENDING: &str = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.events WHERE status = 'PENDING'";

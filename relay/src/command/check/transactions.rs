@@ -1,5 +1,7 @@
 //! The oldest transaction that writes: no relay can move the slot beyond it, in whichever database of the server it is.
 
+use std::time::Duration;
+
 use tokio_postgres::{Error, Row};
 
 use super::finding::{Level, Report};
@@ -12,19 +14,55 @@ use crate::{
 /// Seconds after which a transaction is long where the slot keeps little: ten minutes.
 const LONG: i64 = 600;
 
+/// How often, and how far apart, one whose age may not be seen is looked for again: somebody writes at every moment on a
+/// busy server, and only one that stays is worth a word.
+const LOOKS: (u32, Duration) = (10, Duration::from_millis(200));
+
 /// Looks for it. Where the slot keeps much, whoever is oldest is the one to look at, however long.
 pub(super) async fn look(session: &Session, keeps_much: bool, report: &mut Report) {
-    let told = match session.client.query_opt(sql::OLDEST_TRANSACTION, &[]).await {
-        Ok(None) => {
+    let told = match oldest(session).await {
+        Ok(Oldest::None) => {
             report.ok("transactions", "none is open that writes");
             return;
         }
-        Ok(Some(row)) => tell(&row, keeps_much, report),
+        Ok(Oldest::Passing) => {
+            report.ok("transactions", "none that writes has stayed open while this looked");
+            return;
+        }
+        Ok(Oldest::Open(row)) => tell(&row, keeps_much, report),
         Err(error) => Err(error),
     };
     if let Err(error) = told {
         report.unknown("transactions", chain(&error), "");
     }
+}
+
+enum Oldest {
+    None,
+    /// Its age may not be seen, and it has ended since the first look.
+    Passing,
+    Open(Row),
+}
+
+async fn oldest(session: &Session) -> Result<Oldest, Error> {
+    let (looks, interval) = LOOKS;
+    let mut first = None;
+    for _ in 0..looks {
+        let Some(row) = session.client.query_opt(sql::OLDEST_TRANSACTION, &[]).await? else {
+            return Ok(if first.is_some() { Oldest::Passing } else { Oldest::None });
+        };
+        let (seconds, xid): (Option<i64>, Option<String>) = (row.try_get(4)?, row.try_get(5)?);
+        if seconds.is_some() {
+            return Ok(Oldest::Open(row));
+        }
+        match &first {
+            Some((_, before)) if *before != xid => return Ok(Oldest::Passing),
+            Some(_) => {}
+            None => first = Some((row, xid)),
+        }
+        tokio::time::sleep(interval).await;
+    }
+    Ok(first.map_or(Oldest::None, |(row, _)| Oldest::Open(row)))
 }
 
 fn tell(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {

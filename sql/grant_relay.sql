@@ -7,6 +7,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION
+        outbox.owed(bigint, integer, text[], text[], bigint, boolean),
         outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean),
         outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean),
         outbox.next_due(),

@@ -45,6 +45,7 @@ CREATE SCHEMA outbox;
 \ir page.sql
 \ir flush.sql
 \ir pending.sql
+\ir owed.sql
 \ir due.sql
 \ir holding.sql
 \ir plain/settle_sent.sql

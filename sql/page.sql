@@ -1,4 +1,4 @@
--- Pages of the relay's scans (pending.sql, due.sql): rows by their places, and what stands in for a row that cannot be read.
+-- Pages of the relay's scans (pending.sql, due.sql): what stands in for a row that cannot be read.
 --
 -- A row that passed the checks can always be read. One that came in without them (triggers disabled), or whose pages on disk
 -- are damaged, may be too large to print, or unreadable. Such a row must not stop the others: it comes without its contents,
@@ -10,18 +10,6 @@ CREATE FUNCTION outbox.largest_row() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 129 * 1024 * 1024;
 COMMENT ON FUNCTION outbox.largest_row() IS 'Bytes of the largest row that the relay reads.';
-
--- Returns the rows at these places, in this order and straight from the table: a row that goes through a variable is unpacked on
--- the way. The function has no SET of its own, so that PostgreSQL makes it a part of the query that calls it.
-CREATE FUNCTION outbox.rows_at(homes oid[], places tid[]) RETURNS SETOF outbox.events
-LANGUAGE sql STABLE
-AS $$
-    SELECT e.*
-    FROM unnest(homes, places) WITH ORDINALITY AS page (home, place, number)
-    JOIN outbox.events AS e ON e.ctid = page.place AND e.tableoid = page.home
-    ORDER BY page.number
-$$;
-COMMENT ON FUNCTION outbox.rows_at(oid[], tid[]) IS 'Internal to pending() and due(): the rows at these places.';
 
 -- Says why the row at this place cannot be read as a whole; null if it can. It prints the row to find out, so it is called only
 -- after a page has failed.

@@ -56,7 +56,8 @@ extension_sql_file!("../../sql/notify_trigger.sql", name = "notify_trigger", req
 extension_sql_file!("../../sql/page.sql", name = "page", requires = ["notify_trigger"]);
 extension_sql_file!("../../sql/flush.sql", name = "flush", requires = ["page"]);
 extension_sql_file!("../../sql/pending.sql", name = "pending", requires = ["flush", event_bytes::event_bytes]);
-extension_sql_file!("../../sql/due.sql", name = "due", requires = ["pending"]);
+extension_sql_file!("../../sql/owed.sql", name = "owed", requires = ["pending"]);
+extension_sql_file!("../../sql/due.sql", name = "due", requires = ["owed"]);
 extension_sql_file!("../../sql/holding.sql", name = "holding", requires = ["due"]);
 extension_sql_file!("../../sql/settle.sql", name = "settle", requires = ["holding", settle_sent::settle_sent]);
 extension_sql_file!("../../sql/publication.sql", name = "publication", requires = ["settle"]);

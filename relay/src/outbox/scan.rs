@@ -10,12 +10,12 @@ use std::{
 use futures_util::TryStreamExt;
 use outbox_core::{Due, KeyHolder, KeyName, Page, Scan};
 use pg_replication::Lsn;
-use tokio_postgres::{Row, RowStream, types::ToSql};
+use tokio_postgres::{Error, Row, RowStream, types::ToSql};
 use tracing::warn;
 
 use super::{
     Store, StoreError,
-    found::{CHUNK_BYTES, CHUNK_ROWS, Chunks, Found},
+    found::{CHUNK_BYTES, CHUNK_ROWS, Chunks, Found, LARGE},
     parse, sql,
 };
 
@@ -67,10 +67,17 @@ impl Store {
         let mut found = Found::new(scan);
         let mut after_seq = scan.after_seq;
         let careful = chunks.careful;
-        let chunk = async |after_seq: i64, max_rows: i32| {
-            let parameters: [&(dyn ToSql + Sync); 8] =
-                [&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holders, &careful];
-            self.client.query_raw(&self.pending, parameters).await
+        let mut counts_bytes = careful;
+        let chunk = async |after_seq: i64, max_rows: i32, counts_bytes: bool| {
+            if counts_bytes {
+                let parameters: [&(dyn ToSql + Sync); 8] =
+                    [&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holders, &careful];
+                self.client.query_raw(&self.pending, parameters).await
+            } else {
+                let parameters: [&(dyn ToSql + Sync); 6] =
+                    [&after_seq, &max_rows, &types, &ids, &older_than, &scan.heed_holders];
+                self.client.query_raw(&self.owed, parameters).await
+            }
         };
         // One more, to see whether there are more.
         let max_holders =
@@ -82,14 +89,21 @@ impl Store {
             self.client.batch_execute(sql::BEGIN),
             self.client.query_one(&self.snapshot, &[]),
             self.client.query(&self.holding, &parameters),
-            chunk(after_seq, found.may_take(chunks)),
+            chunk(after_seq, found.may_take(chunks), counts_bytes),
         )?;
-        while let Some((_, seq)) = self.collect(rows, &mut found).await? {
-            after_seq = seq;
+        loop {
+            let read = self.collect(rows, &mut found, if counts_bytes { |_| Ok(None) } else { Stop::before }).await?;
+            after_seq = read.last.as_ref().map_or(after_seq, |(_, seq)| *seq);
+            match read.stop {
+                Some(Stop::Large) => counts_bytes = true,
+                Some(Stop::Young) => break,
+                None if read.last.is_none() => break,
+                None => counts_bytes = careful || counts_bytes && read.average_bytes >= LARGE,
+            }
             if found.cut {
                 break;
             }
-            rows = chunk(after_seq, found.may_take(chunks)).await?;
+            rows = chunk(after_seq, found.may_take(chunks), counts_bytes).await?;
         }
         let horizon: Lsn = parse(&seen, 1)?;
         self.commit_read(horizon, !found.events.is_empty()).await?;
@@ -121,7 +135,7 @@ impl Store {
             let parameters: [&(dyn ToSql + Sync); 7] =
                 [&rows, &CHUNK_BYTES, &after.0, &after.1, &older_than, &scan.heed_holders, &careful];
             let rows = self.client.query_raw(&self.due, parameters).await?;
-            let Some((row, seq)) = self.collect(rows, &mut found).await? else { break };
+            let Some((row, seq)) = self.collect(rows, &mut found, |_| Ok(None)).await?.last else { break };
             after = (row.try_get("available_at")?, seq);
         }
         self.commit_read(parse(&seen, 1)?, !found.events.is_empty()).await?;
@@ -141,26 +155,69 @@ impl Store {
     }
 
     /// Adds the rows that are not in memory, up to the scan's limits, one by one as they come: printed, they can be far larger than
-    /// they are stored. Returns the last row that was dealt with, and its `seq`; `None`: there was none.
+    /// they are stored.
     ///
     /// The server goes on sending what is not taken any more. So it is asked for as many as, going by these, print a chunk's bytes.
-    async fn collect(&self, rows: RowStream, found: &mut Found<'_>) -> Result<Option<(Row, i64)>, StoreError> {
+    async fn collect(
+        &self,
+        rows: RowStream,
+        found: &mut Found<'_>,
+        stops: fn(&Row) -> Result<Option<Stop>, Error>,
+    ) -> Result<Chunk, StoreError> {
         let mut rows = pin!(rows);
-        let mut last = None;
+        let mut chunk = Chunk::default();
         let bytes_before = found.bytes;
         let mut taken = 0_usize;
         while let Some(row) = rows.try_next().await? {
+            chunk.stop = stops(&row)?;
+            if chunk.stop.is_some() {
+                break;
+            }
             let Some(seq) = found.take(&self.layout, &row)? else { break };
             taken += 1;
-            last = Some((row, seq));
+            chunk.last = Some((row, seq));
         }
         if let Some(average) = (found.bytes - bytes_before).checked_div(taken) {
             let next = i32::try_from(CHUNK_BYTES.unsigned_abs() / (average as u64).max(1)).unwrap_or(CHUNK_ROWS);
             self.chunk_rows.store(next.clamp(1, CHUNK_ROWS), Relaxed);
+            chunk.average_bytes = average;
         }
         // Whether there are more is not worth another chunk: the next page tells.
-        found.cut |= last.is_some() && found.is_at_limit();
-        Ok(last)
+        found.cut |= chunk.last.is_some() && found.is_at_limit();
+        Ok(chunk)
+    }
+}
+
+/// What became of a chunk.
+#[derive(Default)]
+struct Chunk {
+    /// The last row that was dealt with, and its `seq`; `None`: there was none.
+    last: Option<(Row, i64)>,
+    /// What the row after it is; `None`: the rows or the scan's limits have ended.
+    stop: Option<Stop>,
+    /// In memory, an event.
+    average_bytes: usize,
+}
+
+/// A row of `outbox.owed` that is not taken.
+#[derive(Clone, Copy)]
+enum Stop {
+    /// It comes without its contents.
+    Large,
+    /// The scan ends before it: its transaction may build on an event that could not be seen.
+    Young,
+}
+
+impl Stop {
+    fn before(row: &Row) -> Result<Option<Self>, Error> {
+        let (is_large, is_old) = (row.try_get("is_large")?, row.try_get::<_, bool>("is_old")?);
+        Ok(if !is_old {
+            Some(Self::Young)
+        } else if is_large {
+            Some(Self::Large)
+        } else {
+            None
+        })
     }
 }
 

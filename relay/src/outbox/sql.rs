@@ -20,7 +20,12 @@ pub(crate) const FLUSHED: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::
 /// Has the log written to disk up to a position.
 pub(super) const FLUSH: &str = "SELECT outbox.flush($1::text::pg_lsn)";
 
-/// A page of what is owed.
+/// A chunk of what is owed, as far as the events are small.
+pub(super) fn owed(columns: &str) -> String {
+    format!("SELECT {columns}, is_large, is_old FROM outbox.owed($1, $2, $3, $4, $5, $6)")
+}
+
+/// A chunk of what is owed, cut by bytes.
 pub(super) fn pending(columns: &str) -> String {
     format!("SELECT {columns} FROM outbox.pending($1, $2, $3, $4, $5, $6, $7, $8)")
 }
@@ -127,7 +132,7 @@ pub(crate) const VERSION: &str = "SELECT outbox.version()";
 
 /// Whether this role may run the relay's functions.
 pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
-     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'pending', 'due', 'next_due', 'holding', 'flush')";
+     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'owed', 'pending', 'due', 'next_due', 'holding', 'flush')";
 
 /// The slot, and who reads it.
 pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),

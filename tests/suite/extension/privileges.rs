@@ -24,7 +24,8 @@ const FORBIDDEN: [&str; 6] = [
     "TRUNCATE outbox.events",
     "SELECT * FROM outbox.failed",
 ];
-const RELAY: [&str; 5] = [
+const RELAY: [&str; 6] = [
+    "SELECT outbox.owed(0, 10)",
     "SELECT outbox.pending(0, 10, 1000)",
     "SELECT outbox.due(10, 1000, NULL, NULL)",
     "SELECT outbox.next_due()",

@@ -11,6 +11,9 @@ on_both_installations!(
     rows_that_were_moved_to_an_archive_below_the_table_are_not_taken_for_others,
     a_page_is_cut_by_bytes_but_never_empty,
     a_compressed_payload_counts_uncompressed,
+    owed_returns_what_pending_returns,
+    owed_says_where_a_scan_has_to_count_bytes_and_where_it_ends,
+    a_column_that_is_added_later_breaks_no_scan_of_a_session_that_has_scanned_before,
     due_pages_by_time_then_by_order,
     next_due_is_the_time_to_the_next_in_milliseconds,
     the_backlog_says_what_is_not_sent,
@@ -85,6 +88,70 @@ async fn a_compressed_payload_counts_uncompressed(db: Database) {
     run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 500000))) FROM generate_series(1, 3)").await;
     assert_eq!(value(&db, "SELECT max(pg_column_size(payload)) < 50000 FROM outbox.events").await, "true");
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.pending(0, 100, 600000)").await, "2");
+}
+
+async fn owed_returns_what_pending_returns(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('a', to_jsonb(n), aggregate_type => nullif('type' || n % 3, 'type0'),
+                            aggregate_id => nullif((n % 40)::text, '0'), headers => '{\"h\": 1}',
+                            available_at => CASE WHEN n % 11 = 0 THEN now() + interval '1 hour' END)
+         FROM generate_series(1, 1000) AS n;
+         SELECT outbox.emit('a', decode(repeat('00', n), 'hex'), content_type => 'b') FROM generate_series(1, 10) AS n;
+         UPDATE outbox.events SET status = 'SENT' WHERE seq % 5 = 0;
+         UPDATE outbox.events SET status = 'FAILED', holds_key = true WHERE seq % 97 = 0 AND status = 'PENDING';
+         SELECT outbox.settle(array_agg(id), array_fill('PENDING'::outbox.status, ARRAY[count(*)::int]),
+                              array_fill('nack'::text, ARRAY[count(*)::int]), array_fill(60000, ARRAY[count(*)::int]),
+                              array_fill(true, ARRAY[count(*)::int]))
+         FROM outbox.events WHERE seq % 89 = 0 AND status = 'PENDING'",
+    )
+    .await;
+    let columns =
+        "id, seq, created_at, status, attempts, holds_key, topic, exchange, event_type, aggregate_type, aggregate_id,
+        payload, payload_bytes, content_type, headers, correlation_id, available_at, last_error, first_attempted_at";
+    let rows =
+        |call: &str| format!("SELECT md5(string_agg((page)::text, ' ')) FROM (SELECT {columns} FROM {call}) AS page");
+    for (types, ids) in [("{}", "{}"), ("{type1,NULL,type2}", "{1,3,5}")] {
+        for after in [0, 500] {
+            for (older_than, heeds) in [("NULL", true), ("NULL", false), ("0", true)] {
+                let rest = format!("'{types}', '{ids}', {older_than}, {heeds}");
+                let pending = text(&db, &rows(&format!("outbox.pending({after}, 300, 100000000, {rest})"))).await;
+                let owed = rows(&format!("outbox.owed({after}, 300, {rest}) WHERE is_old AND NOT is_large"));
+                assert_eq!(text(&db, &owed).await, pending, "{after} {rest}");
+                assert_eq!(pending.is_none(), older_than == "0", "{after} {rest}");
+            }
+        }
+    }
+}
+
+async fn owed_says_where_a_scan_has_to_count_bytes_and_where_it_ends(db: Database) {
+    run(&db, "SELECT outbox.emit('a', '1')").await;
+    run(&db, "SET outbox.max_payload_bytes = '2MB'; SELECT outbox.emit('a', repeat('x', 2000000)::bytea)").await;
+    run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 900000))); SELECT outbox.emit('a', decode(repeat('00', 16000), 'hex'))")
+        .await;
+    let now = value(&db, "SELECT txid_snapshot_xmax(txid_current_snapshot())").await;
+    run(&db, "SELECT outbox.emit('a', '6')").await;
+    let owed = format!(
+        "SELECT string_agg(concat_ws('/', coalesce(left(payload::text, 5), octet_length(payload_bytes)::text, '-'), is_large, is_old), ' ')
+         FROM outbox.owed(0, 10, '{{}}', '{{}}', {now})"
+    );
+    assert_eq!(value(&db, &owed).await, "1/f/t -/t/t -/t/t 16000/f/t 6/f/f");
+}
+
+async fn a_column_that_is_added_later_breaks_no_scan_of_a_session_that_has_scanned_before(db: Database) {
+    let scans = ["outbox.owed(0, 10)", "outbox.pending(0, 10, 1000)", "outbox.due(10, 1000, NULL, NULL)"];
+    let mut prepared = Vec::new();
+    for scan in scans {
+        let scan = db.prepare(&format!("SELECT string_agg(payload::text, ' ') FROM {scan}")).await.unwrap();
+        db.query_one(&scan, &[]).await.unwrap();
+        prepared.push(scan);
+    }
+    run(&db, "SET outbox.allow_undumped_changes = on; ALTER TABLE outbox.events ADD COLUMN note text").await;
+    run(&db, "SELECT outbox.emit('a', '1'), outbox.emit('a', '2', available_at => now() + interval '1 microsecond')").await;
+    for ((scan, prepared), found) in scans.iter().zip(&prepared).zip(["1", "1", "2"]) {
+        let payloads: &str = &db.query_one(prepared, &[]).await.unwrap().get::<_, String>(0);
+        assert_eq!(payloads, found, "{scan}");
+    }
 }
 
 async fn due_pages_by_time_then_by_order(db: Database) {

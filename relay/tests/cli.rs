@@ -40,8 +40,8 @@ fn version_is_one_line() {
 fn a_missing_setting_is_one_line_and_exit_code_2() {
     let run = outbox_relay(&["run"], &[("AMQP_URL", "amqp://mq")]);
     assert_eq!(run.status.code(), Some(2));
-    let line =
-        "outbox-relay: DATABASE_URL is not set: expected a URL such as postgres://user:password@host:5432/database\n";
+    let line = "outbox-relay: neither DATABASE_URL nor DATABASE_URL_FILE is set: expected a URL such as \
+                postgres://user:password@host:5432/database\n";
     assert_eq!(text(&run.stderr), line);
 }
 

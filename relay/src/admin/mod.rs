@@ -52,7 +52,7 @@ impl Admin {
         let (until, ended) = oneshot::channel::<()>();
         let shared = http::Shared {
             observed: Arc::clone(observed),
-            database: config.database_url.database().to_owned(),
+            database: config.database_url.database(),
             desk: owed::Desk::new(config.clone()),
             dashboard: dashboard.flatten(),
         };

@@ -123,8 +123,8 @@ impl Desk {
             None => {
                 // Not the relay's own name: whoever counts relays by it would count this one twice.
                 let name = format!("{} health", self.config.application_name);
-                let (client, driver, _) =
-                    postgres::connect(&self.config.database_url, &name).await.map_err(|error| chain(&error))?;
+                let server = self.config.database_url.now().map_err(|bad| bad.to_string())?;
+                let (client, driver, _) = postgres::connect(&server, &name).await.map_err(|error| chain(&error))?;
                 let driver = tokio::spawn(async move {
                     let _ = driver.await; // whoever asks next is told
                 });

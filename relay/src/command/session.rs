@@ -44,10 +44,10 @@ impl Session {
         // Not the relay's own name: whoever counts relays must not count this.
         let name = format!("{} {command}", config.application_name);
         let (client, driver, peer) =
-            postgres::connect(database, &name).await.map_err(|error| connect_error(error, database))?;
+            postgres::connect(&database.now()?, &name).await.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
-        let session = Self { client, peer, _driver: tasks, role: database.user().to_owned(), needs, limit };
+        let session = Self { client, peer, _driver: tasks, role: database.user(), needs, limit };
         session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
         Ok(session)
     }

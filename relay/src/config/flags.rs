@@ -19,8 +19,8 @@ use super::{
 /// What overrides what; the end of the help text.
 pub const PRECEDENCE: &str = "\
 A flag overrides an environment variable, which overrides the file, which overrides the default. \
-DATABASE_URL and AMQP_URL must be given. A URL on the command line can be seen by every user of the machine: \
-prefer the environment or the file.";
+DATABASE_URL and AMQP_URL must be given, or DATABASE_URL_FILE and AMQP_URL_FILE, files that hold them. A URL on the command line can \
+be seen by every user of the machine: prefer the environment or a file.";
 
 /// Gives a command, or the program before its command, a flag for each setting and for the file. The help text shows those that `shows`
 /// names.

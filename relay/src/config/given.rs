@@ -2,7 +2,13 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use super::{rule::Rule, setting::Setting, value::Value};
+use super::{
+    address,
+    rule::Rule,
+    setting::Setting,
+    settings::SETTINGS,
+    value::{OFF, Value},
+};
 
 /// The text of every setting that was given, with its origin.
 #[derive(Default)]
@@ -41,13 +47,24 @@ impl Given {
 
     /// The checked value of a setting; when it is bad, `problems` grows by a line.
     pub(super) fn value<T: Value>(&self, setting: &Setting, needed: bool, problems: &mut Vec<String>) -> Option<T> {
-        let read = match (self.values.get(setting.key), setting.default) {
-            (Some(raw), _) => T::read(&setting.rule, &raw.text),
-            (None, Some(default)) => T::read(&setting.rule, default),
-            (None, None) if !needed => return T::unneeded(),
-            (None, None) => Err(format!("expected {}", setting.rule.allowed())),
+        let (told_as, read) = match (self.values.get(setting.key), self.file_of(setting), setting.default) {
+            (Some(raw), Some((file, _)), _) if raw.text != OFF => {
+                (setting, Err(format!("{} is given, too: leave one of them out", self.shown(file))))
+            }
+            (_, Some((file, path)), _) => (file, T::in_file(path, needed)),
+            (Some(raw), None, _) => (setting, T::read(&setting.rule, &raw.text)),
+            (None, None, Some(default)) => (setting, T::read(&setting.rule, default)),
+            (None, None, None) if !needed => return T::unneeded(),
+            (None, None, None) => (setting, Err(format!("expected {}", setting.rule.allowed()))),
         };
-        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(setting)))).ok()
+        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(told_as)))).ok()
+    }
+
+    /// The setting by which a file was named that holds the value of this one, and the file.
+    fn file_of(&self, setting: &Setting) -> Option<(&'static Setting, PathBuf)> {
+        let file = SETTINGS.iter().find(|other| other.is_file_of(setting))?;
+        let path = &self.values.get(file.key)?.text;
+        (path != OFF && file.rule.takes(path)).then(|| (file, path.into()))
     }
 
     /// A setting with its value, as it is written where it stands.
@@ -56,7 +73,10 @@ impl Given {
         let Some(Raw { text, origin }) = self.values.get(key) else {
             return match setting.default {
                 Some(default) => format!("{key} = {default} (default)"),
-                None => format!("{} is not set", setting.variable()),
+                None => match SETTINGS.iter().find(|other| other.is_file_of(setting)) {
+                    Some(file) => format!("neither {} nor {} is set", setting.variable(), file.variable()),
+                    None => format!("{} is not set", setting.variable()),
+                },
             };
         };
         let text = if setting.rule.is_secret() { "(hidden)".to_owned() } else { text.escape_debug().to_string() };
@@ -72,14 +92,19 @@ impl Given {
         let text = self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default).unwrap_or_default();
         match setting.rule {
             Rule::Url { check, .. } | Rule::Secret { check, .. } => {
-                check(text).unwrap_or_else(|_| "(hidden)".to_owned())
+                let shown = match self.file_of(setting) {
+                    Some((_, path)) => address::text(&path).ok().and_then(|text| check(&text).ok()),
+                    None => check(text).ok(),
+                };
+                shown.unwrap_or_else(|| "(hidden)".to_owned())
             }
             _ => text.escape_debug().to_string(),
         }
     }
 
     /// Where the value stands.
-    pub(super) fn origin(&self, setting: &Setting) -> String {
+    pub(super) fn origin(&self, setting: &'static Setting) -> String {
+        let setting = self.file_of(setting).map_or(setting, |(file, _)| file);
         match self.values.get(setting.key).map(|raw| &raw.origin) {
             None => "default".to_owned(),
             Some(Origin::Flag) => format!("--{}", setting.flag()),

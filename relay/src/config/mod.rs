@@ -8,6 +8,7 @@
 //!  (each overrides the one before)  (text, origin)  (checks every value)
 //! ```
 
+mod address;
 mod environment;
 mod file;
 mod flags;
@@ -24,9 +25,10 @@ mod value;
 
 use std::time::Duration;
 
-use amqp_publisher::{ExchangeUse, PublishConfig};
+use amqp_publisher::{AmqpUrl, ExchangeUse, PublishConfig};
 
 pub use self::{
+    address::{Address, BadFile},
     flags::{PRECEDENCE, collect, read, with_settings},
     given::Given,
     otlp::{OtlpEndpoint, OtlpHeaders},
@@ -43,10 +45,10 @@ use tracing::{Level, enabled};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Config {
-    /// What the publisher needs to know. `None` without a URL, as `init` may be: it needs none.
-    pub fn publish(&self) -> Option<PublishConfig> {
-        Some(PublishConfig {
-            url: self.amqp_url.clone()?,
+    /// What the publisher needs to know, to publish to this broker.
+    pub fn publish(&self, url: AmqpUrl) -> PublishConfig {
+        PublishConfig {
+            url,
             try_last: None,
             exchange: self.exchange.clone(),
             exchange_use: if self.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
@@ -57,7 +59,7 @@ impl Config {
             connection_name: self.application_name.clone(),
             product: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-        })
+        }
     }
 
     /// The rules and bounds by which events leave. A server ends a stream whose reader is silent for longer than `silence`.

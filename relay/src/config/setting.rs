@@ -17,6 +17,9 @@ pub struct Setting {
     pub default: Option<&'static str>,
 }
 
+/// What the name of a setting ends with that says in which file another's value stands.
+const FILE: &str = "_file";
+
 /// What the names of all variables begin with.
 pub(super) const PREFIX: &str = "OUTBOX_RELAY_";
 
@@ -36,9 +39,16 @@ impl Setting {
         format!("{PREFIX}{}", self.key.to_uppercase())
     }
 
-    /// `DATABASE_URL` and `AMQP_URL`: the names that platforms give to servers they provide.
+    /// `DATABASE_URL` and `AMQP_URL`: the names that platforms give to servers they provide; and, with `_FILE` behind them, those by
+    /// which images of containers are told where a secret is mounted.
     pub(super) fn plain_variable(&self) -> Option<String> {
-        (self.rule.is_secret() && self.default.is_none()).then(|| self.key.to_uppercase())
+        let server = self.key.strip_suffix(FILE).unwrap_or(self.key);
+        ["database_url", "amqp_url"].contains(&server).then(|| self.key.to_uppercase())
+    }
+
+    /// Whether it names the file in which the value of another setting stands.
+    pub(super) fn is_file_of(&self, other: &Self) -> bool {
+        self.key.strip_suffix(FILE) == Some(other.key)
     }
 
     /// The name that OpenTelemetry gives to this setting of any program. It is set for a whole namespace at a time, so a relay without
@@ -135,6 +145,8 @@ mod tests {
     fn the_two_servers_have_the_variables_that_platforms_set() {
         assert_eq!(setting("database_url").variable(), "DATABASE_URL");
         assert_eq!(setting("amqp_url").variable(), "AMQP_URL");
+        assert_eq!(setting("database_url_file").variable(), "DATABASE_URL_FILE");
+        assert_eq!(setting("amqp_url_file").variable(), "AMQP_URL_FILE");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use amqp_publisher::AmqpUrl;
 use pg_replication::ConnInfo;
 
 use super::{
+    address::Address,
     given::Given,
     otlp::{OtlpEndpoint, OtlpHeaders},
     rule::Rule::{self, Count, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
@@ -21,17 +22,27 @@ const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const MIB: u64 = 1 << 20;
+/// A file's name, as long as Linux takes one.
+const FILE: Rule = Text { max_bytes: 4096 };
 
 settings! {
     "Servers" {
         /// PostgreSQL to read from.
         /// A URL or libpq's key=value form. The role needs REPLICATION and the grants of outbox.grant_relay().
-        database_url: ConnInfo = Url { form: "postgres://user:password@host:5432/database", check: harmless::<ConnInfo> }, None;
+        database_url: Address<ConnInfo> = Url { form: "postgres://user:password@host:5432/database", check: harmless::<ConnInfo> }, None;
+
+        /// File that holds database_url, instead of it.
+        /// It is read again for each connection, so a password that is changed there needs no restart.
+        database_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// RabbitMQ to publish to.
         /// Any number of nodes, with a comma between: amqp://user:password@a:5672,b,c/vhost. They, and all addresses of a name, are
         /// tried in random order. Use amqps:// for TLS.
-        amqp_url: Option<AmqpUrl> = Url { form: "amqp://user:password@host:5672/vhost", check: harmless::<AmqpUrl> }, None;
+        amqp_url: Option<Address<AmqpUrl>> = Url { form: "amqp://user:password@host:5672/vhost", check: harmless::<AmqpUrl> }, None;
+
+        /// File that holds amqp_url, instead of it.
+        /// It is read again for each connection.
+        amqp_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// Whether a start ends when a server cannot be reached, instead of waiting for it.
         /// For scripts; the flag needs no value. What will not mend itself, such as a wrong password, ends a start in any case.
@@ -173,11 +184,19 @@ settings! {
 
         /// PostgreSQL as the dashboard reads it: a role with outbox.grant_monitor().
         /// That role sees no payloads. Without it the dashboard shows only what the relay knows of itself.
-        dashboard_database_url: Optional<ConnInfo> = OPTIONAL_DATABASE, Some("off");
+        dashboard_database_url: Optional<Address<ConnInfo>> = OPTIONAL_DATABASE, Some("off");
+
+        /// File that holds dashboard_database_url, instead of it.
+        /// It is read again for each connection.
+        dashboard_database_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// PostgreSQL for the dashboard's operators: a role with outbox.grant_operate().
         /// For payloads, replays and releases. Without it the dashboard is for reading only.
-        dashboard_operator_database_url: Optional<ConnInfo> = OPTIONAL_DATABASE, Some("off");
+        dashboard_operator_database_url: Optional<Address<ConnInfo>> = OPTIONAL_DATABASE, Some("off");
+
+        /// File that holds dashboard_operator_database_url, instead of it.
+        /// It is read again for each connection.
+        dashboard_operator_database_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// File with the tokens of those who may read the dashboard.
         /// One name and its token a line. Without it, whoever reaches the relay over loopback may read, and nobody else.

@@ -3,6 +3,7 @@
 mod precedence;
 mod reference;
 mod refusals;
+mod secret_files;
 mod secrets;
 mod unknown;
 

@@ -13,6 +13,7 @@ use outbox_core::Ordering;
 use pg_replication::ConnInfo;
 
 use super::{
+    address::Address,
     otlp::{OtlpEndpoint, OtlpHeaders},
     rule::Rule,
 };
@@ -53,12 +54,17 @@ pub struct Listen(pub Option<SocketAddr>);
 pub struct Optional<T>(pub Option<T>);
 
 /// The word for what is left out.
-const OFF: &str = "off";
+pub(super) const OFF: &str = "off";
 
 /// The type of a setting's value.
 pub(super) trait Value: Sized {
     /// Reads `text` if `rule` allows it. The error says what was expected, and repeats nothing of a secret.
     fn read(rule: &Rule, text: &str) -> Result<Self, String>;
+
+    /// Takes the value that stands in a file; reads it, if that is needed now. The error repeats nothing of a secret.
+    fn in_file(path: PathBuf, _needed: bool) -> Result<Self, String> {
+        Err(format!("cannot stand in a file, as in {}", path.display()))
+    }
 
     /// What stands for a value that is not given and not needed.
     fn unneeded() -> Option<Self> {
@@ -114,19 +120,41 @@ impl Value for Listen {
     }
 }
 
-impl Value for ConnInfo {
+impl<T: Clone + FromStr<Err: Display> + Display> Value for Address<T> {
     fn read(_: &Rule, text: &str) -> Result<Self, String> {
-        address(text)
+        address(text).map(Self::given)
+    }
+
+    fn in_file(path: PathBuf, needed: bool) -> Result<Self, String> {
+        let address = Self::in_file(path);
+        if needed {
+            address.now().map_err(|bad| bad.to_string())?;
+        }
+        Ok(address)
     }
 }
 
-impl Value for Option<AmqpUrl> {
-    fn read(_: &Rule, text: &str) -> Result<Self, String> {
-        address(text).map(Some)
+impl Value for Option<Address<AmqpUrl>> {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        Address::read(rule, text).map(Some)
+    }
+
+    fn in_file(path: PathBuf, needed: bool) -> Result<Self, String> {
+        <Address<AmqpUrl> as Value>::in_file(path, needed).map(Some)
     }
 
     fn unneeded() -> Option<Self> {
         Some(None)
+    }
+}
+
+impl Value for Optional<Address<ConnInfo>> {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        if text == OFF { Ok(Self(None)) } else { Address::read(rule, text).map(|address| Self(Some(address))) }
+    }
+
+    fn in_file(path: PathBuf, needed: bool) -> Result<Self, String> {
+        <Address<ConnInfo> as Value>::in_file(path, needed).map(|address| Self(Some(address)))
     }
 }
 
@@ -141,7 +169,7 @@ macro_rules! optional_secret {
     };
 }
 
-optional_secret!(ConnInfo OtlpEndpoint OtlpHeaders);
+optional_secret!(OtlpEndpoint OtlpHeaders);
 
 impl Value for Optional<PathBuf> {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {

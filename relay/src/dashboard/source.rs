@@ -14,7 +14,7 @@ use tokio_postgres::{
 use tracing::warn;
 
 use super::refusal::Refusal;
-use crate::{error::chain, postgres};
+use crate::{config::Address, error::chain, postgres};
 
 /// A page waits so long for the database to be reached, at most.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ pub(super) type Argument<'a> = Option<&'a str>;
 /// Where a role's statements go.
 #[derive(Debug)]
 pub(super) struct Source {
-    server: ConnInfo,
+    server: Address<ConnInfo>,
     name: String,
     begin: &'static str,
     session: Mutex<Option<Arc<Session>>>,
@@ -71,7 +71,7 @@ struct Session {
 }
 
 impl Source {
-    pub(super) fn new(server: ConnInfo, relay_name: &str, begin: &'static str) -> Self {
+    pub(super) fn new(server: Address<ConnInfo>, relay_name: &str, begin: &'static str) -> Self {
         let mut name = format!("{relay_name} dashboard");
         name.truncate(name.floor_char_boundary(63));
         Self { server, name, begin, session: Mutex::default(), acting: Mutex::default() }
@@ -101,7 +101,8 @@ impl Source {
             return Ok(Arc::clone(session));
         }
         let opened = async {
-            let (client, work, _) = postgres::connect(&self.server, &self.name).await.map_err(|error| chain(&error))?;
+            let server = self.server.now().map_err(|bad| bad.to_string())?;
+            let (client, work, _) = postgres::connect(&server, &self.name).await.map_err(|error| chain(&error))?;
             let mut tasks = JoinSet::new();
             tasks.spawn(async move {
                 let _ = work.await; // who asks next learns that it has ended

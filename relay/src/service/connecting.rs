@@ -8,7 +8,8 @@
 //!
 //! A session begins when the database is ready: without a broker it leaves events to the table and moves the slot on. At the start,
 //! what will not mend itself ends the relay with its exit code, on either side. The start is over for the database with the first
-//! session, and for the broker with the first connection to it.
+//! session, and for the broker with the first connection to it. A password that stands in a file may be about to change: the start
+//! waits for that, too, for a while.
 
 use std::{
     pin::pin,
@@ -23,7 +24,7 @@ use tracing::{info, warn};
 use super::startup::{self, Database, Inherited};
 use crate::{
     config::Config,
-    error::RunError,
+    error::{Kind, RunError},
     observe::{Observed, Phase},
     repeats::Repeats,
     session::Session,
@@ -47,6 +48,8 @@ pub(super) struct Connecting<'a> {
     broker: Arc<FirstConnection>,
     observed: &'a Arc<Observed>,
     traces: &'a Traces,
+    /// When the start began.
+    since: Instant,
     /// Whether there has been a session.
     has_started: bool,
     /// Sessions and attempts in a row that have failed.
@@ -57,7 +60,8 @@ pub(super) struct Connecting<'a> {
 impl<'a> Connecting<'a> {
     pub(super) fn new(config: &'a Config, observed: &'a Arc<Observed>, traces: &'a Traces) -> Self {
         let broker = Arc::new(FirstConnection::new(!config.no_wait));
-        Self { config, broker, observed, traces, has_started: false, failures: 0, jitter: fastrand::Rng::new() }
+        let (since, jitter) = (Instant::now(), fastrand::Rng::new());
+        Self { config, broker, observed, traces, since, has_started: false, failures: 0, jitter }
     }
 
     /// A session has ended, after so long.
@@ -95,6 +99,11 @@ impl<'a> Connecting<'a> {
         Ok(startup::begin(config, database, sink, self.observed))
     }
 
+    fn start_waits(&self, error: &RunError) -> bool {
+        let may_change = error.kind() == Kind::Authentication && self.config.database_url.may_change(self.since);
+        !self.config.no_wait && (error.may_pass() || may_change)
+    }
+
     async fn database(&mut self, inherited: Inherited) -> Result<Database, RunError> {
         let (since, mut away) = (Instant::now(), Repeats::default());
         loop {
@@ -103,7 +112,7 @@ impl<'a> Connecting<'a> {
             }
             match startup::take_over(self.config, inherited, self.observed).await {
                 Ok(database) => return Ok(database),
-                Err(error) if !self.has_started && (self.config.no_wait || !error.may_pass()) => return Err(error),
+                Err(error) if !self.has_started && !self.start_waits(&error) => return Err(error),
                 Err(error) => {
                     self.failures += 1;
                     self.observed.enters(Phase::Disconnected { error: Some(error.to_string()) });

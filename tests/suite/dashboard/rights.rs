@@ -59,3 +59,23 @@ async fn a_database_that_went_away_is_asked_again_when_it_is_back() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_files_with_the_dashboards_addresses_are_read_again_for_each_connection() {
+    let path = std::env::temp_dir().join(format!("outbox-dashboard-monitor-{}", std::process::id()));
+    let nobody = harness::Postgres::shared().await.url("postgres").replace("//postgres@", "//nobody_of_that_name@");
+    std::fs::write(&path, nobody).unwrap();
+    let dashboard = Dashboard::start_with(Tokens::None, |relay| {
+        relay.set("dashboard-database-url", "").set("dashboard-database-url-file", path.to_str().unwrap())
+    })
+    .await;
+    let ask = async || dashboard.ask("GET", "/api/events", &[], None).await;
+    let refused = ask().await;
+    assert!(refused.status == 503 && refused.body.contains("nobody_of_that_name"), "{refused:?}");
+    std::fs::write(&path, "").unwrap();
+    let bad = ask().await;
+    assert!(bad.status == 503 && bad.body.contains("is empty"), "{bad:?}");
+    std::fs::write(&path, super::role(&dashboard.stack.db, "monitor").await).unwrap();
+    assert_eq!(ask().await.status, 200);
+    std::fs::remove_file(&path).unwrap();
+}

@@ -8,6 +8,7 @@ mod order;
 mod outage;
 mod refusal;
 mod replay;
+mod secret_files;
 mod shutdown;
 mod startup;
 mod traces;

@@ -13,15 +13,19 @@ use crate::{
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn look(config: &Config, report: &mut Report) {
-    let Some(publish) = config.publish() else {
+    let Some(address) = &config.amqp_url else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
         return;
     };
-    let url = publish.url.clone();
+    let url = match address.now() {
+        Ok(url) => url,
+        Err(bad) => return report.bad("broker", bad.to_string(), ""),
+    };
+    let publish = config.publish(url.clone());
     match url.open(CONNECT_LIMIT).await {
         Ok(socket) => certificate::look_at_broker(&socket, report),
         Err(error) => {
-            report.bad("broker", end_of_start(&error, &url).to_string(), "");
+            report.bad("broker", end_of_start(&error, address).to_string(), "");
             return;
         }
     }
@@ -63,7 +67,7 @@ pub(super) async fn look(config: &Config, report: &mut Report) {
             };
             report.bad("exchange", explain(cause), to_do);
         }
-        None => report.bad("broker", end_of_start(&error, &url).to_string(), ""),
+        None => report.bad("broker", end_of_start(&error, address).to_string(), ""),
     }
 }
 

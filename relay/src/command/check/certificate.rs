@@ -37,7 +37,11 @@ impl Seen {
 
 /// The database's. Nobody logs in for this.
 pub(super) async fn look_at_database(config: &Config, report: &mut Report) {
-    match config.database_url.open(|socket| async move { Ok(Seen::of(&socket)) }).await {
+    let server = match config.database_url.now() {
+        Ok(server) => server,
+        Err(bad) => return report.unknown("database_certificate", format!("no connection: {bad}"), ""),
+    };
+    match server.open(|socket| async move { Ok(Seen::of(&socket)) }).await {
         Ok((seen, _)) => tell("database_certificate", &seen, report),
         Err(error) => report.unknown("database_certificate", format!("no connection: {}", chain(&error)), ""),
     }

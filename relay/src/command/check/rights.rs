@@ -139,7 +139,11 @@ async fn grants(session: &Session, config: &Config, report: &mut Report) -> Resu
 /// Whether a role may replicate is for the server to say: on some platforms it comes from membership in a role.
 async fn replication(config: &Config, report: &mut Report) {
     let database = &config.database_url;
-    match database.connect_replication(&format!("{} check", config.application_name)).await {
+    let server = match database.now() {
+        Ok(server) => server,
+        Err(bad) => return report.unknown("replication_right", format!("no connection: {bad}"), ""),
+    };
+    match server.connect_replication(&format!("{} check", config.application_name)).await {
         Ok(connection) => {
             drop(connection);
             report.ok("replication_right", format!("the role {:?} may replicate", database.user()));

@@ -156,8 +156,9 @@ struct Tap {
 
 impl Tap {
     async fn open(config: &Config, bindings: &[String]) -> Result<Self, RunError> {
-        let url = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
-        let socket = url.open(CONNECT_LIMIT).await.map_err(|error| end_of_start(&error, url))?;
+        let address = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
+        let url = &address.now()?;
+        let socket = url.open(CONNECT_LIMIT).await.map_err(|error| end_of_start(&error, address))?;
         timeout(CONNECT_LIMIT, Self::log_in(config, url, socket, bindings)).await.unwrap_or_else(|_| {
             Err(RunError::new(Kind::Broker, format!("{url} has not answered within {CONNECT_LIMIT:?}"))
                 .hint("check that the broker runs, and has no alarm"))

@@ -8,7 +8,8 @@ use crate::config::{Rule, SETTINGS, Servers, value::Value};
 #[test]
 fn a_missing_url_is_named_with_its_variable_and_form() {
     let invalid = given(&["run"], &URLS[..1]).resolve(Servers::All).unwrap_err();
-    let expected = "AMQP_URL is not set: expected a URL such as amqp://user:password@host:5672/vhost";
+    let expected =
+        "neither AMQP_URL nor AMQP_URL_FILE is set: expected a URL such as amqp://user:password@host:5672/vhost";
     assert_eq!(invalid.to_string(), expected);
 }
 

@@ -6,7 +6,7 @@ use pg_replication::{ConnInfo, ConnectError, ReplError, ServerError};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
-    config::Config,
+    config::{Address, Config},
     error::{Kind, RunError},
     outbox::{StoreError, sql},
 };
@@ -20,7 +20,7 @@ pub(crate) const OLDEST_SERVER: i32 = 140_000;
 const RAISES_WAL_LEVEL: i32 = 190_000;
 
 /// Checks version and settings.
-pub(super) async fn server(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
+pub(super) async fn server(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
     let row = client.query_one(sql::SERVER, &[]).await?;
     let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
     let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
@@ -51,7 +51,7 @@ pub(crate) fn wal_level_suffices(wal_level: &str, version: i32) -> bool {
 }
 
 /// Checks the extension's version, and that this role may run its functions.
-pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<(), RunError> {
+pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
     let version: String = match client.query_one(sql::VERSION, &[]).await {
         Ok(row) => row.try_get(0)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
@@ -78,27 +78,31 @@ pub(super) async fn extension(client: &Client, database: &ConnInfo) -> Result<()
 }
 
 /// A connection that could not be made, in the operator's terms.
-pub(crate) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
+pub(crate) fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunError {
     let state = error.sqlstate().map(|state| state.code().to_owned());
+    let place = database.place("DATABASE_URL");
     let (kind, what, hint) = match state.as_deref() {
         Some("28P01" | "28000") => (
             Kind::Authentication,
             format!("{database} refused the login"),
-            "check user and password in DATABASE_URL, and that pg_hba.conf has a line for this user and database",
+            format!("check user and password in {place}, and that pg_hba.conf has a line for this user and database"),
         ),
-        Some("3D000") => (Kind::NoDatabase, format!("no such database: {database}"), "check the name in DATABASE_URL"),
+        Some("3D000") => {
+            (Kind::NoDatabase, format!("no such database: {database}"), format!("check the name in {place}"))
+        }
         Some("42501") => (
             Kind::NotPermitted,
             format!("{database} does not permit the connection"),
-            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role",
+            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role".to_owned(),
         ),
         Some("53300" | "53400") => {
-            (Kind::Database, format!("{database} has no connection left"), "raise max_connections or max_wal_senders")
+            let hint = "raise max_connections or max_wal_senders".to_owned();
+            (Kind::Database, format!("{database} has no connection left"), hint)
         }
         _ => (
             Kind::Database,
             format!("cannot connect to {database}"),
-            "check host, port and TLS settings in DATABASE_URL, and that the server runs",
+            format!("check host, port and TLS settings in {place}, and that the server runs"),
         ),
     };
     RunError::new(kind, what).hint(hint).may_pass_if(error.may_pass()).source(error)
@@ -106,7 +110,7 @@ pub(crate) fn connect_error(error: ConnectError, database: &ConnInfo) -> RunErro
 
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
 /// and Aurora that comes from membership in a role, and its own attribute stays off.
-pub(crate) fn replication_connect_error(error: ConnectError, database: &ConnInfo) -> RunError {
+pub(crate) fn replication_connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunError {
     if error.sqlstate() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         return connect_error(error, database);
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use outbox_core::{Core, Snapshot, Start};
-use pg_replication::{Lsn, Replication, ReplicationStream};
+use pg_replication::{ConnInfo, Lsn, Replication, ReplicationStream};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
@@ -112,7 +112,7 @@ pub(crate) async fn take_over(
     let (mut away, mut lost_at) = (Repeats::default(), None);
     let (client, connection, stream, database) = loop {
         let taken = async {
-            let Connected { client, connection, replication, database } = connect(config).await?;
+            let Connected { client, connection, server, replication, database } = connect(config).await?;
             observed.connected(database.clone());
             if slot_is_useless && config.create_slot {
                 slot::discard(config, &client).await?;
@@ -120,7 +120,7 @@ pub(crate) async fn take_over(
             }
             (away, lost_at) = (Repeats::default(), None);
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let stream = takeover::take(config, &client, replication, from, &mut turn, observed).await?;
+            let stream = takeover::take(config, &client, &server, replication, from, &mut turn, observed).await?;
             Ok::<_, RunError>((client, connection, stream, database))
         };
         match taken.await {
@@ -174,14 +174,21 @@ pub(crate) fn begin(
 /// The broker's part of a session.
 pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces) -> Result<RabbitMq, RunError> {
     let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-    let publish = config.publish().ok_or_else(missing)?;
-    Ok(RabbitMq::new(publish, config.unroutable, first, Spans::new(traces, &config.exchange)))
+    let address = config.amqp_url.clone().ok_or_else(missing)?;
+    let url = match address.latest() {
+        Some(url) => url,
+        None => address.now()?,
+    };
+    let spans = Spans::new(traces, &config.exchange);
+    Ok(RabbitMq::new(address, config.publish(url), config.unroutable, first, spans))
 }
 
 /// Both kinds of session with the database, the task that drives the one for SQL, and the host of that one.
 struct Connected {
     client: Client,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
+    /// The server of both, and who has logged in.
+    server: ConnInfo,
     replication: Replication,
     database: Contact,
 }
@@ -189,7 +196,8 @@ struct Connected {
 /// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
 async fn connect(config: &Config) -> Result<Connected, RunError> {
     let database = &config.database_url;
-    let (client, driver, peer) = postgres::connect(database, &config.application_name)
+    let server = database.now()?;
+    let (client, driver, peer) = postgres::connect(&server, &config.application_name)
         .await
         .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
@@ -203,9 +211,9 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     let bound = sql::bound_idle_transactions(config.takeover_after);
     client.batch_execute(&bound).await?;
     checks::server(&client, database).await?;
-    let replication = slot::connect(config, &client).await?;
+    let replication = slot::connect(config, &server, &client).await?;
     checks::extension(&client, database).await?;
-    Ok(Connected { client, connection, replication, database: Contact::with_database(&peer) })
+    Ok(Connected { client, connection, server, replication, database: Contact::with_database(&peer) })
 }
 
 async fn prepare(

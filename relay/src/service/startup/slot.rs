@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use pg_replication::{Lsn, Replication};
+use pg_replication::{ConnInfo, Lsn, Replication};
 use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
@@ -132,12 +132,11 @@ async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError>
 }
 
 /// Opens a session that can make the slot, and read it.
-pub(super) async fn connect(config: &Config, client: &Client) -> Result<Replication, RunError> {
-    let database = &config.database_url;
-    let mut replication = database
+pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client) -> Result<Replication, RunError> {
+    let mut replication = server
         .connect_replication(&config.application_name)
         .await
-        .map_err(|error| checks::replication_connect_error(error, database))?;
+        .map_err(|error| checks::replication_connect_error(error, &config.database_url))?;
     let millis = silence(config, client).await?.as_millis().to_string();
     replication.set("wal_sender_timeout", &millis).await.map_err(|error| checks::stream_error(config, error))?;
     // What the role's settings say is meant for statements. Making a slot waits for locks of all older transactions, and a large

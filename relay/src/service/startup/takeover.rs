@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use pg_replication::{Lsn, Replication, ReplicationStream};
+use pg_replication::{ConnInfo, Lsn, Replication, ReplicationStream};
 use tokio_postgres::Client;
 use tracing::info;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    error::RunError,
+    error::{Kind, RunError},
     observe::{Observed, Phase},
     outbox::sql,
 };
@@ -92,6 +92,7 @@ impl Turn {
 pub(super) async fn take(
     config: &Config,
     client: &Client,
+    server: &ConnInfo,
     replication: Replication,
     from: Lsn,
     turn: &mut Turn,
@@ -111,7 +112,7 @@ pub(super) async fn take(
         }
         let mut session = match replication.take() {
             Some(session) => session,
-            None => slot::connect(config, client).await?,
+            None => slot::connect(config, &same_server(config, server)?, client).await?,
         };
         waiting::for_table(client, sql::READ_TABLE, &[]).await?;
         if config.create_slot {
@@ -135,4 +136,13 @@ pub(super) async fn take(
             },
         }
     }
+}
+
+/// How to log in now to the server of a session that may be hours old. The stream of one server, and the table of another, must not meet.
+fn same_server(config: &Config, session: &ConnInfo) -> Result<ConnInfo, RunError> {
+    let now = config.database_url.now()?;
+    if now.to_string() == session.to_string() {
+        return Ok(now);
+    }
+    Err(RunError::new(Kind::Database, format!("connected to {session}, and now to connect to {now}")).may_pass_if(true))
 }

@@ -18,13 +18,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_publisher::{self as amqp, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
+use amqp_publisher::{self as amqp, AmqpUrl, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
 use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 
 pub use self::{message::Outbound, refusal::explain};
 pub(crate) use self::{refusal::end_of_start, spans::Spans};
 use super::{Sink, SinkFigures};
-use crate::{config::Unroutable, contact::Contact, error::RunError};
+use crate::{
+    config::{Address, BadFile, Unroutable},
+    contact::Contact,
+    error::RunError,
+};
 
 /// A connection over which events are published.
 pub type Publisher = amqp::Publisher<Outbound>;
@@ -44,6 +48,7 @@ const LIVED_FOR: Duration = Duration::from_secs(1);
 
 /// One RabbitMQ, by one connection after the other.
 pub struct RabbitMq {
+    address: Address<AmqpUrl>,
     config: PublishConfig,
     unroutable: Unroutable,
     first: Arc<FirstConnection>,
@@ -68,27 +73,30 @@ enum State {
 pub struct FirstConnection {
     was_made: AtomicBool,
     is_waited_for: bool,
+    since: Instant,
 }
 
 impl FirstConnection {
     /// Not made yet. `is_waited_for`: as long as no host can be reached.
     pub fn new(is_waited_for: bool) -> Self {
-        Self { was_made: AtomicBool::new(false), is_waited_for }
+        Self { was_made: AtomicBool::new(false), is_waited_for, since: Instant::now() }
     }
 
     fn was_made(&self) -> bool {
         self.was_made.load(Ordering::Relaxed)
     }
 
-    fn is_given_up(&self, error: &ConnectError) -> bool {
-        let is_waited_for = self.is_waited_for && error.may_pass();
-        !self.was_made() && !is_waited_for
+    fn is_given_up(&self, error: &ConnectError, address: &Address<AmqpUrl>) -> bool {
+        let is_login = matches!(error.refusal(), Some(PublishError::Authentication { .. }));
+        let may_pass = error.may_pass() || (is_login && address.may_change(self.since));
+        !(self.was_made() || self.is_waited_for && may_pass)
     }
 }
 
 impl RabbitMq {
     /// Connects with the first [`next`](Sink::next).
     pub(crate) fn new(
+        address: Address<AmqpUrl>,
         config: PublishConfig,
         unroutable: Unroutable,
         first: Arc<FirstConnection>,
@@ -97,7 +105,7 @@ impl RabbitMq {
         let now = Instant::now();
         let (state, away_since) = (State::Waiting(now), Some(now));
         let (jitter, figures) = (fastrand::Rng::new(), SinkFigures::default());
-        Self { config, unroutable, first, state, away_since, failures: 0, jitter, figures, spans }
+        Self { address, config, unroutable, first, state, away_since, failures: 0, jitter, figures, spans }
     }
 
     /// Since when there is no connection; `None`: there is one.
@@ -105,12 +113,14 @@ impl RabbitMq {
         self.away_since
     }
 
-    fn connect(&mut self) {
+    fn connect(&mut self) -> Result<(), BadFile> {
+        self.config.url = self.address.now()?;
         let mut config = self.config.clone();
         if config.exchange_use == ExchangeUse::Declare && self.first.was_made() {
             config.exchange_use = ExchangeUse::Expect;
         }
         self.state = State::Connecting(Box::pin(Publisher::connect(config)));
+        Ok(())
     }
 
     fn connected(&mut self, publisher: Publisher) -> Notice {
@@ -126,15 +136,26 @@ impl RabbitMq {
     }
 
     fn not_connected(&mut self, error: &ConnectError) -> Result<Notice, RunError> {
-        if self.first.is_given_up(error) {
-            return Err(end_of_start(error, &self.config.url));
+        if self.first.is_given_up(error, &self.address) {
+            return Err(end_of_start(error, &self.address));
         }
+        Ok(self.try_again(error.describe(explain)))
+    }
+
+    /// There is no address at the moment.
+    fn nowhere(&mut self, bad: BadFile) -> Result<Notice, RunError> {
+        if self.first.is_waited_for || self.first.was_made() {
+            return Ok(self.try_again(bad.to_string()));
+        }
+        Err(bad.into())
+    }
+
+    fn try_again(&mut self, why: String) -> Notice {
         self.failures = self.failures.saturating_add(1);
         let pause = RECONNECT.delay(self.failures, &mut self.jitter);
         self.state = State::Waiting(Instant::now() + pause);
-        let why = error.describe(explain);
         self.figures.error = Some(why.clone());
-        Ok(Notice::Away(why))
+        Notice::Away(why)
     }
 
     /// The connection to this node, which had lived for so long, is gone.
@@ -210,7 +231,9 @@ impl Sink for RabbitMq {
                 }
                 State::Waiting(until) => {
                     tokio::time::sleep_until((*until).into()).await;
-                    self.connect();
+                    if let Err(bad) = self.connect() {
+                        return self.nowhere(bad);
+                    }
                 }
             }
         }

@@ -2,7 +2,10 @@
 
 use amqp_publisher::{AmqpUrl, ConnectError, PublishError};
 
-use crate::error::{Kind, RunError, chain};
+use crate::{
+    config::Address,
+    error::{Kind, RunError, chain},
+};
 
 const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
 const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
@@ -20,12 +23,13 @@ pub fn explain(error: &PublishError) -> String {
 }
 
 /// What ends the start.
-pub(crate) fn end_of_start(error: &ConnectError, url: &AmqpUrl) -> RunError {
+pub(crate) fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunError {
+    let place = url.place("AMQP_URL");
     let (kind, what, hint) = if error.refusal().is_some() {
-        let hint = "check user, password and virtual host in AMQP_URL, and the user's permissions";
+        let hint = format!("check user, password and virtual host in {place}, and the user's permissions");
         (Kind::BrokerRefused, format!("{url} refused the connection"), hint)
     } else {
-        let hint = "check hosts, ports and TLS in AMQP_URL, and that the broker runs";
+        let hint = format!("check hosts, ports and TLS in {place}, and that the broker runs");
         (Kind::Broker, format!("cannot connect to {url}"), hint)
     };
     let failed = RunError::new(kind, what).source(error.describe(explain));

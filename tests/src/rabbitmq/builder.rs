@@ -12,6 +12,7 @@ use crate::{places::server_folder, ports};
 #[derive(Debug, Default)]
 pub struct RabbitMqBuilder {
     settings: Vec<(String, String)>,
+    plugins: Vec<&'static str>,
     erlang_arguments: &'static str,
 }
 
@@ -20,6 +21,13 @@ impl RabbitMqBuilder {
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A plugin beside the management pages, which every node has.
+    #[must_use]
+    pub fn plugin(mut self, name: &'static str) -> Self {
+        self.plugins.push(name);
         self
     }
 
@@ -56,7 +64,8 @@ impl RabbitMqBuilder {
             conf += &format!("{name} = {value}\n");
         }
         write(&node.folder.join("rabbitmq.conf"), &conf);
-        write(&node.folder.join("enabled_plugins"), "[rabbitmq_management].\n");
+        let plugins: Vec<&str> = ["rabbitmq_management"].into_iter().chain(self.plugins.iter().copied()).collect();
+        write(&node.folder.join("enabled_plugins"), &format!("[{}].\n", plugins.join(",")));
         node.start().await;
         node
     }

@@ -101,3 +101,45 @@ async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
     // The server looks at the client's certificate after its own part of the handshake is over.
     assert!(attempt(&format!("cacertfile={ca}")).await.is_err(), "no client certificate");
 }
+
+#[tokio::test]
+async fn a_client_certificate_stands_for_a_password_and_is_read_for_each_connection() {
+    let files = Certificates::new();
+    let (node, port) = files.node();
+    let node = node
+        .plugin("rabbitmq_auth_mechanism_ssl")
+        .set("auth_mechanisms.1", "EXTERNAL")
+        .set("auth_mechanisms.2", "PLAIN")
+        .set("ssl_cert_login_from", "common_name")
+        .set("ssl_options.verify", "verify_peer")
+        .set("ssl_options.fail_if_no_peer_cert", "false")
+        .start()
+        .await;
+    let vhost: Vhost = node.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").start().await;
+    let attempt = async |parameters: &str| {
+        let url = format!("amqps://127.0.0.1:{port}/{}?auth_mechanism=external{parameters}", vhost.name());
+        Publisher::connect(config(&url)).await
+    };
+    let ca = files.path("ca.pem");
+    let shows = format!("&cacertfile={ca}&certfile={}&keyfile={}", files.path("client.pem"), files.path("client.key"));
+    let refused = async |parameters: &str| {
+        let error = attempt(parameters).await.map(drop).unwrap_err();
+        assert!(matches!(error.failures[0].cause, PublishError::Authentication { .. }), "{parameters}: {error:?}");
+    };
+    refused(&shows).await; // no user has this name yet
+
+    vhost.user("client", "a password that nobody uses", ".*", ".*", ".*").await;
+    let mut publisher = attempt(&shows).await.unwrap();
+    let verdicts = publish(&mut publisher, &notes("a", 3), 10).await;
+    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+    consumer.wait_for(3).await;
+    publisher.close().await;
+
+    refused(&format!("&cacertfile={ca}")).await; // no certificate
+    let of_server =
+        format!("&cacertfile={ca}&certfile={}&keyfile={}", files.path("server.pem"), files.path("server.key"));
+    refused(&of_server).await; // the certificate of somebody else
+    files.certify("client", 1);
+    attempt(&shows).await.unwrap().close().await;
+}

@@ -66,6 +66,27 @@ impl Server {
         }
     }
 
+    /// Lets the role `certified` in by a certificate of the authority, and only so.
+    async fn take_client_certificates(&self) {
+        let db = Connection::open(&self.postgres.url("postgres")).await;
+        db.batch_execute("CREATE ROLE certified LOGIN SUPERUSER").await.unwrap();
+        let hba = self.postgres.socket_folder().join("data/pg_hba.conf");
+        let lines = std::fs::read_to_string(&hba).unwrap() + "hostssl all certified 127.0.0.1/32 cert\n";
+        std::fs::write(&hba, lines).unwrap();
+        db.batch_execute(&format!("ALTER SYSTEM SET ssl_ca_file = '{}'", self.ca.display())).await.unwrap();
+        db.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    }
+
+    /// Makes a client's certificate in `client.pem`, with its key, and says what of a URL shows it.
+    fn client_certificate(&self, authority: &str, name: &str) -> String {
+        self.openssl(&format!(
+            "req -x509 {ELLIPTIC} -nodes -days 2 -CA {authority}.pem -CAkey {authority}.key -keyout client.key -out client.pem \
+             -subj /CN={name} -addext basicConstraints=CA:FALSE"
+        ));
+        let file = |name: &str| self.postgres.socket_folder().join(name).display().to_string();
+        format!("sslmode=verify-full&sslrootcert=CA&sslcert={}&sslkey={}", file("client.pem"), file("client.key"))
+    }
+
     fn openssl(&self, arguments: &str) {
         let folder = self.postgres.socket_folder();
         let output = Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder).output().unwrap();
@@ -127,6 +148,27 @@ async fn sslmode_means_what_it_means_to_libpq() {
     // Without encryption the server does not let this role in.
     let cause = encrypted(&server.url("sslmode=disable")).await.unwrap_err();
     assert_eq!(cause.sqlstate().unwrap().code(), "28000");
+}
+
+#[tokio::test]
+async fn a_client_certificate_stands_for_a_password_and_is_read_for_each_connection() {
+    let server = Server::start().await;
+    server.take_client_certificates().await;
+    let certified = |options: &str| server.url(options).replace("bound:secret@", "certified@");
+    let shows = server.client_certificate("ca", "certified");
+    // The server may not have read its files again yet.
+    harness::eventually("the certificate is taken", harness::SOON, async || {
+        encrypted(&certified(&shows)).await.map_err(|cause| cause.to_string())
+    })
+    .await;
+    assert!(encrypted(&certified("sslmode=require")).await.is_err(), "no certificate");
+    server.client_certificate("ca", "somebody_else");
+    let cause = encrypted(&certified(&shows)).await.unwrap_err();
+    assert_eq!(cause.sqlstate().map(|state| state.code()), Some("28000"), "a certificate of another: {cause:?}");
+    server.client_certificate("other", "certified");
+    assert!(encrypted(&certified(&shows)).await.is_err(), "of another authority");
+    server.client_certificate("ca", "certified");
+    assert!(encrypted(&certified(&shows)).await.unwrap(), "the files are read again");
 }
 
 #[tokio::test]

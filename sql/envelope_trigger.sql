@@ -14,7 +14,7 @@ BEGIN
     FROM jsonb_each(to_jsonb(old)) AS was
     JOIN jsonb_each(to_jsonb(new)) AS becomes USING (key)
     WHERE was.value IS DISTINCT FROM becomes.value
-      AND was.key NOT IN ('status', 'attempts', 'holds_key', 'last_error', 'first_attempted_at', 'last_attempted_at', 'processed_at')
+      AND was.key NOT IN ('status', 'attempts', 'replays', 'holds_key', 'last_error', 'first_attempted_at', 'last_attempted_at', 'processed_at')
     ORDER BY was.key
     LIMIT 1;
 

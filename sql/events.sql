@@ -13,6 +13,7 @@ CREATE TABLE outbox.events (
     created_at        timestamptz   NOT NULL DEFAULT now(),
     status            outbox.status NOT NULL DEFAULT 'PENDING',
     attempts          integer       NOT NULL DEFAULT 0,
+    replays           integer       NOT NULL DEFAULT 0,
     holds_key         boolean       NOT NULL DEFAULT false,
 
     topic             text          NOT NULL,
@@ -44,6 +45,7 @@ COMMENT ON COLUMN outbox.events.seq IS 'Order in which events were made (not: co
 COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp.';
 COMMENT ON COLUMN outbox.events.status IS 'PENDING, SENT or FAILED.';
 COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, except while it refused everything; a replay sets it back to 0.';
+COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; header x-outbox-replay, from the first replay on.';
 COMMENT ON COLUMN outbox.events.holds_key IS 'Whether later events with the same key wait: this one is being retried, or has FAILED and the relay is told to hold.';
 COMMENT ON COLUMN outbox.events.topic IS 'Routing key.';
 COMMENT ON COLUMN outbox.events.exchange IS 'Exchange; null: the relay''s default.';

@@ -8,7 +8,7 @@ BEGIN
         outbox.health(text, interval, interval, bigint, bigint),
         outbox.failures(integer) TO %s', role);
     EXECUTE format('GRANT SELECT ON outbox.failed, outbox.backlog, outbox.audit TO %s', role);
-    EXECUTE format('GRANT SELECT (id, seq, created_at, status, attempts, holds_key, topic, exchange, event_type, aggregate_type,
+    EXECUTE format('GRANT SELECT (id, seq, created_at, status, attempts, replays, holds_key, topic, exchange, event_type, aggregate_type,
         aggregate_id, content_type, correlation_id, available_at, last_error, first_attempted_at, last_attempted_at, processed_at)
         ON outbox.events TO %s', role);
 END

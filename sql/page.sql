@@ -42,7 +42,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT jsonb_populate_record(NULL::outbox.events, jsonb_build_object(
-        'id', e.id, 'seq', e.seq, 'created_at', e.created_at, 'status', e.status, 'attempts', e.attempts,
+        'id', e.id, 'seq', e.seq, 'created_at', e.created_at, 'status', e.status, 'attempts', e.attempts, 'replays', e.replays,
         'holds_key', e.holds_key, 'available_at', e.available_at, 'first_attempted_at', e.first_attempted_at,
         'aggregate_type', CASE WHEN pg_column_size(e.aggregate_type) < 1024 THEN e.aggregate_type END,
         'aggregate_id', CASE WHEN pg_column_size(e.aggregate_id) < 1024 THEN e.aggregate_id END,

@@ -40,6 +40,7 @@ BEGIN
         OR old.status = 'PENDING' AND new.status <> 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at
     THEN
         new.attempts := old.attempts + 1;
+        new.replays := old.replays;
         new.first_attempted_at :=
             CASE WHEN new.status = 'PENDING' THEN coalesce(old.first_attempted_at, now()) ELSE old.first_attempted_at END;
         new.last_attempted_at := now();
@@ -56,7 +57,7 @@ BEGIN
     -- Whoever may write these columns may record one; settle() may, by its owner's rights.
     IF old.status = 'PENDING' AND new.status = 'PENDING' AND new.attempts = old.attempts
         AND new.last_attempted_at = now() AND new.available_at >= now() AND new.processed_at IS NULL
-        AND (new.last_error, new.first_attempted_at) IS NOT DISTINCT FROM (old.last_error, old.first_attempted_at)
+        AND (new.last_error, new.first_attempted_at, new.replays) IS NOT DISTINCT FROM (old.last_error, old.first_attempted_at, old.replays)
     THEN
         IF old.holds_key AND NOT new.holds_key THEN
             PERFORM outbox.ring();
@@ -66,6 +67,7 @@ BEGIN
 
     IF old.status <> 'PENDING' AND new.status = 'PENDING' AND new.available_at IS NOT DISTINCT FROM old.available_at THEN
         new.attempts := 0;
+        new.replays := least(old.replays, 2147483646) + 1;
         new.first_attempted_at := NULL;
         new.last_error := old.last_error;
         new.last_attempted_at := old.last_attempted_at;
@@ -80,6 +82,7 @@ BEGIN
         WHEN new.available_at IS DISTINCT FROM old.available_at THEN 'available_at'
         WHEN new.status IS DISTINCT FROM old.status THEN 'status'
         WHEN new.attempts IS DISTINCT FROM old.attempts THEN 'attempts'
+        WHEN new.replays IS DISTINCT FROM old.replays THEN 'replays'
         WHEN new.last_error IS DISTINCT FROM old.last_error THEN 'last_error'
         WHEN new.first_attempted_at IS DISTINCT FROM old.first_attempted_at THEN 'first_attempted_at'
         WHEN new.last_attempted_at IS DISTINCT FROM old.last_attempted_at THEN 'last_attempted_at'
@@ -113,12 +116,13 @@ $$;
 -- A write-back by outbox.settle() is stamped in full already, with this transaction's time. The WHEN clause recognises it, so
 -- that it does not pay for the function call. IS NOT TRUE sends an unknown result to the function, too.
 CREATE TRIGGER status_moves
-    BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, first_attempted_at, last_attempted_at,
+    BEFORE UPDATE OF status, attempts, replays, holds_key, available_at, last_error, first_attempted_at, last_attempted_at,
         processed_at ON outbox.events
     FOR EACH ROW
     WHEN ((
         old.status = 'PENDING'
         AND new.attempts = old.attempts + 1
+        AND new.replays = old.replays
         AND new.last_attempted_at = now()
         AND CASE
                 WHEN new.status = 'PENDING' AND old.first_attempted_at IS NULL THEN new.first_attempted_at = now()

@@ -57,6 +57,11 @@ impl Delivery {
         self.header("x-outbox-seq")?.as_long_long_int()
     }
 
+    /// `x-outbox-replay`: how often the event was replayed; `None` on its first delivery.
+    pub fn replay(&self) -> Option<i64> {
+        self.header("x-outbox-replay")?.as_long_long_int()
+    }
+
     /// The ordering key, `(aggregate_type, aggregate_id)`, if it has one.
     pub fn key(&self) -> Option<(String, String)> {
         Some((self.text_header("aggregate_type")?, self.text_header("aggregate_id")?))

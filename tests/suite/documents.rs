@@ -17,7 +17,9 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut psql = psql.spawn().unwrap();
     let mut input = psql.stdin.take().unwrap();
-    for document in ["README.md", "docs/sql.md", "docs/operations.md"] {
+    // Which the documents say by a command line.
+    writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
+    for document in ["README.md", "docs/sql.md", "docs/consuming.md", "docs/operations.md"] {
         for block in blocks(document).iter().filter(|block| block.language == "sql") {
             writeln!(input, "\\echo {document}:{}\n{}", block.line, block.text).unwrap();
         }

@@ -16,6 +16,8 @@ mod error_fields;
 mod header_numbers;
 mod health;
 mod hold;
+mod inbox;
+mod inbox_concurrent;
 mod insert;
 mod install;
 mod interrupted;

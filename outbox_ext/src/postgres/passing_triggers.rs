@@ -6,9 +6,9 @@ use pgrx::{IntoDatum, pg_sys};
 /// `sql/notify_trigger.sql` make them. Every character counts: without its parentheses a different expression would
 /// look the same. The second trigger depends on a setting, which the caller has checked.
 const PASSING: [&str; 2] = [
-    "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, holds_key, available_at, last_error, first_attempted_at, \
-     last_attempted_at, processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \
-     AND (new.attempts = (old.attempts + 1)) AND (new.last_attempted_at = now()) AND\n\
+    "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, replays, holds_key, available_at, last_error, \
+     first_attempted_at, last_attempted_at, processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \
+     AND (new.attempts = (old.attempts + 1)) AND (new.replays = old.replays) AND (new.last_attempted_at = now()) AND\n\
      \x20       CASE\n\
      \x20           WHEN ((new.status = 'PENDING'::outbox.status) AND (old.first_attempted_at IS NULL)) \
      THEN (new.first_attempted_at = now())\n\

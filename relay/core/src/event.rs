@@ -42,6 +42,8 @@ pub struct Event {
     pub first_attempted_at_us: Option<i64>,
     /// Whether later events of its key wait for it: it was refused before.
     pub holds_key: bool,
+    /// How often it was replayed; the header `x-outbox-replay`, unless 0.
+    pub replays: u32,
 }
 
 impl Event {

@@ -112,6 +112,7 @@ fn event(seq: i64) -> Arc<Event> {
         committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
+        replays: 0,
     })
 }
 

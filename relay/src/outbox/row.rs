@@ -43,6 +43,7 @@ columns! {
     CorrelationId = "correlation_id",
     CreatedAt = "created_at",
     Attempts = "attempts",
+    Replays = "replays",
     AvailableAt = "available_at",
     HoldsKey = "holds_key",
     LastError = "last_error",
@@ -169,6 +170,7 @@ impl<'a> Row<'a> {
             created_at_us: self.unix_us(Column::CreatedAt)?,
             committed_at_us: self.committed_at_us,
             attempts: u32::try_from(i32::from_be_bytes(self.fixed(Column::Attempts)?)).unwrap_or(0),
+            replays: u32::try_from(i32::from_be_bytes(self.fixed(Column::Replays)?)).unwrap_or(0),
             holds_key: self.fixed(Column::HoldsKey)? != [0],
             first_attempted_at_us: match self.field(Column::FirstAttemptedAt) {
                 Some(_) => Some(self.unix_us(Column::FirstAttemptedAt)?),

@@ -2,7 +2,10 @@ module outbox.example/emit
 
 go 1.25.0
 
-require github.com/jackc/pgx/v5 v5.12.0
+require (
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/rabbitmq/amqp091-go v1.16.0
+)
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect

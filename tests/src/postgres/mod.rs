@@ -67,6 +67,12 @@ impl Postgres {
         Database::create(&self.url("postgres"), |name| self.url(name), "template0").await
     }
 
+    /// A new database with nothing in it, in another encoding than UTF-8.
+    pub async fn empty_database_in(&self, encoding: &str) -> Database {
+        let template = format!("template0 ENCODING '{encoding}' LOCALE 'C'");
+        Database::create(&self.url("postgres"), |name| self.url(name), &template).await
+    }
+
     /// A `DATABASE_URL` for one of its databases, as superuser.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
@@ -103,9 +109,9 @@ impl Postgres {
         command
     }
 
-    /// What it has logged.
+    /// What it has logged. A database in another encoding logs its texts in that.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+        String::from_utf8_lossy(&std::fs::read(self.log_file()).unwrap_or_default()).into_owned()
     }
 
     /// Stops it and waits until it has.

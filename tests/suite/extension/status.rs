@@ -14,6 +14,7 @@ on_both_installations!(
     writing_the_same_values_is_no_change,
     the_envelope_is_final,
     an_operator_with_update_on_status_alone_can_replay,
+    replays_are_counted_and_the_count_cannot_be_made_up,
 );
 
 const ROW: &str = "SELECT concat_ws(' ', status, attempts, coalesce(last_error, '-'),
@@ -56,7 +57,8 @@ async fn a_replay_starts_over_and_keeps_the_error(db: Database) {
 
 async fn stamps_that_an_operator_makes_up_are_not_trusted(db: Database) {
     event(&db).await;
-    let made_up = "attempts = 77, last_attempted_at = '2000-01-01', processed_at = '2000-01-01', last_error = 'x'";
+    let made_up =
+        "attempts = 77, replays = 77, last_attempted_at = '2000-01-01', processed_at = '2000-01-01', last_error = 'x'";
     update(&db, &format!("status = 'SENT', {made_up}")).await;
     assert_eq!(value(&db, ROW).await, "SENT 1 - t t");
     let recent = "SELECT last_attempted_at > '2020-01-01' AND processed_at > '2020-01-01' FROM outbox.events";
@@ -104,6 +106,7 @@ async fn counters_and_times_are_not_written_alone(db: Database) {
     for before in ["attempts = attempts + 1, last_error = 'x'", "status = 'FAILED', last_error = 'x'"] {
         for (column, set) in [
             ("attempts", "attempts = 7"),
+            ("replays", "replays = 7"),
             ("last_error", "last_error = 'y'"),
             ("last_attempted_at", "last_attempted_at = now()"),
             ("processed_at", "processed_at = '2000-01-01'"),
@@ -170,4 +173,32 @@ async fn an_operator_with_update_on_status_alone_can_replay(db: Database) {
     let session = db.connect_as(&operator).await;
     run(&session, "UPDATE outbox.events SET status = 'PENDING' WHERE status = 'FAILED'").await;
     assert_eq!(value(&db, ROW).await, "PENDING 0 x t f");
+}
+
+async fn replays_are_counted_and_the_count_cannot_be_made_up(db: Database) {
+    const REPLAYS: &str = "SELECT replays FROM outbox.events";
+    let app = role(&db, "app").await;
+    run(&db, &format!("SELECT outbox.grant_emit('{app}')")).await;
+    let made_up = "INSERT INTO outbox.events (topic, payload, replays) VALUES ('a', '{}', 7)";
+    assert_eq!(refusal(&*db.connect_as(&app).await, made_up).await.code().code(), "42501");
+    event(&db).await;
+    assert_eq!(value(&db, REPLAYS).await, "0");
+    for (number, verdict) in ["SENT", "FAILED", "SENT"].into_iter().enumerate() {
+        let settle = format!("SELECT outbox.settle(ARRAY[id], '{{{verdict}}}', '{{NULL}}') FROM outbox.events");
+        run(&db, &settle).await;
+        assert_eq!(value(&db, REPLAYS).await, number.to_string(), "a verdict is none");
+        match number {
+            0 => run(&db, "SELECT outbox.replay(id) FROM outbox.events").await,
+            1 => run(&db, "SELECT outbox.replay_many(topic => 'a')").await,
+            _ => update(&db, "status = 'PENDING', replays = 77").await,
+        }
+        assert_eq!(value(&db, REPLAYS).await, (number + 1).to_string());
+    }
+    update(&db, "attempts = attempts + 1, last_error = 'nack', replays = 77").await;
+    update(&db, "status = 'SENT', replays = 77").await;
+    assert_eq!(value(&db, REPLAYS).await, "3");
+    // All that settle() stamps, and more.
+    update(&db, "status = 'PENDING'").await;
+    update(&db, "status = 'SENT', attempts = 1, last_error = NULL, last_attempted_at = now(), processed_at = now(), replays = 77").await;
+    assert_eq!(value(&db, REPLAYS).await, "4");
 }

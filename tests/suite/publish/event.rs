@@ -18,7 +18,7 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
     let consumer = vhost.consumer("outbox", "#").start().await;
     let mut publisher = Publisher::connect(config(&vhost.url())).await.unwrap();
     let headers = r#"{"traceparent":"00-ab","n":-5,"x":0.5,"yes":true,"none":null,"list":[1,"a"],"map":{"k":"v"},
-                      "aggregate_id":"mine"}"#;
+                      "aggregate_id":"mine","x-outbox-seq":7,"x-outbox-replay":7}"#;
     let event = Event {
         id: Uuid::new_v4(),
         seq: 42,
@@ -36,7 +36,9 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
         committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
+        replays: 0,
     };
+    let replayed = Event { replays: 3, ..event.clone() };
 
     publisher.publish(vec![Outbound::new(Arc::new(event.clone()))]);
 
@@ -65,6 +67,12 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
     assert_eq!(list.as_slice(), [AMQPValue::LongLongInt(1), AMQPValue::LongString("a".into())]);
     let Some(AMQPValue::FieldTable(map)) = got.header("map") else { panic!("{:?}", got.header("map")) };
     assert_eq!(map.inner().get("k"), Some(&AMQPValue::LongString("v".into())));
+    assert_eq!(got.header("x-outbox-replay"), None, "only the relay says that");
+
+    publisher.publish(vec![Outbound::new(Arc::new(replayed))]);
+    let got = consumer.wait_for(2).await.remove(1);
+    assert_eq!(got.replay(), Some(3));
+    assert_eq!(got.text_header("traceparent"), Some("00-ab".to_owned()));
     publisher.close().await;
 }
 
@@ -89,6 +97,7 @@ async fn an_event_that_cannot_be_sent_at_all_is_refused_with_the_reason() {
         committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
+        replays: 0,
     };
     publisher.publish(vec![Outbound::new(Arc::new(event.clone()))]);
     let Notice::Answers(answers) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no answer") };

@@ -42,6 +42,37 @@ async fn an_operators_plain_update_replays_many_and_keeps_their_order() {
 }
 
 #[tokio::test]
+async fn a_replay_says_how_often_the_event_was_replayed_and_so_does_its_redelivery() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = stack.relay().start().await;
+    let id = emit(&stack.db, "'t', '{}'::jsonb, headers => '{\"x-outbox-replay\": 7}'", &[]).await;
+    for replay in [None, Some(1), Some(2)] {
+        if replay.is_some() {
+            stack.db.query_one("SELECT outbox.replay($1)", &[&id]).await.unwrap();
+        }
+        let deliveries = consumer.wait_for(replay.unwrap_or(0) as usize + 1).await;
+        assert_eq!(deliveries.last().unwrap().replay(), replay);
+        wait_for_status(&stack.db, id, "SENT").await;
+    }
+
+    // A relay that dies before it can write the verdict: the next one delivers the same again.
+    let refuse = "SET outbox.allow_undumped_changes = on;
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON outbox.events
+            FOR EACH ROW WHEN (new.status = 'SENT') EXECUTE FUNCTION refuse()";
+    stack.db.batch_execute(refuse).await.unwrap();
+    stack.db.query_one("SELECT outbox.replay($1)", &[&id]).await.unwrap();
+    consumer.wait_for(4).await;
+    relay.kill().await;
+    stack.db.batch_execute("DROP TRIGGER refuse ON outbox.events").await.unwrap();
+    let _relay = stack.relay().start().await;
+    wait_for_status(&stack.db, id, "SENT").await;
+    let replays: Vec<_> = consumer.wait_for(5).await.iter().map(harness::Delivery::replay).collect();
+    assert_eq!(replays, [None, Some(1), Some(2), Some(3), Some(3)]);
+}
+
+#[tokio::test]
 async fn a_replay_that_is_rolled_back_delivers_nothing() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "id",
     "seq",
     "topic",
@@ -23,10 +23,11 @@ const NAMES: [&str; 19] = [
     "holds_key",
     "last_error",
     "first_attempted_at",
+    "replays",
 ];
 
-fn fields() -> [Option<&'static [u8]>; 19] {
-    let mut fields = [None; 19];
+fn fields() -> [Option<&'static [u8]>; 20] {
+    let mut fields = [None; 20];
     fields[0] = Some([7; 16].as_slice());
     fields[1] = Some([0, 0, 0, 0, 0, 0, 0, 42].as_slice());
     fields[2] = Some(b"orders.created".as_slice());
@@ -35,6 +36,7 @@ fn fields() -> [Option<&'static [u8]>; 19] {
     fields[13] = Some([0, 0, 0, 3].as_slice());
     fields[15] = Some([0; 8].as_slice());
     fields[16] = Some([0].as_slice());
+    fields[19] = Some([0, 0, 0, 2].as_slice());
     fields
 }
 
@@ -46,7 +48,7 @@ fn a_row_becomes_the_event_that_was_emitted() {
     assert!(row.is_pending() && !row.is_deferred());
     let event = row.to_event().unwrap();
     assert_eq!(event.id, Uuid::from_bytes([7; 16]));
-    assert_eq!((event.seq, event.attempts), (42, 3));
+    assert_eq!((event.seq, event.attempts, event.replays), (42, 3, 2));
     assert_eq!(event.topic.as_str(), "orders.created");
     assert_eq!(event.body.as_deref(), Ok(&b"{\"a\": 1}"[..]));
     assert_eq!(event.content_type.as_str(), "application/json");
@@ -78,7 +80,7 @@ fn a_table_of_another_shape_is_named() {
 #[test]
 fn a_row_that_cannot_be_sent_says_why_and_keeps_its_name_and_key() {
     let layout = Layout::new(NAMES).unwrap();
-    type Spoil = fn(&mut [Option<&'static [u8]>; 19]);
+    type Spoil = fn(&mut [Option<&'static [u8]>; 20]);
     let spoil: [(Spoil, &str); 4] = [
         (|fields| fields[7] = None, "the row has no payload"),
         (|fields| fields[2] = Some(b"a\xff"), "topic is not UTF-8"),

@@ -41,13 +41,18 @@ impl Outgoing for Outbound {
         Ok(Message { exchange, routing_key: event.topic.as_bytes(), properties, body })
     }
 
-    /// The relay's headers and the event's own. A header of the event that the relay sets itself is replaced.
+    /// The relay's headers and the event's own. A header of the event that the relay sets itself is replaced, and one that says it
+    /// were a replay is left out.
     fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), InvalidHeaders> {
         const SEQ: &str = "x-outbox-seq";
+        const REPLAY: &str = "x-outbox-replay";
         const AGGREGATE_TYPE: &str = "aggregate_type";
         const AGGREGATE_ID: &str = "aggregate_id";
         let event = &*self.event;
         headers.integer(SEQ, event.seq)?;
+        if event.replays > 0 {
+            headers.integer(REPLAY, event.replays.into())?;
+        }
         for (name, text) in [(AGGREGATE_TYPE, &event.aggregate_type), (AGGREGATE_ID, &event.aggregate_id)] {
             if let Some(text) = text {
                 headers.text(name, text.as_bytes())?;
@@ -55,7 +60,7 @@ impl Outgoing for Outbound {
         }
         self.continued.put(headers)?;
         let replaced = |name: &str| match name {
-            SEQ => true,
+            SEQ | REPLAY => true,
             AGGREGATE_TYPE => event.aggregate_type.is_some(),
             AGGREGATE_ID => event.aggregate_id.is_some(),
             _ => self.continued.replaces(name),

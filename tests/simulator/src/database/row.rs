@@ -114,6 +114,7 @@ pub(crate) fn streamed(emitted: &Emitted) -> Event {
         committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
+        replays: 0,
     }
 }
 

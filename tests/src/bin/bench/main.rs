@@ -19,6 +19,7 @@ mod emit;
 mod emitted;
 mod figure;
 mod growth;
+mod inbox;
 mod latency;
 mod load;
 mod machine;
@@ -40,8 +41,19 @@ use std::path::Path;
 use crate::{bench::Bench, machine::Machine, report::Report};
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 10] =
-    ["ceiling", "publisher", "throughput", "watched", "idle", "latency", "emit", "baselines", "growth", "pages"];
+const SECTIONS: [&str; 11] = [
+    "ceiling",
+    "publisher",
+    "throughput",
+    "watched",
+    "idle",
+    "latency",
+    "emit",
+    "baselines",
+    "growth",
+    "pages",
+    "inbox",
+];
 
 #[tokio::main]
 async fn main() {
@@ -75,6 +87,7 @@ async fn main() {
                 "watched" => watched::measure(&bench, &mut report).await,
                 "idle" => throughput::idle(&bench, &mut report).await,
                 "pages" => pages::measure(&bench, &mut report).await,
+                "inbox" => inbox::measure(&bench, &mut report).await,
                 "growth" => growth::run(&bench, &mut report).await,
                 "latency" => latency::measure(&bench, &mut report).await,
                 "baselines" => baselines::measure(&bench, &mut report).await,

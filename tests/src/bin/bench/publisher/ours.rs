@@ -65,6 +65,7 @@ fn message(routing: Routing, number: u64, body: &Bytes) -> Outbound {
         committed_at_us: None,
         first_attempted_at_us: None,
         holds_key: false,
+        replays: 0,
     }))
 }
 

@@ -1,0 +1,140 @@
+-- An inbox: a consumer notes which messages it has dealt with, in the transaction in which it deals with them.
+--
+--     psql -d mydb -f sql/inbox.sql
+--
+-- For the database of a consumer, whatever its messages come from. It needs neither the extension nor the outbox's schema, and stands beside
+-- them where a database has both. The role that runs this script owns the inbox, and needs CREATE on the database. The script is one
+-- transaction: it installs everything, or nothing.
+--
+--     BEGIN;
+--     SELECT inbox.receive('billing', '01a1fd4c-25b9-7c6a-a420-31b130406efa');   -- true: new; false: dealt with before
+--     -- the effect, if it was new
+--     COMMIT;                                                                    -- then acknowledge the message
+--
+-- It has a schema of its own, because the schema outbox may belong to the extension. Nothing else can be in that: CREATE EXTENSION, and
+-- with it every restore of a dump, refuses a schema that holds other roles' objects; sql/install.sql refuses any schema of that name;
+-- and who installs an inbox may have no rights there. It is the same schema where there is no outbox, so that a consumer's code runs
+-- in either database.
+--
+-- The table is a plain one, whose primary key decides: under every isolation level, and however many receive the same message. Partitions
+-- that are dropped would forget for nothing, but a key is unique within one of them only: each receive would look in all of them, and
+-- would have to wait while they change. Measured, that costs more than to delete the rows does (docs/consuming.md,
+-- make bench ONLY=inbox).
+\set ON_ERROR_STOP on
+BEGIN;
+SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up
+DO $$
+BEGIN
+    IF to_regnamespace('inbox') IS NOT NULL THEN
+        RAISE EXCEPTION 'schema "inbox" already exists'
+            USING ERRCODE = 'duplicate_schema',
+                  HINT = '\dn+ inbox tells in psql whether it is this one. If the schema is empty: DROP SCHEMA inbox;';
+    END IF;
+END
+$$;
+CREATE SCHEMA inbox;
+COMMENT ON SCHEMA inbox IS 'Messages that consumers have dealt with: the inbox of outbox 0.1.0.';
+
+CREATE TABLE inbox.received (
+    message_id  uuid        NOT NULL,
+    received_at timestamptz NOT NULL DEFAULT now(),
+    replay      integer     NOT NULL DEFAULT 0,
+    consumer    text        NOT NULL COLLATE "C",
+    PRIMARY KEY (message_id, consumer, replay)
+) WITH (
+    -- Rows are deleted in the order in which they came. If that is soon followed by a VACUUM, new rows take their room, and the table
+    -- stays as large as what is remembered.
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 10000
+);
+CREATE INDEX received_by_time ON inbox.received (received_at); -- for forget()
+COMMENT ON TABLE inbox.received IS 'What each consumer has dealt with.';
+COMMENT ON COLUMN inbox.received.message_id IS 'The AMQP message_id.';
+COMMENT ON COLUMN inbox.received.received_at IS 'Start of the transaction that received it.';
+COMMENT ON COLUMN inbox.received.replay IS '0, or what the consumer gave: the header x-outbox-replay.';
+
+-- Returns true if this consumer has not received this message before, and notes it; false if it has. It is a part of the caller's
+-- transaction: a rollback forgets it.
+--
+-- If another transaction is just receiving the same message, this one waits for its end: after a commit the message is not new, after
+-- a rollback it is. That is so under READ COMMITTED. Under REPEATABLE READ and SERIALIZABLE, a message that was received after this
+-- transaction's snapshot was taken ends it with a serialization failure (40001), and the transaction is to be tried again.
+--
+-- A consumer that wants to see replays gives the number of the replay, from the header x-outbox-replay, 0 or null where there is none: each
+-- replay is then new, once. Otherwise a replay is not new if the consumer has received the message before.
+CREATE FUNCTION inbox.receive(consumer text, message_id uuid, replay integer DEFAULT 0) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF (octet_length(receive.consumer) BETWEEN 1 AND 255) IS NOT TRUE THEN
+        RAISE EXCEPTION 'consumer is %', coalesce(octet_length(receive.consumer) || ' bytes long', 'null')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It is a name of 1 to 255 bytes, for example ''billing''.';
+    END IF;
+    IF receive.message_id IS NULL THEN
+        RAISE EXCEPTION 'message_id is null'
+            USING ERRCODE = 'null_value_not_allowed',
+                  HINT = 'Every message of an outbox has one. For another message, make one of what is unique in it: md5(…)::uuid.';
+    END IF;
+    INSERT INTO inbox.received (message_id, consumer, replay)
+    VALUES (receive.message_id, receive.consumer, coalesce(receive.replay, 0))
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION inbox.receive(text, uuid, integer) IS
+    'Notes with this transaction that the consumer deals with a message; false if it has before.';
+
+-- Forgets what was received longer ago than that. Call it once an hour or a day, as the table's owner:
+--
+--     CALL inbox.forget('30 days');
+--
+-- It deletes ten thousand rows at a time, oldest first, and commits each time, so it cannot run within a transaction. No consumer waits for
+-- it, and it waits for none: it leaves out rows that somebody has locked. Two calls at a time share the work.
+CREATE PROCEDURE inbox.forget(older_than interval)
+LANGUAGE plpgsql -- without SECURITY DEFINER and SET, with which PostgreSQL lets no procedure commit
+AS $$
+DECLARE
+    batch CONSTANT integer := 10000;
+    until timestamptz;
+    reached timestamptz := '-infinity'; -- what was deleted before is not looked at again
+    deleted bigint;
+BEGIN
+    IF (older_than > '0') IS NOT TRUE THEN
+        RAISE EXCEPTION 'older_than must be positive, it is %', coalesce(older_than::text, 'null')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'For example CALL inbox.forget(''30 days'').';
+    END IF;
+    until := clock_timestamp() - older_than;
+    LOOP
+        WITH oldest AS MATERIALIZED (
+            SELECT r.ctid AS place FROM inbox.received AS r
+            WHERE r.received_at >= reached AND r.received_at < until
+            ORDER BY r.received_at
+            LIMIT batch
+            FOR UPDATE SKIP LOCKED
+        ), gone AS (
+            DELETE FROM inbox.received AS r USING oldest WHERE r.ctid = oldest.place RETURNING r.received_at
+        )
+        SELECT count(*), coalesce(max(gone.received_at), reached) INTO deleted, reached FROM gone;
+        COMMIT;
+        EXIT WHEN deleted < batch;
+    END LOOP;
+END
+$$;
+COMMENT ON PROCEDURE inbox.forget(interval) IS 'Deletes what was received longer ago; call it regularly.';
+
+-- Grants what a consumer's role needs. It can read and delete nothing. Roles that have it are not kept apart: each can receive in the name
+-- of any consumer of this database.
+CREATE FUNCTION inbox.grant_receive(role regrole) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA inbox TO %s', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION inbox.receive(text, uuid, integer) TO %s', role);
+END
+$$;
+COMMENT ON FUNCTION inbox.grant_receive(regrole) IS 'Lets a role receive messages, and nothing else.';
+
+REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA inbox FROM PUBLIC;
+COMMIT;

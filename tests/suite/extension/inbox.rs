@@ -1,0 +1,241 @@
+//! The inbox of a consumer's database: sql/inbox.sql.
+
+use std::process::Output;
+
+use harness::{Database, Postgres, places::checkout};
+
+use super::{dump::copy, refusal, role, run, value, with_plain_sql, with_the_extension};
+
+pub(super) const MESSAGE: &str = "01a1fd4c-25b9-7c6a-a420-31b130406efa";
+
+/// A database that has an inbox and no outbox.
+pub(super) async fn with_inbox() -> Database {
+    let db = Postgres::shared().await.empty_database().await;
+    installed(&db, "postgres").await;
+    db
+}
+
+/// Lets that much time pass for the inbox: what it has is older then.
+async fn pass(db: &Database, time: &str) {
+    run(db, &format!("UPDATE inbox.received SET received_at = received_at - interval '{time}'")).await;
+}
+
+pub(super) fn receive(message: &str) -> String {
+    format!("SELECT inbox.receive('billing', '{message}')")
+}
+
+async fn install(db: &Database, role: &str) -> Output {
+    let mut psql = Postgres::shared().await.program("psql");
+    psql.args(["--quiet", "--no-psqlrc", "--username", role, "--dbname", db.name(), "--file"]);
+    psql.arg(checkout().join("sql/inbox.sql")).output().unwrap()
+}
+
+async fn installed(db: &Database, role: &str) {
+    let output = install(db, role).await;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "psql: {said}");
+}
+
+#[tokio::test]
+async fn an_inbox_stands_beside_either_installation_of_the_outbox() {
+    for db in [with_the_extension().await, with_plain_sql().await] {
+        installed(&db, "postgres").await;
+        let both = format!(
+            "BEGIN; {receive}; SELECT outbox.emit('orders.billed', '{{}}'); COMMIT",
+            receive = receive(MESSAGE)
+        );
+        run(&db, &both).await;
+        run(&db, "CALL inbox.forget('7 days')").await;
+        let copy = copy(&db).await;
+        assert_eq!(value(&copy, &receive(MESSAGE)).await, "false");
+        assert_eq!(value(&copy, "SELECT count(*) FROM outbox.events").await, "1");
+        // An outbox that is dropped leaves the inbox, and one that is installed afterwards does not mind it.
+        run(&db, "DROP EXTENSION IF EXISTS outbox; DROP SCHEMA IF EXISTS outbox CASCADE; CREATE EXTENSION outbox")
+            .await;
+        assert_eq!(value(&db, &receive(MESSAGE)).await, "false");
+    }
+}
+
+#[tokio::test]
+async fn an_inbox_works_in_a_database_of_any_encoding() {
+    for encoding in ["LATIN1", "SQL_ASCII"] {
+        let db = Postgres::shared().await.empty_database_in(encoding).await;
+        installed(&db, "postgres").await;
+        let receive = format!("SELECT inbox.receive('Bäckerei', '{MESSAGE}')");
+        assert_eq!(value(&db, &receive).await, "true", "{encoding}");
+        assert_eq!(value(&db, &receive).await, "false", "{encoding}");
+        run(&db, "CALL inbox.forget('1 day')").await;
+        assert_eq!(value(&db, "SELECT consumer FROM inbox.received").await, "Bäckerei", "{encoding}");
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_may_create_in_the_database_can_install_and_run_an_inbox() {
+    let db = with_the_extension().await;
+    let owner = role(&db, "owner").await;
+    run(&db, &format!("GRANT CREATE ON DATABASE {} TO {owner}", db.name())).await;
+    installed(&db, &owner).await;
+    let session = db.connect_as(&owner).await;
+    assert_eq!(value(&session, &receive(MESSAGE)).await, "true");
+    pass(&db, "8 days").await;
+    run(&session, "CALL inbox.forget('7 days')").await;
+    assert_eq!(value(&session, &receive(MESSAGE)).await, "true");
+}
+
+#[tokio::test]
+async fn a_second_installation_is_refused_and_says_how_to_look() {
+    let db = with_inbox().await;
+    let output = install(&db, "postgres").await;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("schema \"inbox\" already exists") && said.contains("HINT:"), "{said}");
+}
+
+#[tokio::test]
+async fn a_message_is_new_once_for_each_consumer() {
+    let db = with_inbox().await;
+    for consumer in ["billing", "shipping"] {
+        let receive = format!("SELECT inbox.receive('{consumer}', '{MESSAGE}')");
+        assert_eq!(value(&db, &receive).await, "true", "{consumer}");
+        assert_eq!(value(&db, &receive).await, "false", "{consumer}");
+    }
+    assert_eq!(value(&db, &receive("0190163d-8694-739b-aea5-966c26f8ad91")).await, "true");
+}
+
+#[tokio::test]
+async fn a_rollback_forgets_and_so_does_one_to_a_savepoint() {
+    let db = with_inbox().await;
+    run(&db, &format!("BEGIN; {}; ROLLBACK", receive(MESSAGE))).await;
+    run(&db, &format!("BEGIN; SAVEPOINT s; {}; ROLLBACK TO s; COMMIT", receive(MESSAGE))).await;
+    assert_eq!(value(&db, &receive(MESSAGE)).await, "true");
+    assert_eq!(value(&db, &receive(MESSAGE)).await, "false");
+}
+
+#[tokio::test]
+async fn a_consumer_that_wants_replays_receives_each_once() {
+    let db = with_inbox().await;
+    let receive = |replay: &str| format!("SELECT inbox.receive('billing', '{MESSAGE}', {replay})");
+    for (replay, is_new) in
+        [("NULL", "true"), ("0", "false"), ("1", "true"), ("1", "false"), ("2", "true"), ("1", "false")]
+    {
+        assert_eq!(value(&db, &receive(replay)).await, is_new, "{replay}");
+    }
+    assert_eq!(value(&db, &self::receive(MESSAGE)).await, "false", "without a number, a replay is not new");
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused() {
+    let db = with_inbox().await;
+    for (arguments, sqlstate) in [
+        (format!("NULL, '{MESSAGE}'"), "22023"),
+        (format!("'', '{MESSAGE}'"), "22023"),
+        (format!("repeat('x', 256), '{MESSAGE}'"), "22023"),
+        ("'billing', NULL".to_owned(), "22004"),
+    ] {
+        let error = refusal(&db, &format!("SELECT inbox.receive({arguments})")).await;
+        assert_eq!(error.code().code(), sqlstate, "{arguments}: {error}");
+        assert!(error.hint().is_some(), "{arguments}");
+    }
+    for span in ["NULL", "'0'", "'-1 day'"] {
+        let error = refusal(&db, &format!("CALL inbox.forget({span})")).await;
+        assert_eq!(error.code().code(), "22023", "{span}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_remembered_for_the_span_and_then_forgotten() {
+    let db = with_inbox().await;
+    run(&db, &receive(MESSAGE)).await;
+    for hours in [1, 23, 24 * 5, 23] {
+        pass(&db, &format!("{hours} hours")).await;
+        run(&db, "CALL inbox.forget('7 days')").await;
+        assert_eq!(value(&db, &receive(MESSAGE)).await, "false");
+    }
+    pass(&db, "2 hours").await;
+    assert_eq!(value(&db, &receive(MESSAGE)).await, "false", "what is old is known until it is forgotten");
+    run(&db, "CALL inbox.forget('7 days')").await;
+    assert_eq!(value(&db, &receive(MESSAGE)).await, "true");
+}
+
+/// As after months in which nobody called it.
+const HISTORY: &str = "INSERT INTO inbox.received (message_id, consumer, received_at)
+    SELECT gen_random_uuid(), 'billing', now() - n * interval '1 minute' FROM generate_series(0, 34999) AS n";
+
+#[tokio::test]
+async fn forgetting_takes_any_number_in_batches() {
+    let db = with_inbox().await;
+    run(&db, HISTORY).await;
+    run(&db, "CALL inbox.forget('500 minutes 30 seconds')").await;
+    assert_eq!(value(&db, "SELECT count(*) FROM inbox.received").await, "501");
+    let oldest = "SELECT min(received_at) > now() - interval '502 minutes' FROM inbox.received";
+    assert_eq!(value(&db, oldest).await, "true");
+}
+
+#[tokio::test]
+async fn the_table_stays_as_large_as_what_is_remembered() {
+    let db = with_inbox().await;
+    let fill = "INSERT INTO inbox.received (message_id, consumer) SELECT gen_random_uuid(), 'billing' FROM generate_series(1, 5000)";
+    let size = "SELECT pg_total_relation_size('inbox.received')";
+    let mut sizes = Vec::new();
+    for _ in 0..24 {
+        run(&db, fill).await;
+        pass_without_update(&db).await;
+        sizes.push(value(&db, size).await.parse::<u64>().unwrap());
+    }
+    let (full, last) = (sizes[7], sizes[23]); // four batches are remembered
+    assert!(last * 10 < full * 13, "{sizes:?}");
+}
+
+/// Forgets all but the latest four batches, and has the room made free. Time passes by itself.
+async fn pass_without_update(db: &Database) {
+    let span = "SELECT (clock_timestamp() - (SELECT min(at) FROM (SELECT DISTINCT received_at AS at FROM inbox.received
+                ORDER BY at DESC LIMIT 4) AS latest) + interval '1 microsecond')::text";
+    let span = value(db, span).await;
+    run(db, &format!("CALL inbox.forget('{span}')")).await;
+    run(db, "VACUUM inbox.received").await;
+}
+
+#[tokio::test]
+async fn forgetting_within_a_transaction_is_refused_and_forgets_nothing() {
+    let db = with_inbox().await;
+    run(&db, HISTORY).await;
+    let error = refusal(&db, "BEGIN; CALL inbox.forget('1 hour')").await;
+    assert_eq!(error.code().code(), "2D000", "{error}");
+    run(&db, "ROLLBACK").await;
+    assert_eq!(value(&db, "SELECT count(*) FROM inbox.received").await, "35000");
+}
+
+#[tokio::test]
+async fn a_restored_inbox_knows_its_messages_and_goes_on() {
+    let db = with_inbox().await;
+    let consumer = role(&db, "consumer").await;
+    run(&db, &format!("SELECT inbox.grant_receive('{consumer}'); {}", receive(MESSAGE))).await;
+    let copy = copy(&db).await;
+    let session = copy.connect_as(&consumer).await;
+    assert_eq!(value(&session, &receive(MESSAGE)).await, "false");
+    pass(&copy, "8 days").await;
+    run(&copy, "CALL inbox.forget('7 days')").await;
+    assert_eq!(value(&session, &receive(MESSAGE)).await, "true");
+}
+
+#[tokio::test]
+async fn a_consumers_role_can_receive_and_nothing_else() {
+    let db = with_inbox().await;
+    let (consumer, stranger) = (role(&db, "consumer").await, role(&db, "stranger").await);
+    run(&db, &format!("SELECT inbox.grant_receive('{consumer}')")).await;
+    let (consumer, stranger) = (db.connect_as(&consumer).await, db.connect_as(&stranger).await);
+    assert_eq!(value(&consumer, &receive(MESSAGE)).await, "true");
+    for sql in [
+        "SELECT FROM inbox.received",
+        "INSERT INTO inbox.received (message_id, consumer, replay) VALUES (gen_random_uuid(), 'billing', 0)",
+        "DELETE FROM inbox.received",
+        "CALL inbox.forget('1 day')",
+        "SELECT inbox.grant_receive('pg_monitor')",
+        "CREATE TABLE inbox.mine (x int)",
+    ] {
+        for session in [&consumer, &stranger] {
+            assert_eq!(refusal(session, sql).await.code().code(), "42501", "{sql}");
+        }
+    }
+    assert_eq!(refusal(&stranger, &receive(MESSAGE)).await.code().code(), "42501");
+}

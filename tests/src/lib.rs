@@ -8,6 +8,7 @@
 //! | the real relay as a process | [`Stack::relay`] |
 //! | what arrived at the broker | [`Stack::consumer`] |
 //! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
+//! | connections that share the server's sessions | [`PgBouncer`] |
 //! | a page in a real browser | [`Browser`] |
 //! | the alerts that a real Prometheus raises | [`Prometheus`] |
 //! | to wait for something | [`eventually`] |
@@ -29,6 +30,7 @@ mod eventually;
 mod guarded;
 pub mod guardian;
 mod http;
+mod pgbouncer;
 pub mod places;
 mod ports;
 mod postgres;
@@ -50,6 +52,7 @@ pub use delivery::Delivery;
 pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;
 pub use http::{Answer, get};
+pub use pgbouncer::PgBouncer;
 pub use ports::free as free_port;
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;

@@ -185,16 +185,18 @@ async fn a_plain_installation_is_everything_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_in_another_encoding_is_refused() {
-    let db = Postgres::shared().await.empty_database().await;
-    let name = format!("{}_ascii", db.name());
-    run(&db, &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")).await;
-    let ascii = harness::Connection::open(&Postgres::shared().await.url(&name)).await;
-    let error = refusal(&ascii, "CREATE EXTENSION outbox").await;
-    drop(ascii);
-    run(&db, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
-    assert_eq!(error.code().code(), "0A000");
-    assert!(error.message().contains("UTF8") && error.hint().is_some());
+async fn a_database_in_another_encoding_is_refused_and_left_as_it_was() {
+    for encoding in ["SQL_ASCII", "LATIN1"] {
+        let db = Postgres::shared().await.empty_database_in(encoding).await;
+        let error = refusal(&db, "CREATE EXTENSION outbox").await;
+        assert_eq!(error.code().code(), "0A000", "{encoding}");
+        assert!(error.message().contains("UTF8") && error.message().contains(encoding), "{error}");
+        assert!(error.hint().is_some(), "{encoding}");
+        let output = install_plain_sql(&db).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("UTF8") && said.contains("HINT:"), "{encoding}: {said}");
+        assert_eq!(value(&db, "SELECT to_regnamespace('outbox') IS NULL").await, "true", "{encoding}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod delivery;
 mod hold;
 mod order;
 mod outage;
+mod pooler;
 mod refusal;
 mod replay;
 mod secret_files;

@@ -5,7 +5,7 @@ use harness::{Postgres, RabbitMq, RelayBuilder, SOON, Stack};
 use super::{emit, wait_for_counts};
 
 /// The relay ends with `code`, and its last line says every one of `words`.
-async fn refused(relay: RelayBuilder, code: i32, words: &[&str]) {
+pub(super) async fn refused(relay: RelayBuilder, code: i32, words: &[&str]) {
     let (status, output) = relay.finish().await;
     let last = output.lines().last().unwrap_or_default();
     assert_eq!(status.code(), Some(code), "{output}");

@@ -111,6 +111,10 @@ pub(crate) fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
 /// and Aurora that comes from membership in a role, and its own attribute stays off.
 pub(crate) fn replication_connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunError {
+    if error.sqlstate() == Some(&SqlState::PROTOCOL_VIOLATION) {
+        // A pooler's words for a startup packet with `replication`; PostgreSQL would not say that.
+        return behind_a_pooler(format!("{database} passes no replication connection")).source(error);
+    }
     if error.sqlstate() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         return connect_error(error, database);
     }
@@ -120,6 +124,13 @@ pub(crate) fn replication_connect_error(error: ConnectError, database: &Address<
             "as a superuser or the cloud's admin: ALTER ROLE {role:?} REPLICATION; on Amazon RDS and Aurora: GRANT rds_replication TO {role:?}"
         ))
         .source(error)
+}
+
+/// The relay's sessions are not its own.
+fn behind_a_pooler(what: impl Into<String>) -> RunError {
+    RunError::new(Kind::Database, what).hint(
+        "it looks like a connection pooler: give the relay the server's own address in DATABASE_URL; applications may go on using the pooler",
+    )
 }
 
 /// What a failure of the replication connection means for the operator.
@@ -147,6 +158,9 @@ impl From<tokio_postgres::Error> for RunError {
         if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
             Self::new(Kind::NotPermitted, "the database does not permit what the relay needs")
                 .hint("as the extension's owner: SELECT outbox.grant_relay('<role>')")
+                .source(error)
+        } else if is(&error, &[SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT]) {
+            behind_a_pooler("the database has lost a statement that was prepared, or has one of somebody else's")
                 .source(error)
         } else {
             Self::new(Kind::Database, "a statement failed")

@@ -26,6 +26,7 @@ CREATE SCHEMA outbox;
 \ir events.sql
 \ir indexes.sql
 
+\ir plain/utf8_bytes.sql
 \ir plain/event_bytes.sql
 \ir plain/printed_bytes.sql
 \ir plain/header_size.sql

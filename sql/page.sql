@@ -20,9 +20,11 @@ AS $$
 DECLARE
     bytes bigint;
 BEGIN
-    -- hashtext() and sha256() look at every byte; a length may be known without that.
+    -- hashtext() and sha256() look at every byte; a length may be known without that. In another encoding a text may be none in
+    -- UTF-8, in which it is sent.
     SELECT coalesce(octet_length(e.payload_bytes) + 0 * octet_length(sha256(e.payload_bytes)), 0) + (
-        SELECT sum(octet_length(value) + 0 * hashtext(value)::bigint)
+        SELECT sum(0 * hashtext(value)::bigint + CASE getdatabaseencoding() WHEN 'UTF8' THEN octet_length(value)
+            ELSE octet_length(convert_to(value, 'UTF8')) END)
         FROM unnest(ARRAY[e.payload::text, e.headers::text, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id,
                           e.content_type, e.correlation_id, e.last_error]) AS value
     )
@@ -36,6 +38,22 @@ END
 $$;
 COMMENT ON FUNCTION outbox.unreadable(oid, tid) IS 'Internal to pending() and due(): why a row cannot be read; null if it can.';
 
+-- Returns a text, or null if it cannot be sent: in a database in another encoding it may be none in UTF-8.
+CREATE FUNCTION outbox.sendable(value text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF getdatabaseencoding() <> 'UTF8' THEN
+        PERFORM convert_to(value, 'UTF8');
+    END IF;
+    RETURN value;
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION outbox.sendable(text) IS 'Internal to pending() and due(): a text, or null if it cannot be sent.';
+
 -- Returns those columns of the row at this place that have a fixed size, and its key if that fits.
 CREATE FUNCTION outbox.row_without_contents(home oid, place tid, reason text) RETURNS outbox.events
 LANGUAGE sql STABLE
@@ -44,8 +62,8 @@ AS $$
     SELECT jsonb_populate_record(NULL::outbox.events, jsonb_build_object(
         'id', e.id, 'seq', e.seq, 'created_at', e.created_at, 'status', e.status, 'attempts', e.attempts, 'replays', e.replays,
         'holds_key', e.holds_key, 'available_at', e.available_at, 'first_attempted_at', e.first_attempted_at,
-        'aggregate_type', CASE WHEN pg_column_size(e.aggregate_type) < 1024 THEN e.aggregate_type END,
-        'aggregate_id', CASE WHEN pg_column_size(e.aggregate_id) < 1024 THEN e.aggregate_id END,
+        'aggregate_type', CASE WHEN pg_column_size(e.aggregate_type) < 1024 THEN outbox.sendable(e.aggregate_type) END,
+        'aggregate_id', CASE WHEN pg_column_size(e.aggregate_id) < 1024 THEN outbox.sendable(e.aggregate_id) END,
         'last_error', 'the row cannot be read: ' || reason
     ))
     FROM outbox.events AS e WHERE e.ctid = place AND e.tableoid = home

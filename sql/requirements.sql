@@ -1,15 +1,11 @@
 -- What the database must be like.
 --
--- The relay publishes text as UTF-8; a database in another encoding could hold names that no AMQP client can read.
+-- Any encoding will do: PostgreSQL sends the relay all text in UTF-8, and what is none in UTF-8 is refused when it is emitted.
+--
 -- Without wal_level = logical nothing is ever sent: events wait in the table, which is worth a warning, not a refusal,
 -- since the setting may come with the next restart.
 DO $$
 BEGIN
-    IF current_setting('server_encoding') <> 'UTF8' THEN
-        RAISE EXCEPTION 'outbox needs a database in encoding UTF8, this one is in %', current_setting('server_encoding')
-            USING ERRCODE = 'feature_not_supported',
-                  HINT = 'Create the database with ENCODING ''UTF8'' TEMPLATE template0.';
-    END IF;
     -- From PostgreSQL 19 on, replica is enough: the first logical slot raises it.
     IF current_setting('wal_level') <> 'logical'
        AND NOT (current_setting('wal_level') = 'replica' AND current_setting('server_version_num')::int >= 190000) THEN

@@ -5,7 +5,7 @@
 use pgrx::prelude::*;
 
 use crate::json::{Printed, Tokens};
-use crate::postgres::{Column, Jsonb, NewRow, SqlFunction, is_replica, transaction_time};
+use crate::postgres::{Column, Jsonb, NewRow, SqlFunction, is_replica, transaction_time, utf8_bytes};
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 use crate::{headers, settings};
 
@@ -41,7 +41,7 @@ fn check_and_complete(row: &mut NewRow) -> Result<(), Refusal> {
     }
     check_text(row, Column::Exchange)?;
     if check_text(row, Column::ContentType)?.is_none() && !row.is_null(Column::PayloadBytes) {
-        row.set_text(Column::ContentType, "application/octet-stream");
+        row.set_text(Column::ContentType, b"application/octet-stream");
     }
     match row.time(Column::AvailableAt) {
         Some(i64::MAX) => return Err(Refusal::NeverAvailable), // 'infinity'
@@ -56,8 +56,9 @@ fn check_text(row: &NewRow, column: Column) -> Result<Option<usize>, Refusal> {
     match row.size(column) {
         Some(0) => Err(Refusal::Empty(column)),
         Some(bytes) if bytes > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, bytes)),
-        length => match row.text(column) {
-            Some(text) if std::str::from_utf8(text).is_err() => Err(Refusal::NotUtf8(column)),
+        length => match row.text(column).map(utf8_bytes) {
+            Some(None) => Err(Refusal::NotUtf8(column)),
+            Some(Some(bytes)) if bytes > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, bytes)),
             _ => Ok(length),
         },
     }

@@ -1,7 +1,7 @@
 //! The shape of JSON headers, as text and as an AMQP table, found without making either.
 
 use crate::json::{Printed, Token, Tokens};
-use crate::postgres::{Column, Jsonb};
+use crate::postgres::{Column, Jsonb, are_sent_unchanged, utf8_bytes};
 use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
 /// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>). RabbitMQ
@@ -22,7 +22,7 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     let mut bytes = 0;
     let mut depth = 0;
     let mut deepest = 0;
-    let mut longest: Option<&[u8]> = None;
+    let mut longest: Option<(usize, &[u8])> = None;
     let mut nameless = false;
     let mut traced = false;
     let mut named = 0; // how many headers have had their names
@@ -51,10 +51,11 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
                     let copy = COPIES.iter().zip(&mut copies).find(|(copy, _)| copy.as_bytes() == name);
                     copy.into_iter().for_each(|(_, number)| *number = named);
                 }
-                if longest.is_none_or(|longest| name.len() > longest.len()) {
-                    longest = Some(name);
+                let length = sent_bytes(name);
+                if longest.is_none_or(|(longest, _)| length > longest) {
+                    longest = Some((length, name));
                 }
-                1 + name.len()
+                1 + length
             }
             Token::Object(_) | Token::Array(_) => {
                 depth += 1;
@@ -73,7 +74,7 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
                 }
                 1 + 8
             }
-            Token::Text(text) => 1 + 4 + text.len(),
+            Token::Text(text) => 1 + 4 + sent_bytes(text),
         };
     }
     if printed.bytes > HEADERS_BYTES {
@@ -89,8 +90,8 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     if nameless {
         return Err(Refusal::HeaderNameEmpty);
     }
-    if let Some(name) = longest.filter(|name| name.len() > SHORT_STRING_BYTES) {
-        return Err(Refusal::HeaderNameTooLong(name.len(), beginning(name)));
+    if let Some((length, name)) = longest.filter(|(length, _)| *length > SHORT_STRING_BYTES) {
+        return Err(Refusal::HeaderNameTooLong(length, beginning(name)));
     }
     if deepest > HEADERS_DEPTH {
         return Err(Refusal::HeadersTooDeep);
@@ -106,7 +107,15 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     Ok(traced)
 }
 
-/// As much of a name as a message shows.
+/// As many bytes as the relay is sent of a text; of what is none, and refused for that, as many as it has.
+fn sent_bytes(text: &[u8]) -> usize {
+    utf8_bytes(text).unwrap_or(text.len())
+}
+
+/// As much of a name as a message shows, which goes out in the database's encoding.
 fn beginning(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).chars().take(40).collect()
+    if are_sent_unchanged() {
+        return String::from_utf8_lossy(name).chars().take(40).collect();
+    }
+    name.iter().take(40).map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect()
 }

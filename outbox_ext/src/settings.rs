@@ -4,7 +4,9 @@ use std::str::from_utf8;
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
-use crate::postgres::{Check, Report, Setting, check_from_now_on, define_checked, read_setting};
+use crate::postgres::{
+    Check, Report, Setting, are_sent_unchanged, check_from_now_on, define_checked, read_setting, utf8_bytes,
+};
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
 /// Largest body an event may have, in bytes. 1 MiB by default: a broker keeps messages in memory, copies them to every
@@ -117,9 +119,14 @@ pub(crate) fn define() {
     crate::postgres::reserve_prefix(c"outbox");
 }
 
-/// The setting `outbox.correlation_id`, if there is one.
-pub(crate) fn correlation_id() -> Result<Option<String>, Refusal> {
-    read_setting(&CORRELATION_ID, |value| check_correlation_id(value).map(str::to_owned)).transpose()
+/// The setting `outbox.correlation_id`, if there is one, in the database's encoding.
+pub(crate) fn correlation_id() -> Result<Option<Vec<u8>>, Refusal> {
+    let checked = |value: &[u8]| -> Result<Vec<u8>, Refusal> {
+        check_length(value.len())?;
+        check_length(utf8_bytes(value).ok_or(Refusal::CorrelationIdNotUtf8)?)?;
+        Ok(value.to_vec())
+    };
+    read_setting(&CORRELATION_ID, checked).transpose()
 }
 
 /// The setting `outbox.traceparent`, if there is one.
@@ -131,7 +138,10 @@ struct CorrelationId;
 
 impl Check for CorrelationId {
     fn refuses(value: &[u8]) -> Option<Report> {
-        check_correlation_id(value).err().map(Refusal::report)
+        let refusal = check_length(value.len()).err();
+        // A setting can be set where there is no transaction, in which alone PostgreSQL converts texts: emit() looks again.
+        let is_text = !are_sent_unchanged() || from_utf8(value).is_ok();
+        refusal.or((!is_text).then_some(Refusal::CorrelationIdNotUtf8)).map(Refusal::report)
     }
 }
 
@@ -143,12 +153,9 @@ impl Check for Traceparent {
     }
 }
 
-/// A text that AMQP can carry.
-fn check_correlation_id(value: &[u8]) -> Result<&str, Refusal> {
-    if value.len() > SHORT_STRING_BYTES {
-        return Err(Refusal::CorrelationIdTooLong(value.len()));
-    }
-    from_utf8(value).map_err(|_| Refusal::CorrelationIdNotUtf8)
+/// Whether AMQP can carry a text of this size.
+fn check_length(bytes: usize) -> Result<(), Refusal> {
+    if bytes > SHORT_STRING_BYTES { Err(Refusal::CorrelationIdTooLong(bytes)) } else { Ok(()) }
 }
 
 /// Version, trace id, parent id and flags. A later version than today's may have more behind them (W3C Trace Context,

@@ -26,6 +26,16 @@ BEGIN
         PERFORM outbox.refuse(new.topic, new.event_type, new.aggregate_type, new.aggregate_id, new.correlation_id,
                               new.exchange, new.content_type, num_nonnulls(new.payload, new.payload_bytes));
     END IF;
+    -- In another encoding a text may be longer as it is sent.
+    IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') THEN
+        IF greatest(outbox.utf8_bytes(new.topic), outbox.utf8_bytes(new.event_type), outbox.utf8_bytes(new.aggregate_type),
+                    outbox.utf8_bytes(new.aggregate_id), outbox.utf8_bytes(new.correlation_id),
+                    outbox.utf8_bytes(new.exchange), outbox.utf8_bytes(new.content_type)) > 255
+        THEN
+            PERFORM outbox.refuse(new.topic, new.event_type, new.aggregate_type, new.aggregate_id, new.correlation_id,
+                                  new.exchange, new.content_type, 1);
+        END IF;
+    END IF;
     payload_size := coalesce(octet_length(new.payload_bytes), outbox.printed_bytes(new.payload));
     IF is_new THEN
         PERFORM outbox.check_payload_size(payload_size);

@@ -39,8 +39,8 @@ BEGIN
         RAISE EXCEPTION 'headers must not have an empty name'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Name every header, also in objects within headers.';
     END IF;
-    IF octet_length(size.longest_name) > 255 THEN
-        RAISE EXCEPTION 'headers has a name of % bytes, the limit is 255', octet_length(size.longest_name)
+    IF outbox.utf8_bytes(size.longest_name) > 255 THEN
+        RAISE EXCEPTION 'headers has a name of % bytes, the limit is 255', outbox.utf8_bytes(size.longest_name)
             USING ERRCODE = 'string_data_right_truncation',
                   DETAIL = format('The name begins with "%s".', left(size.longest_name, 40)),
                   HINT = 'Shorten it, or put it into the payload.';

@@ -7,8 +7,9 @@ AS $$
 DECLARE
     setting text := current_setting('outbox.correlation_id');
 BEGIN
-    IF octet_length(setting) > 255 THEN
-        RAISE EXCEPTION 'correlation_id is % bytes long, the limit is 255', octet_length(setting)
+    IF octet_length(setting) > 255 OR getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') AND outbox.utf8_bytes(setting) > 255 THEN
+        RAISE EXCEPTION 'correlation_id is % bytes long, the limit is 255',
+                CASE WHEN octet_length(setting) > 255 THEN octet_length(setting) ELSE outbox.utf8_bytes(setting) END
             USING ERRCODE = 'string_data_right_truncation',
                   DETAIL = 'It was taken from the setting outbox.correlation_id.',
                   HINT = 'Shorten the setting, or give correlation_id.';

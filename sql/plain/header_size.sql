@@ -6,7 +6,7 @@
 CREATE FUNCTION outbox.header_size(
     headers jsonb, OUT bytes bigint, OUT longest_name text, OUT shortest_name text, OUT depth integer
 )
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH RECURSIVE value (depth, name, item) AS (
@@ -25,17 +25,17 @@ AS $$
         WHERE parent.depth <= 65 -- one more than admitted
     )
     SELECT sum(
-               CASE WHEN name IS NULL THEN 0 ELSE 1 + octet_length(name) END
+               CASE WHEN name IS NULL THEN 0 ELSE 1 + outbox.utf8_bytes(name) END
                + CASE jsonb_typeof(item)
                      WHEN 'null' THEN 1
                      WHEN 'boolean' THEN 2
                      WHEN 'number' THEN 9
-                     WHEN 'string' THEN 5 + octet_length(item #>> '{}')
+                     WHEN 'string' THEN 5 + outbox.utf8_bytes(item #>> '{}')
                      ELSE 5
                  END
            ) - 1, -- the outermost table has no type byte
-           (array_agg(name ORDER BY octet_length(name) DESC) FILTER (WHERE name IS NOT NULL))[1],
-           (array_agg(name ORDER BY octet_length(name)) FILTER (WHERE name IS NOT NULL))[1],
+           (array_agg(name ORDER BY outbox.utf8_bytes(name) DESC) FILTER (WHERE name IS NOT NULL))[1],
+           (array_agg(name ORDER BY outbox.utf8_bytes(name)) FILTER (WHERE name IS NOT NULL))[1],
            max(depth)
     FROM value
 $$;

@@ -22,10 +22,10 @@ BEGIN
         RETURN max_bytes + 1;
     END IF;
     IF stored_bytes < max_bytes / 2 THEN
-        RETURN least(octet_length(document::text), max_bytes + 1);
+        RETURN least(outbox.utf8_bytes(document::text), max_bytes + 1);
     END IF;
     BEGIN
-        RETURN least(octet_length(document::text), max_bytes + 1);
+        RETURN least(outbox.utf8_bytes(document::text), max_bytes + 1);
     EXCEPTION WHEN program_limit_exceeded THEN -- over 1 GB: a control character is printed in six bytes
         RETURN max_bytes + 1;
     END;

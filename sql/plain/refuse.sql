@@ -16,7 +16,8 @@ BEGIN
                   HINT = 'Give the routing key, for example ''orders.created''.';
     END IF;
     FOR given IN
-        SELECT * FROM (VALUES
+        SELECT argument, value, bytes
+        FROM (VALUES
             ('topic', refuse.topic),
             ('event_type', refuse.event_type),
             ('aggregate_type', refuse.aggregate_type),
@@ -24,7 +25,11 @@ BEGIN
             ('correlation_id', refuse.correlation_id),
             ('exchange', refuse.exchange),
             ('content_type', refuse.content_type)
-        ) AS v (argument, value) WHERE octet_length(value) NOT BETWEEN 1 AND 255
+        ) AS v (argument, value)
+        -- What is too long as it is need not be text.
+        CROSS JOIN LATERAL (SELECT CASE WHEN octet_length(value) > 255 THEN octet_length(value) ELSE outbox.utf8_bytes(value) END)
+            AS size (bytes)
+        WHERE bytes NOT BETWEEN 1 AND 255
     LOOP
         IF given.value = '' THEN
             RAISE EXCEPTION '% must not be empty', given.argument
@@ -34,7 +39,7 @@ BEGIN
                           ELSE 'Leave it out, or give null.'
                       END;
         END IF;
-        RAISE EXCEPTION '% is % bytes long, the limit is 255', given.argument, octet_length(given.value)
+        RAISE EXCEPTION '% is % bytes long, the limit is 255', given.argument, given.bytes
             USING ERRCODE = 'string_data_right_truncation',
                   DETAIL = 'AMQP carries it as a short string, which holds 255 bytes of UTF-8.',
                   HINT = 'Shorten it, or put it into the payload.';

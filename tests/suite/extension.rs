@@ -12,6 +12,7 @@ mod direct_writes;
 mod dump;
 mod emit;
 mod encoding;
+mod encodings;
 mod error_fields;
 mod header_numbers;
 mod health;

@@ -1,6 +1,7 @@
 //! The size of JSON text, as PostgreSQL prints jsonb (`jsonb_out`): `{"a": 1, "b": [true, null]}`.
 
 use super::tokens::Token;
+use crate::postgres::utf8_bytes;
 
 /// What is known of a text, token by token.
 pub(crate) struct Printed {
@@ -29,8 +30,9 @@ impl Printed {
             Token::Number(number) => number.printed_bytes(),
             Token::Name(text) | Token::Text(text) => {
                 let (escapes, is_ascii) = look_at(text);
-                self.is_utf8 &= is_ascii || std::str::from_utf8(text).is_ok();
-                2 + text.len() + escapes
+                let bytes = if is_ascii { Some(text.len()) } else { utf8_bytes(text) };
+                self.is_utf8 &= bytes.is_some();
+                2 + bytes.unwrap_or(text.len()) + escapes
             }
         };
     }

@@ -18,6 +18,7 @@ mod columns;
 mod default_value;
 mod direct_insert;
 mod direct_settle;
+mod encoding;
 mod error_fields;
 mod index_code;
 mod insert;
@@ -39,6 +40,7 @@ pub(crate) use backend::{
 };
 pub(crate) use columns::Column;
 pub(crate) use direct_settle::settle_sent;
+pub(crate) use encoding::{are_sent_unchanged, utf8_bytes};
 pub(crate) use error_fields::with_all_error_fields;
 pub(crate) use insert::{Given, insert_event};
 pub(crate) use jsonb::Jsonb;

@@ -2,6 +2,8 @@
 
 use pgrx::{IntoDatum, pg_sys};
 
+use super::varlena::bytes;
+
 /// As PostgreSQL prints them (`pg_get_triggerdef`, alike in its versions) when they are as `sql/status_trigger.sql` and
 /// `sql/notify_trigger.sql` make them. Every character counts: without its parentheses a different expression would
 /// look the same. The second trigger depends on a setting, which the caller has checked.
@@ -35,8 +37,11 @@ pub(super) fn lets_pass(trigger: &pg_sys::Trigger, written: &[usize]) -> bool {
         && columns.is_none_or(|columns| columns.iter().any(|number| written.contains(&(*number as usize - 1))));
     !is_called || {
         // SAFETY: a function of one argument, the trigger's OID. One of the table is there as long as the table is locked.
-        let told =
-            unsafe { pgrx::direct_function_call::<String>(pg_sys::pg_get_triggerdef, &[trigger.tgoid.into_datum()]) };
-        told.is_some_and(|told| PASSING.contains(&told.as_str()))
+        // What it returns is a text, in the database's encoding: a trigger may have any name.
+        let told = unsafe {
+            pgrx::direct_function_call_as_datum(pg_sys::pg_get_triggerdef, &[trigger.tgoid.into_datum()])
+                .map(|told| bytes(told))
+        };
+        told.is_some_and(|told| PASSING.iter().any(|passing| passing.as_bytes() == told))
     }
 }

@@ -93,8 +93,8 @@ impl NewRow {
         self.value(column).map(|value| unsafe { Jsonb::from_datum(value) })
     }
 
-    /// Puts a text into the row.
-    pub(crate) fn set_text(&mut self, column: Column, text: &str) {
+    /// Puts a text into the row, in the database's encoding.
+    pub(crate) fn set_text(&mut self, column: Column, text: &[u8]) {
         self.set(column, text.into_datum());
     }
 

@@ -161,10 +161,16 @@ impl ReplError {
     }
 
     /// The server cannot put into the stream what stands in the log, and would fail there again: a row or a logical message
-    /// that is longer as the protocol has it than a server can hold in memory (1 GB).
+    /// that is longer as the protocol has it than a server can hold in memory (1 GB), or a text that is none in UTF-8, which a
+    /// database in another encoding may have.
     pub fn not_streamable(&self) -> bool {
-        matches!(self, Self::Stream(error) if error.sqlstate == SqlState::PROGRAM_LIMIT_EXCEEDED
-            || error.sqlstate == SqlState::INTERNAL_ERROR)
+        const CAUSES: [SqlState; 4] = [
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            SqlState::INTERNAL_ERROR,
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+            SqlState::UNTRANSLATABLE_CHARACTER,
+        ];
+        matches!(self, Self::Stream(error) if CAUSES.contains(&error.sqlstate))
     }
 
     /// The connection is gone, or the server is going: connect again after a while.

@@ -7,6 +7,7 @@ mod scan;
 pub(crate) mod sql;
 
 use std::{
+    borrow::Cow,
     str::FromStr,
     sync::{Arc, atomic::AtomicI32},
 };
@@ -37,6 +38,8 @@ pub struct Store {
     ensure_publication: Statement,
     published: Statement,
     layout: Layout,
+    /// Whether the database can hold text in any script.
+    holds_any_text: bool,
     /// Rows that one query of a scan asks for.
     chunk_rows: AtomicI32,
 }
@@ -48,6 +51,7 @@ impl Store {
         let pending = client.prepare(&sql::pending(&columns)).await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
         client.batch_execute(sql::PATIENCE_WITH_LOCKS).await?;
+        let encoding: String = client.query_one(sql::ENCODING, &[]).await?.try_get(0)?;
         Ok(Self {
             publication: publication.to_owned(),
             snapshot: client.prepare(sql::SNAPSHOT).await?,
@@ -62,6 +66,7 @@ impl Store {
             published: client.prepare(sql::PUBLISHED).await?,
             pending,
             layout,
+            holds_any_text: ["UTF8", "SQL_ASCII"].contains(&encoding.as_str()),
             chunk_rows: AtomicI32::new(found::CHUNK_ROWS),
             client,
         })
@@ -103,7 +108,9 @@ impl Store {
         let verdicts = &batch.verdicts;
         let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.id).collect();
         let statuses: Vec<&str> = verdicts.iter().map(|verdict| verdict.status.as_str()).collect();
-        let errors: Vec<Option<&str>> = verdicts.iter().map(|verdict| verdict.error.as_deref()).collect();
+        let storable: Vec<Option<Cow<'_, str>>> =
+            verdicts.iter().map(|verdict| verdict.error.as_deref().map(|error| self.storable(error))).collect();
+        let errors: Vec<Option<&str>> = storable.iter().map(Option::as_deref).collect();
         let has_retries = verdicts.iter().any(|verdict| verdict.retry_in.is_some() || verdict.holds_key);
         let of_retries: &[Verdict] = if has_retries { verdicts } else { &[] };
         let retry_ms: Vec<Option<i32>> = of_retries
@@ -124,6 +131,14 @@ impl Store {
             which.push(row.try_get("id")?);
         }
         Ok(not_written)
+    }
+
+    /// What the broker said, as the database can hold it: a verdict must not fail for a name in another script.
+    fn storable<'a>(&self, error: &'a str) -> Cow<'a, str> {
+        if self.holds_any_text || error.is_ascii() {
+            return Cow::Borrowed(error);
+        }
+        error.chars().map(|char| if char.is_ascii() { char } else { '?' }).collect()
     }
 
     /// Makes or mends the publication. Returns what had to be done: `exists`, if nothing.

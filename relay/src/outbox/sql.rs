@@ -6,6 +6,9 @@ use std::time::Duration;
 /// everything else. Less than the default `deadlock_timeout`, so that nobody's transaction is cancelled because of the relay.
 pub(super) const PATIENCE_WITH_LOCKS: &str = "SET lock_timeout = '250ms'";
 
+/// What the database keeps its texts in.
+pub(super) const ENCODING: &str = "SELECT pg_catalog.current_setting('server_encoding')";
+
 /// One snapshot for all queries of a scan.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 pub(super) const COMMIT: &str = "COMMIT";

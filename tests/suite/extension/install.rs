@@ -22,7 +22,7 @@ async fn both_installations_offer_the_same() {
              CASE WHEN proname <> 'emit' THEN concat_ws(' ', prosecdef, proconfig) END, proacl, obj_description(oid)), E'\\n' ORDER BY oid::regprocedure::text)
          FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace
          AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_payload_size', 'check_utf8', 'context_correlation_id',
-             'context_traceparent', 'header_size', 'printed_bytes', 'uuid_v7', 'table_makeup', 'table_makeup_of_extension',
+             'context_traceparent', 'header_size', 'utf8_bytes', 'printed_bytes', 'uuid_v7', 'table_makeup', 'table_makeup_of_extension',
              'refuse_undumped_change')",
         "SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attidentity, attacl,
              pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)), E'\\n' ORDER BY attrelid::regclass::text, attnum)
@@ -182,21 +182,6 @@ async fn a_plain_installation_is_everything_or_nothing() {
     run(&db, last).await;
     assert!(!install_plain_sql(&db).await.status.success());
     assert_eq!(value(&db, "SELECT to_regnamespace('outbox') IS NULL").await, "true");
-}
-
-#[tokio::test]
-async fn a_database_in_another_encoding_is_refused_and_left_as_it_was() {
-    for encoding in ["SQL_ASCII", "LATIN1"] {
-        let db = Postgres::shared().await.empty_database_in(encoding).await;
-        let error = refusal(&db, "CREATE EXTENSION outbox").await;
-        assert_eq!(error.code().code(), "0A000", "{encoding}");
-        assert!(error.message().contains("UTF8") && error.message().contains(encoding), "{error}");
-        assert!(error.hint().is_some(), "{encoding}");
-        let output = install_plain_sql(&db).await;
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains("UTF8") && said.contains("HINT:"), "{encoding}: {said}");
-        assert_eq!(value(&db, "SELECT to_regnamespace('outbox') IS NULL").await, "true", "{encoding}");
-    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod crash;
 mod deferred;
 mod delivery;
+mod encodings;
 mod hold;
 mod order;
 mod outage;

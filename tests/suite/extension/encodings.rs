@@ -1,0 +1,98 @@
+//! Databases in other encodings than UTF-8: texts are measured and checked as they are sent, which is in UTF-8.
+
+use harness::{Database, Postgres};
+
+use super::{install_plain_sql, refusal, run, value};
+
+/// One of each installation, in each encoding.
+async fn databases() -> Vec<(&'static str, Database)> {
+    let mut databases = Vec::new();
+    for encoding in ["LATIN1", "SQL_ASCII"] {
+        let (extension, plain) = (
+            Postgres::shared().await.empty_database_in(encoding).await,
+            Postgres::shared().await.empty_database_in(encoding).await,
+        );
+        run(&extension, "CREATE EXTENSION outbox").await;
+        assert!(install_plain_sql(&plain).await.status.success());
+        databases.extend([(encoding, extension), (encoding, plain)]);
+    }
+    databases
+}
+
+#[tokio::test]
+async fn text_is_kept_as_it_was_emitted() {
+    for (encoding, db) in databases().await {
+        let text = "straße.é ÿ";
+        let sql = "SELECT outbox.emit($1, jsonb_build_object($1::text, $1::text), event_type => $1, aggregate_type => $1,
+            aggregate_id => $1, correlation_id => $1, exchange => $1, headers => jsonb_build_object($1::text, $1::text))";
+        db.query_one(sql, &[&text]).await.unwrap_or_else(|error| panic!("{encoding}: {error:?}"));
+        let same = "SELECT count(*) FROM outbox.events WHERE topic = $1 AND payload ->> $1 = $1 AND headers ->> $1 = $1
+            AND (event_type, aggregate_type, aggregate_id, correlation_id, exchange) = ($1, $1, $1, $1, $1)";
+        assert_eq!(db.query_one(same, &[&text]).await.unwrap().get::<_, i64>(0), 1, "{encoding}");
+        run(&db, "SET outbox.correlation_id = 'Ü'; SELECT outbox.emit('set', '{}')").await;
+        assert_eq!(value(&db, "SELECT correlation_id FROM outbox.events WHERE topic = 'set'").await, "Ü", "{encoding}");
+    }
+}
+
+#[tokio::test]
+async fn sizes_are_those_in_utf8() {
+    for (encoding, db) in databases().await {
+        run(&db, "SET outbox.max_payload_bytes = '1000B'").await;
+        for (fits, too_long, sqlstate, bytes) in [
+            ("repeat('ü', 127), '{}'", "repeat('ü', 128), '{}'", "22001", "topic is 256 bytes"),
+            ("'a', to_jsonb(repeat('ü', 499))", "'a', to_jsonb(repeat('ü', 500))", "54000", "payload is 1002 bytes"),
+            (
+                "'a', '{}', headers => jsonb_build_object(repeat('ü', 127), 1)",
+                "'a', '{}', headers => jsonb_build_object(repeat('ü', 128), 1)",
+                "22001",
+                "headers has a name of 256 bytes",
+            ),
+            (
+                "'a', '{}', headers => jsonb_build_object('h', repeat('ü', 32700))",
+                "'a', '{}', headers => jsonb_build_object('h', repeat('ü', 32768))",
+                "54000",
+                "headers are 65545 bytes",
+            ),
+        ] {
+            run(&db, &format!("SELECT outbox.emit({fits})")).await;
+            let error = refusal(&db, &format!("SELECT outbox.emit({too_long})")).await;
+            assert_eq!(error.code().code(), sqlstate, "{encoding}, {too_long}: {error}");
+            assert!(error.message().starts_with(bytes), "{encoding}, {too_long}: {error}");
+        }
+        let too_long =
+            "BEGIN; SELECT set_config('outbox.correlation_id', repeat('ü', 128), true); SELECT outbox.emit('a', '{}')";
+        let error = refusal(&db, too_long).await;
+        assert!(error.message().starts_with("correlation_id is 256 bytes long"), "{encoding}: {error}");
+        run(&db, "ROLLBACK").await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_carried_is_refused_with_a_reason() {
+    for (encoding, db) in databases().await {
+        let cases: &[(&str, &str, &str)] = match encoding {
+            // PostgreSQL's own words: the database cannot hold the character.
+            "LATIN1" => &[
+                ("'漢', '{}'", "22P05", "no equivalent in encoding"),
+                ("'a', '\"\\u6f22\"'", "22P05", "no equivalent in encoding"),
+            ],
+            // The outbox's: the database holds any bytes, and those are no text.
+            _ => &[
+                (r"E'\xff', '{}'", "22021", "topic is not valid UTF-8"),
+                (r"'a', to_jsonb(E'x\xc3'::text)", "22021", "payload is not valid UTF-8"),
+                (r"'a', '{}', aggregate_id => E'\xff'", "22021", "aggregate_id is not valid UTF-8"),
+                (
+                    r"'a', '{}', headers => jsonb_build_object('a', E'\xff'::text)",
+                    "22021",
+                    "headers is not valid UTF-8",
+                ),
+            ],
+        };
+        for (arguments, sqlstate, words) in cases {
+            let error = refusal(&db, &format!("SELECT outbox.emit({arguments})")).await;
+            assert_eq!(error.code().code(), *sqlstate, "{encoding}, {arguments}: {error}");
+            assert!(error.message().contains(words), "{encoding}, {arguments}: {error}");
+        }
+        assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "0");
+    }
+}

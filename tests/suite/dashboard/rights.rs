@@ -75,7 +75,8 @@ async fn the_files_with_the_dashboards_addresses_are_read_again_for_each_connect
     std::fs::write(&path, "").unwrap();
     let bad = ask().await;
     assert!(bad.status == 503 && bad.body.contains("is empty"), "{bad:?}");
-    std::fs::write(&path, super::role(&dashboard.stack.db, "monitor").await).unwrap();
+    let db = &dashboard.stack.db;
+    std::fs::write(&path, db.url_as(&format!("{}_monitor", db.name()))).unwrap();
     assert_eq!(ask().await.status, 200);
     std::fs::remove_file(&path).unwrap();
 }

@@ -123,7 +123,9 @@ async fn a_brokers_password_that_is_changed_in_its_file_needs_no_restart() {
 
 /// What is done to a file, and what is said of it then. A test may run as root, to whom every file is readable: a link that leads to
 /// itself is readable to nobody.
-const BAD: [(&str, fn(&Path), &str); 6] = [
+type Spoiling = (&'static str, fn(&Path), &'static str);
+
+const BAD: [Spoiling; 6] = [
     ("missing", |path| fs::remove_file(path).unwrap(), "cannot be read: No such file"),
     (
         "unreadable",

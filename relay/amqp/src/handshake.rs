@@ -9,7 +9,7 @@ use std::{io, time::Duration};
 
 use bytes::{BufMut, BytesMut};
 use client_socket::{Keepalive, Socket, TcpOptions, speaks_no_tls};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
     AmqpUrl, ExchangeUse, Peer, PublishConfig, PublishError,
@@ -37,8 +37,8 @@ const TLS_ALERT: u8 = 21;
 const TLS_HANDSHAKE: u8 = 22;
 
 /// An open channel and what was agreed on.
-pub(crate) struct Opened {
-    pub(crate) socket: Socket,
+pub(crate) struct Opened<S = Socket> {
+    pub(crate) socket: S,
     /// Bytes that came after the last answer.
     pub(crate) received: BytesMut,
     /// Longest frame in bytes, either way.
@@ -50,6 +50,14 @@ pub(crate) struct Opened {
 /// Connects to the node and opens the channel. It takes as long as the node takes.
 pub(crate) async fn open(config: &PublishConfig, peer: Peer) -> Result<Opened, PublishError> {
     let socket = connect(&config.url, &peer).await?;
+    shake_hands(config, socket).await
+}
+
+/// Opens the channel over a socket that is connected.
+pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
+    config: &PublishConfig,
+    socket: S,
+) -> Result<Opened<S>, PublishError> {
     let mut out = BytesMut::new();
     out.put_slice(b"AMQP\x00\x00\x09\x01");
     let frame_max = FRAME_MAX_BYTES as usize;
@@ -80,14 +88,14 @@ pub(crate) async fn connect(url: &AmqpUrl, peer: &Peer) -> Result<Socket, Publis
     })
 }
 
-struct Handshake {
-    socket: Socket,
+struct Handshake<S> {
+    socket: S,
     received: BytesMut,
     out: BytesMut,
     frame_max: usize,
 }
 
-impl Handshake {
+impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     /// Logs in and agrees on limits. Returns the interval of heartbeats.
     async fn log_in(&mut self, config: &PublishConfig) -> Result<Option<Duration>, PublishError> {
         let url = &config.url;

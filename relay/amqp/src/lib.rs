@@ -43,6 +43,8 @@ mod dial;
 mod encoder;
 mod error;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod handshake;
 mod headers;
 mod liveness;

@@ -39,6 +39,8 @@ mod dial;
 mod error;
 mod frame;
 mod framed;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod invalid;
 mod login;
 pub mod lsn;

@@ -3,7 +3,6 @@
 
 use std::io;
 
-use client_socket::Socket;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::{
     authentication::{
@@ -15,14 +14,22 @@ use postgres_protocol::{
         frontend,
     },
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::{ChannelBinding, Config, TargetSessionAttrs};
 
 use crate::{error::ConnectCause, framed::Framed, server_error::ServerError};
 
-type Link = Framed<Socket>;
+/// A connection to a server, of whatever kind.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire for S {}
 
 /// Logs in. What comes back is the server process's id, to be found in `pg_stat_activity`.
-pub(crate) async fn login(link: &mut Link, config: &Config, binding: Option<Vec<u8>>) -> Result<i32, ConnectCause> {
+pub(crate) async fn login<S: Wire>(
+    link: &mut Framed<S>,
+    config: &Config,
+    binding: Option<Vec<u8>>,
+) -> Result<i32, ConnectCause> {
     let parameters = [
         ("client_encoding", Some("UTF8")), // names in the stream are converted to it
         ("replication", Some("database")), // logical decoding
@@ -54,7 +61,11 @@ pub(crate) async fn login(link: &mut Link, config: &Config, binding: Option<Vec<
     Ok(pid)
 }
 
-async fn authenticate(link: &mut Link, config: &Config, binding: Option<Vec<u8>>) -> Result<(), ConnectCause> {
+async fn authenticate<S: Wire>(
+    link: &mut Framed<S>,
+    config: &Config,
+    binding: Option<Vec<u8>>,
+) -> Result<(), ConnectCause> {
     match receive(link).await? {
         Message::AuthenticationOk => return unbound(config),
         Message::AuthenticationCleartextPassword => {
@@ -80,8 +91,8 @@ async fn authenticate(link: &mut Link, config: &Config, binding: Option<Vec<u8>>
 }
 
 /// SCRAM-SHA-256, bound to the TLS session if both sides can.
-async fn scram(
-    link: &mut Link,
+async fn scram<S: Wire>(
+    link: &mut Framed<S>,
     config: &Config,
     offer: &AuthenticationSaslBody,
     binding: Option<Vec<u8>>,
@@ -130,7 +141,7 @@ fn password(config: &Config) -> Result<&[u8], ConnectCause> {
 }
 
 /// The next message that is not a notice or an error.
-async fn receive(link: &mut Link) -> Result<Message, ConnectCause> {
+async fn receive<S: Wire>(link: &mut Framed<S>) -> Result<Message, ConnectCause> {
     loop {
         match Message::parse(&mut link.read().await?)? {
             Some(Message::ErrorResponse(body)) => return Err(ServerError::from_error(&body).into()),

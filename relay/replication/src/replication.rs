@@ -9,6 +9,7 @@ use postgres_protocol::message::{
     backend::{DataRowBody, Message},
     frontend,
 };
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     error::ReplError,
@@ -23,8 +24,8 @@ use crate::{
 ///
 /// A command whose future is dropped before it is done leaves an answer behind: drop the session, too.
 #[derive(Debug)]
-pub struct Replication {
-    framed: Framed<Socket>,
+pub struct Replication<S = Socket> {
+    framed: Framed<S>,
     pid: i32,
 }
 
@@ -39,8 +40,8 @@ pub struct Identity {
     pub wal_position: Lsn,
 }
 
-impl Replication {
-    pub(crate) fn new(mut framed: Framed<Socket>, pid: i32) -> Self {
+impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
+    pub(crate) fn new(mut framed: Framed<S>, pid: i32) -> Self {
         framed.set_limit(SESSION_LIMIT);
         Self { framed, pid }
     }
@@ -102,7 +103,7 @@ impl Replication {
     ///
     /// [`ReplError::slot_in_use`], [`ReplError::slot_missing`], [`ReplError::slot_invalidated`]. A publication that
     /// does not exist shows only later, in the stream.
-    pub async fn start(mut self, slot: &str, publication: &str, from: Lsn) -> Result<ReplicationStream, ReplError> {
+    pub async fn start(mut self, slot: &str, publication: &str, from: Lsn) -> Result<ReplicationStream<S>, ReplError> {
         // Version 1 sends whole transactions in commit order; what later versions add is sending transactions before
         // they commit. Binary values need no parsing. A list of publications is a list of identifiers inside a literal.
         let command = format!(

@@ -1,0 +1,135 @@
+//! What the fuzzer feeds (see `fuzz/README.md`): a server that says anything at all, from the login to the stream.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    runtime::{Builder, Runtime},
+};
+use tokio_postgres::Config;
+
+use crate::{
+    Frame, Lsn, Replication, ReplicationStream,
+    framed::{Framed, SESSION_LIMIT},
+    login::login,
+    pgoutput::Decoder,
+};
+
+/// A server that says what it was told to say, in pieces of this size, and then hangs up. It listens to everything.
+struct Server {
+    says: Bytes,
+    piece: usize,
+}
+
+impl Server {
+    /// Whether it says the client's password of its own accord, which the client then repeats with its other words.
+    fn knows_the_password(&self) -> bool {
+        self.says.windows(PASSWORD.len()).any(|said| said == PASSWORD.as_bytes())
+    }
+}
+
+const PASSWORD: &str = "hunter2";
+
+impl AsyncRead for Server {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let length = this.piece.min(this.says.len()).min(buf.remaining());
+        buf.put_slice(&this.says.split_to(length));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Server {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Plays one input: two bytes that say how, and what the server says.
+pub fn backend(data: &[u8]) {
+    let [how, piece, said @ ..] = data else { return };
+    // Raw bytes find what is wrong with lengths; whole messages come further.
+    let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { messages(said) };
+    let server = Server { piece: 1 + usize::from(*piece).max(says.len() / 20), says };
+    let starts_at_login = how & 2 == 0;
+    RUNTIME.with(|runtime| runtime.block_on(talk(server, starts_at_login)));
+}
+
+thread_local! {
+    /// The stream's clock needs one.
+    static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+}
+
+/// Pieces, each a tag, a length in one byte and a body, as PostgreSQL's messages. The first with the length 255 is a large one: zeros
+/// follow its body.
+fn messages(mut pieces: &[u8]) -> Bytes {
+    const LARGE_PIECE: usize = 270_000; // as little as counts as large
+    let mut messages = BytesMut::new();
+    let mut may_be_large = true;
+    while let Ok(tag) = pieces.try_get_u8() {
+        let length = pieces.try_get_u8().unwrap_or_default();
+        let (body, rest) = pieces.split_at(pieces.len().min(length.into()));
+        pieces = rest;
+        let is_large = length == u8::MAX && std::mem::take(&mut may_be_large);
+        let zeros = if is_large { LARGE_PIECE - body.len() } else { 0 };
+        messages.put_u8(tag);
+        messages.put_u32(4 + u32::try_from(body.len() + zeros).expect("a size"));
+        messages.put_slice(body);
+        messages.put_bytes(0, zeros);
+    }
+    messages.freeze()
+}
+
+async fn talk(server: Server, starts_at_login: bool) {
+    let may_show_it = server.knows_the_password();
+    let mut framed = Framed::new(server);
+    if !starts_at_login {
+        framed.set_limit(SESSION_LIMIT);
+        return read(ReplicationStream::new(framed, 7)).await;
+    }
+    let mut config = Config::new();
+    config.host("db").user("relay").password(PASSWORD).dbname("shop");
+    let pid = match login(&mut framed, &config, None).await {
+        Ok(pid) => pid,
+        Err(error) => return assert!(may_show_it || !error.to_string().contains(PASSWORD), "{error}"),
+    };
+    let mut session = Replication::new(framed, pid);
+    let _ = session.identify_system().await;
+    let _ = session.set("wal_sender_timeout", "1000").await;
+    let _ = session.create_slot("outbox").await;
+    if let Ok(stream) = session.start("outbox", "outbox", Lsn(0)).await {
+        read(stream).await;
+    }
+}
+
+/// Reads to the end, as a relay does, with a limit that inputs can reach.
+async fn read(mut stream: ReplicationStream<Server>) {
+    stream.limit_inserts(265_000);
+    let mut decoder = Decoder::new();
+    loop {
+        match stream.next().await {
+            Ok(frame) => {
+                let shown = format!("{frame:?}");
+                assert!(shown.len() < 1 << 20, "a frame is shown without its data");
+                if let Frame::XLogData { data, .. } = frame {
+                    let _ = decoder.decode(data);
+                }
+            }
+            Err(error) => return assert!(!error.to_string().is_empty()),
+        }
+        let _ = stream.status(Lsn(1), false).await;
+    }
+}

@@ -34,6 +34,7 @@ mod privileges;
 mod publication;
 pub(crate) mod replay;
 mod replica_role;
+mod rights;
 mod scan;
 mod session_settings;
 mod settle;
@@ -41,6 +42,7 @@ mod settle_alike;
 mod settle_altered;
 mod settle_locked;
 mod status;
+mod stolen;
 mod uncounted;
 mod undumped;
 

@@ -21,7 +21,7 @@ CREATE FUNCTION outbox.owed(
     after_seq bigint, max_rows integer, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
     older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
 ) RETURNS TABLE (
-    id uuid, seq bigint, created_at timestamptz, status outbox.status, attempts integer, holds_key boolean, topic text, exchange text,
+    id uuid, seq bigint, created_at timestamptz, status outbox.status, attempts integer, replays integer, holds_key boolean, topic text, exchange text,
     event_type text, aggregate_type text, aggregate_id text, payload jsonb, payload_bytes bytea, content_type text, headers jsonb,
     correlation_id text, available_at timestamptz, last_error text, first_attempted_at timestamptz, is_large boolean, is_old boolean
 )
@@ -39,7 +39,7 @@ DECLARE
     oldest CONSTANT xid := older_than::text::xid;
 BEGIN
     RETURN QUERY
-        SELECT e.id, e.seq, e.created_at, e.status, e.attempts, e.holds_key, e.topic, e.exchange,
+        SELECT e.id, e.seq, e.created_at, e.status, e.attempts, e.replays, e.holds_key, e.topic, e.exchange,
             e.event_type, e.aggregate_type, e.aggregate_id,
             CASE WHEN NOT outbox.is_large(e.payload) THEN e.payload END,
             CASE WHEN NOT outbox.is_large(e.payload_bytes) THEN e.payload_bytes END,

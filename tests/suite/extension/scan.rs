@@ -107,7 +107,7 @@ async fn owed_returns_what_pending_returns(db: Database) {
     )
     .await;
     let columns =
-        "id, seq, created_at, status, attempts, holds_key, topic, exchange, event_type, aggregate_type, aggregate_id,
+        "id, seq, created_at, status, attempts, replays, holds_key, topic, exchange, event_type, aggregate_type, aggregate_id,
         payload, payload_bytes, content_type, headers, correlation_id, available_at, last_error, first_attempted_at";
     let rows =
         |call: &str| format!("SELECT md5(string_agg((page)::text, ' ')) FROM (SELECT {columns} FROM {call}) AS page");
@@ -147,7 +147,8 @@ async fn a_column_that_is_added_later_breaks_no_scan_of_a_session_that_has_scann
         prepared.push(scan);
     }
     run(&db, "SET outbox.allow_undumped_changes = on; ALTER TABLE outbox.events ADD COLUMN note text").await;
-    run(&db, "SELECT outbox.emit('a', '1'), outbox.emit('a', '2', available_at => now() + interval '1 microsecond')").await;
+    run(&db, "SELECT outbox.emit('a', '1'), outbox.emit('a', '2', available_at => now() + interval '1 microsecond')")
+        .await;
     for ((scan, prepared), found) in scans.iter().zip(&prepared).zip(["1", "1", "2"]) {
         let payloads: &str = &db.query_one(prepared, &[]).await.unwrap().get::<_, String>(0);
         assert_eq!(payloads, found, "{scan}");

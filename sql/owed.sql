@@ -1,12 +1,3 @@
--- A chunk of what pending() returns, for less: rows go out as they are found, without a second look-up of each. It takes
--- 1.9 microseconds a row, printing included, where pending() takes 4.1 (200 bytes, chunks of 500).
---
--- Nothing but max_rows bounds a chunk, so a row with a large body comes without its contents, and is_large. The relay ends the chunk
--- there, reads on from that row by pending(), which counts bytes, and then comes back. A chunk that cannot be read as a whole is
--- read by pending(), too. is_old is false from the first event on that older_than leaves out: the scan ends before it.
---
--- Whether any key is held is asked once a chunk, and only then row by row. One plan serves all calls, whatever the statistics are.
-
 -- Whether a body is large: by its bytes as stored, and less of them if they are compressed, because those may print a hundred times
 -- as many. It becomes a part of the query that calls it, and does not unpack the value.
 CREATE FUNCTION outbox.is_large(body anyelement) RETURNS boolean
@@ -17,12 +8,19 @@ AS $$
 $$;
 COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether a body is too large to be read without counting bytes.';
 
+-- A chunk of what pending() returns, for about half of the CPU: rows go out as they are found, without a second look-up of each.
+--
+-- Nothing but max_rows bounds a chunk, so a row with a large body comes without its contents, and is_large. The relay ends the chunk
+-- there, reads on from that row by pending(), which counts bytes, and then comes back. A chunk that cannot be read as a whole is
+-- read by pending(), too. is_old is false from the first event on that older_than leaves out: the scan ends before it.
+--
+-- Whether any key is held is asked once a chunk, and only then row by row. One plan serves all calls, whatever the statistics are.
 CREATE FUNCTION outbox.owed(
     after_seq bigint, max_rows integer, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
     older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
 ) RETURNS TABLE (
-    id uuid, seq bigint, created_at timestamptz, status outbox.status, attempts integer, replays integer, holds_key boolean, topic text, exchange text,
-    event_type text, aggregate_type text, aggregate_id text, payload jsonb, payload_bytes bytea, content_type text, headers jsonb,
+    id uuid, seq bigint, created_at timestamptz, status outbox.status, attempts integer, replays integer, holds_key boolean,
+    topic text, exchange text, event_type text, aggregate_type text, aggregate_id text, payload jsonb, payload_bytes bytea, content_type text, headers jsonb,
     correlation_id text, available_at timestamptz, last_error text, first_attempted_at timestamptz, is_large boolean, is_old boolean
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER

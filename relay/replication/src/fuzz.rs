@@ -62,7 +62,7 @@ impl AsyncWrite for Server {
 pub fn backend(data: &[u8]) {
     let [how, piece, said @ ..] = data else { return };
     // Raw bytes find what is wrong with lengths; whole messages come further.
-    let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { messages(said) };
+    let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { messages(said, how & 0x1c == 0x1c) };
     let server = Server { piece: 1 + usize::from(*piece).max(says.len() / 20), says };
     let starts_at_login = how & 2 == 0;
     RUNTIME.with(|runtime| runtime.block_on(talk(server, starts_at_login)));
@@ -73,12 +73,11 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
 }
 
-/// Pieces, each a tag, a length in one byte and a body, as PostgreSQL's messages. The first with the length 255 is a large one: zeros
-/// follow its body.
-fn messages(mut pieces: &[u8]) -> Bytes {
+/// Pieces, each a tag, a length in one byte and a body, as PostgreSQL's messages. If one may be large, it is the first with the length 255:
+/// zeros follow its body. Such inputs take long, so they are to be few.
+fn messages(mut pieces: &[u8], mut may_be_large: bool) -> Bytes {
     const LARGE_PIECE: usize = 270_000; // as little as counts as large
     let mut messages = BytesMut::new();
-    let mut may_be_large = true;
     while let Ok(tag) = pieces.try_get_u8() {
         let length = pieces.try_get_u8().unwrap_or_default();
         let (body, rest) = pieces.split_at(pieces.len().min(length.into()));

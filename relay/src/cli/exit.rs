@@ -6,7 +6,7 @@ use relay::error::Kind;
 
 /// What each kind means, in the order of the codes.
 const MEANINGS: [(Kind, &str); 13] = [
-    (Kind::Usage, "a flag, variable or file key is wrong"),
+    (Kind::Usage, "a flag, variable or file key is wrong, or a file with a password"),
     (Kind::Database, "PostgreSQL cannot be reached or used"),
     (Kind::Authentication, "PostgreSQL refuses user or password"),
     (Kind::NoDatabase, "the database does not exist"),

@@ -8,7 +8,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether a body is too large to be read without counting bytes.';
 
--- A chunk of what pending() returns, for about half of the CPU: rows go out as they are found, without a second look-up of each.
+-- A chunk of what pending() returns, for less: rows go out as they are found, without a second look-up of each.
 --
 -- Nothing but max_rows bounds a chunk, so a row with a large body comes without its contents, and is_large. The relay ends the chunk
 -- there, reads on from that row by pending(), which counts bytes, and then comes back. A chunk that cannot be read as a whole is

@@ -22,7 +22,9 @@ BEGIN
            OR (r.rolname = 'rds_replication' AND pg_has_role(role, r.oid, 'MEMBER'))
     ) THEN
         RAISE NOTICE '% also needs the right REPLICATION', role
-            USING HINT = format('ALTER ROLE %s REPLICATION; or, on Amazon RDS and Aurora, GRANT rds_replication TO %s;', role, role);
+            USING HINT = format(CASE WHEN to_regrole('rds_replication') IS NULL
+                THEN 'As a superuser or the cloud''s admin: ALTER ROLE %s REPLICATION;'
+                ELSE 'GRANT rds_replication TO %s;' END, role);
     END IF;
 END
 $$;

@@ -12,7 +12,17 @@ BEGIN
         RAISE WARNING 'wal_level is %, the relay needs logical: events will wait in outbox.events unsent',
                 current_setting('wal_level')
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'ALTER SYSTEM SET wal_level = logical; then restart the server.';
+                  HINT = CASE
+                      WHEN to_regrole('rds_superuser') IS NOT NULL OR current_setting('rds.logical_replication', true) <> ''
+                          THEN 'Set rds.logical_replication = 1 in the parameter group of the instance (Aurora: of the cluster), then reboot it.'
+                      WHEN to_regrole('cloudsqlsuperuser') IS NOT NULL OR current_setting('cloudsql.logical_decoding', true) <> ''
+                          THEN 'Set the flag cloudsql.logical_decoding = on, which restarts the instance.'
+                      WHEN to_regrole('azure_pg_admin') IS NOT NULL OR current_setting('azure.extensions', true) <> ''
+                          THEN 'Set the server parameter wal_level to logical, then restart the server.'
+                      WHEN to_regrole('neon_superuser') IS NOT NULL
+                          THEN 'Enable logical replication in the project''s settings.'
+                      ELSE 'ALTER SYSTEM SET wal_level = logical; then restart the server.'
+                  END;
     END IF;
 END
 $$;

@@ -18,6 +18,7 @@
 //! | [`amqp_publisher`] | RabbitMQ, with a certain answer for each message. A crate of its own |
 //! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
 //! | [`postgres`] | sessions for SQL |
+//! | `platform` | whose PostgreSQL it is: the words of hints |
 //! | [`config`] | settings |
 //! | [`contact`] | a server that the relay is connected to |
 //! | `numbers` | numbers, sizes and lengths of time for people |
@@ -38,6 +39,7 @@ pub mod error;
 mod numbers;
 pub mod observe;
 pub mod outbox;
+mod platform;
 pub mod postgres;
 mod repeats;
 pub mod service;

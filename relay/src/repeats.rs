@@ -1,4 +1,6 @@
-//! When to tell of something that goes wrong again and again: less and less often. Pure.
+//! When to tell of something that goes wrong again and again, or lasts: less and less often. Pure.
+
+use std::time::{Duration, Instant};
 
 /// Something that goes wrong again and again.
 #[derive(Debug, Default)]
@@ -19,6 +21,47 @@ impl Repeats {
     }
 }
 
+/// Between two lines about something that lasts, at least; doubles up to [`LONGEST`].
+const SHORTEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Something that lasts, and is looked at again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Reminder {
+    last: Option<Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    what: String,
+    level: u8,
+    at: Instant,
+    wait: Duration,
+}
+
+impl Reminder {
+    /// Whether to tell it now: at first, when it has become worse, and then less and less often. If somebody else is to blame than
+    /// last time, that is news, but only once a minute.
+    pub(crate) fn is_due(&mut self, what: &str, level: u8, now: Instant) -> bool {
+        let wait = match &self.last {
+            None => SHORTEST,
+            Some(told) if level > told.level => SHORTEST,
+            Some(told) if now.duration_since(told.at) < if told.what == what { told.wait } else { SHORTEST } => {
+                return false;
+            }
+            Some(told) if told.what == what => (told.wait * 2).min(LONGEST),
+            Some(_) => SHORTEST,
+        };
+        self.last = Some(Told { what: what.to_owned(), level, at: now, wait });
+        true
+    }
+
+    /// It is over. Says whether it was told.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.last.take().is_some()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +76,18 @@ mod tests {
             .collect();
         assert_eq!(told, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
         assert_eq!(repeats.count("timed out"), (true, 1));
+    }
+
+    #[test]
+    fn what_lasts_is_told_less_and_less_often_and_what_gets_worse_at_once() {
+        let start = Instant::now();
+        let mut reminder = Reminder::default();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let told: Vec<u64> = (0..3000).filter(|seconds| reminder.is_due("a", 1, at(*seconds))).collect();
+        assert_eq!(told, [0, 60, 180, 420, 900, 1860]);
+        assert!(reminder.is_due("a", 2, at(3000)), "worse");
+        assert!(!reminder.is_due("b", 2, at(3059)) && reminder.is_due("b", 2, at(3060)), "another one");
+        assert!(reminder.is_over() && !reminder.is_over());
+        assert!(reminder.is_due("b", 1, at(3061)), "anew");
     }
 }

@@ -42,6 +42,8 @@ pub struct Start {
     pub broker_away_since: Option<Instant>,
     /// A part of the log was left out of the stream, since the server cannot send it; taken after that.
     pub passed_over: Option<Snapshot>,
+    /// There is no stream yet: the table is read again and again until [`Input::StreamStarted`](crate::Input::StreamStarted).
+    pub without_stream: bool,
     /// The session before met a row that is larger than any event: this one tries each row before it reads it, once.
     pub careful: bool,
     /// Seeds hashes of keys, whose names emitters choose, and the jitter of delays.

@@ -19,7 +19,7 @@ use crate::{
     input::Input,
     parking::Parking,
     progress::Progress,
-    resync::Resync,
+    resync::{Resync, Stream},
     settling::{Batching, Settling},
     snapshot::Snapshot,
     status::StatusUpdates,
@@ -57,7 +57,8 @@ pub struct Core {
 impl Core {
     /// A session that begins now: parked, and with a pass.
     pub fn new(config: Config, start: Start, now: Instant) -> Self {
-        let mut resync = Resync::new(now);
+        let stream = if start.without_stream { Stream::Missing } else { Stream::Started };
+        let mut resync = Resync::new(stream, now);
         if let Some(snapshot) = &start.passed_over {
             resync.passed_over(snapshot, start.confirmed);
         }
@@ -86,6 +87,7 @@ impl Core {
     pub fn on(&mut self, input: Input<'_>, now: Now) {
         match input {
             Input::Stream(streamed) => self.streamed(streamed, now.instant),
+            Input::StreamStarted => self.resync.stream_started(self.turns.runs_whole_pass(), now.instant),
             Input::Sink(notice) => self.noticed(notice, now),
             Input::Table(finished) => self.finished(finished, now.instant),
             Input::Drain => self.drain(now.instant),

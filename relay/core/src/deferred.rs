@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 use crate::{
     awaited::{Awaited, Origin},
     faults::{self, Fault},
+    input::Due,
     snapshot::Snapshot,
 };
 
 /// Wait before another look when a transaction was not visible yet.
 const WAIT_FOR_VISIBLE: Duration = Duration::from_millis(20);
+/// What was read so long ago is read again.
+const LONGEST_WAIT_FOR_PASS: Duration = Duration::from_secs(5);
 /// Between two looks: what comes due in quick succession is read together.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -20,12 +23,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Deferred {
     look_at: Option<Instant>,
     pub(crate) awaited: Awaited,
+    /// Events that are due, and leave only once a pass has read what may come before them; and when they were read.
+    pub(crate) behind_pass: Option<(Due, Instant)>,
 }
 
 impl Deferred {
     /// Looks at once.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { look_at: Some(now), awaited: Awaited::default() }
+        Self { look_at: Some(now), awaited: Awaited::default(), behind_pass: None }
     }
 
     /// Asks for a look at the table then.
@@ -41,6 +46,16 @@ impl Deferred {
         if origin.is_some_and(|origin| self.awaited.insert(origin)) {
             self.look(now);
         }
+    }
+
+    /// What is due and waited for a pass, which has ended now. After a long wait it is looked for again: others may have changed it.
+    pub(crate) fn take_behind_pass(&mut self, now: Instant) -> Option<Due> {
+        let (due, read_at) = self.behind_pass.take()?;
+        if now.duration_since(read_at) < LONGEST_WAIT_FOR_PASS {
+            return Some(due);
+        }
+        self.look(now);
+        None
     }
 
     /// Whether it is time to look.

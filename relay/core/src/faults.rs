@@ -67,6 +67,8 @@ faults! {
     ReplayUnheard,
     /// A frozen relay goes on when it wakes.
     FreezeUnnoticed,
+    /// A pass that began before the stream did ends recovery.
+    PassBeforeStream,
     /// A pass publishes what is visible and not on disk yet. (A mistake of the store, which the simulator plays.)
     VisibleNotFlushed,
 }

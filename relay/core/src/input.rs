@@ -16,6 +16,8 @@ use crate::{
 pub enum Input<'a> {
     /// The replication stream goes on.
     Stream(Streamed<'a>),
+    /// The stream has started, of a session that began without one.
+    StreamStarted,
     /// News of the broker.
     Sink(Notice),
     /// The table operation that was asked for has ended.

@@ -12,6 +12,8 @@
 //!            └── broker away, memory stuck, pass too large ───┘
 //! ```
 //!
+//! A session that begins without a stream, while its slot is being made, stays parked: one pass follows the other.
+//!
 //! A pass reads the rows and its own snapshot in one transaction. A streamed transaction that the snapshot sees was
 //! covered by the pass; one that it does not see cannot have been.
 
@@ -52,6 +54,16 @@ enum Mode {
     Live,
 }
 
+/// Whether there is a stream to go on with after a pass. Without one there is only the next pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Not yet.
+    Missing,
+    /// Since the pass began that runs, and may have missed what was committed in between.
+    StartedInPass,
+    Started,
+}
+
 #[derive(Clone, Debug)]
 struct Covered {
     snapshot: Snapshot,
@@ -62,6 +74,7 @@ struct Covered {
 #[derive(Clone, Debug)]
 pub(crate) struct Resync {
     mode: Mode,
+    stream: Stream,
     covered: Option<Covered>,
     /// The transaction being streamed.
     pub(crate) current: Option<Origin>,
@@ -80,9 +93,10 @@ pub(crate) struct Resync {
 
 impl Resync {
     /// A session begins parked, and with a pass.
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(stream: Stream, now: Instant) -> Self {
         Self {
             mode: Mode::Parked { next: ScanFrom::LOWEST },
+            stream,
             covered: None,
             current: None,
             awaited: Awaited::default(),
@@ -98,6 +112,22 @@ impl Resync {
     /// Whether events come from the stream.
     pub(crate) fn is_live(&self) -> bool {
         self.mode == Mode::Live
+    }
+
+    /// The stream has started. What was committed before that is not in it, so a whole pass must begin after it.
+    pub(crate) fn stream_started(&mut self, runs_pass: bool, now: Instant) {
+        self.stream = if runs_pass { Stream::StartedInPass } else { Stream::Started };
+        self.want_pass(now);
+    }
+
+    /// Whether there is no stream yet.
+    pub(crate) fn is_without_stream(&self) -> bool {
+        self.stream == Stream::Missing
+    }
+
+    /// Whether the last pass has read all there was to see.
+    pub(crate) fn has_read_all(&self) -> bool {
+        self.read_before > 0
     }
 
     /// The stream begins a transaction.
@@ -217,8 +247,16 @@ impl Resync {
         self.read_before =
             if is_last || faults::is_on(Fault::DueOvertakes) { page.snapshot.oldest_running() } else { 0 };
         // What was left to the table comes before what is streamed from now on, so all of it must have been read.
-        let may_stream = is_last && (all_visible || was_live);
-        self.closing = is_last && !may_stream;
+        let has_stream = match self.stream {
+            Stream::Missing => false,
+            Stream::StartedInPass => {
+                self.stream = Stream::Started;
+                faults::is_on(Fault::PassBeforeStream)
+            }
+            Stream::Started => true,
+        };
+        let may_stream = has_stream && is_last && (all_visible || was_live);
+        self.closing = has_stream && is_last && !may_stream;
         self.mode = match page.stopped_at {
             _ if may_stream => Mode::Live,
             // A key that memory does not know may be released between two pages. The next one would bring its later events, and those

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    config::Ordering,
     core::Core,
     dispatch::Admission,
     effect::{Batch, Report, ScanFrom},
@@ -91,6 +92,11 @@ impl Core {
         }
         self.turns.careful_pass &= !complete;
         self.resync.scanned(from, &page, now);
+        if self.resync.has_read_all()
+            && let Some(due) = self.deferred.take_behind_pass(now)
+        {
+            self.take_due(due, now);
+        }
         if from.is_whole_pass() {
             self.deferred.look(now);
             self.turns.refill_at = now + REFILL_SHARE * now.duration_since(self.turns.pass_started);
@@ -110,7 +116,19 @@ impl Core {
         }
     }
 
+    /// While a session has a stream, what a pass may have missed of a due event's key is either left out with it, or streamed. Without
+    /// one only the next pass can bring it.
     fn due(&mut self, due: Due, now: Instant) {
+        let heeds_keys = self.config.policy.ordering != Ordering::None;
+        if self.resync.is_without_stream() && heeds_keys && !due.events.is_empty() {
+            self.deferred.behind_pass = Some((due, now));
+            self.resync.want_pass(now);
+        } else {
+            self.take_due(due, now);
+        }
+    }
+
+    fn take_due(&mut self, due: Due, now: Instant) {
         self.turns.careful_due &= due.cut;
         let found = due.events.len();
         // The stream may have filled memory meanwhile.

@@ -10,8 +10,11 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Backoff, Config, Core, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
-    Outcome, Page, Policy, Published, Request, Snapshot, Start, Streamed, Text, awaited::Origin, effect::ScanFrom,
-    input::Notice, resync::Resync,
+    Outcome, Page, Policy, Published, Request, Snapshot, Start, Streamed, Text,
+    awaited::Origin,
+    effect::ScanFrom,
+    input::Notice,
+    resync::{Resync, Stream},
 };
 
 /// A core, and a table that answers what the test says.
@@ -25,8 +28,11 @@ struct Driver {
 
 impl Driver {
     fn new() -> Self {
+        Self::starting(Start::default())
+    }
+
+    fn starting(start: Start) -> Self {
         let now = Now { instant: Instant::now(), unix_us: 0 };
-        let start = Start::default();
         Self { core: Core::new(config(), start, now.instant), now, published: Vec::new(), outcome: Outcome::Delivered }
     }
 
@@ -141,7 +147,7 @@ fn leave(resync: &mut Resync, xid: u32) {
 #[test]
 fn the_stream_is_held_again_once_what_stayed_invisible_for_long_can_be_seen_although_others_cannot_yet() {
     let now = Instant::now();
-    let mut resync = Resync::new(now);
+    let mut resync = Resync::new(Stream::Started, now);
     leave(&mut resync, 10);
     for _ in 0..12 {
         resync.scanned(ScanFrom::LOWEST, &page("10:11:10", Vec::new(), None), now);
@@ -156,7 +162,7 @@ fn the_stream_is_held_again_once_what_stayed_invisible_for_long_can_be_seen_alth
 #[test]
 fn while_memory_does_not_know_every_key_that_is_held_no_page_begins_behind_another() {
     let now = Instant::now();
-    let mut resync = Resync::new(now);
+    let mut resync = Resync::new(Stream::Started, now);
     resync.scanned(ScanFrom::LOWEST, &page("10:10:", Vec::new(), Some(5)), now);
     assert_eq!(resync.wants_scan(now).map(|from| from.after_seq), Some(5));
     let cut = Page { holders_cut: true, ..page("10:10:", Vec::new(), Some(5)) };
@@ -242,4 +248,69 @@ fn a_broker_that_has_just_refused_a_message_is_not_yet_said_to_refuse_everything
     driver.wait(config().park_after);
     driver.request();
     assert!(driver.core.figures().refusing_since.is_some());
+}
+
+#[test]
+fn without_a_stream_the_table_is_read_every_second_and_only_a_pass_that_begins_after_the_stream_has_started_ends_that()
+{
+    let mut driver = Driver::starting(Start { without_stream: true, ..Start::default() });
+    let mut passes = 0;
+    for _ in 0..100 {
+        driver.wait(Duration::from_millis(100));
+        if let Some(request) = driver.request() {
+            passes += usize::from(matches!(request, Request::Scan(..)));
+            driver.finish(request, |_| page("10:10:", Vec::new(), None));
+        }
+        assert!(!driver.core.is_live());
+    }
+    assert!((9..=25).contains(&passes), "{passes} passes in 10 s");
+
+    let pass = loop {
+        driver.wait(Duration::from_millis(100));
+        match driver.request() {
+            Some(pass @ Request::Scan(..)) => break pass,
+            Some(other) => driver.finish(other, |_| unreachable!()),
+            None => {}
+        }
+    };
+    driver.core.on(Input::StreamStarted, driver.now);
+    driver.finish(pass, |_| page("10:10:", Vec::new(), None));
+    assert!(!driver.core.is_live(), "it has not seen what was committed before the stream started");
+    for _ in 0..20 {
+        driver.wait(Duration::from_millis(100));
+        if let Some(request) = driver.request() {
+            driver.finish(request, |_| page("10:10:", Vec::new(), None));
+        }
+    }
+    assert!(driver.core.is_live());
+}
+
+#[test]
+fn without_a_stream_what_is_due_leaves_behind_the_pass_that_follows() {
+    let mut driver = Driver::starting(Start { without_stream: true, ..Start::default() });
+    let (mut due, mut passes_before) = (Some(event(1)), 0);
+    for _ in 0..50 {
+        driver.wait(Duration::from_millis(50));
+        match driver.request() {
+            Some(Request::Due(scan)) => {
+                assert_eq!(scan.older_than, None, "a transaction that stays open holds up nobody's events");
+                let seen = snapshot("10:20:10");
+                let events: Vec<_> = due.take().into_iter().collect();
+                let answer = Due { snapshot: seen, events, cut: false, next_in: None };
+                driver.core.on(Input::Table(Finished::Due(answer)), driver.now);
+                assert!(driver.request().is_some_and(|request| {
+                    let is_pass = matches!(&request, Request::Scan(..));
+                    driver.finish(request, |_| page("10:20:10", vec![event(2)], None));
+                    is_pass
+                }));
+                passes_before += 1;
+                break;
+            }
+            Some(request) => driver.finish(request, |_| page("10:20:10", Vec::new(), None)),
+            None => {}
+        }
+    }
+    driver.request();
+    let published: Vec<i64> = driver.published.iter().map(|event| event.seq).collect();
+    assert_eq!((passes_before, published), (1, vec![2, 1]));
 }

@@ -129,7 +129,8 @@ impl Core {
         if self.is_due_next(now) {
             self.turns.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
-            let older_than = self.resync.has_read_before().filter(|_| scan.heed_holders);
+            let leaves_some_out = scan.heed_holders && !self.resync.is_without_stream();
+            let older_than = self.resync.has_read_before().filter(|_| leaves_some_out);
             return Some(Request::Due(Scan { older_than, careful: self.turns.careful_due, ..scan }));
         }
         if let Some(from) = self.next_scan(now) {
@@ -167,7 +168,7 @@ impl Core {
     /// Whether to look for events that are due. They take turns with the pages of a backlog.
     fn is_due_next(&self, now: Instant) -> bool {
         let takes_turn = !self.turns.scanned_due || self.resync.wants_scan(now).is_none();
-        self.deferred.is_due(now) && takes_turn && self.can_scan(now)
+        self.deferred.is_due(now) && self.deferred.behind_pass.is_none() && takes_turn && self.can_scan(now)
     }
 
     fn next_scan(&self, now: Instant) -> Option<ScanFrom> {

@@ -87,7 +87,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
     /// ([`ReplError::slot_invalidated`], which has the same code).
     pub async fn create_slot(&mut self, name: &str) -> Result<Lsn, ReplError> {
         // The old form of the options: the one that PostgreSQL 14 knows, and later ones still do.
-        let command = format!("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput NOEXPORT_SNAPSHOT", identifier(name));
+        self.make_slot(name, "NOEXPORT_SNAPSHOT").await
+    }
+
+    /// As [`create_slot`](Self::create_slot), a slot that standbys may copy, so that a promoted one has it
+    /// (<https://www.postgresql.org/docs/current/logicaldecoding-explanation.html#LOGICALDECODING-REPLICATION-SLOTS-SYNCHRONIZATION>).
+    /// PostgreSQL 17 or newer.
+    ///
+    /// # Errors
+    ///
+    /// As there; and the server is older.
+    pub async fn create_failover_slot(&mut self, name: &str) -> Result<Lsn, ReplError> {
+        self.make_slot(name, "(SNAPSHOT 'nothing', FAILOVER)").await
+    }
+
+    /// Lets standbys copy a slot that nobody reads. PostgreSQL 17 or newer.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplError::slot_in_use`], [`ReplError::slot_missing`]; the server is older; the connection broke.
+    pub async fn let_standbys_copy(&mut self, slot: &str) -> Result<(), ReplError> {
+        self.command(&format!("ALTER_REPLICATION_SLOT {} (FAILOVER)", identifier(slot))).await.map(|_| ())
+    }
+
+    async fn make_slot(&mut self, name: &str, options: &str) -> Result<Lsn, ReplError> {
+        let command = format!("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {options}", identifier(name));
         let row = self.command(&command).await?.ok_or(ReplError::Protocol("no slot"))?;
         match row.as_slice() {
             [_, Some(position), ..] => position.parse().map_err(|_| ReplError::Protocol("a position that is no LSN")),

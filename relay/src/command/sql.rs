@@ -223,8 +223,9 @@ pub(super) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::fl
 
 /// The slot: plugin, whether it is of this database and read, what it keeps, and whether it is still being made.
 pub(super) const SLOT: &str = "SELECT plugin::text, database = current_database(), active, wal_status,
-        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size, confirmed_flush_lsn IS NULL
-    FROM pg_replication_slots WHERE slot_name = $1";
+        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size, confirmed_flush_lsn IS NULL,
+        coalesce((to_jsonb(s) ->> 'failover')::bool, false), current_setting('server_version_num')::int
+    FROM pg_replication_slots AS s WHERE slot_name = $1";
 
 /// The table's triggers, and when each fires.
 pub(super) const TRIGGERS: &str = "SELECT tgname::text, tgenabled::text FROM pg_trigger

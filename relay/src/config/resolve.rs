@@ -45,6 +45,16 @@ impl Given {
         let config = Config::read(self, |setting| servers.need(setting), &mut problems);
         self.compare::<Duration>("retry_base", "retry_max", &mut problems);
         self.compare::<usize>("in_flight", "max_events", &mut problems);
+        if let Some(config) = &config
+            && config.max_slot_wal.0.is_some()
+            && !config.create_slot
+        {
+            problems.push(self.contradiction(
+                "max_slot_wal",
+                "create_slot",
+                "a slot that was let go would not be made anew",
+            ));
+        }
         match config {
             Some(config) if problems.is_empty() => Ok(config),
             _ => Err(Invalid { problems }),
@@ -62,6 +72,12 @@ impl Given {
         {
             problems.push(format!("{}: more than {}", self.shown(low), self.shown(high)));
         }
+    }
+
+    /// Says that two settings cannot both be so, and why.
+    fn contradiction(&self, one: &str, other: &str, why: &str) -> String {
+        let shown = |key: &str| by_key(key).map(|setting| self.shown(setting)).unwrap_or_default();
+        format!("{}: not together with {}: {why}", shown(one), shown(other))
     }
 
     /// Every setting with its value and origin; secrets without their passwords. For settings that [`resolve`](Self::resolve)

@@ -13,6 +13,8 @@ pub enum Rule {
     Count(RangeInclusive<u64>),
     /// Bytes.
     Size(RangeInclusive<u64>),
+    /// Bytes, or `off`.
+    SizeOrOff(RangeInclusive<u64>),
     /// Lengths of time.
     Time(RangeInclusive<Duration>),
     /// `true` or `false`.
@@ -65,6 +67,10 @@ impl Rule {
             Self::Size(range) => {
                 format!("a size from {} to {} (B, KiB, MiB or GiB)", show_size(*range.start()), show_size(*range.end()))
             }
+            Self::SizeOrOff(range) => {
+                let (least, most) = (show_size(*range.start()), show_size(*range.end()));
+                format!("off, or a size from {least} to {most} (B, KiB, MiB or GiB)")
+            }
             Self::Time(range) => {
                 format!("a time from {} to {} (ms, s, m or h)", show_time(*range.start()), show_time(*range.end()))
             }
@@ -93,7 +99,7 @@ impl Rule {
     pub fn placeholder(&self) -> String {
         match self {
             Self::Count(_) => "N".to_owned(),
-            Self::Size(_) => "SIZE".to_owned(),
+            Self::Size(_) | Self::SizeOrOff(_) => "SIZE".to_owned(),
             Self::Time(_) => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
             Self::Choice(words) => words.join("|"),
@@ -111,7 +117,7 @@ impl Rule {
     pub(super) fn number(&self, text: &str) -> Option<u64> {
         let (number, range) = match self {
             Self::Count(range) => (parse_count(text)?, range),
-            Self::Size(range) => (parse_size(text)?, range),
+            Self::Size(range) | Self::SizeOrOff(range) => (parse_size(text)?, range),
             _ => return None,
         };
         range.contains(&number).then_some(number)

@@ -12,8 +12,8 @@ use super::{
     rule::Rule::{self, Count, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
     value::{
-        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, ORDERING, OTLP_ENDPOINT,
-        OTLP_HEADERS, Optional, UNROUTABLE, Unroutable, harmless,
+        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, OPTIONAL_WAL, ORDERING,
+        OTLP_ENDPOINT, OTLP_HEADERS, Optional, UNROUTABLE, Unroutable, harmless,
     },
 };
 use outbox_core::Ordering;
@@ -63,6 +63,16 @@ settings! {
 
         /// Whether run creates publication and slot when they are missing.
         create_slot: bool = Switch, Some("true");
+
+        /// Whether standbys may copy the slot, so that a promoted one has it.
+        /// From PostgreSQL 17 on. Where synchronized_standby_slots is set, events then leave only once these standbys have them.
+        /// Without it a promoted standby gets a new slot, and no event is lost by that.
+        failover_slot: bool = Switch, Some("false");
+
+        /// How much of the log the slot may keep before the relay makes it anew.
+        /// For the disk's sake: no event is lost, what is PENDING is read from the table. Set it to several times what the server
+        /// writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay runs. Needs create_slot.
+        max_slot_wal: Optional<u64> = OPTIONAL_WAL, Some("off");
 
         /// How long a relay may stand still before one that waits may take its place.
         /// Sets wal_sender_timeout for the relay's stream, if the server's is longer. A waiting relay takes over then; from one

@@ -171,6 +171,12 @@ macro_rules! optional_secret {
 
 optional_secret!(OtlpEndpoint OtlpHeaders);
 
+impl Value for Optional<u64> {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        if text == OFF { Ok(Self(None)) } else { whole(rule, text).map(|number| Self(Some(number))) }
+    }
+}
+
 impl Value for Optional<PathBuf> {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
         let path = String::read(rule, text)?;
@@ -181,6 +187,9 @@ impl Value for Optional<PathBuf> {
 /// A database that may be left out.
 pub(super) const OPTIONAL_DATABASE: Rule =
     Rule::Url { form: "postgres://user:password@host:5432/database, or off", check: harmless_or_off::<ConnInfo> };
+
+/// A size of the log that may be left out.
+pub(super) const OPTIONAL_WAL: Rule = Rule::SizeOrOff(64 << 20..=1 << 50);
 
 /// A collector that may be left out.
 pub(super) const OTLP_ENDPOINT: Rule =

@@ -106,6 +106,11 @@ impl Observed {
         self.lock().publish(shown, Instant::now());
     }
 
+    /// A slot was let go, since it kept too much.
+    pub(crate) fn slot_let_go(&self) {
+        self.lock().slots_let_go += 1;
+    }
+
     /// The session is over; the next one counts anew.
     pub(crate) fn session_ended(&self) {
         self.lock().session_ended();

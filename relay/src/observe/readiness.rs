@@ -41,6 +41,10 @@ impl Readiness {
                 "RabbitMQ refuses every message for {lasted} (basic.nack); \
                  look for full queues, and queues without a majority"
             )),
+            (State::Parked, _) if view.is_making_slot => {
+                let why = view.waits_for.as_deref().unwrap_or("making the slot takes long");
+                Self::Not(format!("{why}; for {lasted} the table has been read every second instead"))
+            }
             (State::Parked, _) => {
                 Self::Not(format!("working off a backlog from the table for {lasted}: events are late, none is lost"))
             }
@@ -102,7 +106,7 @@ mod tests {
     fn at_work(figures: Figures, sink: SinkFigures, began: Instant) -> View {
         let mut view = View::new(began);
         view.enters(Phase::AtWork, began);
-        view.publish(Shown { figures, sink, silent_since: None }, began);
+        view.publish(Shown { figures, sink, ..Shown::default() }, began);
         view
     }
 

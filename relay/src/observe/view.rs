@@ -61,6 +61,10 @@ pub(crate) struct Shown {
     pub(crate) sink: SinkFigures,
     /// Since when the stream is silent, although the server was asked whether it is there.
     pub(crate) silent_since: Option<Instant>,
+    /// Whether there is no stream yet, since the slot is being made.
+    pub(crate) is_making_slot: bool,
+    /// Whom that waits for, as a sentence.
+    pub(crate) waits_for: Option<String>,
 }
 
 /// What is known of the relay at one moment.
@@ -78,6 +82,12 @@ pub struct View {
     pub sink: SinkFigures,
     /// Since when PostgreSQL has said nothing on the stream, although it was asked.
     pub silent_since: Option<Instant>,
+    /// Whether there is no stream yet, since the slot is being made.
+    pub is_making_slot: bool,
+    /// Whom that waits for, as a sentence.
+    pub waits_for: Option<String>,
+    /// Slots that were let go, because they kept more of the log than they may.
+    pub slots_let_go: u64,
     /// Since when messages are in flight and RabbitMQ has answered none.
     pub unanswered_since: Option<Instant>,
     /// Sessions that were made.
@@ -98,6 +108,9 @@ impl View {
             figures: Figures::default(),
             sink: SinkFigures::default(),
             silent_since: None,
+            is_making_slot: false,
+            waits_for: None,
+            slots_let_go: 0,
             unanswered_since: None,
             sessions: 0,
             state_since: now,
@@ -136,7 +149,9 @@ impl View {
         self.settle_state(now);
     }
 
-    pub(super) fn publish(&mut self, Shown { figures, sink, silent_since }: Shown, now: Instant) {
+    pub(super) fn publish(&mut self, shown: Shown, now: Instant) {
+        let Shown { figures, sink, silent_since, is_making_slot, waits_for } = shown;
+        (self.is_making_slot, self.waits_for) = (is_making_slot, waits_for);
         let sink = sink.after(&self.sink_past);
         let is_unanswered = figures.in_flight > 0 && sink.answers() == self.sink.answers();
         self.unanswered_since = is_unanswered.then(|| self.unanswered_since.unwrap_or(now));
@@ -152,6 +167,7 @@ impl View {
         self.sink_past = self.sink.clone();
         self.sink.connected_to = None;
         (self.silent_since, self.unanswered_since) = (None, None);
+        (self.is_making_slot, self.waits_for) = (false, None);
     }
 
     fn settle_state(&mut self, now: Instant) {
@@ -185,7 +201,7 @@ mod tests {
     use super::*;
 
     fn shown(figures: Figures, sink: SinkFigures) -> Shown {
-        Shown { figures, sink, silent_since: None }
+        Shown { figures, sink, ..Shown::default() }
     }
 
     fn sent(sent: u64) -> Figures {

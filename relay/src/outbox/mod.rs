@@ -1,9 +1,11 @@
 //! The outbox in the database: its table's rows, and every statement that the relay sends.
 
+mod blocker;
 mod error;
 mod found;
 mod row;
 mod scan;
+mod slot;
 pub(crate) mod sql;
 
 use std::{
@@ -16,6 +18,10 @@ use outbox_core::{Batch, Finished, NotWritten, Published, Request, Snapshot, Ver
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
+pub(crate) use self::{
+    blocker::Blocker,
+    slot::{SlotLook, Writer},
+};
 pub use self::{
     error::StoreError,
     row::{BadRow, Layout, Row},
@@ -37,6 +43,9 @@ pub struct Store {
     settle: Statement,
     ensure_publication: Statement,
     published: Statement,
+    slot: Statement,
+    oldest_transaction: Statement,
+    table_lock: Statement,
     layout: Layout,
     /// Whether the database can hold text in any script.
     holds_any_text: bool,
@@ -64,6 +73,9 @@ impl Store {
             settle: client.prepare(sql::SETTLE).await?,
             ensure_publication: client.prepare(sql::ENSURE_PUBLICATION).await?,
             published: client.prepare(sql::PUBLISHED).await?,
+            slot: client.prepare(sql::SLOT_KEEPS).await?,
+            oldest_transaction: client.prepare(sql::OLDEST_TRANSACTION).await?,
+            table_lock: client.prepare(sql::TABLE_LOCK).await?,
             pending,
             layout,
             holds_any_text: ["UTF8", "SQL_ASCII"].contains(&encoding.as_str()),

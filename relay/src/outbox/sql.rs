@@ -140,7 +140,8 @@ pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privil
 /// The slot, and who reads it.
 pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
             coalesce(slot.wal_status = 'lost', false), slot.active_pid,
-            coalesce(holder.usename, '')::text, holder.application_name
+            coalesce(holder.usename, '')::text, holder.application_name,
+            coalesce((pg_catalog.to_jsonb(slot) ->> 'failover')::bool, false)
      FROM pg_catalog.pg_replication_slots AS slot
      LEFT JOIN pg_catalog.pg_stat_activity AS holder ON holder.pid = slot.active_pid
      WHERE slot.slot_name = $1";
@@ -149,6 +150,23 @@ pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_cata
 pub(crate) const DROP_SLOT: &str =
     "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
      WHERE slot_name = $1 AND NOT active";
+
+/// What the slot keeps of the log, whom its stream waits for, and the other slot of this server that keeps most.
+pub(crate) const SLOT_KEEPS: &str = "
+    SELECT slot.wal_status, (log.written - slot.restart_lsn)::bigint, slot.safe_wal_size,
+        (log.written - slot.confirmed_flush_lsn)::bigint, slot.catalog_xmin::text,
+        coalesce(reader.wait_event = 'WaitForStandbyConfirmation', false), other.slot_name::text, other.kept
+    FROM (SELECT pg_catalog.pg_current_wal_lsn() AS written) AS log
+    JOIN pg_catalog.pg_replication_slots AS slot ON slot.slot_name = $1
+    LEFT JOIN pg_catalog.pg_stat_activity AS reader ON reader.pid = slot.active_pid
+    LEFT JOIN LATERAL (
+        SELECT slot_name, (log.written - restart_lsn)::bigint AS kept FROM pg_catalog.pg_replication_slots
+        WHERE slot_name <> slot.slot_name AND restart_lsn IS NOT NULL AND wal_status <> 'lost' ORDER BY restart_lsn LIMIT 1
+    ) AS other ON true";
+
+/// Who reads the slot, if it is one that a relay of this database can read.
+pub(crate) const OWN_SLOT_READER: &str = "SELECT active_pid FROM pg_catalog.pg_replication_slots
+     WHERE slot_name = $1 AND database = pg_catalog.current_database() AND plugin = 'pgoutput'";
 
 /// What the slot has confirmed.
 pub(crate) const CONFIRMED: &str =

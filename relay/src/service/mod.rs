@@ -5,10 +5,12 @@ mod startup;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
-use tracing::warn;
+use tracing::{info, warn};
 
 pub use self::startup::{InitReport, SlotState, init};
-pub(crate) use self::startup::{OLDEST_SERVER, connect_error, replication_connect_error, wal_level_suffices};
+pub(crate) use self::startup::{
+    OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
+};
 use self::{
     connecting::Connecting,
     startup::{After, Inherited},
@@ -61,6 +63,12 @@ async fn relay(
                 return Err(RunError::new(Kind::DrainTimeout, error.to_string()).hint(
                     "their rows are still PENDING and are published again at the next start, with the same ids",
                 ));
+            }
+            Err(SessionError::SlotLetGo { kept, is_dropped }) => {
+                info!(target: "relay", state = %"disconnected", slot = config.slot, kept, is_dropped, "the slot is let go");
+                observed.slot_let_go();
+                observed.enters(Phase::Disconnected { error: Some("making the slot anew".to_owned()) });
+                After::Usual
             }
             Err(error) if shutdown.was_requested() => {
                 return Err(RunError::new(Kind::Database, "lost the database while finishing what was in flight")

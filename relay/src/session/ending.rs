@@ -28,6 +28,14 @@ pub enum SessionError {
     /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
     #[error("stood still for {0:?}: another relay may have taken over")]
     StoodStill(Duration),
+    /// The slot kept more of the log than it may.
+    #[error("the slot kept {kept} bytes of the log, and was let go")]
+    SlotLetGo {
+        /// What it kept, in bytes.
+        kept: i64,
+        /// Whether it was dropped; otherwise another relay has taken it.
+        is_dropped: bool,
+    },
     /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
     #[error("the stream cannot be read: {0}")]
     Unreadable(String),

@@ -4,7 +4,10 @@
 //! `select!`, each arm of which is cancellation-safe, and no task shares anything with it.
 
 mod ending;
+mod guard;
 mod log;
+mod pressure;
+mod source;
 mod stream;
 mod table;
 mod unsent;
@@ -17,7 +20,7 @@ use std::{
 };
 
 use outbox_core::{Core, Effect, End, Input, Lsn, Now};
-use pg_replication::{Frame, ReplError, ReplicationStream};
+use pg_replication::Frame;
 use tokio::{
     task::JoinSet,
     time::{Sleep, sleep_until},
@@ -25,7 +28,18 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::ending::SessionError;
-use self::{ending::connection_lost, log::Log, stream::Reader, table::Table};
+use self::{
+    ending::connection_lost,
+    guard::{Guard, TooMuch},
+    log::Log,
+    source::Brought,
+    stream::Reader,
+    table::Table,
+};
+pub(crate) use self::{
+    guard::Policy as GuardPolicy,
+    source::{Making, Source},
+};
 use crate::{
     observe::{Observed, Shown, Watch},
     outbox::Store,
@@ -38,35 +52,42 @@ const FRAMES_AT_A_TIME: usize = 64;
 /// The session's state.
 pub struct Session<S> {
     core: Core,
-    stream: ReplicationStream,
+    source: Source,
     reader: Reader,
     table: Table,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
     sink: S,
     log: Log,
     watch: Watch,
+    guard: Guard,
     is_draining: bool,
+    /// The session ends because the slot must go.
+    lets_go: Option<TooMuch>,
 }
 
 impl<S: Sink> Session<S> {
-    /// A session over a stream that has started, a store with the task that drives its connection, and a broker. `core` decides;
-    /// the log names the publication, and others see the session through `observed`.
-    pub fn new(
+    /// A session over a stream, a store with the task that drives its connection, and a broker. `core` decides; the log names the
+    /// publication, and others see the session through `observed`.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
+    pub(crate) fn new(
         core: Core,
-        stream: ReplicationStream,
+        source: Source,
         store: Store,
         connection: JoinSet<Result<(), tokio_postgres::Error>>,
         sink: S,
         publication: String,
+        guard: GuardPolicy,
         observed: Arc<Observed>,
     ) -> Self {
         let (table, log, watch) = (Table::new(store), Log::new(publication), Watch::new(observed));
-        Self { core, stream, reader: Reader::default(), table, connection, sink, log, watch, is_draining: false }
+        let guard = Guard::new(guard, Instant::now());
+        let reader = Reader::default();
+        Self { core, source, reader, table, connection, sink, log, watch, guard, is_draining: false, lets_go: None }
     }
 
-    /// The server process that streams.
+    /// The server process that streams, or makes the slot.
     pub fn walsender(&self) -> i32 {
-        self.stream.pid()
+        self.source.pid()
     }
 
     /// Runs until the database is lost, or until `shutdown` is ready and everything in flight is settled.
@@ -75,12 +96,18 @@ impl<S: Sink> Session<S> {
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(Instant::now().into()));
         loop {
             let now = read_clocks();
+            if self.table.is_idle() {
+                self.guard.begin(self.table.store(), !self.source.is_stream(), now.instant);
+            }
             if let Some(end) = self.carry_out(now).await? {
                 return self.finish(end).await;
             }
             self.log.tell_sums(now.instant);
-            let shown = self.watch.turn(now.instant, || shown(&self.core, &self.sink, &self.stream));
+            let shown = self.watch.turn(now.instant, || shown(&self.core, &self.sink, &self.source, &self.guard));
             let wake = self.core.wake_at(now.instant).min(shown);
+            // One that is due waits for the operation that runs.
+            let look = self.guard.due().filter(|due| *due > now.instant);
+            let wake = look.map_or(wake, |look| wake.min(look));
             let wake = self.log.sums_at().map_or(wake, |sums| wake.min(sums));
             if timer.deadline() != wake.into() {
                 timer.as_mut().reset(wake.into());
@@ -94,9 +121,25 @@ impl<S: Sink> Session<S> {
                 ended = self.connection.join_next() => return Err(connection_lost(ended)),
                 finished = self.table.next() => self.core.on(Input::Table(finished?), read_clocks()),
                 notice = self.sink.next() => self.core.on(Input::Sink(notice?), read_clocks()),
-                frame = frame(&mut self.stream, self.core.reads_stream(now.instant)) => self.take_frames(frame?)?,
+                seen = self.guard.next() => {
+                    let too_much = self.guard.saw(seen, &self.core.figures(), now.instant);
+                    self.let_go(too_much);
+                }
+                brought = self.source.next(self.core.reads_stream(now.instant)) => match brought? {
+                    Brought::Frame(frame) => self.take_frames(frame)?,
+                    Brought::Stream => self.core.on(Input::StreamStarted, read_clocks()),
+                },
                 () = &mut timer => {}
             }
+        }
+    }
+
+    /// What is in flight is finished first.
+    fn let_go(&mut self, too_much: Option<TooMuch>) {
+        if too_much.is_some() && !self.is_draining {
+            self.is_draining = true;
+            self.lets_go = too_much;
+            self.core.on(Input::Drain, read_clocks());
         }
     }
 
@@ -115,7 +158,7 @@ impl<S: Sink> Session<S> {
     }
 
     async fn acknowledge(&mut self, position: Lsn) -> Result<(), SessionError> {
-        Ok(self.stream.status(pg_replication::Lsn(position.0), false).await?)
+        Ok(self.source.acknowledge(pg_replication::Lsn(position.0)).await?)
     }
 
     fn take_frames(&mut self, first: Frame) -> Result<(), SessionError> {
@@ -124,13 +167,13 @@ impl<S: Sink> Session<S> {
             self.reader.read(frame, |streamed| self.core.on(Input::Stream(streamed), now))?;
             taken += 1;
             let goes_on = taken < FRAMES_AT_A_TIME && self.core.reads_stream(now.instant);
-            next = if goes_on { self.stream.try_next()? } else { None };
+            next = if goes_on { self.source.try_next()? } else { None };
         }
         Ok(())
     }
 
     async fn finish(mut self, end: End) -> Result<(), SessionError> {
-        self.watch.end(shown(&self.core, &self.sink, &self.stream));
+        self.watch.end(shown(&self.core, &self.sink, &self.source, &self.guard));
         let drained = match end {
             End::Drained => Ok(()),
             End::DrainTimeout { unsettled } => Err(SessionError::DrainTimeout { unsettled }),
@@ -142,20 +185,29 @@ impl<S: Sink> Session<S> {
         if let Err(error) = self.acknowledge(acknowledged).await {
             warn!(target: "relay", error = crate::error::chain(&error), "could not acknowledge at the end");
         }
+        let walsender = self.source.pid();
+        if let Some(TooMuch { kept }) = self.lets_go {
+            // Whatever had no verdict at the deadline is PENDING still.
+            self.source.stop().await;
+            let is_dropped = self.table.store().let_slot_go(self.guard.slot(), walsender).await?;
+            return Err(SessionError::SlotLetGo { kept, is_dropped });
+        }
         info!(target: "relay", state = %"stopped", %acknowledged, "stopped");
-        self.stream.stop().await;
+        self.source.stop().await;
         self.sink.close().await;
         drained
     }
 }
 
-/// The next frame, or why there is none any more. A server that has fallen silent is noticed whether or not frames are wanted.
-async fn frame(stream: &mut ReplicationStream, is_wanted: bool) -> Result<Frame, ReplError> {
-    if is_wanted { stream.next().await } else { Err(stream.silent().await) }
-}
-
-fn shown<S: Sink>(core: &Core, sink: &S, stream: &ReplicationStream) -> Shown {
-    Shown { figures: core.figures(), sink: sink.figures(), silent_since: stream.silent_since() }
+fn shown<S: Sink>(core: &Core, sink: &S, source: &Source, guard: &Guard) -> Shown {
+    let waits_for = guard.waits_for().filter(|_| !source.is_stream()).map(str::to_owned);
+    Shown {
+        figures: core.figures(),
+        sink: sink.figures(),
+        silent_since: source.silent_since(),
+        is_making_slot: !source.is_stream(),
+        waits_for,
+    }
 }
 
 fn read_clocks() -> Now {

@@ -23,6 +23,15 @@ impl Table {
         self.running = Some(Box::pin(Arc::clone(&self.store).perform(request)));
     }
 
+    /// Whether no operation runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_none()
+    }
+
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     /// Waits for the operation to finish; forever if there is none. Cancellation-safe: the operation stays in `self`.
     pub(super) async fn next(&mut self) -> Result<Finished, StoreError> {
         let Some(operation) = &mut self.running else { return std::future::pending().await };

@@ -28,6 +28,8 @@ pub(crate) enum What {
     Drain(usize, u64),
     Blocked(usize, u64, u64, bool),
     Keepalive(usize, u64),
+    /// A session's slot is made, unless one of these transactions runs still.
+    Make(usize, u64, Vec<u64>),
     /// The server notices that a reader of the slot is gone.
     FreeSlot(u64),
     Execute(u64),
@@ -47,6 +49,7 @@ impl What {
             | Self::Wake(relay, ..)
             | Self::Read(relay, _)
             | Self::Connect(relay, _)
+            | Self::Make(relay, ..)
             | Self::Lost(relay, ..)
             | Self::Drain(relay, _)
             | Self::Blocked(relay, ..)

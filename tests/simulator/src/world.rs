@@ -157,6 +157,7 @@ impl World {
                 self.blocked(relay, session, connection, is_blocked);
             }
             What::Keepalive(relay, session) => self.keepalive(relay, session),
+            What::Make(relay, session, older) => self.make_slot(relay, session, older),
             What::FreeSlot(session) => self.free_slot(session),
             What::Execute(operation) => self.execute(operation),
             What::Finish(operation) => self.finish(operation),

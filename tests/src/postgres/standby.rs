@@ -24,9 +24,26 @@ impl Postgres {
         standby
     }
 
+    /// As [`standby`](Self::standby), one that copies this server's failover slots; for PostgreSQL 17 or newer.
+    pub async fn standby_with_slots(&self) -> Self {
+        let primary = Connection::open(&self.url("postgres")).await;
+        let make = "SELECT pg_create_physical_replication_slot('standby', true)";
+        primary.batch_execute(make).await.expect("a slot for the standby");
+        let folder = server_folder("standby");
+        give_to_postgres(&folder);
+        let standby = Self { folder, port: ports::free(), process: Mutex::default(), template: OnceCell::new() };
+        let copies = "primary_slot_name = 'standby'\nhot_standby_feedback = on\nsync_replication_slots = on\n";
+        standby.follow_with(self, copies).await;
+        standby
+    }
+
     /// Turns this server, which is stopped or was killed, into a standby of `primary`: its data is replaced by a copy.
     /// The port stays. Returns when it streams.
     pub async fn follow(&self, primary: &Self) {
+        self.follow_with(primary, "").await;
+    }
+
+    async fn follow_with(&self, primary: &Self, settings: &str) {
         let data = self.folder.join("data");
         let _ = std::fs::remove_dir_all(&data); // there is none before the first time
         let mut command = Command::new(pg_folder("--bindir").join("pg_basebackup"));
@@ -43,7 +60,7 @@ impl Postgres {
         let copied = std::fs::read_to_string(&conf).expect("a copy of the primary's settings");
         let own = format!(
             "port = {}\nunix_socket_directories = ''\nsynchronous_standby_names = ''\n\
-             primary_conninfo = 'host=127.0.0.1 port={} user=postgres application_name=standby'\n",
+             primary_conninfo = 'host=127.0.0.1 port={} user=postgres dbname=postgres application_name=standby'\n{settings}",
             self.port, primary.port
         );
         write(&conf, &(copied + &own));

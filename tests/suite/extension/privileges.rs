@@ -91,10 +91,10 @@ async fn the_relays_role_can_do_the_relays_work_and_nothing_else(db: Database) {
 
 /// On Amazon RDS and Aurora roles replicate by membership in another.
 #[tokio::test]
-async fn a_role_that_may_not_replicate_is_told_both_ways_to_it_and_one_that_may_is_told_nothing() {
+async fn a_role_that_may_not_replicate_is_told_the_servers_way_to_it_and_one_that_may_is_told_nothing() {
     let postgres = Postgres::private().start().await;
     let db = postgres.database().await;
-    run(&db, "CREATE ROLE plain; CREATE ROLE direct REPLICATION; CREATE ROLE rds_replication; CREATE ROLE amazon IN ROLE rds_replication").await;
+    run(&db, "CREATE ROLE plain; CREATE ROLE direct REPLICATION").await;
     let told = |role: &str| {
         let grant = format!("SELECT outbox.grant_relay('{role}')");
         let output = postgres.program("psql").args([db.url(), "--quiet", "--command", &grant]).output().unwrap();
@@ -102,9 +102,10 @@ async fn a_role_that_may_not_replicate_is_told_both_ways_to_it_and_one_that_may_
         String::from_utf8(output.stderr).unwrap()
     };
     let notice = told("plain");
-    for words in ["NOTICE", "ALTER ROLE plain REPLICATION", "GRANT rds_replication TO plain"] {
-        assert!(notice.contains(words), "{words:?} is not in {notice:?}");
-    }
+    assert!(notice.contains("NOTICE") && notice.contains("ALTER ROLE plain REPLICATION"), "{notice:?}");
+    run(&db, "CREATE ROLE rds_replication; CREATE ROLE amazon IN ROLE rds_replication").await;
+    let notice = told("plain");
+    assert!(notice.contains("NOTICE") && notice.contains("GRANT rds_replication TO plain"), "{notice:?}");
     assert_eq!([told("direct"), told("amazon")], ["", ""]);
 }
 

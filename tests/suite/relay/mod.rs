@@ -5,6 +5,7 @@ mod deferred;
 mod delivery;
 mod encodings;
 mod hold;
+mod managed;
 mod order;
 mod outage;
 mod pooler;

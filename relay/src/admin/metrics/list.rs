@@ -223,6 +223,11 @@ pub static METRICS: &[Metric] = &[
         "Log that was written since the position that the relay has acknowledged.",
         |seen| seen.slot(|slot| slot.behind.map(signed)),
     ),
+    count(
+        "outbox_slots_let_go",
+        "Slots that this relay has let go and made anew, because they kept more than max_slot_wal.",
+        |seen| seen.view.slots_let_go,
+    ),
     Metric {
         name: "outbox_build",
         unit: None,

@@ -9,7 +9,8 @@ use crate::{
     command::{session::Session, sql},
     config::Config,
     error::chain,
-    service::{OLDEST_SERVER, wal_level_suffices},
+    platform::Platform,
+    service::{OLDEST_SERVER, failover_slot_refused, wal_level_suffices},
 };
 
 /// What clocks may differ by. Nothing that the relay decides depends on it: people who compare times are misled.
@@ -19,14 +20,16 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 const CLOCK_TRIES: usize = 5;
 
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
-    match session.client.query_one(sql::SERVER, &[&config.slot]).await.and_then(|row| server(&row, config, report)) {
+    let platform = Platform::of(&session.client).await;
+    let row = session.client.query_one(sql::SERVER, &[&config.slot]).await;
+    match row.and_then(|row| server(&row, config, platform, report)) {
         Ok(()) => {}
         Err(error) => report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), ""),
     }
     clock(session, report).await;
 }
 
-fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> {
+fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -> Result<(), Error> {
     let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
     let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
     if version < OLDEST_SERVER {
@@ -35,6 +38,8 @@ fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> 
             format!("the server is PostgreSQL {}", version / 10_000),
             "the relay needs PostgreSQL 14 or newer",
         );
+    } else if let Some((found, to_do)) = failover_slot_refused(config, version) {
+        report.bad("primary", found, to_do);
     } else if standby {
         report.bad("primary", format!("{} is a standby", config.database_url), "connect to the primary");
     } else if read_only {
@@ -55,26 +60,23 @@ fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> 
     if wal_level_suffices(wal_level, version) {
         report.ok("wal_level", wal_level);
     } else {
-        let to_do = "ALTER SYSTEM SET wal_level = logical; then restart the server";
-        report.bad("wal_level", format!("wal_level is {wal_level}: nothing is ever sent"), to_do);
+        let found = format!("wal_level is {wal_level}: nothing is ever sent");
+        report.bad("wal_level", found, platform.raise_wal_level());
     }
 
     let (slots, most_slots): (i64, i32) = (row.try_get(4)?, row.try_get(5)?);
     let (senders, most_senders): (i64, i32) = (row.try_get(6)?, row.try_get(7)?);
     let slot_is_there: bool = row.try_get(8)?;
     let is_read: bool = row.try_get(9)?;
-    room("replication_slots", "max_replication_slots", slots, most_slots, slot_is_there, report);
-    room("wal_senders", "max_wal_senders", senders, most_senders, is_read, report);
+    room("replication_slots", "max_replication_slots", (slots, most_slots), slot_is_there, platform, report);
+    room("wal_senders", "max_wal_senders", (senders, most_senders), is_read, platform, report);
 
     let keep: i64 = row.try_get(10)?;
     if keep < 0 {
         let found =
             "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the log until the disk is full";
-        report.warning(
-            "slot_limit",
-            found,
-            "ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; an event is never lost by it",
-        );
+        let to_do = platform.set("max_slot_wal_keep_size", "10GB");
+        report.warning("slot_limit", found, format!("{to_do}; an event is never lost by it"));
     } else {
         report.ok("slot_limit", format!("max_slot_wal_keep_size is {keep} MB"));
     }
@@ -92,10 +94,17 @@ fn server(row: &Row, config: &Config, report: &mut Report) -> Result<(), Error> 
 }
 
 /// Whether one more fits in; `has_own`: the relay has its own already.
-fn room(check: &'static str, setting: &str, used: i64, most: i32, has_own: bool, report: &mut Report) {
+fn room(
+    check: &'static str,
+    setting: &str,
+    (used, most): (i64, i32),
+    has_own: bool,
+    platform: Platform,
+    report: &mut Report,
+) {
     let left = i64::from(most) - used;
     let found = format!("{used} of {most} ({setting}) are in use");
-    let to_do = format!("raise {setting}; then restart the server");
+    let to_do = platform.raise(setting);
     match (left, has_own) {
         (..=0, false) => report.bad(check, format!("{found}: the relay gets none"), to_do),
         (..=0, true) => report.warning(check, format!("{found}, the relay's own among them"), to_do),

@@ -9,6 +9,7 @@ use crate::{
     command::{session::Session, sql},
     config::Config,
     error::chain,
+    platform::Platform,
     service::replication_connect_error,
 };
 
@@ -28,7 +29,7 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
         }
         unknown_if_failed("grants", grants(session, config, report).await, report);
     }
-    replication(config, report).await;
+    replication(session, config, report).await;
 }
 
 /// By what this role is seen not to be the relay's: what it lacks then says nothing of that one.
@@ -137,7 +138,7 @@ async fn grants(session: &Session, config: &Config, report: &mut Report) -> Resu
 }
 
 /// Whether a role may replicate is for the server to say: on some platforms it comes from membership in a role.
-async fn replication(config: &Config, report: &mut Report) {
+async fn replication(session: &Session, config: &Config, report: &mut Report) {
     let database = &config.database_url;
     let server = match database.now() {
         Ok(server) => server,
@@ -148,6 +149,9 @@ async fn replication(config: &Config, report: &mut Report) {
             drop(connection);
             report.ok("replication_right", format!("the role {:?} may replicate", database.user()));
         }
-        Err(error) => report.bad("replication_right", replication_connect_error(error, database).to_string(), ""),
+        Err(error) => {
+            let platform = Platform::of(&session.client).await;
+            report.bad("replication_right", replication_connect_error(error, database, platform).to_string(), "");
+        }
     }
 }

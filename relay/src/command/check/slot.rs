@@ -7,6 +7,7 @@ use crate::{
     command::{format::bytes, session::Session, sql},
     config::Config,
     error::chain,
+    service::failover_slot_refused,
 };
 
 /// From so much on, the log that a slot keeps is worth a look: 1 GiB.
@@ -34,6 +35,7 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
     let (plugin, is_here): (Option<&str>, Option<bool>) = (row.try_get(0)?, row.try_get(1)?);
     let (active, wal_status): (bool, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
     let (kept, safe): (Option<i64>, Option<i64>) = (row.try_get(4)?, row.try_get(5)?);
+    let (is_copied, version): (bool, i32) = (row.try_get(7)?, row.try_get(8)?);
     let is_being_made = active && row.try_get(6)?;
     let keeps = kept.map(|kept| format!(", keeps {}", bytes(kept))).unwrap_or_default();
     let left = safe.map(|safe| format!(", {} until it is lost", bytes(safe))).unwrap_or_default();
@@ -63,6 +65,10 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
     } else if !active {
         let found = format!("no relay reads the slot {slot:?}{keeps}{left}");
         report.warning("slot", found, "start the relay: the slot keeps the log until one reads it");
+    } else if config.failover_slot && !is_copied && failover_slot_refused(config, version).is_none() {
+        let to_do =
+            if config.create_slot { "the relay lets them at its next start" } else { "run `outbox-relay init`" };
+        report.warning("slot", format!("standbys may not copy {slot:?}, although failover_slot is set"), to_do);
     } else if keeps_much {
         let to_do = "look for a long transaction (see transactions), and see in the relay's log whether it keeps up";
         report.warning("slot", format!("a relay reads {slot:?}{keeps}{left}"), to_do);

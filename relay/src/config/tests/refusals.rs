@@ -92,4 +92,9 @@ fn settings_that_contradict_each_other_are_refused_with_both_origins() {
     assert_eq!(refusal(&["--retry-base", "2m"], &[]), "--retry-base 2m: more than retry_max = 60s (default)");
     let told = refusal(&["--in-flight", "200"], &[("OUTBOX_RELAY_MAX_EVENTS", "100")]);
     assert_eq!(told, "--in-flight 200: more than OUTBOX_RELAY_MAX_EVENTS=100");
+    let told = refusal(&["--max-slot-wal", "10GiB", "--create-slot", "false"], &[]);
+    assert_eq!(
+        told,
+        "--max-slot-wal 10GiB: not together with --create-slot false: a slot that was let go would not be made anew"
+    );
 }

@@ -9,6 +9,7 @@ use crate::{
     config::{Address, Config},
     error::{Kind, RunError},
     outbox::{StoreError, sql},
+    platform::Platform,
 };
 
 /// The oldest server with logical messages and binary values in pgoutput
@@ -19,14 +20,30 @@ pub(crate) const OLDEST_SERVER: i32 = 140_000;
 /// (<https://www.postgresql.org/docs/devel/logicaldecoding-explanation.html>).
 const RAISES_WAL_LEVEL: i32 = 190_000;
 
+/// The first server with slots that standbys copy (<https://www.postgresql.org/docs/17/release-17.html>).
+const COPIES_SLOTS: i32 = 170_000;
+
+/// What stands in the way of the setting `failover_slot` on a server of this version, and what to do.
+pub(crate) fn failover_slot_refused(config: &Config, version: i32) -> Option<(String, &'static str)> {
+    (config.failover_slot && version < COPIES_SLOTS).then(|| {
+        let what =
+            format!("failover_slot needs PostgreSQL 17 or newer, and this server is PostgreSQL {}", version / 10_000);
+        (what, "leave it out: after a failover the relay makes its slot anew, and no event is lost")
+    })
+}
+
 /// Checks version and settings.
-pub(super) async fn server(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
+pub(super) async fn server(client: &Client, config: &Config) -> Result<(), RunError> {
+    let database = &config.database_url;
     let row = client.query_one(sql::SERVER, &[]).await?;
     let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
     let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
     if version < OLDEST_SERVER {
         let what = format!("the server is PostgreSQL {}", version / 10_000);
         return Err(RunError::new(Kind::Database, what).hint("the relay needs PostgreSQL 14 or newer"));
+    }
+    if let Some((what, hint)) = failover_slot_refused(config, version) {
+        return Err(RunError::new(Kind::Slot, what).hint(hint));
     }
     if standby {
         return Err(RunError::new(Kind::Database, format!("{database} is a standby"))
@@ -40,7 +57,7 @@ pub(super) async fn server(client: &Client, database: &Address<ConnInfo>) -> Res
     }
     if !wal_level_suffices(wal_level, version) {
         return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
-            .hint("ALTER SYSTEM SET wal_level = logical; then restart the server"));
+            .hint(Platform::of(client).await.raise_wal_level()));
     }
     Ok(())
 }
@@ -110,20 +127,26 @@ pub(crate) fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -
 
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
 /// and Aurora that comes from membership in a role, and its own attribute stays off.
-pub(crate) fn replication_connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunError {
+pub(crate) fn replication_connect_error(
+    error: ConnectError,
+    database: &Address<ConnInfo>,
+    platform: Platform,
+) -> RunError {
     if error.sqlstate() == Some(&SqlState::PROTOCOL_VIOLATION) {
         // A pooler's words for a startup packet with `replication`; PostgreSQL would not say that.
         return behind_a_pooler(format!("{database} passes no replication connection")).source(error);
     }
-    if error.sqlstate() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-        return connect_error(error, database);
+    if error.sqlstate() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+        no_replication_right(database, platform).source(error)
+    } else {
+        connect_error(error, database)
     }
+}
+
+fn no_replication_right(database: &Address<ConnInfo>, platform: Platform) -> RunError {
     let role = database.user();
     RunError::new(Kind::NotPermitted, format!("the role {role:?} has no REPLICATION right"))
-        .hint(format!(
-            "as a superuser or the cloud's admin: ALTER ROLE {role:?} REPLICATION; on Amazon RDS and Aurora: GRANT rds_replication TO {role:?}"
-        ))
-        .source(error)
+        .hint(platform.allow_replication(&role))
 }
 
 /// The relay's sessions are not its own.
@@ -134,8 +157,11 @@ fn behind_a_pooler(what: impl Into<String>) -> RunError {
 }
 
 /// What a failure of the replication connection means for the operator.
-pub(super) fn stream_error(config: &Config, error: ReplError) -> RunError {
-    if error.slot_invalidated() {
+pub(super) async fn stream_error(config: &Config, client: &Client, error: ReplError) -> RunError {
+    if error.sqlstate() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+        // A server may let the connection in, and ask for the right only at the first command.
+        no_replication_right(&config.database_url, Platform::of(client).await).source(error)
+    } else if error.slot_invalidated() {
         invalidated(config).source(error)
     } else if error.connection_lost() {
         RunError::new(Kind::Database, "lost the database while starting the stream").may_pass_if(true).source(error)

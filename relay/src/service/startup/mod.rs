@@ -11,12 +11,14 @@ use std::{
 };
 
 use outbox_core::{Core, Snapshot, Start};
-use pg_replication::{ConnInfo, Lsn, Replication, ReplicationStream};
+use pg_replication::{ConnInfo, Lsn, Replication};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::checks::{OLDEST_SERVER, connect_error, replication_connect_error, wal_level_suffices};
+pub(crate) use self::checks::{
+    OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
+};
 pub use self::slot::SlotState;
 use self::takeover::Turn;
 use crate::{
@@ -27,7 +29,7 @@ use crate::{
     outbox::{Store, sql},
     postgres,
     repeats::Repeats,
-    session::{Session, SessionError},
+    session::{GuardPolicy, Session, SessionError, Source},
     sink::rabbitmq::{FirstConnection, RabbitMq, Spans},
     traces::Traces,
 };
@@ -47,7 +49,10 @@ pub struct InitReport {
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     let Connected { client, mut connection, mut replication, .. } = connect(config).await?;
-    let report = prepare(config, &client, &mut replication, |_| ()).await?;
+    let publication = ensure_publication(config, &client).await?;
+    let slot = slot::ensure(config, &client, &mut replication).await?;
+    let report =
+        InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) };
     drop(replication);
     drop(client);
     connection.shutdown().await;
@@ -92,7 +97,7 @@ pub(crate) struct Inherited {
 pub(crate) struct Database {
     store: Store,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
-    stream: ReplicationStream,
+    source: Source,
     /// How long the server bears silence.
     silence: Duration,
     confirmed: Lsn,
@@ -110,7 +115,7 @@ pub(crate) async fn take_over(
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
     let (mut away, mut lost_at) = (Repeats::default(), None);
-    let (client, connection, stream, database) = loop {
+    let (client, connection, source, database) = loop {
         let taken = async {
             let Connected { client, connection, server, replication, database } = connect(config).await?;
             observed.connected(database.clone());
@@ -120,8 +125,8 @@ pub(crate) async fn take_over(
             }
             (away, lost_at) = (Repeats::default(), None);
             let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let stream = takeover::take(config, &client, &server, replication, from, &mut turn, observed).await?;
-            Ok::<_, RunError>((client, connection, stream, database))
+            let source = takeover::take(config, &client, &server, replication, from, &mut turn, observed).await?;
+            Ok::<_, RunError>((client, connection, source, database))
         };
         match taken.await {
             // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
@@ -149,7 +154,7 @@ pub(crate) async fn take_over(
     }
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.peer, "connected to {}", config.database_url);
     let careful = after == After::RowTooLarge;
-    Ok(Database { store, connection, stream, silence, confirmed, passed_over, careful })
+    Ok(Database { store, connection, source, silence, confirmed, passed_over, careful })
 }
 
 /// A session between the two servers. The broker may be away.
@@ -159,16 +164,19 @@ pub(crate) fn begin(
     sink: RabbitMq,
     observed: &Arc<Observed>,
 ) -> Session<RabbitMq> {
-    let Database { store, connection, stream, silence, confirmed, passed_over, careful } = database;
+    let Database { store, connection, source, silence, confirmed, passed_over, careful } = database;
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
         passed_over,
+        without_stream: matches!(source, Source::Making(_)),
         careful,
         seed: fastrand::u64(..),
     };
     let core = Core::new(config.core(silence), start, Instant::now());
-    Session::new(core, stream, store, connection, sink, config.publication.clone(), Arc::clone(observed))
+    let guard = GuardPolicy { slot: config.slot.clone(), max: config.max_slot_wal.0 };
+    let (publication, observed) = (config.publication.clone(), Arc::clone(observed));
+    Session::new(core, source, store, connection, sink, publication, guard, observed)
 }
 
 /// The broker's part of a session.
@@ -210,21 +218,15 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     // One that stands still in the middle of a pass keeps no row from vacuum for longer than another waits to take over.
     let bound = sql::bound_idle_transactions(config.takeover_after);
     client.batch_execute(&bound).await?;
-    checks::server(&client, database).await?;
+    checks::server(&client, config).await?;
     let replication = slot::connect(config, &server, &client).await?;
     checks::extension(&client, database).await?;
     Ok(Connected { client, connection, server, replication, database: Contact::with_database(&peer) })
 }
 
-async fn prepare(
-    config: &Config,
-    client: &Client,
-    replication: &mut Replication,
-    waits: impl Fn(String),
-) -> Result<InitReport, RunError> {
+/// Makes or mends the publication; says what had to be done.
+async fn ensure_publication(config: &Config, client: &Client) -> Result<String, RunError> {
     let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
     let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
-    let publication: String = row.try_get(0)?;
-    let slot = slot::ensure(config, client, replication, waits).await?;
-    Ok(InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) })
+    Ok(row.try_get(0)?)
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use pg_replication::{ConnInfo, Lsn, Replication};
+use pg_replication::{ConnInfo, Lsn, ReplError, Replication};
 use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
@@ -11,8 +11,14 @@ use crate::{
     config::Config,
     error::{Kind, RunError, chain},
     outbox::sql,
+    platform::Platform,
     repeats::Repeats,
+    session::Making,
 };
+
+/// How often the server looks whether this relay lives while a command waits.
+const CLIENT_CHECK: &str = "client_connection_check_interval";
+const CLIENT_CHECK_MS: &str = "500";
 
 /// What became of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +45,10 @@ impl fmt::Display for SlotState {
 pub(super) enum Found {
     Nothing,
     /// Nobody reads it.
-    Free,
+    Free {
+        /// Whether standbys may copy it.
+        is_copied: bool,
+    },
     /// Somebody reads it, or is making it.
     Taken(Holder),
     /// The log that it needs is gone.
@@ -67,7 +76,7 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
     Ok(match pid {
         Some(pid) => Found::Taken(Holder { pid, user, application }),
         None if lost => Found::Invalidated,
-        None => Found::Free,
+        None => Found::Free { is_copied: row.try_get(6)? },
     })
 }
 
@@ -81,35 +90,82 @@ pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
 /// The slot must be there.
 pub(super) fn require(config: &Config, found: &Found) -> Result<(), RunError> {
     match found {
-        Found::Free | Found::Taken(_) => Ok(()),
+        Found::Free { .. } | Found::Taken(_) => Ok(()),
         Found::Nothing => Err(RunError::new(Kind::Slot, format!("there is no replication slot {:?}", config.slot))
             .hint("run `outbox-relay init`, or let create-slot be true")),
         Found::Invalidated => Err(checks::invalidated(config)),
     }
 }
 
-/// Makes the slot if it is missing or lost. `waits` is told what keeps it waiting.
+/// What must be done before the slot can be read as the settings say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToDo {
+    Nothing,
+    /// It must be made.
+    Make,
+    /// Standbys are to be let copy it.
+    LetCopy,
+}
+
+/// Makes the slot if it is missing or lost.
 pub(super) async fn ensure(
     config: &Config,
     client: &Client,
     replication: &mut Replication,
-    waits: impl Fn(String),
 ) -> Result<SlotState, RunError> {
-    match find(config, client).await? {
-        Found::Free | Found::Taken(_) => Ok(SlotState::Exists),
-        Found::Nothing => match create(config, client, replication, waits).await? {
-            Some(lsn) => {
-                info!(target: "relay", slot = config.slot, %lsn, "created the replication slot");
-                Ok(SlotState::Created(lsn))
-            }
-            None => Ok(SlotState::Exists),
+    let was_there = !matches!(find(config, client).await?, Found::Nothing);
+    let made = match to_do(config, client).await? {
+        ToDo::Nothing => None,
+        ToDo::LetCopy => match replication.let_standbys_copy(&config.slot).await {
+            Ok(()) => None,
+            Err(error) => return Err(checks::stream_error(config, client, error).await),
         },
+        ToDo::Make => create(config, client, replication).await?,
+    };
+    Ok(match made {
+        Some(lsn) if was_there => SlotState::Recreated(lsn),
+        Some(lsn) => SlotState::Created(lsn),
+        None => SlotState::Exists,
+    })
+}
+
+/// What must be done to the slot. One that is lost is dropped for that.
+pub(super) async fn to_do(config: &Config, client: &Client) -> Result<ToDo, RunError> {
+    match find(config, client).await? {
+        Found::Free { is_copied } if config.failover_slot && !is_copied => Ok(ToDo::LetCopy),
+        Found::Free { .. } | Found::Taken(_) => Ok(ToDo::Nothing),
+        Found::Nothing => Ok(ToDo::Make),
         Found::Invalidated => {
             warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (see its log): making it anew; events are read from the table");
             drop_unread(config, client).await?;
-            Ok(create(config, client, replication, waits).await?.map_or(SlotState::Exists, SlotState::Recreated))
+            Ok(ToDo::Make)
         }
     }
+}
+
+/// The largest row that is taken from the stream: the largest payload that `outbox.max_payload_bytes` can let in, as much as
+/// RabbitMQ takes by default at most (128 MiB), and what is beside it.
+const LARGEST_INSERT: usize = (128 + 16) << 20;
+
+/// Starts the stream, after what is to be done before.
+pub(super) fn start(config: &Config, mut session: Replication, from: Lsn, to_do: ToDo) -> Making {
+    let (pid, slot, publication) = (session.pid(), config.slot.clone(), config.publication.clone());
+    let is_copied = config.failover_slot;
+    let start = async move {
+        match to_do {
+            ToDo::Nothing => {}
+            ToDo::LetCopy => session.let_standbys_copy(&slot).await?,
+            ToDo::Make => match make(&mut session, &slot, is_copied).await {
+                Ok(lsn) => info!(target: "relay", slot, %lsn, "created the replication slot"),
+                Err(error) if error.slot_exists() => {} // another relay was quicker
+                Err(error) => return Err(error),
+            },
+        }
+        let mut stream = session.start(&slot, &publication, from).await?;
+        stream.limit_inserts(LARGEST_INSERT);
+        Ok(stream)
+    };
+    Making { pid, start: Box::pin(start) }
 }
 
 /// Drops a slot that cannot be read on. What it would have brought stands in the table.
@@ -133,12 +189,15 @@ async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError>
 
 /// Opens a session that can make the slot, and read it.
 pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client) -> Result<Replication, RunError> {
-    let mut replication = server
-        .connect_replication(&config.application_name)
-        .await
-        .map_err(|error| checks::replication_connect_error(error, &config.database_url))?;
+    let database = &config.database_url;
+    let mut replication = match server.connect_replication(&config.application_name).await {
+        Ok(replication) => replication,
+        Err(error) => return Err(checks::replication_connect_error(error, database, Platform::of(client).await)),
+    };
     let millis = silence(config, client).await?.as_millis().to_string();
-    replication.set("wal_sender_timeout", &millis).await.map_err(|error| checks::stream_error(config, error))?;
+    if let Err(error) = replication.set("wal_sender_timeout", &millis).await {
+        return Err(checks::stream_error(config, client, error).await);
+    }
     // What the role's settings say is meant for statements. Making a slot waits for locks of all older transactions, and a large
     // transaction is streamed within one.
     for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
@@ -146,7 +205,7 @@ pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client)
             debug!(target: "relay", error = chain(&error), "the server does not know the timeout"); // the last one is new in PostgreSQL 17
         }
     }
-    if let Err(error) = replication.set("client_connection_check_interval", "500").await {
+    if let Err(error) = replication.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
         debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
     }
     Ok(replication)
@@ -166,28 +225,29 @@ pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration
     Ok(own.map_or(config.takeover_after, |own| own.min(config.takeover_after)))
 }
 
+async fn make(session: &mut Replication, slot: &str, is_copied: bool) -> Result<Lsn, ReplError> {
+    // The server begins to look whether the client lives with a statement of SQL, and goes on as long as a command is busy then. A
+    // replication command by itself does not begin it: a relay that dies would keep the slot until the older transactions end.
+    if let Err(error) = session.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
+        debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
+    }
+    if is_copied { session.create_failover_slot(slot).await } else { session.create_slot(slot).await }
+}
+
 /// Making a slot waits for every transaction that is older: says which, when it takes long. `None`: another relay was
 /// quicker.
-async fn create(
-    config: &Config,
-    client: &Client,
-    replication: &mut Replication,
-    waits: impl Fn(String),
-) -> Result<Option<Lsn>, RunError> {
+async fn create(config: &Config, client: &Client, replication: &mut Replication) -> Result<Option<Lsn>, RunError> {
     let mut told = Repeats::default();
-    let creation = replication.create_slot(&config.slot);
+    let creation = make(replication, &config.slot, config.failover_slot);
     tokio::pin!(creation);
     loop {
         tokio::select! {
             created = &mut creation => return match created {
                 Err(error) if error.slot_exists() => Ok(None),
-                created => created.map(Some).map_err(|error| checks::stream_error(config, error)),
+                Err(error) => Err(checks::stream_error(config, client, error).await),
+                Ok(lsn) => Ok(Some(lsn)),
             },
-            () = tokio::time::sleep(waiting::PATIENCE) => {
-                if let Some(sentence) = waiting::oldest_transaction(client, &mut told).await? {
-                    waits(sentence);
-                }
-            }
+            () = tokio::time::sleep(waiting::PATIENCE) => waiting::oldest_transaction(client, &mut told).await?,
         }
     }
 }

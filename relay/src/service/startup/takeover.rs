@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use pg_replication::{ConnInfo, Lsn, Replication, ReplicationStream};
+use pg_replication::{ConnInfo, Lsn, Replication};
 use tokio_postgres::Client;
 use tracing::info;
 
 use super::{
-    checks, prepare,
-    slot::{self, Found, Holder},
+    checks, ensure_publication,
+    slot::{self, Found, Holder, ToDo},
     waiting,
 };
 use crate::{
@@ -19,6 +19,8 @@ use crate::{
     error::{Kind, RunError},
     observe::{Observed, Phase},
     outbox::sql,
+    repeats::Repeats,
+    session::Source,
 };
 
 /// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
@@ -27,10 +29,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// A server needs a moment to notice that a stream's reader is gone: until then nobody is said to read the slot.
 const MOMENT: Duration = Duration::from_millis(500);
-
-/// The largest row that is taken from the stream: the largest payload that `outbox.max_payload_bytes` can let in, as much as
-/// RabbitMQ takes by default at most (128 MiB), and what is beside it.
-const LARGEST_INSERT: usize = (128 + 16) << 20;
 
 /// This relay's place in the queue for the slot; it outlives a lost connection.
 #[derive(Debug, Default)]
@@ -86,7 +84,7 @@ impl Turn {
 }
 
 /// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later. Makes
-/// publication and slot where they are missing.
+/// publication and slot where they are missing. If making the slot takes long, that goes on beside the session.
 ///
 /// A waiting relay has no replication connection: it takes none of `max_wal_senders`.
 pub(super) async fn take(
@@ -97,7 +95,7 @@ pub(super) async fn take(
     from: Lsn,
     turn: &mut Turn,
     observed: &Observed,
-) -> Result<ReplicationStream, RunError> {
+) -> Result<Source, RunError> {
     let mut replication = Some(replication);
     loop {
         let found = slot::find(config, client).await?;
@@ -110,29 +108,38 @@ pub(super) async fn take(
             tokio::time::sleep(PAUSE).await;
             continue;
         }
-        let mut session = match replication.take() {
+        let session = match replication.take() {
             Some(session) => session,
             None => slot::connect(config, &same_server(config, server)?, client).await?,
         };
         waiting::for_table(client, sql::READ_TABLE, &[]).await?;
-        if config.create_slot {
-            // Nothing leaves meanwhile, so whoever asks is told.
-            let waits = |sentence| observed.enters(Phase::Disconnected { error: Some(sentence) });
-            prepare(config, client, &mut session, waits).await?;
+        let to_do = if config.create_slot {
+            ensure_publication(config, client).await?;
+            slot::to_do(config, client).await?
         } else {
             slot::require(config, &found)?;
-        }
-        match session.start(&config.slot, &config.publication, from).await {
-            Ok(mut stream) => {
-                stream.limit_inserts(LARGEST_INSERT);
+            ToDo::Nothing
+        };
+        let mut making = slot::start(config, session, from, to_do);
+        let started = tokio::select! {
+            started = &mut making.start => started,
+            () = tokio::time::sleep(waiting::PATIENCE), if to_do == ToDo::Make => {
+                waiting::oldest_transaction(client, &mut Repeats::default()).await?;
+                info!(target: "relay", state = %"parked", slot = config.slot, "the slot is not made yet: the table is read every second until it is");
                 turn.has_come();
-                return Ok(stream);
+                return Ok(Source::Making(making));
+            }
+        };
+        match started {
+            Ok(stream) => {
+                turn.has_come();
+                return Ok(Source::Stream(Box::new(stream)));
             }
             // Another relay was quicker, or one that died while it made the slot has taken it along.
             Err(error) if error.slot_in_use() || error.slot_missing() => tokio::time::sleep(PAUSE).await,
             Err(error) => match slot::find(config, client).await? {
                 Found::Invalidated if config.create_slot => {}
-                _ => return Err(checks::stream_error(config, error)),
+                _ => return Err(checks::stream_error(config, client, error).await),
             },
         }
     }

@@ -44,8 +44,10 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) confirmed: u64,
-    /// The session that reads it.
+    /// The session that reads it, or makes it.
     pub(crate) reader: Option<u64>,
+    /// One that is not made yet goes with its session.
+    pub(crate) is_made: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -218,6 +220,7 @@ impl Database {
             slot.reader = None;
             slot.confirmed = slot.confirmed.min(self.wal_end);
         }
+        self.slot.take_if(|slot| !slot.is_made);
         // Log positions of the new timeline do not repeat those that were seen.
         self.wal_end += 100_000;
         self.flushed = self.wal_end;

@@ -80,7 +80,7 @@ impl World {
         // One that was let go can be followed by another, and what stands between them is let go with that.
         let bound = micros(self.knobs.config.park_after) + 2 * HOLDS_LOG_FOR + 5_000_000;
         let Some(long_ago) = self.now.checked_sub(bound).filter(|at| session.calm_since < *at) else { return };
-        if !self.db.hidden.is_empty() {
+        if !self.db.hidden.is_empty() || self.db.slot.as_ref().is_some_and(|slot| !slot.is_made) {
             return; // nothing is acknowledged before others can see it
         }
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);

@@ -46,6 +46,8 @@ pub(crate) struct Session {
     messages: VecDeque<Message>,
     /// The publication with which the table was described last.
     described: Option<u64>,
+    /// It has looked at the publication: from then on it notices a change.
+    knows_publication: bool,
     pub(crate) connection: Option<u64>,
     /// Connects since the broker last answered.
     connects: u32,
@@ -85,6 +87,7 @@ impl Session {
             next_entry,
             messages: VecDeque::new(),
             described: None,
+            knows_publication: false,
             connection: None,
             connects: 0,
             turn: 0,

@@ -22,15 +22,13 @@ impl World {
         if !self.db.is_up {
             return self.start_later(relay);
         }
+        // Making a slot waits for transactions that run.
+        let older: Vec<u64> = self.db.open.keys().chain(self.db.hidden.keys()).copied().collect();
         match &self.db.slot {
             Some(Slot { reader: Some(_), .. }) => return self.later(200_000, What::Start(relay)),
-            None if !self.db.open.is_empty() || !self.db.hidden.is_empty() => {
-                // Making a slot waits for transactions that run.
-                return self.later(20_000, What::Start(relay));
-            }
             None => {
                 self.say(relay, || "makes the slot".to_owned());
-                self.db.slot = Some(Slot { confirmed: self.db.wal_end, reader: None });
+                self.db.slot = Some(Slot { confirmed: self.db.wal_end, reader: None, is_made: older.is_empty() });
             }
             Some(_) => {}
         }
@@ -43,26 +41,57 @@ impl World {
         let careful = self.dice.relays.u8(..4) == 0;
         let Some(slot) = &mut self.db.slot else { return };
         slot.reader = Some(id);
-        let confirmed = slot.confirmed;
+        let (confirmed, is_made) = (slot.confirmed, slot.is_made);
         let from = if passes_over { flushed } else { confirmed };
         let start = Start {
             confirmed: Lsn(confirmed),
             broker_away_since: Some(now.instant),
             passed_over: passes_over.then_some(snapshot),
+            without_stream: !is_made,
             careful,
             seed,
         };
-        let next_entry = self.db.log.partition_point(|entry| entry.end <= from);
+        let next_entry = if is_made { self.db.log.partition_point(|entry| entry.end <= from) } else { usize::MAX };
         let core = Core::new(self.knobs.config.clone(), start, now.instant);
         self.relays[relay].session = Some(Session::new(id, core, next_entry, self.now));
         self.say(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));
+        if is_made {
+            self.later(1_000_000, What::Keepalive(relay, id));
+        } else {
+            self.later(20_000, What::Make(relay, id, older));
+        }
+        self.turn(relay);
+    }
+
+    /// The slot is made once `older` transactions have ended, and the stream starts behind all that was committed by then.
+    pub(crate) fn make_slot(&mut self, relay: usize, id: u64, older: Vec<u64>) {
+        let now = self.clocks();
+        if self.session(relay, id).is_none() {
+            return;
+        }
+        if self.db.slot.as_ref().and_then(|slot| slot.reader) != Some(id) {
+            self.say(relay, || "finds the slot that it makes gone".to_owned());
+            self.close(relay, false);
+            return self.start_later(relay);
+        }
+        if older.iter().any(|xid| self.db.open.contains_key(xid)) || !self.db.hidden.is_empty() {
+            return self.later(20_000, What::Make(relay, id, older));
+        }
+        let end = self.db.wal_end;
+        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true });
+        self.excuse_unstreamed();
+        let next_entry = self.db.log.partition_point(|entry| entry.end <= end);
+        self.say(relay, || format!("has made the slot, and streams from {end}"));
+        let Some(session) = self.session(relay, id) else { return };
+        (session.next_entry, session.read_to) = (next_entry, next_entry);
+        session.core.on(Input::StreamStarted, now);
         self.later(1_000_000, What::Keepalive(relay, id));
         self.turn(relay);
     }
 
-    /// What is not streamed, and not to be seen when a session begins, only a later pass can find.
-    fn excuse_unstreamed(&mut self) {
+    /// What is not streamed, and not to be seen when a session begins or first looks at the publication, only a later pass can find.
+    pub(super) fn excuse_unstreamed(&mut self) {
         for transaction in self.db.open.values().chain(self.db.hidden.values()) {
             for change in &transaction.changes {
                 if let Change::Insert(emitted, _) = change
@@ -155,6 +184,7 @@ impl World {
     pub(crate) fn free_slot(&mut self, session: u64) {
         if let Some(slot) = self.db.slot.as_mut().filter(|slot| slot.reader == Some(session)) {
             slot.reader = None;
+            self.db.slot.take_if(|slot| !slot.is_made);
         }
     }
 }

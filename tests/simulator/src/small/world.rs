@@ -52,7 +52,7 @@ impl Small {
     pub(super) fn new(mishaps: &[Step]) -> Self {
         let mut db = Database::new(FIRST_XID);
         (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
-        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None });
+        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true });
         let mut coming = VecDeque::new();
         for key in [0, 0, 1] {
             let xid = db.begin();

@@ -8,6 +8,7 @@ mod doorbell;
 mod extension;
 mod failover;
 mod gap;
+mod guard;
 mod load;
 mod lock;
 mod phantom;

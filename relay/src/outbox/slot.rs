@@ -1,0 +1,105 @@
+//! What PostgreSQL says of the slot, and the end of a slot that is let go.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
+
+use super::{Blocker, Store, StoreError, sql};
+
+/// How long the server may take to end this relay's stream before the slot is left to the next look.
+const END_OF_STREAM: Duration = Duration::from_secs(10);
+/// Between two looks whether it has.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The slot as it is; sizes are in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotLook {
+    /// `reserved`, `extended`, `unreserved` or `lost`.
+    pub(crate) wal_status: String,
+    /// What the slot keeps of the log.
+    pub(crate) kept: i64,
+    /// What may be written before the slot is lost; `None`: there is no limit.
+    pub(crate) safe: Option<i64>,
+    /// What was written since the position that the relay has acknowledged; `None`: the slot is being made.
+    pub(crate) unconfirmed: Option<i64>,
+    /// The oldest transaction whose view of the catalogues is kept for the slot.
+    pub(crate) xmin: Option<String>,
+    /// Whether the stream waits for the standbys of `synchronized_standby_slots`.
+    pub(crate) awaits_standby: bool,
+    /// The other slot of this server that keeps most, and how much.
+    pub(crate) other: Option<(String, i64)>,
+    /// Who may hold it back, if that was asked.
+    pub(crate) writer: Option<Writer>,
+    /// Who has locked the table, if that was asked.
+    pub(crate) locker: Option<Blocker>,
+}
+
+/// The oldest transaction that writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Writer {
+    pub(crate) who: Blocker,
+    pub(crate) xid: Option<String>,
+}
+
+impl Store {
+    /// Looks at the slot; `None`: there is none. If asked, looks also who may hold it back. All statements are sent at once, so that
+    /// none falls into a transaction that begins meanwhile.
+    pub(crate) async fn look_at_slot(&self, slot: &str, who_holds: bool) -> Result<Option<SlotLook>, StoreError> {
+        let of_slot: [&(dyn ToSql + Sync); 1] = [&slot];
+        if !who_holds {
+            return read(self.client.query_opt(&self.slot, &of_slot).await?.as_ref());
+        }
+        let (slot, writer, locker) = tokio::try_join!(
+            self.client.query_opt(&self.slot, &of_slot),
+            self.client.query_opt(&self.oldest_transaction, &[]),
+            self.client.query_opt(&self.table_lock, &[]),
+        )?;
+        let Some(look) = read(slot.as_ref())? else { return Ok(None) };
+        let writer = writer.map(|row| Ok::<_, StoreError>(Writer { who: Blocker::read(&row)?, xid: row.try_get(5)? }));
+        let locker = locker.map(|row| Blocker::read(&row)).transpose()?;
+        Ok(Some(SlotLook { writer: writer.transpose()?, locker, ..look }))
+    }
+
+    /// Drops the slot that `walsender`, this relay's stream, has read or made until now. Returns whether it is gone: another relay may
+    /// have taken it, and then it is that one's.
+    pub(crate) async fn let_slot_go(&self, slot: &str, walsender: i32) -> Result<bool, StoreError> {
+        let until = Instant::now() + END_OF_STREAM;
+        while Instant::now() < until {
+            let Some(row) = self.client.query_opt(sql::OWN_SLOT_READER, &[&slot]).await? else { return Ok(true) };
+            match row.try_get::<_, Option<i32>>(0)? {
+                // In the middle of a large transaction the server does not hear that the stream is to end.
+                Some(pid) if pid == walsender => {
+                    self.client.execute("SELECT pg_catalog.pg_terminate_backend($1)", &[&pid]).await?;
+                }
+                Some(_) => return Ok(false),
+                None => match self.client.execute(sql::DROP_SLOT, &[&slot]).await {
+                    Ok(0) => {}
+                    Ok(_) => return Ok(true),
+                    Err(error) if error.code() == Some(&SqlState::OBJECT_IN_USE) => {}
+                    Err(error) if error.code() == Some(&SqlState::UNDEFINED_OBJECT) => return Ok(true),
+                    Err(error) => return Err(error.into()),
+                },
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(false)
+    }
+}
+
+fn read(row: Option<&Row>) -> Result<Option<SlotLook>, StoreError> {
+    let Some(row) = row else { return Ok(None) };
+    let other: Option<(String, i64)> =
+        row.try_get::<_, Option<String>>(6)?.zip(row.try_get::<_, Option<i64>>(7)?).filter(|(_, kept)| *kept > 0);
+    Ok(Some(SlotLook {
+        wal_status: row.try_get::<_, Option<String>>(0)?.unwrap_or_default(),
+        kept: row.try_get::<_, Option<i64>>(1)?.unwrap_or_default(),
+        safe: row.try_get(2)?,
+        unconfirmed: row.try_get(3)?,
+        xmin: row.try_get(4)?,
+        awaits_standby: row.try_get(5)?,
+        other,
+        writer: None,
+        locker: None,
+    }))
+}

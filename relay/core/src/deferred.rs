@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Deferred {
     look_at: Option<Instant>,
     pub(crate) awaited: Awaited,
+    /// Whether the look that was asked for last leaves nothing out: what it brings leaves behind the next pass.
+    pub(crate) reads_ahead: bool,
     /// Events that are due, and leave only once a pass has read what may come before them; and when they were read.
     pub(crate) behind_pass: Option<(Due, Instant)>,
 }
@@ -30,7 +32,7 @@ pub(crate) struct Deferred {
 impl Deferred {
     /// Looks at once.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { look_at: Some(now), awaited: Awaited::default(), behind_pass: None }
+        Self { look_at: Some(now), awaited: Awaited::default(), reads_ahead: false, behind_pass: None }
     }
 
     /// Asks for a look at the table then.

@@ -92,9 +92,14 @@ impl Core {
         }
         self.turns.careful_pass &= !complete;
         self.resync.scanned(from, &page, now);
-        if self.resync.has_read_all()
-            && let Some(due) = self.deferred.take_behind_pass(now)
+        if complete
+            && from.is_whole_pass()
+            && let Some(mut due) = self.deferred.take_behind_pass(now)
         {
+            if !self.resync.has_read_all() {
+                // Those behind which their key waits, and those without one, overtake nothing. The others are looked for again.
+                due.events.retain(|event| event.holds_key || event.aggregate_id.is_none());
+            }
             self.take_due(due, now);
         }
         if from.is_whole_pass() {
@@ -120,7 +125,7 @@ impl Core {
     /// one only the next pass can bring it.
     fn due(&mut self, due: Due, now: Instant) {
         let heeds_keys = self.config.policy.ordering != Ordering::None;
-        if self.resync.is_without_stream() && heeds_keys && !due.events.is_empty() {
+        if self.deferred.reads_ahead && heeds_keys && !due.events.is_empty() {
             self.deferred.behind_pass = Some((due, now));
             self.resync.want_pass(now);
         } else {

@@ -129,7 +129,8 @@ impl Core {
         if self.is_due_next(now) {
             self.turns.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
-            let leaves_some_out = scan.heed_holders && !self.resync.is_without_stream();
+            self.deferred.reads_ahead = self.resync.is_without_stream();
+            let leaves_some_out = scan.heed_holders && !self.deferred.reads_ahead;
             let older_than = self.resync.has_read_before().filter(|_| leaves_some_out);
             return Some(Request::Due(Scan { older_than, careful: self.turns.careful_due, ..scan }));
         }

@@ -2,14 +2,13 @@
 
 use std::{
     collections::HashSet,
-    io,
-    pin::{Pin, pin},
+    pin::pin,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use client_socket::fuzz::{says_itself, server};
 use uuid::Uuid;
 
 use crate::{
@@ -26,7 +25,7 @@ pub fn broker(data: &[u8]) {
     // Raw bytes find what is wrong with lengths; whole frames come further.
     let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { frames(said) };
     if how & 2 == 0 {
-        handshake(says, usize::from(*piece) + 1, how & 4 == 0);
+        handshake(&says, usize::from(*piece) + 1, how & 4 == 0);
     } else {
         confirms(&says, usize::from(*piece) + 1, usize::from(how >> 3));
     }
@@ -45,40 +44,11 @@ fn frames(mut pieces: &[u8]) -> Bytes {
     frames.freeze()
 }
 
-/// A broker that says what it was told to say, in pieces of this size, and then hangs up. It listens to everything.
-struct Broker {
-    says: Bytes,
-    piece: usize,
-}
-
-impl AsyncRead for Broker {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let length = this.piece.min(this.says.len()).min(buf.remaining());
-        buf.put_slice(&this.says.split_to(length));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Broker {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(buf.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
 const PASSWORD: &str = "hunter2";
 
-fn handshake(says: Bytes, piece: usize, declare: bool) {
+fn handshake(says: &[u8], piece: usize, declare: bool) {
     // A broker that says the password of its own accord hears it repeated with its other words.
-    let may_show_it = says.windows(PASSWORD.len()).any(|said| said == PASSWORD.as_bytes());
+    let may_show_it = says_itself(says, PASSWORD);
     let config = PublishConfig {
         url: format!("amqp://app:{PASSWORD}@mq/shop").parse().expect("a URL"),
         try_last: None,
@@ -92,7 +62,7 @@ fn handshake(says: Bytes, piece: usize, declare: bool) {
         product: "fuzz".to_owned(),
         version: "0".to_owned(),
     };
-    let mut shaking = pin!(shake_hands(&config, Broker { says, piece }));
+    let mut shaking = pin!(shake_hands(&config, server(says, piece)));
     // The broker never keeps anybody waiting.
     let Poll::Ready(shaken) = shaking.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the handshake waits for something else than the broker")

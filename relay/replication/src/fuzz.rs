@@ -1,14 +1,9 @@
 //! What the fuzzer feeds (see `fuzz/README.md`): a server that says anything at all, from the login to the stream.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-};
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use client_socket::fuzz::{says_itself, server};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     runtime::{Builder, Runtime},
 };
 use tokio_postgres::Config;
@@ -20,52 +15,16 @@ use crate::{
     pgoutput::Decoder,
 };
 
-/// A server that says what it was told to say, in pieces of this size, and then hangs up. It listens to everything.
-struct Server {
-    says: Bytes,
-    piece: usize,
-}
-
-impl Server {
-    /// Whether it says the client's password of its own accord, which the client then repeats with its other words.
-    fn knows_the_password(&self) -> bool {
-        self.says.windows(PASSWORD.len()).any(|said| said == PASSWORD.as_bytes())
-    }
-}
-
 const PASSWORD: &str = "hunter2";
-
-impl AsyncRead for Server {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let length = this.piece.min(this.says.len()).min(buf.remaining());
-        buf.put_slice(&this.says.split_to(length));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Server {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(buf.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
 
 /// Plays one input: two bytes that say how, and what the server says.
 pub fn backend(data: &[u8]) {
     let [how, piece, said @ ..] = data else { return };
     // Raw bytes find what is wrong with lengths; whole messages come further.
     let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { messages(said, how & 0x1c == 0x1c) };
-    let server = Server { piece: 1 + usize::from(*piece).max(says.len() / 20), says };
+    let piece = 1 + usize::from(*piece).max(says.len() / 20);
     let starts_at_login = how & 2 == 0;
-    RUNTIME.with(|runtime| runtime.block_on(talk(server, starts_at_login)));
+    RUNTIME.with(|runtime| runtime.block_on(talk(&says, piece, starts_at_login)));
 }
 
 thread_local! {
@@ -92,9 +51,9 @@ fn messages(mut pieces: &[u8], mut may_be_large: bool) -> Bytes {
     messages.freeze()
 }
 
-async fn talk(server: Server, starts_at_login: bool) {
-    let may_show_it = server.knows_the_password();
-    let mut framed = Framed::new(server);
+async fn talk(says: &[u8], piece: usize, starts_at_login: bool) {
+    let may_show_it = says_itself(says, PASSWORD);
+    let mut framed = Framed::new(server(says, piece));
     if !starts_at_login {
         framed.set_limit(SESSION_LIMIT);
         return read(ReplicationStream::new(framed, 7)).await;
@@ -115,7 +74,7 @@ async fn talk(server: Server, starts_at_login: bool) {
 }
 
 /// Reads to the end, as a relay does, with a limit that inputs can reach.
-async fn read(mut stream: ReplicationStream<Server>) {
+async fn read(mut stream: ReplicationStream<impl AsyncRead + AsyncWrite + Unpin>) {
     stream.limit_inserts(265_000);
     let mut decoder = Decoder::new();
     loop {

@@ -21,6 +21,8 @@
 
 mod certificate;
 pub mod der;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod socket;
 mod tcp;
 mod tls;

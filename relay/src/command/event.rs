@@ -20,6 +20,7 @@ pub(super) struct Event {
     pub(super) aggregate_id: Option<String>,
     pub(super) correlation_id: Option<String>,
     pub(super) attempts: i32,
+    pub(super) replays: i32,
     pub(super) holds_key: bool,
     pub(super) last_error: Option<String>,
     pub(super) created_at: String,
@@ -52,10 +53,10 @@ impl Event {
     pub(super) fn read(row: &Row, payload: bool) -> Result<Self, Error> {
         let body = if payload {
             Some(Body {
-                content_type: row.try_get(19)?,
-                headers: row.try_get::<_, Option<String>>(20)?.and_then(raw_json),
-                payload: row.try_get::<_, Option<String>>(21)?.and_then(raw_json),
-                payload_base64: row.try_get(22)?,
+                content_type: row.try_get(20)?,
+                headers: row.try_get::<_, Option<String>>(21)?.and_then(raw_json),
+                payload: row.try_get::<_, Option<String>>(22)?.and_then(raw_json),
+                payload_base64: row.try_get(23)?,
             })
         } else {
             None
@@ -71,15 +72,16 @@ impl Event {
             aggregate_id: row.try_get(7)?,
             correlation_id: row.try_get(8)?,
             attempts: row.try_get(9)?,
-            holds_key: row.try_get(10)?,
-            last_error: row.try_get(11)?,
-            created_at: row.try_get(12)?,
-            available_at: row.try_get(13)?,
-            first_attempted_at: row.try_get(14)?,
-            last_attempted_at: row.try_get(15)?,
-            processed_at: row.try_get(16)?,
-            age_seconds: row.try_get(17)?,
-            due_seconds: row.try_get(18)?,
+            replays: row.try_get(10)?,
+            holds_key: row.try_get(11)?,
+            last_error: row.try_get(12)?,
+            created_at: row.try_get(13)?,
+            available_at: row.try_get(14)?,
+            first_attempted_at: row.try_get(15)?,
+            last_attempted_at: row.try_get(16)?,
+            processed_at: row.try_get(17)?,
+            age_seconds: row.try_get(18)?,
+            due_seconds: row.try_get(19)?,
             body,
         })
     }

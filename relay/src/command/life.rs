@@ -88,7 +88,9 @@ fn tell(life: &Life, output: &Output) -> String {
     let event = &life.event;
     let attempts =
         if event.attempts > 0 { format!(" after {}", count(event.attempts.into(), "attempt")) } else { String::new() };
-    let head = format!("{} is {}{attempts}", event.id, output.paint(event.tone(), &event.status));
+    let replays =
+        if event.replays > 0 { format!(", replayed {}", count(event.replays.into(), "time")) } else { String::new() };
+    let head = format!("{} is {}{attempts}{replays}", event.id, output.paint(event.tone(), &event.status));
     let mut about = vec![
         ("topic", event.topic.clone()),
         ("exchange", event.exchange.clone().unwrap_or_else(|| "(the relay's)".to_owned())),

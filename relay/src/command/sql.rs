@@ -45,7 +45,8 @@ pub(super) enum Among {
 
 /// Columns without what an event carries: a role that may not read that can list events.
 const ENVELOPE: &str = "e.id, e.seq, e.status, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
-    e.attempts, e.holds_key, e.last_error, e.created_at, e.available_at, e.first_attempted_at, e.last_attempted_at, e.processed_at";
+    e.attempts, e.replays, e.holds_key, e.last_error, e.created_at, e.available_at, e.first_attempted_at, e.last_attempted_at,
+    e.processed_at";
 
 /// In which order a search goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ fn columns(payload: bool) -> String {
         ["created_at", "available_at", "first_attempted_at", "last_attempted_at", "processed_at"].map(time);
     format!(
         "e.id, e.seq, e.status::text, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
-         e.attempts, e.holds_key, e.last_error, {created}, {available}, {first}, {last}, {processed},
+         e.attempts, e.replays, e.holds_key, e.last_error, {created}, {available}, {first}, {last}, {processed},
          extract(epoch FROM clock_timestamp() - e.created_at)::float8,
          CASE WHEN isfinite(e.available_at) THEN extract(epoch FROM e.available_at - clock_timestamp())::float8 END, {body}"
     )

@@ -196,7 +196,7 @@ fn one_statement() -> String {
     format!(
         "SELECT json_build_object(
              'event', json_build_object(
-                 'id', e.id, 'seq', e.seq::text, 'created_at', e.created_at, 'state', {STATE}, 'attempts', e.attempts, 'holds_key', e.holds_key,
+                 'id', e.id, 'seq', e.seq::text, 'created_at', e.created_at, 'state', {STATE}, 'attempts', e.attempts, 'replays', e.replays, 'holds_key', e.holds_key,
                  'topic', e.topic, 'exchange', e.exchange, 'event_type', e.event_type, 'aggregate_type', e.aggregate_type,
                  'aggregate_id', e.aggregate_id, 'content_type', e.content_type, 'correlation_id', e.correlation_id,
                  'available_at', e.available_at, 'last_error', left(e.last_error, 4000), 'first_attempted_at', e.first_attempted_at,

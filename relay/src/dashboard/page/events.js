@@ -101,7 +101,7 @@ export async function event(container, id, signal) {
   show(container, h('p', { class: 'empty' }, 'Looking…'));
   const found = await get(`events/${encodeURIComponent(id)}`, {}, signal);
   const shown = found.event;
-  const facts = ['id', 'seq', 'topic', 'exchange', 'event_type', 'aggregate_type', 'aggregate_id', 'correlation_id', 'content_type', 'attempts']
+  const facts = ['id', 'seq', 'topic', 'exchange', 'event_type', 'aggregate_type', 'aggregate_id', 'correlation_id', 'content_type', 'attempts', 'replays']
     .map((name) => [h('dt', {}, COLUMN_TEXTS[name] ?? name.replace('_', ' ')), h('dd', {}, raw(shown[name] === null ? null : String(shown[name])))]);
   const contents = h('div', {});
   const look = h('button', { onclick: async () => {

@@ -24,7 +24,7 @@ pub(crate) use idle::run as idle;
 /// Nearly every event has a key that no other event in flight has.
 pub(crate) const MANY_KEYS: u64 = 100_000;
 /// Sessions that emit in a live run: twice as many as there are cores on the machine this was written for.
-const EMITTERS: usize = 4;
+pub(crate) const EMITTERS: usize = 4;
 /// How long they emit.
 const LIVE_MS: u64 = 4000;
 

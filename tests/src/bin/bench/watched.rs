@@ -1,149 +1,189 @@
-//! What it costs delivery to be watched: a relay whose metrics are scraped and whose dashboard is open, beside one without either.
+//! What it costs delivery to be watched: a relay whose metrics are scraped and whose dashboard is open, one that has both and is asked
+//! by nobody, and one without either.
 //!
-//! The two take turns in the order A B B A, so that a machine that becomes slower in the course of it slows both alike.
+//! A machine's speed swings more than the three differ. So they take turns of two seconds in the midst of one load, first in one order
+//! and then in the reverse, and each such round gives a ratio of its own.
 
-use std::{net::Ipv4Addr, time::Duration};
+mod depth;
+mod watchers;
 
-use harness::{RelayBuilder, Stack, free_port, get};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    task::JoinHandle,
-};
+use std::time::Duration;
 
+use harness::{RelayBuilder, Stack, eventually, free_port};
+
+use self::{depth::Depth, watchers::Watchers};
 use crate::{
     bench::Bench,
+    emitted::Emitted,
     latency::through,
-    load::{Load, Payload},
+    load::{Load, Payload, emitters},
     report::Report,
-    socket::QueueType,
-    throughput::{MANY_KEYS, live, trial::Trial},
+    socket::{Queue, QueueType},
+    throughput::{EMITTERS, MANY_KEYS, trial::Trial},
 };
 
 const SECTION: &str = "watched";
-/// Events of the backlog: some seconds' worth.
-const BACKLOG: u64 = 100_000;
+/// Rounds for every run of other figures: small differences need many.
+const ROUNDS: usize = 4;
+/// Milliseconds.
+const TURN: u64 = 2000;
+/// Events of a backlog that lasts for a round of six turns, each with a relay's start.
+const BACKLOG: u64 = 450_000;
 /// Events a second of the latency.
 const RATE: u64 = 1000;
-/// Prometheus scrapes every 15 to 60 s; this is far more often.
-const SCRAPED_EVERY: Duration = Duration::from_secs(1);
 
 const LOAD: Load = Load { payload: Payload::B200, keys: MANY_KEYS };
 
-/// What is measured of both.
-#[derive(Clone, Copy)]
-enum What {
-    Backlog,
-    Live,
-    Latency,
+/// A relay, and who asks it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Without metrics and without a dashboard.
+    Without,
+    /// With both, and nobody asks.
+    Unwatched,
+    /// With both, scraped and looked at.
+    Watched,
 }
 
-impl What {
-    /// With its name, what the two are compared by, and how many turns each has for every run of other figures: small differences
-    /// need many.
-    const ALL: [(Self, &'static str, &'static str, usize); 3] = [
-        (Self::Backlog, "backlog, quorum, 200 B", "rate", 4),
-        (Self::Live, "live, quorum, 200 B", "rate", 4),
-        (Self::Latency, "latency, classic, 200 B, 1000/s", "p50", 1),
-    ];
+impl Way {
+    const ALL: [Self; 3] = [Self::Without, Self::Unwatched, Self::Watched];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Without => "without metrics",
+            Self::Unwatched => "asked by nobody",
+            Self::Watched => "watched",
+        }
+    }
+
+    /// The relay, and where it listens.
+    async fn relay(self, bench: &Bench, stack: &Stack) -> (RelayBuilder, u16) {
+        let (relay, port) = (bench.relay(stack), free_port());
+        if self == Self::Without {
+            return (relay, port);
+        }
+        let relay = relay.set("http-listen", &format!("127.0.0.1:{port}"));
+        (relay.set("dashboard-database-url", &stack.monitor_url().await), port)
+    }
+
+    fn watchers(self, port: u16) -> Option<Watchers> {
+        (self == Self::Watched).then(|| Watchers::of(port))
+    }
 }
 
-/// All of it, in turns.
+/// Everything of this section.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
-    for (what, case, measure, turns) in What::ALL {
-        if !bench.wants(case) {
-            continue;
+    let cases = ["backlog, quorum, 200 B", "live, quorum, 200 B", "latency, classic, 200 B, 1000/s"];
+    let [backlog, live, latency] = cases.map(|case| bench.wants(case).then_some(case));
+    for round in 0..bench.runs * ROUNDS {
+        if let Some(case) = backlog {
+            let turns = worked_off(bench, round).await;
+            compare(report, case, &turns, [(Way::Unwatched, Way::Without), (Way::Watched, Way::Without)]);
         }
-        for pair in 0..bench.runs * turns {
-            let watched_first = pair % 2 == 0;
-            one(bench, report, what, case, watched_first).await;
-            one(bench, report, what, case, !watched_first).await;
+        if let Some(case) = live {
+            let turns = emitted_meanwhile(bench, round).await;
+            compare(report, case, &turns, [(Way::Watched, Way::Unwatched)]);
         }
-        let median = |watched| report.figure(SECTION, &name(case, watched), measure).expect("was measured").median();
-        let of_unwatched = median(true) / median(false);
-        report.add(SECTION, &name(case, true), "of unwatched", "×", of_unwatched);
     }
-}
-
-fn name(case: &str, watched: bool) -> String {
-    format!("{case}, {}", if watched { "watched" } else { "unwatched" })
-}
-
-async fn one(bench: &Bench, report: &mut Report, what: What, case: &str, watched: bool) {
-    let case = name(case, watched);
-    match what {
-        What::Backlog | What::Live => {
-            let trial = Trial::prepare(bench, QueueType::Quorum).await;
-            let (relay, _watchers) = relay(bench, &trial.stack, watched).await;
-            let told = &mut Report::default();
-            let rate = match what {
-                What::Backlog => trial.drain_backlog(told, &case, &LOAD, bench.amount(BACKLOG), &relay).await,
-                _ => live(&trial, told, &case, &LOAD, &relay).await,
-            };
-            report.add(SECTION, &case, "rate", "/s", rate);
-            for measure in ["relay CPU", "other PostgreSQL CPU"] {
-                if let Some(cpu) = told.figure("throughput", &case, measure) {
-                    report.add(SECTION, &case, measure, "µs", cpu.median());
-                }
+    if let Some(case) = latency {
+        for pair in 0..bench.runs {
+            for way in in_order(&[Way::Without, Way::Watched], pair).take(2) {
+                latency_of(bench, report, case, way).await;
             }
         }
-        What::Latency => {
-            let stack = bench.stack().await;
-            let (relay, _watchers) = relay(bench, &stack, watched).await;
-            let percentiles = through(bench, &stack, &relay, RATE).await;
-            println!("  {case}: p50 {:.2} ms, p99 {:.2} ms", percentiles.p50, percentiles.p99);
-            report.add(SECTION, &case, "p50", "ms", percentiles.p50);
-            report.add(SECTION, &case, "p99", "ms", percentiles.p99);
+        let median = |way| report.figure(SECTION, &name(case, way), "p50").expect("was measured").median();
+        let ratio = median(Way::Watched) / median(Way::Without);
+        report.add(SECTION, &name(case, Way::Watched), "of without metrics", "×", ratio);
+    }
+}
+
+fn name(case: &str, way: Way) -> String {
+    format!("{case}, {}", way.name())
+}
+
+/// There and back again; every other time back first.
+fn in_order(ways: &[Way], round: usize) -> impl Iterator<Item = Way> {
+    let mut there = ways.to_vec();
+    if !round.is_multiple_of(2) {
+        there.reverse();
+    }
+    let back: Vec<_> = there.iter().copied().rev().collect();
+    there.into_iter().chain(back)
+}
+
+/// Relays of each way take turns at one backlog. Returns messages a second of each turn.
+async fn worked_off(bench: &Bench, round: usize) -> Vec<(Way, f64)> {
+    let trial = Trial::prepare(bench, QueueType::Quorum).await;
+    let events = bench.amount(BACKLOG);
+    LOAD.emit(&trial.stack.db, events).await;
+    let mut depth = Depth::of(trial.stack.vhost.url(), Queue::of_relay(QueueType::Quorum)).await;
+    let mut turns = Vec::new();
+    for way in in_order(&Way::ALL, round) {
+        let before = depth.now().await;
+        let (relay, port) = way.relay(bench, &trial.stack).await;
+        let relay = relay.spawn();
+        let watchers = way.watchers(port);
+        eventually("the relay delivers", Duration::from_secs(60), async || {
+            let now = depth.now().await;
+            if now > before || now >= events { Ok(()) } else { Err(relay.log_text()) }
+        })
+        .await;
+        turns.push((way, depth.rate_over(turn(bench)).await));
+        drop(watchers);
+        relay.stop().await;
+    }
+    assert!(bench.is_quick() || depth.now().await < events, "the backlog did not last for a round");
+    turns
+}
+
+/// One relay while clients emit as fast as they can, watched and not. Returns messages a second of each turn.
+async fn emitted_meanwhile(bench: &Bench, round: usize) -> Vec<(Way, f64)> {
+    let trial = Trial::prepare(bench, QueueType::Quorum).await;
+    let sessions = emitters(&trial.stack.db, EMITTERS).await;
+    let (relay, port) = Way::Unwatched.relay(bench, &trial.stack).await;
+    let relay = relay.start().await;
+    let mut depth = Depth::of(trial.stack.vhost.url(), Queue::of_relay(QueueType::Quorum)).await;
+    let ways: Vec<_> = in_order(&[Way::Unwatched, Way::Watched], round).collect();
+    let emitted = Emitted::default();
+    let turns = u32::try_from(ways.len()).expect("few");
+    let emit = LOAD.emit_live(&sessions, turn(bench) * (turns + 1), &emitted); // one to get going
+    let measure = async {
+        depth.rate_over(turn(bench)).await;
+        let mut rates = Vec::new();
+        for way in ways {
+            let _watchers = way.watchers(port);
+            rates.push((way, depth.rate_over(turn(bench)).await));
         }
+        rates
+    };
+    let ((), rates) = tokio::join!(emit, measure);
+    relay.stop().await;
+    rates
+}
+
+fn turn(bench: &Bench) -> Duration {
+    Duration::from_millis(bench.amount(TURN))
+}
+
+/// Reports each turn, and one way's rate beside another's in this round.
+fn compare<const N: usize>(report: &mut Report, case: &str, turns: &[(Way, f64)], pairs: [(Way, Way); N]) {
+    for (way, rate) in turns {
+        println!("  {}: {rate:.0}/s", name(case, *way));
+        report.add(SECTION, &name(case, *way), "rate", "/s", *rate);
+    }
+    let sum = |of: Way| -> f64 { turns.iter().filter(|(way, _)| *way == of).map(|(_, rate)| rate).sum() };
+    for (way, than) in pairs {
+        report.add(SECTION, &name(case, way), &format!("of {}", than.name()), "×", sum(way) / sum(than));
     }
 }
 
-/// A relay, and those who watch it if anybody does.
-async fn relay(bench: &Bench, stack: &Stack, watched: bool) -> (RelayBuilder, Option<Watchers>) {
-    let relay = bench.relay(stack);
-    if !watched {
-        return (relay, None);
-    }
-    let port = free_port();
-    let relay = relay
-        .set("http-listen", &format!("127.0.0.1:{port}"))
-        .set("dashboard-database-url", &stack.monitor_url().await);
-    (relay, Some(Watchers::of(port)))
-}
-
-/// One that scrapes, and one that looks at the dashboard. Dropping it ends both.
-struct Watchers([JoinHandle<()>; 2]);
-
-impl Watchers {
-    /// Of the relay that will listen there.
-    fn of(port: u16) -> Self {
-        let scraping = tokio::spawn(async move {
-            loop {
-                let _ = get(port, "/metrics").await;
-                tokio::time::sleep(SCRAPED_EVERY).await; // the pace of what is measured, not a wait for something
-            }
-        });
-        let looking = tokio::spawn(async move {
-            while look(port).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await; // it does not listen yet
-            }
-        });
-        Self([scraping, looking])
-    }
-}
-
-impl Drop for Watchers {
-    fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
-    }
-}
-
-/// Reads what a page that is open is told, until the relay ends.
-async fn look(port: u16) -> std::io::Result<()> {
-    let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    let request = format!("GET /api/live HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n");
-    socket.write_all(request.as_bytes()).await?;
-    let mut told = [0; 16 * 1024];
-    while socket.read(&mut told).await? > 0 {}
-    Ok(())
+async fn latency_of(bench: &Bench, report: &mut Report, case: &str, way: Way) {
+    let stack = bench.stack().await;
+    let (relay, port) = way.relay(bench, &stack).await;
+    let _watchers = way.watchers(port);
+    let percentiles = through(bench, &stack, &relay, RATE).await;
+    let case = name(case, way);
+    println!("  {case}: p50 {:.2} ms, p99 {:.2} ms", percentiles.p50, percentiles.p99);
+    report.add(SECTION, &case, "p50", "ms", percentiles.p50);
+    report.add(SECTION, &case, "p99", "ms", percentiles.p99);
 }

@@ -111,6 +111,22 @@ impl Link {
         });
     }
 
+    /// How many messages are in a queue that exists.
+    pub(crate) fn messages(&mut self, queue: &Queue) -> u64 {
+        /// Bit of the flags.
+        const PASSIVE: u8 = 0b1;
+        let answer = self.call(CHANNEL, (50, 10), |out| {
+            out.extend([0, 0]);
+            put_short_string(out, &queue.name);
+            out.push(PASSIVE);
+            put_sized(out, |_| ());
+        });
+        let mut reader = Reader(&answer);
+        let name = reader.u8();
+        reader.take(name.into());
+        reader.u32().into()
+    }
+
     /// Deletes a queue with what is in it, and waits until it is gone.
     pub(crate) fn delete(&mut self, queue: &Queue) {
         self.call(CHANNEL, (50, 40), |out| {
@@ -120,10 +136,10 @@ impl Link {
         });
     }
 
-    /// Sends a method and waits for its `-ok`, which has the next number.
-    pub(super) fn call(&mut self, channel: u16, method: Method, arguments: impl FnOnce(&mut Vec<u8>)) {
+    /// Sends a method and waits for its `-ok`, which has the next number. Returns the arguments of that.
+    pub(super) fn call(&mut self, channel: u16, method: Method, arguments: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         self.send(channel, method, arguments);
-        self.wait_for((method.0, method.1 + 1));
+        self.wait_for((method.0, method.1 + 1))
     }
 
     pub(super) fn send(&mut self, channel: u16, method: Method, arguments: impl FnOnce(&mut Vec<u8>)) {
@@ -142,7 +158,8 @@ impl Link {
         assert!(length > 0, "RabbitMQ has closed the connection");
     }
 
-    fn wait_for(&mut self, expected: Method) {
+    /// Returns the arguments.
+    fn wait_for(&mut self, expected: Method) -> Vec<u8> {
         loop {
             if let Some((kind, payload)) = self.received.next_frame() {
                 let mut reader = Reader(payload);
@@ -150,7 +167,7 @@ impl Link {
                     let method = reader.method();
                     let rest = String::from_utf8_lossy(reader.0);
                     assert_eq!(method, expected, "RabbitMQ answers with another method: {rest}");
-                    return;
+                    return reader.0.to_vec();
                 }
             } else {
                 self.read();

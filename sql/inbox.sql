@@ -61,7 +61,8 @@ COMMENT ON COLUMN inbox.received.replay IS '0, or what the consumer gave: the he
 -- transaction's snapshot was taken ends it with a serialization failure (40001), and the transaction is to be tried again.
 --
 -- A consumer that wants to see replays gives the number of the replay, from the header x-outbox-replay, 0 or null where there is none: each
--- replay is then new, once. Otherwise a replay is not new if the consumer has received the message before.
+-- number is then new, once. Otherwise a replay is not new if the consumer has received the message before. A consumer gives the number
+-- always, or never: what was received under one number is new under another.
 CREATE FUNCTION inbox.receive(consumer text, message_id uuid, replay integer DEFAULT 0) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -74,7 +75,7 @@ BEGIN
     IF receive.message_id IS NULL THEN
         RAISE EXCEPTION 'message_id is null'
             USING ERRCODE = 'null_value_not_allowed',
-                  HINT = 'Every message of an outbox has one. For another message, make one of what is unique in it: md5(…)::uuid.';
+                  HINT = 'Every message of an outbox has one. For another message, make one of what is unique in it: md5(its id)::uuid.';
     END IF;
     INSERT INTO inbox.received (message_id, consumer, replay)
     VALUES (receive.message_id, receive.consumer, coalesce(receive.replay, 0))
@@ -106,6 +107,9 @@ BEGIN
     END IF;
     until := clock_timestamp() - older_than;
     LOOP
+        -- Under a stricter level, rows that another call has just deleted would end this one.
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
         WITH oldest AS MATERIALIZED (
             SELECT r.ctid AS place FROM inbox.received AS r
             WHERE r.received_at >= reached AND r.received_at < until

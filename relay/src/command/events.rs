@@ -68,6 +68,8 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     let session = Session::open(config, "events", needs, options.timeout).await?;
     let mut output = Output::new(options.form);
     session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
+    options.ids.sort_unstable();
+    options.ids.dedup();
     if let [id] = *options.ids {
         return life::carry_out(&session, id, options.payload, &mut output).await;
     }

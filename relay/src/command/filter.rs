@@ -69,7 +69,7 @@ impl Filter {
 async fn fixed(session: &Session, name: &str, text: &str) -> Result<String, RunError> {
     let ago = parse_age(text).and_then(|seconds| i64::try_from(seconds).ok());
     let time = if ago.is_some() { "now" } else { text };
-    let row = session.client.query_one(sql::FIXED_TIME, &[&time, &ago.unwrap_or_default()]).await;
+    let row = session.client.query_one(&sql::fixed_time(), &[&time, &ago.unwrap_or_default()]).await;
     match row {
         Ok(row) => row.try_get(0).map_err(|error| session.failed(error)),
         Err(error) if error.as_db_error().is_some() => {

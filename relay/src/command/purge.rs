@@ -125,7 +125,7 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
     let seconds = i64::try_from(options.older_than.unwrap_or_default().as_secs()).unwrap_or(i64::MAX);
     let before: String = session
         .client
-        .query_one(sql::FIXED_TIME, &[&"now", &seconds])
+        .query_one(&sql::fixed_time(), &[&"now", &seconds])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;

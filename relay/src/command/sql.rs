@@ -16,7 +16,10 @@ pub(super) fn settings(limit: Duration) -> String {
 }
 
 /// A time as text that means the same later: what `$1` says, or `$2` seconds before it.
-pub(super) const FIXED_TIME: &str = "SELECT ($1::text::timestamptz - $2::bigint * interval '1 second')::text";
+pub(super) fn fixed_time() -> String {
+    let at = time("at");
+    format!("SELECT {at} FROM (SELECT $1::text::timestamptz - $2::bigint * interval '1 second' AS at) AS e")
+}
 
 /// Whether an event passes the filters.
 const FITS: &str = "($1::text IS NULL OR e.topic = $1) AND ($2::text IS NULL OR e.topic LIKE $2)

@@ -50,10 +50,11 @@ impl Store {
         if !who_holds {
             return read(self.client.query_opt(&self.slot, &of_slot).await?.as_ref());
         }
+        let locks: [&(dyn ToSql + Sync); 1] = [&&sql::KEEP_VERDICTS_OUT[..]];
         let (slot, writer, locker) = tokio::try_join!(
             self.client.query_opt(&self.slot, &of_slot),
             self.client.query_opt(&self.oldest_transaction, &[]),
-            self.client.query_opt(&self.table_lock, &[]),
+            self.client.query_opt(&self.table_lock, &locks),
         )?;
         let Some(look) = read(slot.as_ref())? else { return Ok(None) };
         let writer = writer.map(|row| Ok::<_, StoreError>(Writer { who: Blocker::read(&row)?, xid: row.try_get(5)? }));

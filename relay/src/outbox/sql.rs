@@ -90,11 +90,20 @@ pub(crate) const OLDEST_TRANSACTION: &str = "
           SELECT NULL, owner, 'prepared transaction ' || gid, 'prepared', prepared, transaction FROM pg_catalog.pg_prepared_xacts) AS t
     WHERE xid IS NOT NULL ORDER BY pg_catalog.age(xid) DESC LIMIT 1";
 
-/// Who has locked the table, the strongest lock first.
+/// Locks that keep the publication from being made. They are those that a `SHARE UPDATE EXCLUSIVE` waits for
+/// (<https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-TABLES>).
+pub(crate) const KEEP_PUBLICATION_OUT: [&str; 5] =
+    ["ShareUpdateExclusiveLock", "ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"];
+
+/// Locks that keep verdicts from being written, and emitters from emitting.
+pub(crate) const KEEP_VERDICTS_OUT: [&str; 4] =
+    ["ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"];
+
+/// Who has locked the table in one of the modes `$1`, the strongest lock first.
 pub(crate) const TABLE_LOCK: &str = "
     SELECT holder.pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint
     FROM pg_catalog.pg_locks AS holder LEFT JOIN pg_catalog.pg_stat_activity USING (pid)
-    WHERE holder.relation = pg_catalog.to_regclass('outbox.events') AND holder.granted AND holder.mode LIKE '%Exclusive%'
+    WHERE holder.relation = pg_catalog.to_regclass('outbox.events') AND holder.granted AND holder.mode = ANY ($1)
       AND holder.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
     ORDER BY holder.mode = 'AccessExclusiveLock' DESC, xact_start LIMIT 1";
 

@@ -13,7 +13,7 @@ use std::{
 use outbox_core::Figures;
 use tracing::{debug, info, warn};
 
-use super::pressure::{Holder, Pressure, limits};
+use super::pressure::{Holder, Oldest, Pressure, limits};
 use crate::{
     error::chain,
     numbers,
@@ -46,6 +46,7 @@ pub(super) struct Guard {
     /// What the last look has shown.
     pressure: Pressure,
     over_since: Option<Instant>,
+    oldest: Oldest,
     told: Reminder,
     told_making: Reminder,
     told_other: Reminder,
@@ -69,6 +70,7 @@ impl Guard {
             look_at: now,
             pressure: Pressure::Little,
             over_since: None,
+            oldest: Oldest::default(),
             told: Reminder::default(),
             told_making: Reminder::default(),
             told_other: Reminder::default(),
@@ -115,7 +117,7 @@ impl Guard {
         now: Instant,
     ) -> Option<TooMuch> {
         self.look_at = now + INTERVAL;
-        let look = match seen {
+        let mut look = match seen {
             Ok(Some(look)) => look,
             Ok(None) => return None, // the stream will tell
             Err(error) => {
@@ -124,6 +126,7 @@ impl Guard {
                 return None;
             }
         };
+        self.oldest.seen(look.writer.as_mut(), now);
         let before = std::mem::replace(&mut self.pressure, Pressure::of(&look, self.max));
         let holder = Holder::of(&look, figures);
         self.tell_making(&look, now);

@@ -1,6 +1,9 @@
 //! How close the slot is to its limits, and who holds it back. Pure.
 
-use std::fmt;
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use outbox_core::Figures;
 
@@ -50,6 +53,28 @@ pub(super) fn limits(look: &SlotLook, max: Option<i64>) -> String {
     });
     let all: Vec<String> = own.into_iter().chain(server).collect();
     if all.is_empty() { "none but the disk".to_owned() } else { all.join("; ") }
+}
+
+/// The oldest transaction of some looks in a row. A role without `pg_read_all_stats` does not see since when others' transactions
+/// are open, only which they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Oldest(Option<(String, Instant)>);
+
+impl Oldest {
+    /// Adds how long it is open, at least, if the server does not say it.
+    pub(super) fn seen(&mut self, writer: Option<&mut Writer>, now: Instant) {
+        let Some((writer, xid)) = writer.and_then(|writer| writer.xid.clone().map(|xid| (writer, xid))) else {
+            self.0 = None;
+            return;
+        };
+        let since = match &self.0 {
+            Some((known, since)) if *known == xid => *since,
+            _ => now,
+        };
+        self.0 = Some((xid, since));
+        let seconds = i64::try_from(now.duration_since(since).as_secs()).unwrap_or(i64::MAX);
+        writer.who.seconds.get_or_insert(seconds);
+    }
 }
 
 /// Who holds the slot back.
@@ -106,9 +131,11 @@ impl fmt::Display for Holder {
                     (_, None) => "a transaction",
                 };
                 write!(f, "{kind} of {who}")?;
+                // If the session may not be seen, it was open before it was noticed.
+                let open_for = if who.state.is_some() { "open for" } else { "open for more than" };
                 who.seconds.map_or(Ok(()), |seconds| {
-                    let lasted = std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-                    write!(f, ", open for {}", numbers::time(lasted))
+                    let lasted = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+                    write!(f, ", {open_for} {}", numbers::time(lasted))
                 })
             }
             Self::Standby => f.write_str("a standby that synchronized_standby_slots names, and that does not follow"),
@@ -152,6 +179,23 @@ mod tests {
             limits(&look(90 * MB, Some(10 * MB)), Some(50 * MB)),
             "max_slot_wal 50 MB; max_slot_wal_keep_size, about 100 MB: 10 MB left"
         );
+    }
+
+    #[test]
+    fn a_transaction_whose_age_may_not_be_seen_is_as_old_as_it_is_known() {
+        let unseen =
+            |xid: &str| Writer { who: Blocker { pid: Some(7), ..Blocker::default() }, xid: Some(xid.to_owned()) };
+        let (mut oldest, start) = (Oldest::default(), Instant::now());
+        let mut holder_at = |xid: &str, second: u64| {
+            let mut writer = unseen(xid);
+            oldest.seen(Some(&mut writer), start + Duration::from_secs(second));
+            let look = SlotLook { writer: Some(writer), xmin: Some("600".to_owned()), ..look(100, None) };
+            Holder::of(&look, &Figures::default()).to_string()
+        };
+        let nobody = Holder::Nobody.to_string();
+        assert_eq!((holder_at("700", 0), holder_at("700", 10)), (nobody.clone(), nobody.clone()));
+        assert_eq!(holder_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15 s");
+        assert_eq!(holder_at("701", 20), nobody, "it is another one");
     }
 
     #[test]

@@ -175,6 +175,7 @@ async fn the_life_of_an_event_tells_what_became_of_it_and_who_waits_for_whom() {
         asked.out.contains("is SENT after 1 attempt") && asked.out.contains("sent: the broker has confirmed"),
         "{asked:?}"
     );
+    ask(&stack, &["events", &sent, &sent]).await.ended_with(0);
     let asked = ask(&stack, &["events", &failed]).await.ended_with(0);
     for words in [
         "is FAILED after 1 attempt",

@@ -26,6 +26,7 @@ pub(super) fn receive(message: &str) -> String {
 
 async fn install(db: &Database, role: &str) -> Output {
     let mut psql = Postgres::shared().await.program("psql");
+    psql.env("PGCLIENTENCODING", "UTF8"); // as in most terminals, whatever the database's is
     psql.args(["--quiet", "--no-psqlrc", "--username", role, "--dbname", db.name(), "--file"]);
     psql.arg(checkout().join("sql/inbox.sql")).output().unwrap()
 }

@@ -101,6 +101,24 @@ async fn forgetting_waits_for_no_consumer_and_none_waits_for_it() {
     run(&second, "COMMIT").await;
 }
 
+#[tokio::test]
+async fn two_calls_share_what_is_to_be_forgotten_whatever_the_sessions_isolation_level() {
+    for level in ["read committed", "repeatable read", "serializable"] {
+        let db = with_inbox().await;
+        let old = "INSERT INTO inbox.received (message_id, consumer, received_at)
+                   SELECT gen_random_uuid(), 'billing', now() - interval '1 year' FROM generate_series(1, 40000)";
+        run(&db, old).await;
+        let sessions = [db.connect().await, db.connect().await];
+        let forget = format!("SET default_transaction_isolation = '{level}'; SET statement_timeout = '60s'");
+        for session in &sessions {
+            run(session, &forget).await;
+        }
+        let call = "CALL inbox.forget('1 day')";
+        tokio::join!(run(&sessions[0], call), run(&sessions[1], call));
+        assert_eq!(value(&db, "SELECT count(*) FROM inbox.received").await, "0", "{level}");
+    }
+}
+
 /// Consumers receive the same messages in orders of their own, under every isolation level.
 #[tokio::test]
 async fn each_message_is_new_exactly_once_however_many_receive_it() {

@@ -113,7 +113,9 @@ async fn a_brokers_password_that_is_changed_in_its_file_needs_no_restart() {
     set_password("second-password").await;
     let mark = relay.mark();
     RabbitMq::shared().await.cut_connections(stack.vhost.name()).await;
-    relay.wait_for_log_after(mark, "refuses user").await;
+    let refused = relay.wait_for_log_after(mark, "refuses user").await;
+    let hint = format!("(hint: check user, password and virtual host in {}", files.path("broker"));
+    assert!(refused.contains(&hint), "{refused}");
     files.put("broker", stack.vhost.url_as(user, "second-password"));
     one_more_is_sent(&stack, 1).await;
     shows_no_password(&relay);

@@ -24,8 +24,9 @@ pub(super) async fn for_table(
     loop {
         match client.query(sql, parameters).await {
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                log(client, sql::TABLE_LOCK, "the start waits for someone who has locked outbox.events", &mut waits)
-                    .await?;
+                let locks: [&(dyn ToSql + Sync); 1] = [&&sql::KEEP_PUBLICATION_OUT[..]];
+                let what = "the start waits for someone who has locked outbox.events";
+                log(client, sql::TABLE_LOCK, &locks, what, &mut waits).await?;
             }
             Ok(rows) => {
                 client.batch_execute(sql::NO_LOCK_PATIENCE).await?;
@@ -38,12 +39,18 @@ pub(super) async fn for_table(
 
 /// Making a slot waits for every transaction that is older: tells for whose, if there is one.
 pub(super) async fn oldest_transaction(client: &Client, waits: &mut Repeats) -> Result<(), RunError> {
-    log(client, sql::OLDEST_TRANSACTION, Blocker::OF_SLOT, waits).await.map(drop)
+    log(client, sql::OLDEST_TRANSACTION, &[], Blocker::OF_SLOT, waits).await.map(drop)
 }
 
 /// Tells who it is, the first time and then ever more seldom.
-async fn log(client: &Client, find: &str, what: &str, waits: &mut Repeats) -> Result<Option<String>, RunError> {
-    let Some(row) = client.query_opt(find, &[]).await? else { return Ok(None) };
+async fn log(
+    client: &Client,
+    find: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+    what: &str,
+    waits: &mut Repeats,
+) -> Result<Option<String>, RunError> {
+    let Some(row) = client.query_opt(find, parameters).await? else { return Ok(None) };
     let blocker = Blocker::read(&row)?;
     let who = blocker.to_string();
     if waits.count(&who).0 {

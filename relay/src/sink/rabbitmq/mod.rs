@@ -21,6 +21,7 @@ use std::{
 use amqp_publisher::{self as amqp, AmqpUrl, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
 use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
 
+use self::refusal::why;
 pub use self::{message::Outbound, refusal::explain};
 pub(crate) use self::{refusal::end_of_start, spans::Spans};
 use super::{Sink, SinkFigures};
@@ -139,7 +140,7 @@ impl RabbitMq {
         if self.first.is_given_up(error, &self.address) {
             return Err(end_of_start(error, &self.address));
         }
-        Ok(self.try_again(error.describe(explain)))
+        Ok(self.try_again(why(error, &self.address)))
     }
 
     /// There is no address at the moment.

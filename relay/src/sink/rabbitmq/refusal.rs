@@ -22,14 +22,27 @@ pub fn explain(error: &PublishError) -> String {
     }
 }
 
+/// Hosts and causes in one line; if the login is refused, with the place that it stands in.
+pub(super) fn why(error: &ConnectError, url: &Address<AmqpUrl>) -> String {
+    let hosts = error.describe(explain);
+    match error.refusal() {
+        Some(PublishError::Authentication { .. } | PublishError::Vhost { .. }) => {
+            format!("{hosts} (hint: {})", check_login(url))
+        }
+        _ => hosts,
+    }
+}
+
+fn check_login(url: &Address<AmqpUrl>) -> String {
+    format!("check user, password and virtual host in {}, and the user's permissions", url.place("AMQP_URL"))
+}
+
 /// What ends the start.
 pub(crate) fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunError {
-    let place = url.place("AMQP_URL");
     let (kind, what, hint) = if error.refusal().is_some() {
-        let hint = format!("check user, password and virtual host in {place}, and the user's permissions");
-        (Kind::BrokerRefused, format!("{url} refused the connection"), hint)
+        (Kind::BrokerRefused, format!("{url} refused the connection"), check_login(url))
     } else {
-        let hint = format!("check hosts, ports and TLS in {place}, and that the broker runs");
+        let hint = format!("check hosts, ports and TLS in {}, and that the broker runs", url.place("AMQP_URL"));
         (Kind::Broker, format!("cannot connect to {url}"), hint)
     };
     let failed = RunError::new(kind, what).source(error.describe(explain));

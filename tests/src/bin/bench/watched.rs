@@ -57,13 +57,13 @@ impl Way {
     }
 
     /// The relay, and where it listens.
-    async fn relay(self, bench: &Bench, stack: &Stack) -> (RelayBuilder, u16) {
+    fn relay(self, bench: &Bench, stack: &Stack, monitor: &str) -> (RelayBuilder, u16) {
         let (relay, port) = (bench.relay(stack), free_port());
         if self == Self::Without {
             return (relay, port);
         }
         let relay = relay.set("http-listen", &format!("127.0.0.1:{port}"));
-        (relay.set("dashboard-database-url", &stack.monitor_url().await), port)
+        (relay.set("dashboard-database-url", monitor), port)
     }
 
     fn watchers(self, port: u16) -> Option<Watchers> {
@@ -117,10 +117,11 @@ async fn worked_off(bench: &Bench, round: usize) -> Vec<(Way, f64)> {
     let events = bench.amount(BACKLOG);
     LOAD.emit(&trial.stack.db, events).await;
     let mut depth = Depth::of(trial.stack.vhost.url(), Queue::of_relay(QueueType::Quorum)).await;
+    let monitor = trial.stack.monitor_url().await;
     let mut turns = Vec::new();
     for way in in_order(&Way::ALL, round) {
         let before = depth.now().await;
-        let (relay, port) = way.relay(bench, &trial.stack).await;
+        let (relay, port) = way.relay(bench, &trial.stack, &monitor);
         let relay = relay.spawn();
         let watchers = way.watchers(port);
         eventually("the relay delivers", Duration::from_secs(60), async || {
@@ -140,7 +141,7 @@ async fn worked_off(bench: &Bench, round: usize) -> Vec<(Way, f64)> {
 async fn emitted_meanwhile(bench: &Bench, round: usize) -> Vec<(Way, f64)> {
     let trial = Trial::prepare(bench, QueueType::Quorum).await;
     let sessions = emitters(&trial.stack.db, EMITTERS).await;
-    let (relay, port) = Way::Unwatched.relay(bench, &trial.stack).await;
+    let (relay, port) = Way::Unwatched.relay(bench, &trial.stack, &trial.stack.monitor_url().await);
     let relay = relay.start().await;
     let mut depth = Depth::of(trial.stack.vhost.url(), Queue::of_relay(QueueType::Quorum)).await;
     let ways: Vec<_> = in_order(&[Way::Unwatched, Way::Watched], round).collect();
@@ -179,7 +180,7 @@ fn compare<const N: usize>(report: &mut Report, case: &str, turns: &[(Way, f64)]
 
 async fn latency_of(bench: &Bench, report: &mut Report, case: &str, way: Way) {
     let stack = bench.stack().await;
-    let (relay, port) = way.relay(bench, &stack).await;
+    let (relay, port) = way.relay(bench, &stack, &stack.monitor_url().await);
     let _watchers = way.watchers(port);
     let percentiles = through(bench, &stack, &relay, RATE).await;
     let case = name(case, way);

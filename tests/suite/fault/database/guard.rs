@@ -6,7 +6,7 @@ use harness::{Connection, Postgres, RabbitMq, Relay, SOON, Stack, eventually};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use super::{REPEATED, check, emit, number, relay, run, wait_until, wait_until_sent};
+use super::{REPEATED, check, emit, number, relay, relay_role, run, wait_until, wait_until_sent};
 use crate::watch::{http_port, wait_for_metric, wait_for_ready};
 
 /// For what the relay decides only after it has seen it for 20 s.
@@ -28,6 +28,25 @@ async fn a_slot_that_somebody_holds_back_is_told_of_in_time_with_amount_limit_an
     told(&relay, 0, "the slot is about to be lost").await;
     run(&forgotten, "ROLLBACK").await;
     checkpoint_until_told(&stack.db, &relay, "the slot keeps little of the log again").await;
+}
+
+#[tokio::test]
+async fn an_emitter_that_does_not_commit_is_named_to_a_relay_that_sees_no_more_of_it_than_its_process() {
+    let postgres = Postgres::private().set("max_slot_wal_keep_size", "320MB").start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let role = relay_role(&stack.db).await;
+    let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
+    let emitter = stack.db.connect().await;
+    run(&emitter, "BEGIN").await;
+    emit(&emitter, "k", 0).await; // which locks the table as emitters do, and keeps nobody out
+    let pid = number(&emitter, "pg_backend_pid()").await;
+    // A transaction that the slot waits for is younger than the one whose view it keeps.
+    run(&stack.db, "CREATE TABLE other ()").await;
+    write_segments(&stack.db, 18).await;
+    let line = told(&relay, 0, "the slot is about to be lost").await;
+    assert!(line.contains(&format!("held_by=a transaction of process {pid} of role")), "{line}");
+    assert!(line.contains("open for more than"), "{line}");
+    assert!(!relay.log_text().contains("who has locked"), "{}", relay.log_text());
 }
 
 #[tokio::test]

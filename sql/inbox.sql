@@ -61,8 +61,7 @@ COMMENT ON COLUMN inbox.received.replay IS '0, or what the consumer gave: the he
 -- transaction's snapshot was taken ends it with a serialization failure (40001), and the transaction is to be tried again.
 --
 -- A consumer that wants to see replays gives the number of the replay, from the header x-outbox-replay, 0 or null where there is none: each
--- number is then new, once. Otherwise a replay is not new if the consumer has received the message before. A consumer gives the number
--- always, or never: what was received under one number is new under another.
+-- number is then new, once. Without a number, a message is new if the consumer has received it under none.
 CREATE FUNCTION inbox.receive(consumer text, message_id uuid, replay integer DEFAULT 0) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -76,6 +75,11 @@ BEGIN
         RAISE EXCEPTION 'message_id is null'
             USING ERRCODE = 'null_value_not_allowed',
                   HINT = 'Every message of an outbox has one. For another message, make one of what is unique in it: md5(its id)::uuid.';
+    END IF;
+    IF coalesce(receive.replay, 0) = 0 AND EXISTS (
+        SELECT FROM inbox.received AS r WHERE r.message_id = receive.message_id AND r.consumer = receive.consumer AND r.replay <> 0
+    ) THEN
+        RETURN false;
     END IF;
     INSERT INTO inbox.received (message_id, consumer, replay)
     VALUES (receive.message_id, receive.consumer, coalesce(receive.replay, 0))

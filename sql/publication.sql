@@ -1,19 +1,21 @@
 -- Makes the publication that the relay reads: inserts into one table. Says what was done: created, exists, or repaired.
 --
--- SECURITY DEFINER, because only the table's owner can publish it. A publication that has lost the table, as after DROP
--- EXTENSION or a restore, or that publishes only some of its columns or rows, is repaired; one that publishes something else
--- is left alone.
+-- SECURITY DEFINER, because only the table's owner can publish it. A publication that this function has made is repaired when it
+-- has lost the table, as after DROP EXTENSION or a restore, or publishes only some of its columns or rows; its comment tells which
+-- one that is. One of somebody else's making is left alone: whoever reads it may not be meant to see more than it publishes.
 CREATE FUNCTION outbox.ensure_publication(name text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     events CONSTANT oid := 'outbox.events'::regclass;
+    mark CONSTANT text := 'Inserts of outbox.events for the relay, made by outbox.ensure_publication()';
     publication pg_publication;
     has_table boolean;
     has_other boolean;
     has_schema boolean := false;
     is_partial boolean;
+    is_own boolean;
 BEGIN
     FOR attempt IN 1..2 LOOP
         SELECT * INTO publication FROM pg_publication AS p WHERE p.pubname = ensure_publication.name;
@@ -34,11 +36,12 @@ BEGIN
         IF has_table AND publication.pubinsert AND NOT is_partial THEN
             RETURN 'exists';
         END IF;
-        IF has_other AND NOT (has_table AND publication.pubinsert) THEN
+        is_own := obj_description(publication.oid, 'pg_publication') = mark;
+        IF publication.oid IS NOT NULL AND is_own IS NOT TRUE OR has_other AND NOT (has_table AND publication.pubinsert) THEN
             RAISE EXCEPTION 'publication % belongs to something else', name
                 USING ERRCODE = 'duplicate_object',
-                      DETAIL = 'It publishes other tables, but not the inserts of outbox.events.',
-                      HINT = 'Choose another name, or add outbox.events to it.';
+                      DETAIL = 'It does not publish whole rows of every insert into outbox.events.',
+                      HINT = 'Choose another name, or let it publish them.';
         END IF;
         -- One relay at a time makes or repairs the publication. Another may have done so while this one waited for the lock.
         IF attempt = 1 THEN
@@ -48,6 +51,7 @@ BEGIN
 
     IF publication.oid IS NULL THEN
         EXECUTE format('CREATE PUBLICATION %I FOR TABLE outbox.events WITH (publish = ''insert'')', name);
+        EXECUTE format('COMMENT ON PUBLICATION %I IS %L', name, mark);
         RETURN 'created';
     END IF;
     IF is_partial THEN

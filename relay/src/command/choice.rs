@@ -72,6 +72,8 @@ pub(super) struct Done {
 impl Choice {
     /// Opens a session for `command`, fixes the filter, and says who acts.
     pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
+        self.ids.sort_unstable();
+        self.ids.dedup();
         let session = Session::open(config, command, Grant::Operate, self.timeout).await?;
         if self.ids.is_empty() && self.filter.is_empty() && !self.all {
             return Err(RunError::new(Kind::Usage, "neither an ID nor a filter is given")

@@ -106,7 +106,7 @@ impl Purge<'_> {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
     let session = Session::open(config, "purge", Grant::Operate, STEP_LIMIT).await?;
     let mut output = Output::new(options.form);
     let failed = |error| session.failed(error);
@@ -119,6 +119,8 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         )
         .hint("run it as the owner of outbox.events, or as the owner: GRANT SELECT, DELETE ON outbox.events TO …"));
     }
+    options.ids.sort_unstable();
+    options.ids.dedup();
     if !options.ids.is_empty() {
         return delete_ids(&session, &options, &mut output).await;
     }

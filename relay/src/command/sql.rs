@@ -120,7 +120,7 @@ fn columns(payload: bool) -> String {
     format!(
         "e.id, e.seq, e.status::text, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
          e.attempts, e.replays, e.holds_key, e.last_error, {created}, {available}, {first}, {last}, {processed},
-         extract(epoch FROM clock_timestamp() - e.created_at)::float8,
+         CASE WHEN isfinite(e.created_at) THEN extract(epoch FROM clock_timestamp() - e.created_at)::float8 ELSE 0 END,
          CASE WHEN isfinite(e.available_at) THEN extract(epoch FROM e.available_at - clock_timestamp())::float8 END, {body}"
     )
 }

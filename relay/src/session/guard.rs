@@ -27,6 +27,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// one that nobody holds, so that a server that writes much does not cost a slot each time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Who holds a slot that keeps more than this is looked for, so that it is known for how long when it matters: a file of the log.
+const WORTH_A_NAME: i64 = 16 << 20;
+
 type Look = Pin<Box<dyn Future<Output = Result<Option<SlotLook>, StoreError>> + Send>>;
 
 /// What a session asks of the guard.
@@ -44,6 +47,7 @@ pub(super) struct Guard {
     look: Option<Look>,
     look_at: Instant,
     /// What the last look has shown.
+    kept: i64,
     pressure: Pressure,
     over_since: Option<Instant>,
     oldest: Oldest,
@@ -68,6 +72,7 @@ impl Guard {
             max: max.map(|max| i64::try_from(max).unwrap_or(i64::MAX)),
             look: None,
             look_at: now,
+            kept: 0,
             pressure: Pressure::Little,
             over_since: None,
             oldest: Oldest::default(),
@@ -96,7 +101,7 @@ impl Guard {
     pub(super) fn begin(&mut self, store: &Arc<Store>, is_making: bool, now: Instant) {
         if self.due().is_some_and(|due| due <= now) {
             let (store, slot) = (Arc::clone(store), self.slot.clone());
-            let who_holds = is_making || self.pressure > Pressure::Little;
+            let who_holds = is_making || self.kept > WORTH_A_NAME;
             self.look = Some(Box::pin(async move { store.look_at_slot(&slot, who_holds).await }));
         }
     }
@@ -127,10 +132,11 @@ impl Guard {
             }
         };
         self.oldest.seen(look.writer.as_mut(), now);
-        let before = std::mem::replace(&mut self.pressure, Pressure::of(&look, self.max));
+        let before = std::mem::replace(&mut self.kept, look.kept);
+        self.pressure = Pressure::of(&look, self.max);
         let holder = Holder::of(&look, figures);
         self.tell_making(&look, now);
-        let asked_who = look.writer.is_some() || before > Pressure::Little;
+        let asked_who = look.writer.is_some() || before > WORTH_A_NAME;
         if self.pressure > Pressure::Little && !asked_who {
             self.look_at = now; // who holds it is told with it
             return None;

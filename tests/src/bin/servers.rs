@@ -6,6 +6,12 @@ use harness::{Postgres, RabbitMq, places};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    if std::env::args().len() > 1 {
+        eprintln!(
+            "outbox-servers takes no arguments: it starts both servers, prints their addresses, and ends them at Ctrl-C"
+        );
+        std::process::exit(2);
+    }
     let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
     let vhost = rabbitmq.vhost().await;
     let database =

@@ -59,6 +59,8 @@ async fn events_are_replayed_by_id_whether_sent_or_failed_and_one_that_is_owed_a
     let replayed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::int = 1").await;
     let shown = ask(&stack, &["events", &replayed]).await.ended_with(0);
     assert!(shown.out.contains("is PENDING, replayed 1 time\n"), "{shown:?}");
+    let finished = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::int = 3").await;
+    ask(&stack, &["replay", "--yes", &finished, &finished]).await.ended_with(0); // named twice, and replayed once
     let life = ask(&stack, &["events", &replayed, "--json"]).await.object();
     assert_eq!(life["replays"], 1, "{life:?}");
 }

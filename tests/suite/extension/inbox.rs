@@ -122,6 +122,13 @@ async fn a_consumer_that_wants_replays_receives_each_once() {
         assert_eq!(value(&db, &receive(replay)).await, is_new, "{replay}");
     }
     assert_eq!(value(&db, &self::receive(MESSAGE)).await, "false", "without a number, a replay is not new");
+
+    // One that came as a replay first.
+    run(&db, "TRUNCATE inbox.received").await;
+    for (replay, is_new) in [("3", "true"), ("NULL", "false"), ("0", "false"), ("3", "false"), ("1", "true")] {
+        assert_eq!(value(&db, &receive(replay)).await, is_new, "{replay} after 3");
+    }
+    assert_eq!(value(&db, &self::receive(MESSAGE)).await, "false");
 }
 
 #[tokio::test]

@@ -29,14 +29,16 @@ async fn it_is_made_once(db: Database) {
 }
 
 async fn it_is_repaired_when_it_has_lost_the_table(db: Database) {
-    run(&db, "CREATE PUBLICATION outbox").await;
+    ensure(&db).await;
+    run(&db, "ALTER PUBLICATION outbox DROP TABLE outbox.events").await;
     assert_eq!(ensure(&db).await, "repaired");
     assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
     assert_eq!(ensure(&db).await, "exists");
 }
 
 async fn it_is_repaired_when_it_does_not_publish_inserts(db: Database) {
-    run(&db, "CREATE PUBLICATION outbox FOR TABLE outbox.events WITH (publish = 'delete')").await;
+    ensure(&db).await;
+    run(&db, "ALTER PUBLICATION outbox SET (publish = 'delete')").await;
     assert_eq!(ensure(&db).await, "repaired");
     assert_eq!(value(&db, PUBLISHED).await, "outbox events t f f f");
 }
@@ -45,7 +47,8 @@ async fn it_is_repaired_when_it_publishes_only_a_part(db: Database) {
     if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "false" {
         return; // there are no such parts before PostgreSQL 15
     }
-    run(&db, "CREATE TABLE theirs (id int); CREATE PUBLICATION outbox FOR TABLE outbox.events, theirs").await;
+    ensure(&db).await;
+    run(&db, "CREATE TABLE theirs (id int)").await;
     for part in ["(id, topic)", "WHERE (topic = 'x')"] {
         run(&db, &format!("ALTER PUBLICATION outbox SET TABLE outbox.events {part}, theirs")).await;
         assert_eq!(ensure(&db).await, "repaired", "{part}");
@@ -61,11 +64,31 @@ async fn one_of_all_tables_will_do(db: Database) {
 }
 
 async fn one_that_is_somebody_elses_is_left_alone(db: Database) {
-    run(&db, "CREATE TABLE theirs (id int); CREATE PUBLICATION outbox FOR TABLE theirs").await;
-    let error = refusal(&db, "SELECT outbox.ensure_publication('outbox')").await;
-    assert_eq!((error.code().code(), error.message()), ("42710", "publication outbox belongs to something else"));
-    run(&db, "ALTER PUBLICATION outbox ADD TABLE outbox.events").await;
-    assert_eq!(ensure(&db).await, "exists");
+    run(&db, "CREATE TABLE theirs (id int)").await;
+    let has_parts = value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true";
+    let parts: &[&str] = if has_parts {
+        &["FOR TABLE outbox.events (id, topic)", "FOR TABLE outbox.events WHERE (topic = 'x')"]
+    } else {
+        &[]
+    };
+    let others =
+        ["", "FOR TABLE theirs", "FOR TABLE outbox.events WITH (publish = 'delete')", "WITH (publish = 'update')"];
+    for what in others.iter().chain(parts) {
+        run(&db, &format!("CREATE PUBLICATION outbox {what}")).await;
+        let all = "SELECT concat_ws(' ', p, r) FROM pg_publication AS p LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid";
+        let before = value(&db, all).await;
+        let error = refusal(&db, "SELECT outbox.ensure_publication('outbox')").await;
+        assert_eq!(
+            (error.code().code(), error.message()),
+            ("42710", "publication outbox belongs to something else"),
+            "{what}"
+        );
+        assert_eq!(value(&db, all).await, before, "{what}");
+        run(&db, "ALTER PUBLICATION outbox SET TABLE outbox.events; ALTER PUBLICATION outbox SET (publish = 'insert')")
+            .await;
+        assert_eq!(ensure(&db).await, "exists", "{what}");
+        run(&db, "DROP PUBLICATION outbox").await;
+    }
 }
 
 async fn its_name_may_be_any(db: Database) {

@@ -63,6 +63,8 @@ faults! {
     ReadyKeptInPass,
     /// When the row of an event that held its key is gone, what is ready leaves before what went back to the table.
     GoneLetsLaterGo,
+    /// While the broker refuses everything, what is held back takes the turns of what may leave.
+    HeldTakesTurns,
     /// A replay rings for nobody.
     ReplayUnheard,
     /// A frozen relay goes on when it wakes.

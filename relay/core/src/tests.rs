@@ -77,7 +77,7 @@ impl Driver {
     }
 }
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         in_flight: 100,
         limits: Limits { max_events: 8, max_bytes: 1 << 20 },
@@ -100,7 +100,7 @@ fn config() -> Config {
     }
 }
 
-fn event(seq: i64) -> Arc<Event> {
+pub(crate) fn event(seq: i64) -> Arc<Event> {
     Arc::new(Event {
         id: Uuid::from_u128(seq as u128),
         seq,

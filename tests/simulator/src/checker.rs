@@ -38,6 +38,8 @@ pub enum Promise {
     Duplicates,
     /// The slot moves on, whatever cannot leave.
     LogIsFreed,
+    /// A broker that refuses everything is asked again every five seconds at least.
+    AsksAgain,
     /// No position beyond what is settled.
     Acknowledged,
     /// A relay that has lost its slot publishes nothing, nor does one that drains.

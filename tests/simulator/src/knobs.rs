@@ -102,11 +102,15 @@ pub struct Knobs {
 impl Knobs {
     /// What this seed decides.
     pub fn of(seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed ^ 0x5eed);
-        let max_events = rng.usize(6..80);
+        let mut rng = Rng::with_seed(seed ^ 0xcafe);
+        // What takes turns shows only where many wait for one: behind a broker that was silent and refuses, in memory that has
+        // room, and as long as no look at the table ends their wait.
+        let is_wide = rng.u8(..10) == 0;
+        let max_events = if is_wide { rng.usize(4000..8000) } else { rng.usize(6..80) };
         let millis = |rng: &mut Rng, range: std::ops::Range<u64>| Duration::from_millis(rng.u64(range));
         let ordering = match rng.u8(..8) {
             0 => Ordering::None,
+            _ if is_wide => Ordering::Pipelined,
             1..5 => Ordering::Pipelined,
             _ => Ordering::Strict,
         };
@@ -114,11 +118,23 @@ impl Knobs {
         // A few troubles again and again show what many hide from each other.
         let is_focused = rng.u8(..3) == 0;
         let silence = Duration::from_secs(6);
+        let troubles: BTreeSet<Trouble> = if is_wide {
+            [rng.choose_multiple(Trouble::ALL, 1), vec![Trouble::QueueFull, Trouble::Silent]].concat()
+        } else if is_focused {
+            rng.choose_multiple(Trouble::ALL, 4)
+        } else {
+            Trouble::ALL.into_iter().filter(|_| rng.u8(..6) < share).collect()
+        }
+        .into_iter()
+        .collect();
+        // Of these the relay learns when it looks at the table the next time.
+        let needs_looks = [Trouble::Unpublished, Trouble::UnheardReplay, Trouble::Delete, Trouble::PlainUpdate];
+        let looks_seldom = is_wide && needs_looks.iter().all(|trouble| !troubles.contains(trouble));
         Self {
             seed,
             config: Config {
                 in_flight: rng.usize(1..20),
-                limits: Limits { max_events, max_bytes: rng.usize(4..100) * 1000 },
+                limits: Limits { max_events, max_bytes: rng.usize(4..100) * if is_wide { 1_000_000 } else { 1000 } },
                 policy: Policy {
                     ordering,
                     backoff: Backoff { base: millis(&mut rng, 5..100), max: millis(&mut rng, 100..3000) },
@@ -129,7 +145,7 @@ impl Knobs {
                 settle_batch: rng.usize(1..10),
                 settle_interval: millis(&mut rng, 0..10),
                 park_after: millis(&mut rng, 100..2000),
-                check_interval: millis(&mut rng, 1000..20_000),
+                check_interval: millis(&mut rng, if looks_seldom { 200_000..600_000 } else { 1000..20_000 }),
                 drain_timeout: Duration::from_secs(5),
                 status_interval: silence / 3,
                 stands_still_after: silence / 2,
@@ -137,15 +153,11 @@ impl Knobs {
                 reports_delivered: false,
             },
             unroutable_is_retried: rng.bool(),
-            transactions: rng.usize(3..60),
+            transactions: if is_wide { rng.usize(200..600) } else { rng.usize(3..60) },
             keys: if rng.u8(..8) == 0 { rng.u64(4..60) } else { rng.u64(1..4) },
             span: if rng.u8(..6) == 0 { millis(&mut rng, 20_000..60_000) } else { millis(&mut rng, 500..10_000) },
-            troubles: if is_focused {
-                rng.choose_multiple(Trouble::ALL, 4).into_iter().collect()
-            } else {
-                Trouble::ALL.into_iter().filter(|_| rng.u8(..6) < share).collect()
-            },
-            pause: if is_focused { millis(&mut rng, 5..150) } else { millis(&mut rng, 50..1500) },
+            troubles,
+            pause: if is_focused && !is_wide { millis(&mut rng, 5..150) } else { millis(&mut rng, 50..1500) },
             latency: Duration::from_micros(rng.u64(50..20_000)),
             relays: if rng.u8(..3) == 0 { 1 } else { 2 },
         }

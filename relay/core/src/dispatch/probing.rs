@@ -1,18 +1,25 @@
 //! What leaves while the broker refuses everything: little, and of each route something.
 
+#[cfg(test)]
+mod tests;
+
 use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
 use super::{Dispatch, State, keys::KeyHash, refusals::Route};
-use crate::{event::Event, hash::IdHash};
+use crate::{
+    event::Event,
+    faults::{self, Fault},
+    hash::IdHash,
+};
 
 impl Dispatch {
     /// The first events of routes that were not tried yet, and those of a round, if one is due.
     pub(super) fn next_probes(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
         let mut batch = Vec::new();
         while let Some(Reverse((order, id))) = self.ready.pop() {
-            let Some(route) = self.route_of(order, &id) else { continue };
+            let Some(route) = self.may_leave_by(order, &id) else { continue };
             let waits = self.key_of(&id).is_some_and(|key| self.set_aside_keys.contains(&key));
             if !waits && batch.len() < max && self.refusals.may_try(route) {
                 batch.extend(self.hand_over(&id));
@@ -48,7 +55,7 @@ impl Dispatch {
         let mut routes: HashSet<Route, IdHash> = HashSet::default();
         let mut ranked = Vec::with_capacity(waiting.len());
         for (order, id) in waiting {
-            let Some(route) = self.route_of(order, &id) else { continue };
+            let Some(route) = self.may_leave_by(order, &id) else { continue };
             let is_first_of_key = self.key_of(&id).is_none_or(|key| self.set_aside_keys.insert(key));
             let is_first_of_route = is_first_of_key && routes.insert(route);
             let may_leave = is_first_of_key && (is_first_of_route || is_crowded);
@@ -76,6 +83,13 @@ impl Dispatch {
 
     fn key_of(&self, id: &Uuid) -> Option<KeyHash> {
         self.tracked.get(id)?.key
+    }
+
+    /// The event's route, unless its key holds it back: then it goes to the table, and takes nobody's turn.
+    fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<Route> {
+        let route = self.route_of(order, id)?;
+        let goes_back = !faults::is_on(Fault::HeldTakesTurns) && self.spill_if_held(id);
+        (!goes_back).then_some(route)
     }
 
     /// `None` if the event has left memory.

@@ -11,6 +11,8 @@ use crate::{
 
 /// A commit holds the slot back for so long at most.
 const HOLDS_LOG_FOR: Micros = 10_000_000;
+/// A broker that refuses everything is asked again within so long: five seconds, and a little for what runs meanwhile.
+const ASKS_WITHIN: Micros = 6_000_000;
 
 impl World {
     /// Memory is bounded, and so is what a crash may repeat.
@@ -29,6 +31,20 @@ impl World {
                 None,
                 format!("{unsettled} events unsettled, {allowed} are allowed"),
             );
+        }
+    }
+
+    /// While the broker refuses everything, something leaves all the same, as long as something could.
+    pub(super) fn check_tries(&mut self, relay: usize) {
+        let now = self.now;
+        let Some(session) = &mut self.relays[relay].session else { return };
+        let figures = session.core.figures();
+        let could_try = figures.refusing_since.is_some() && figures.away_since.is_none() && !session.is_draining;
+        if !could_try || figures.in_memory == 0 || session.core.unsettled() > 0 {
+            session.tried_at = now;
+        } else if now > session.tried_at + ASKS_WITHIN {
+            let what = format!("of {} events in memory none has left for 6 s", figures.in_memory);
+            self.checker.fail(Promise::AsksAgain, None, what);
         }
     }
 

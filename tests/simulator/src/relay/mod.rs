@@ -64,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) calm_since: Micros,
     /// Events that a scan brought: their commits may have been left to the table before.
     from_table: BTreeSet<i64>,
+    /// When it last published, or could not.
+    tried_at: Micros,
 }
 
 impl Relay {
@@ -97,6 +99,7 @@ impl Session {
             read_to: next_entry,
             calm_since: now,
             from_table: BTreeSet::new(),
+            tried_at: 0,
         }
     }
 }

@@ -40,6 +40,7 @@ impl World {
         self.relays[relay].most_unwritten = self.relays[relay].most_unwritten.max(unwritten);
         self.check_bounds(relay);
         self.check_log(relay);
+        self.check_tries(relay);
         self.poke(relay);
     }
 

@@ -111,7 +111,11 @@ impl Faults<'_> {
                 fault.last().await;
                 node.ctl(&["set_vm_memory_high_watermark", "0.4"]).await;
             }
-            BrokerFault::MakeRoom { .. } => record::make_room(self.stack).await,
+            BrokerFault::MakeRoom { .. } => {
+                record::make_room(self.stack).await;
+                // Seen without: a broker that was killed 1.4 s later came back with the limit, and refused until the end.
+                node.write_declared().await;
+            }
         }
     }
 

@@ -37,6 +37,13 @@ pub(super) async fn make_room(stack: &Stack) {
     stack.vhost.api("DELETE", &format!("/api/policies/{}/full", stack.vhost.name()), None).await;
 }
 
+/// What the queues hold, and which policy they follow: `full` none, once there is room.
+pub(super) async fn state(stack: &Stack) -> String {
+    let queues = stack.vhost.api("GET", &format!("/api/queues/{}", stack.vhost.name()), None).await;
+    let of = |queue: &Value| format!("{}: {} messages, policy {}", queue["name"], queue["messages"], queue["policy"]);
+    queues.as_array().into_iter().flatten().map(of).collect::<Vec<_>>().join("; ")
+}
+
 /// Empties the queues, in order. The relays have ended.
 pub(super) async fn read(stack: &Stack) -> Vec<Delivered> {
     let connection =

@@ -97,7 +97,8 @@ impl Servers {
         })
         .await;
         if !settled {
-            println!("SEED={}: not drained after {DRAIN:?}; the relays log:", schedule.seed);
+            println!("SEED={}: not drained after {DRAIN:?}; the queues: {}", schedule.seed, record::state(stack).await);
+            println!("the relays log:");
             let log = relays.log().await;
             log.iter().skip(log.len().saturating_sub(40)).for_each(|line| println!("  {line}"));
         }

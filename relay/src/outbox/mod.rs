@@ -10,6 +10,8 @@ pub(crate) mod sql;
 
 use std::{
     borrow::Cow,
+    future::Future,
+    pin::Pin,
     str::FromStr,
     sync::{Arc, atomic::AtomicI32},
 };
@@ -26,6 +28,9 @@ pub use self::{
     error::StoreError,
     row::{BadRow, Layout, Row},
 };
+
+/// An operation that runs.
+pub type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
 
 /// The relay's one SQL connection, and its prepared statements.
 #[derive(Debug)]
@@ -86,27 +91,27 @@ impl Store {
 
     /// Carries out an operation.
     ///
+    /// A future for each kind, as large as that kind needs: one for all would be as large as a scan, 9 kB, and be moved for each batch
+    /// of verdicts, of which the events of a single strict key bring one for every seven.
+    ///
     /// # Errors
     ///
     /// The session with the database is of no more use.
-    pub async fn perform(self: Arc<Self>, request: Request) -> Result<Finished, StoreError> {
-        let read = match request {
-            Request::Settle(batch) => {
-                return match self.settle(&batch).await {
-                    Ok(not_written) => Ok(Finished::Settled(batch, not_written)),
-                    Err(error) => Ok(Finished::NotSettled(batch, error.failure()?)),
-                };
+    pub fn perform(self: Arc<Self>, request: Request) -> Operation {
+        match request {
+            Request::Settle(batch) => Box::pin(async move {
+                Ok(match self.settle(&batch).await {
+                    Ok(not_written) => Finished::Settled(batch, not_written),
+                    Err(error) => Finished::NotSettled(batch, error.failure()?),
+                })
+            }),
+            Request::Snapshot => Box::pin(async move { Ok(Finished::Snapshot(self.current_snapshot().await?)) }),
+            Request::Scan(from, scan) => reads(async move { Ok(Finished::Scanned(from, self.pending(scan).await?)) }),
+            Request::Due(scan) => reads(async move { Ok(Finished::Due(self.due(scan).await?)) }),
+            Request::LookAtPublication => reads(async move { Ok(Finished::Published(self.published().await?)) }),
+            Request::EnsurePublication => {
+                reads(async move { Ok(Finished::PublicationEnsured(self.ensure_publication().await?)) })
             }
-            Request::Snapshot => return Ok(Finished::Snapshot(self.current_snapshot().await?)),
-            Request::Scan(from, scan) => self.pending(scan).await.map(|page| Finished::Scanned(from, page)),
-            Request::Due(scan) => self.due(scan).await.map(Finished::Due),
-            Request::LookAtPublication => self.published().await.map(Finished::Published),
-            Request::EnsurePublication => self.ensure_publication().await.map(Finished::PublicationEnsured),
-        };
-        match read {
-            // A statement that only reads has no row to be blamed.
-            Err(error) if error.may_pass() => Ok(Finished::NotRead(error.failure()?)),
-            read => read,
         }
     }
 
@@ -163,6 +168,16 @@ impl Store {
         let row = self.client.query_one(&self.published, &[&self.publication]).await?;
         Ok(Published { identity: row.try_get(1)?, snapshot: parse(&row, 0)? })
     }
+}
+
+/// A statement that only reads has no row to be blamed for what may pass.
+fn reads(read: impl Future<Output = Result<Finished, StoreError>> + Send + 'static) -> Operation {
+    Box::pin(async move {
+        match read.await {
+            Err(error) if error.may_pass() => Ok(Finished::NotRead(error.failure()?)),
+            done => done,
+        }
+    })
 }
 
 fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row, place: usize) -> Result<T, StoreError> {

@@ -1,12 +1,10 @@
 //! The operation on the table that runs beside the session's other work.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use outbox_core::{Finished, Request};
 
-use crate::outbox::{Store, StoreError};
-
-type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
+use crate::outbox::{Operation, Store, StoreError};
 
 pub(super) struct Table {
     store: Arc<Store>,
@@ -20,7 +18,7 @@ impl Table {
 
     pub(super) fn start(&mut self, request: Request) {
         debug_assert!(self.running.is_none(), "one operation at a time");
-        self.running = Some(Box::pin(Arc::clone(&self.store).perform(request)));
+        self.running = Some(Arc::clone(&self.store).perform(request));
     }
 
     /// Whether no operation runs.

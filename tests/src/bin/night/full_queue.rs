@@ -24,9 +24,7 @@ pub(crate) async fn play() {
     at.types("outbox-relay status");
     let holding = at.types("outbox-relay events --holding --limit 5");
     at.types(&format!("outbox-relay events {}", Shop::first_id(&holding)));
-    let log = shop.relay.log_lines();
-    let warnings: Vec<&str> = log.iter().map(String::as_str).filter(|line| line.contains(" WARN ")).take(6).collect();
-    at.shows("journalctl --unit outbox-relay | grep WARN | head -6", &warnings.join("\n"));
+    shop.relays_warnings();
     let list = ["list_queues", "--quiet", "--vhost", vhost, "name", "messages", "consumers", "arguments"];
     at.shows(&format!("rabbitmqctl {}", list.join(" ")), &shop.rabbitmq.ctl(&list).await);
     shop.pager.rings("OutboxEventsFailed").await;

@@ -36,6 +36,7 @@ pub(crate) async fn play() {
     shop.pager.rings("OutboxSlotKeepsLog").await;
     at.types("outbox-relay status");
     shop.checks();
+    shop.relays_warnings();
     at.happens("there is time to ask whose report that is; but the import writes another 60 MB");
     import(14).await;
     shop.pager.rings("OutboxSlotRunsOut").await;

@@ -82,6 +82,14 @@ impl Shop {
         self.terminal.types("outbox-relay check | grep -v ^ok");
     }
 
+    /// Looks at what the relay has warned of.
+    pub(crate) fn relays_warnings(&self) {
+        let log = self.relay.log_lines();
+        let warnings: Vec<&str> =
+            log.iter().map(String::as_str).filter(|line| line.contains(" WARN ")).take(6).collect();
+        self.terminal.shows("journalctl --unit outbox-relay | grep WARN | head -6", &warnings.join("\n"));
+    }
+
     /// The first id in what a command has said.
     ///
     /// # Panics

@@ -10,11 +10,21 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpListener,
     sync::watch,
     task::JoinSet,
 };
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
+};
+
+use crate::publish::tls::Certificates;
 
 /// What it does with spans.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +47,7 @@ struct Seen {
 
 /// Listens on this machine until it is dropped.
 pub(super) struct Collector {
+    scheme: &'static str,
     port: u16,
     manners: watch::Sender<Manners>,
     seen: Arc<Mutex<Seen>>,
@@ -45,6 +56,24 @@ pub(super) struct Collector {
 
 impl Collector {
     pub(super) async fn start(manners: Manners) -> Self {
+        Self::listen(manners, None).await
+    }
+
+    /// One that speaks TLS and takes spans.
+    pub(super) async fn with_tls(files: &Certificates) -> Self {
+        let certificate = CertificateDer::from_pem_file(files.path("server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(files.path("server.key")).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        Self::listen(Manners::Takes, Some(Arc::new(config).into())).await
+    }
+
+    async fn listen(manners: Manners, tls: Option<TlsAcceptor>) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (manners, seen) = (watch::Sender::new(manners), Arc::new(Mutex::new(Seen::default())));
@@ -53,15 +82,25 @@ impl Collector {
         task.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
-                let (manners, seen) = shared.clone();
-                connections.spawn(serve(socket, manners, seen));
+                let ((manners, seen), tls) = (shared.clone(), tls.clone());
+                connections.spawn(async move {
+                    match tls {
+                        None => serve(socket, manners, seen).await,
+                        // Whoever does not trust the certificate ends the connection.
+                        Some(tls) => {
+                            if let Ok(socket) = tls.accept(socket).await {
+                                serve(socket, manners, seen).await;
+                            }
+                        }
+                    }
+                });
             }
         });
-        Self { port, manners, seen, _task: task }
+        Self { scheme, port, manners, seen, _task: task }
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("{}://127.0.0.1:{}", self.scheme, self.port)
     }
 
     pub(super) fn becomes(&self, manners: Manners) {
@@ -116,7 +155,11 @@ impl Collector {
 }
 
 /// One request after the other.
-async fn serve(mut socket: TcpStream, mut manners: watch::Receiver<Manners>, seen: Arc<Mutex<Seen>>) {
+async fn serve(
+    mut socket: impl AsyncRead + AsyncWrite + Unpin,
+    mut manners: watch::Receiver<Manners>,
+    seen: Arc<Mutex<Seen>>,
+) {
     let mut bytes = Vec::new();
     loop {
         let (head, body) = loop {

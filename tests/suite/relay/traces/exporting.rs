@@ -9,7 +9,10 @@ use super::{
     collector::{Collector, Manners},
     emit_many, emit_sampled, traced,
 };
-use crate::watch::{http_port, wait_for_metric};
+use crate::{
+    publish::tls::Certificates,
+    watch::{http_port, wait_for_metric},
+};
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_never_answers_costs_no_event_and_bounds_the_end() {
@@ -107,4 +110,21 @@ async fn a_request_that_is_under_way_at_the_end_is_waited_for_and_not_repeated()
     collector.becomes(Manners::Takes);
     assert!(relay.exited().await.success());
     assert_eq!(collector.spans().len(), 30);
+}
+
+#[tokio::test]
+async fn spans_go_by_https_to_a_collector_whose_certificate_the_machine_trusts_and_to_no_other() {
+    let files = Certificates::new();
+    let (stack, collector) = (Stack::new().await, Collector::with_tls(&files).await);
+    let _consumer = stack.consumer("#").await;
+    let relay = traced(&stack, &collector.url()).start().await;
+    emit_sampled(&stack, "a").await;
+    let line = relay.wait_for_log("the collector did not take spans").await;
+    assert!(line.contains("UnknownIssuer"), "{line}");
+    assert!(relay.stop().await.success());
+    assert_eq!(collector.spans().len(), 0);
+
+    let _relay = traced(&stack, &collector.url()).env("SSL_CERT_FILE", &files.path("ca.pem")).start().await;
+    emit_sampled(&stack, "b").await;
+    assert_eq!(collector.wait_for(1).await[0].name, "publish outbox:b");
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use harness::{Connection, Relay};
+use harness::Connection;
 
 use crate::{bench::Bench, cpu, load::EMITTER, report::Report};
 
@@ -17,13 +17,13 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// `relay`: if it runs.
-    pub(crate) async fn take(bench: &Bench, db: &Connection, relay: Option<&Relay>) -> Self {
+    /// `relay`: its process, if it runs.
+    pub(crate) async fn take(bench: &Bench, db: &Connection, relay: Option<u32>) -> Self {
         let wal = wal_position(db).await;
         Self {
             postgres: bench.postgres.children().into_iter().map(|pid| (pid, cpu::used_by(pid))).collect(),
             broker: cpu::used_by(bench.rabbitmq.pid()),
-            relay: relay.map_or(Duration::ZERO, |relay| cpu::used_by(relay.pid())),
+            relay: relay.map_or(Duration::ZERO, cpu::used_by),
             wal,
         }
     }
@@ -49,8 +49,8 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// What was used from `before` until now. `watcher` is the benchmark's own session; relay and emitters are still
-    /// connected.
-    pub(crate) async fn since(before: &Reading, bench: &Bench, watcher: &Connection, relay: &Relay) -> Self {
+    /// connected. A relay that is not ours has no walsender and no session here: they count as the rest of PostgreSQL.
+    pub(crate) async fn since(before: &Reading, bench: &Bench, watcher: &Connection, relay: u32) -> Self {
         let after = Reading::take(bench, watcher, Some(relay)).await;
         let mut cost = Self {
             relay: after.relay.saturating_sub(before.relay),

@@ -76,7 +76,7 @@ async fn drain(trial: &Trial<'_>, report: &mut Report, case: &str, events: u64, 
     let relay: Relay = trial.bench.relay(&trial.stack).spawn();
     trial.all_settled(&relay).await;
     let rate = rate(events, start.elapsed());
-    let cost = Cost::since(&start.used, trial.bench, db, &relay).await;
+    let cost = Cost::since(&start.used, trial.bench, db, relay.pid()).await;
     let us = |used| cpu::us_per_event(used, events);
     let total = us(cost.total());
     if smallest.is_nan() {

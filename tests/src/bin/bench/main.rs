@@ -18,6 +18,7 @@ mod cpu;
 mod emit;
 mod emitted;
 mod figure;
+mod go_poller;
 mod growth;
 mod inbox;
 mod latency;

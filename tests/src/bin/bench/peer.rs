@@ -90,22 +90,32 @@ impl Installed {
     }
 }
 
-/// One that runs, until it is dropped.
+/// A program that relays, until it is dropped.
 pub(crate) struct Peer(Child);
 
 impl Peer {
-    /// Starts it, and waits until it says that it is connected to the broker.
+    /// Starts the package, and waits until it says that it is connected to the broker.
     pub(crate) fn start(installed: &Installed, stack: &Stack) -> Self {
         let mut command = installed.node("relay.mjs");
-        command.env("DATABASE_URL", stack.db.url()).env("AMQP_URL", stack.vhost.url());
         command.env("SLOT", stack.db.name()).env("PARALLEL", PARALLEL);
+        Self::spawn(NAME, command, stack)
+    }
+
+    /// Starts a program that is told where the servers are, says `ready` when it is connected to them, and ends with its standard input.
+    pub(crate) fn spawn(name: &str, mut command: Command, stack: &Stack) -> Self {
+        command.env("DATABASE_URL", stack.db.url()).env("AMQP_URL", stack.vhost.url());
         // It ends with its standard input, and so with us, however we end.
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("node, as npm is there");
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|e| panic!("{name} does not start: {e}"));
         let mut line = String::new();
         let output = child.stdout.as_mut().expect("piped");
         BufReader::new(output).read_line(&mut line).expect("its output");
-        assert_eq!(line, "ready\n", "{NAME} has ended at once");
+        assert_eq!(line, "ready\n", "{name} has ended at once");
         Self(child)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 }
 

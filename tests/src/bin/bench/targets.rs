@@ -57,7 +57,7 @@ const fn target(promise: &'static str, of: Cases, bound: Bound) -> Target {
 }
 
 /// In the order in which they are told.
-const TARGETS: [Target; 31] = [
+const TARGETS: [Target; 33] = [
     target("backlog, classic queue, of the broker alone", of_ceiling("backlog, classic"), AtLeast(0.80)),
     target("backlog, quorum queue, of the broker alone", of_ceiling("backlog, quorum"), AtLeast(0.70)),
     target("live load, classic queue, of the broker alone", of_ceiling("live, classic"), AtLeast(0.80)),
@@ -122,6 +122,12 @@ const TARGETS: [Target; 31] = [
     faster_than("faster than the best one-at-a-time poller, quorum queue", "quorum, poller, one", 10.0),
     faster_than("faster than the best batched poller, classic queue", "classic, poller, batches", 2.0),
     faster_than("faster than the best batched poller, quorum queue", "quorum, poller, batches", 2.0),
+    faster_than("faster than a poller in Go, quorum queue", "quorum, poller in Go", 1.2),
+    target(
+        "PostgreSQL CPU an event, backlog, quorum queue",
+        all("baselines", "quorum, outbox", "PostgreSQL CPU"),
+        AtMost(12.0),
+    ),
     target(
         "p50 latency lower than a poller's of every 1 s",
         all("latency", "poller every 1 s", "outbox is faster by"),

@@ -13,7 +13,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         let start = trial.begin(Some(&relay)).await;
         tokio::time::sleep(Duration::from_secs(10)).await; // what is measured, not a wait for something
         let took = start.elapsed();
-        let cost = Cost::since(&start.used, bench, &trial.stack.db, &relay).await;
+        let cost = Cost::since(&start.used, bench, &trial.stack.db, relay.pid()).await;
         for (measure, used) in
             [("relay CPU", cost.relay), ("PostgreSQL CPU", cost.postgres()), ("broker CPU", cost.broker)]
         {

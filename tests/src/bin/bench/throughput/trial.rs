@@ -78,7 +78,7 @@ impl<'a> Trial<'a> {
     /// Begins to count.
     pub(crate) async fn begin(&self, relay: Option<&Relay>) -> Start {
         quiet(&self.stack.db).await;
-        let used = Reading::take(self.bench, &self.stack.db, relay).await;
+        let used = Reading::take(self.bench, &self.stack.db, relay.map(Relay::pid)).await;
         Start { at: Instant::now(), used }
     }
 
@@ -93,7 +93,7 @@ impl<'a> Trial<'a> {
     ) -> f64 {
         self.all_settled(relay).await;
         let rate = rate(events, start.elapsed());
-        let cost = Cost::since(&start.used, self.bench, &self.stack.db, relay).await;
+        let cost = Cost::since(&start.used, self.bench, &self.stack.db, relay.pid()).await;
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let memory_mb = relay.usage().peak_rss_bytes as f64 / 1e6;
         println!("  {case}: {events} events at {rate:.0}/s, {memory_mb:.0} MB");

@@ -126,7 +126,7 @@ async fn outbox(bench: &Bench, queue: QueueType, events: u64) -> Drained {
 async fn polled(bench: &Bench, queue: QueueType, polling: Polling, events: u64) -> Drained {
     let stack = with_queue(bench, queue).await;
     stack.db.batch_execute(poller::TABLE).await.expect("the poller's table");
-    poller::insert(&stack.db, events).await;
+    poller::insert(&stack.db, poller::TABLE_NAME, events).await;
     quiet(&stack.db).await;
     let start = Instant::now();
     let mut poller = Poller::start(polling, &stack).await;
@@ -136,7 +136,8 @@ async fn polled(bench: &Bench, queue: QueueType, polling: Polling, events: u64) 
 
 async fn polled_in_go(bench: &Bench, queue: QueueType, in_go: &go_poller::Built, events: u64) -> Drained {
     let stack = with_queue(bench, queue).await;
-    go_poller::backlog(&stack.db, events).await;
+    stack.db.batch_execute(go_poller::TABLE).await.expect("its table");
+    poller::insert(&stack.db, go_poller::TABLE_NAME, events).await;
     quiet(&stack.db).await;
     stack.db.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.expect("settings");
     let before = Reading::take(bench, &stack.db, None).await;

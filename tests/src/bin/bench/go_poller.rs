@@ -7,14 +7,18 @@ use std::{
     process::Command,
 };
 
-use harness::{Connection, Stack, places::checkout};
+use harness::{Stack, places::checkout};
 
 use crate::{peer::Peer, report::folder};
 
 /// In the report.
 pub(crate) const NAME: &str = "poller in Go";
 
-const TABLE: &str = "
+/// Its table's name.
+pub(crate) const TABLE_NAME: &str = "bench.go_outbox";
+
+/// Its table.
+pub(crate) const TABLE: &str = "
     CREATE SCHEMA bench;
     CREATE TABLE bench.go_outbox (
         id             bigint      PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
@@ -54,17 +58,4 @@ impl Built {
     pub(crate) fn start(&self, stack: &Stack) -> Peer {
         Peer::spawn(NAME, Command::new(&self.0), stack)
     }
-}
-
-/// Its table, with so many events (200 B).
-pub(crate) async fn backlog(db: &Connection, events: u64) {
-    db.batch_execute(TABLE).await.expect("its table");
-    let sql = format!(
-        "INSERT INTO bench.go_outbox (topic, event_type, aggregate_type, aggregate_id, payload)
-         SELECT 'order.moved', 'OrderMoved', 'order', (i % 1000)::text,
-                jsonb_build_object('order', i, 'text', repeat('x', 170))
-         FROM generate_series(1, {events}) AS i;"
-    );
-    db.batch_execute(&sql).await.expect("a backlog");
-    db.batch_execute("ANALYZE bench.go_outbox").await.expect("ANALYZE");
 }

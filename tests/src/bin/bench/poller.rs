@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use publishing::Publisher;
-pub(crate) use table::{INSERT_ONE, TABLE, insert};
+pub(crate) use table::{INSERT_ONE, TABLE, TABLE_NAME, insert};
 
 const SELECT: &str = "SELECT id, topic, event_type, aggregate_type, aggregate_id, payload::text, created_at
                       FROM bench.outbox WHERE status = 'PENDING' ORDER BY seq LIMIT $1 FOR UPDATE SKIP LOCKED";

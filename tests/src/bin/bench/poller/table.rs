@@ -2,6 +2,9 @@
 
 use harness::Connection;
 
+/// Its name.
+pub(crate) const TABLE_NAME: &str = "bench.outbox";
+
 /// As one finds it in articles, with the partial index that keeps polling cheap.
 pub(crate) const TABLE: &str = "
     CREATE SCHEMA bench;
@@ -27,14 +30,14 @@ pub(crate) const INSERT_ONE: &str = "
             jsonb_build_object('order', $1::int, 'text', repeat('x', 170)))
     RETURNING id";
 
-/// So many events at once, to be polled.
-pub(crate) async fn insert(db: &Connection, events: u64) {
+/// So many events (200 B) at once, to be polled from this table.
+pub(crate) async fn insert(db: &Connection, table: &str, events: u64) {
     let sql = format!(
-        "INSERT INTO bench.outbox (topic, event_type, aggregate_type, aggregate_id, payload)
+        "INSERT INTO {table} (topic, event_type, aggregate_type, aggregate_id, payload)
          SELECT 'order.moved', 'OrderMoved', 'order', (i % 1000)::text,
                 jsonb_build_object('order', i, 'text', repeat('x', 170))
          FROM generate_series(1, {events}) AS i;"
     );
     db.batch_execute(&sql).await.expect("a backlog");
-    db.batch_execute("ANALYZE bench.outbox").await.expect("ANALYZE");
+    db.batch_execute(&format!("ANALYZE {table}")).await.expect("ANALYZE");
 }

@@ -56,6 +56,7 @@ CREATE SCHEMA outbox;
 \ir replay.sql
 \ir replay_many.sql
 \ir release.sql
+\ir retention.sql
 \ir views.sql
 \ir count.sql
 \ir health.sql
@@ -66,5 +67,6 @@ CREATE SCHEMA outbox;
 \ir grant_relay.sql
 \ir grant_operate.sql
 \ir grant_monitor.sql
+\ir grant_maintain.sql
 \ir privileges.sql
 COMMIT;

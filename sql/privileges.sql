@@ -6,7 +6,7 @@
 -- grant_operate.sql, grant_monitor.sql.
 GRANT USAGE ON SCHEMA outbox TO PUBLIC;
 
-REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox FROM PUBLIC;
+REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     outbox.version(),
     outbox.uuid_v7(),

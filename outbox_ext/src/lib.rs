@@ -65,7 +65,8 @@ extension_sql_file!("../../sql/audit.sql", name = "audit", requires = ["publicat
 extension_sql_file!("../../sql/replay.sql", name = "replay", requires = ["audit"]);
 extension_sql_file!("../../sql/replay_many.sql", name = "replay_many", requires = ["replay"]);
 extension_sql_file!("../../sql/release.sql", name = "release", requires = ["replay_many"]);
-extension_sql_file!("../../sql/views.sql", name = "views", requires = ["release"]);
+extension_sql_file!("../../sql/retention.sql", name = "retention", requires = ["release"]);
+extension_sql_file!("../../sql/views.sql", name = "views", requires = ["retention"]);
 extension_sql_file!("../../sql/count.sql", name = "count", requires = ["views"]);
 extension_sql_file!("../../sql/health.sql", name = "health", requires = ["count"]);
 extension_sql_file!("../../sql/failures.sql", name = "failures", requires = ["health"]);
@@ -79,10 +80,11 @@ extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = 
 extension_sql_file!("../../sql/grant_relay.sql", name = "grant_relay", requires = ["grant_emit"]);
 extension_sql_file!("../../sql/grant_operate.sql", name = "grant_operate", requires = ["grant_relay"]);
 extension_sql_file!("../../sql/grant_monitor.sql", name = "grant_monitor", requires = ["grant_operate"]);
+extension_sql_file!("../../sql/grant_maintain.sql", name = "grant_maintain", requires = ["grant_monitor"]);
 extension_sql_file!(
     "../../sql/extension/undumped_changes.sql",
     name = "undumped_changes",
-    requires = ["grant_monitor"]
+    requires = ["grant_maintain"]
 );
 extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["undumped_changes"]);
 

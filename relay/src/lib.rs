@@ -25,6 +25,7 @@
 //! | [`unseen`] | what a terminal must not be told, in text that others have written |
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
+//! | `maintenance` | retention: deletes what is old, on a thread of its own |
 //! | `dashboard` | a page for people, served at that edge |
 //! | `traces` | spans of sampled events, to an OpenTelemetry collector, on a thread of their own; with the feature `otel` |
 //! | [`service`] | one session after the other: connect, check, take over, try again |
@@ -36,6 +37,7 @@ pub mod config;
 pub mod contact;
 mod dashboard;
 pub mod error;
+mod maintenance;
 mod numbers;
 pub mod observe;
 pub mod outbox;

@@ -34,6 +34,7 @@ mod privileges;
 mod publication;
 pub(crate) mod replay;
 mod replica_role;
+mod retention;
 mod rights;
 mod scan;
 mod session_settings;

@@ -17,6 +17,8 @@ pub enum Rule {
     SizeOrOff(RangeInclusive<u64>),
     /// Lengths of time.
     Time(RangeInclusive<Duration>),
+    /// Lengths of time, or `off`.
+    TimeOrOff(RangeInclusive<Duration>),
     /// `true` or `false`.
     Switch,
     /// One word of a list.
@@ -72,7 +74,11 @@ impl Rule {
                 format!("off, or a size from {least} to {most} (B, KiB, MiB or GiB)")
             }
             Self::Time(range) => {
-                format!("a time from {} to {} (ms, s, m or h)", show_time(*range.start()), show_time(*range.end()))
+                format!("a time from {} to {} (ms, s, m, h or d)", show_time(*range.start()), show_time(*range.end()))
+            }
+            Self::TimeOrOff(range) => {
+                let (least, most) = (show_time(*range.start()), show_time(*range.end()));
+                format!("off, or a time from {least} to {most} (ms, s, m, h or d)")
             }
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => match words {
@@ -100,7 +106,7 @@ impl Rule {
         match self {
             Self::Count(_) => "N".to_owned(),
             Self::Size(_) | Self::SizeOrOff(_) => "SIZE".to_owned(),
-            Self::Time(_) => "TIME".to_owned(),
+            Self::Time(_) | Self::TimeOrOff(_) => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
             Self::Choice(words) => words.join("|"),
             Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
@@ -125,7 +131,7 @@ impl Rule {
 
     /// The time that `text` means.
     pub(super) fn time(&self, text: &str) -> Option<Duration> {
-        let Self::Time(range) = self else { return None };
+        let (Self::Time(range) | Self::TimeOrOff(range)) = self else { return None };
         parse_time(text).filter(|time| range.contains(time))
     }
 

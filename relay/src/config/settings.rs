@@ -13,7 +13,7 @@ use super::{
     setting::{Setting, settings},
     value::{
         AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, OPTIONAL_WAL, ORDERING,
-        OTLP_ENDPOINT, OTLP_HEADERS, Optional, UNROUTABLE, Unroutable, harmless,
+        OTLP_ENDPOINT, OTLP_HEADERS, Optional, RETENTION, UNROUTABLE, Unroutable, harmless,
     },
 };
 use outbox_core::Ordering;
@@ -165,6 +165,17 @@ settings! {
         /// How long the drain after SIGTERM may take.
         /// Kubernetes kills after 30s unless told otherwise: stay below its terminationGracePeriodSeconds.
         shutdown_timeout: Duration = Time(Duration::ZERO..=HOUR), Some("25s");
+    }
+
+    "Retention" {
+        /// How long an event is kept after it has become SENT.
+        /// The relay that works deletes it then, within an hour or a tenth of this time, whichever is less. Keep it for as long as you may want
+        /// to replay. The role needs outbox.grant_maintain().
+        retention: Optional<Duration> = RETENTION, Some("off");
+
+        /// How long an event is kept after it has FAILED.
+        /// Then nobody can replay it any more. One that holds its key is kept in any case.
+        retention_failed: Optional<Duration> = RETENTION, Some("off");
     }
 
     "Watching" {

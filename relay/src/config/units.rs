@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 /// Largest first, so that a value is shown in the largest unit that divides it.
-const TIME_UNITS_MS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const TIME_UNITS_MS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
 /// Powers of 1024 only: `MB` means 1024² bytes to PostgreSQL and 1000² to most others.
 const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// `200ms`, `10s`, `5m`, `1h`. A number without a unit is refused, except 0.
+/// `200ms`, `10s`, `5m`, `1h`, `30d`. A number without a unit is refused, except 0.
 pub(super) fn parse_time(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -51,10 +51,18 @@ mod tests {
 
     #[test]
     fn a_time_has_a_unit() {
-        for (text, ms) in [("0", 0), ("0s", 0), ("200ms", 200), ("10s", 10_000), ("5m", 300_000), ("1h", 3_600_000)] {
+        for (text, ms) in [
+            ("0", 0),
+            ("0s", 0),
+            ("200ms", 200),
+            ("10s", 10_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("30d", 2_592_000_000),
+        ] {
             assert_eq!(parse_time(text), Some(Duration::from_millis(ms)), "{text:?}");
         }
-        for bad in ["", "10", "s", "-1s", "1.5s", "10 s", "10S", "1d", "1m30s", "18446744073709551615h"] {
+        for bad in ["", "10", "s", "-1s", "1.5s", "10 s", "10S", "1w", "1m30s", "18446744073709551615h"] {
             assert_eq!(parse_time(bad), None, "{bad:?}");
         }
     }

@@ -177,6 +177,12 @@ impl Value for Optional<u64> {
     }
 }
 
+impl Value for Optional<Duration> {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        if text == OFF { Ok(Self(None)) } else { Duration::read(rule, text).map(|time| Self(Some(time))) }
+    }
+}
+
 impl Value for Optional<PathBuf> {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
         let path = String::read(rule, text)?;
@@ -190,6 +196,9 @@ pub(super) const OPTIONAL_DATABASE: Rule =
 
 /// A size of the log that may be left out.
 pub(super) const OPTIONAL_WAL: Rule = Rule::SizeOrOff(64 << 20..=1 << 50);
+
+/// A time after which something goes, if ever: up to ten years.
+pub(super) const RETENTION: Rule = Rule::TimeOrOff(Duration::from_secs(1)..=Duration::from_secs(3650 * 24 * 3600));
 
 /// A collector that may be left out.
 pub(super) const OTLP_ENDPOINT: Rule =

@@ -20,7 +20,7 @@ use std::{
 
 pub use self::{
     readiness::Readiness,
-    view::{Phase, State, View},
+    view::{Phase, Retention, State, View},
 };
 pub(crate) use self::{view::Shown, watch::Watch};
 use crate::contact::Contact;
@@ -109,6 +109,21 @@ impl Observed {
     /// A slot was let go, since it kept too much.
     pub(crate) fn slot_let_go(&self) {
         self.lock().slots_let_go += 1;
+    }
+
+    /// Retention has deleted events.
+    pub(crate) fn retention_deleted(&self, events: u64) {
+        self.lock().retention.deleted += events;
+    }
+
+    /// Retention has looked through the table, and so many events are old and stay.
+    pub(crate) fn retention_kept_back(&self, kept_back: i64) {
+        self.lock().retention.kept_back = Some(kept_back);
+    }
+
+    /// Retention could not go through the table.
+    pub(crate) fn retention_failed(&self) {
+        self.lock().retention.failures += 1;
     }
 
     /// The session is over; the next one counts anew.

@@ -67,6 +67,17 @@ pub(crate) struct Shown {
     pub(crate) waits_for: Option<String>,
 }
 
+/// What retention has done since the relay's start.
+#[derive(Clone, Debug, Default)]
+pub struct Retention {
+    /// Events that were deleted.
+    pub deleted: u64,
+    /// Rounds through the table that failed.
+    pub failures: u64,
+    /// Events that are old and stay, because they hold their keys or their deletion was refused; `None`: there was no round yet.
+    pub kept_back: Option<i64>,
+}
+
 /// What is known of the relay at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -88,6 +99,8 @@ pub struct View {
     pub waits_for: Option<String>,
     /// Slots that were let go, because they kept more of the log than they may.
     pub slots_let_go: u64,
+    /// What retention has done.
+    pub retention: Retention,
     /// Since when messages are in flight and RabbitMQ has answered none.
     pub unanswered_since: Option<Instant>,
     /// Sessions that were made.
@@ -111,6 +124,7 @@ impl View {
             is_making_slot: false,
             waits_for: None,
             slots_let_go: 0,
+            retention: Retention::default(),
             unanswered_since: None,
             sessions: 0,
             state_since: now,

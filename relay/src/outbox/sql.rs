@@ -74,6 +74,26 @@ pub(crate) const HEALTH: &str = "SELECT pending, retrying, scheduled, failed, ke
             slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
      FROM outbox.health(slot => $1)";
 
+// At the edge, for retention.
+
+/// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long.
+pub(crate) const ONLY_MAINTAINS: &str = "SET synchronous_commit = off; SET statement_timeout = '60s'";
+
+/// Pages of the table.
+pub(crate) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
+
+/// Deletes, in the pages from `$3` on, what was SENT more than `$1` seconds ago or FAILED more than `$2`, and says how old the oldest is that
+/// is left.
+pub(crate) const DELETE_FINISHED: &str = "
+    SELECT deleted, holding, refused, refused_id, refused_because,
+        extract(epoch FROM now() - oldest_sent)::float8 AS sent_age, extract(epoch FROM now() - oldest_failed)::float8 AS failed_age
+    FROM outbox.delete_finished(now() - make_interval(secs => $1), now() - make_interval(secs => $2), $3, $4)";
+
+/// Whether this role may delete what is old.
+pub(crate) const MAY_MAINTAIN: &str =
+    "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
+     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname = 'delete_finished'";
+
 // At the start.
 
 /// How long a start waits for a lock before it says for whom.

@@ -19,6 +19,7 @@ use crate::{
     admin::Admin,
     config::Config,
     error::{Kind, RunError, chain},
+    maintenance::Maintenance,
     observe::{Observed, Phase},
     session::SessionError,
     traces::Traces,
@@ -32,6 +33,7 @@ use crate::{
 pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
     let observed = Arc::new(Observed::new());
     let _admin = Admin::start(&config, &observed)?;
+    let _maintenance = Maintenance::start(&config, &observed)?;
     let traces = Traces::start(&config, &observed)?;
     let ended = relay(&config, shutdown, &observed, &traces).await;
     observed.enters(Phase::Stopped);

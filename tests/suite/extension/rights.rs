@@ -14,12 +14,13 @@ const BEGIN: &str = "<!-- rights: made by tests/suite/extension/rights.rs -->\n"
 const END: &str = "<!-- end of rights -->\n";
 
 /// The roles, in the order of the columns, and what each is granted.
-const ROLES: [(&str, &str); 6] = [
+const ROLES: [(&str, &str); 7] = [
     ("all", ""),
     ("emitter", "SELECT outbox.grant_emit('{}')"),
     ("monitor", "SELECT outbox.grant_monitor('{}')"),
     ("operator", "SELECT outbox.grant_operate('{}')"),
     ("relay", "SET client_min_messages = warning; SELECT outbox.grant_relay('{}'); RESET client_min_messages"),
+    ("retention", "SELECT outbox.grant_maintain('{}')"),
     ("owner", OWN),
 ];
 

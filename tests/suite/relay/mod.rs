@@ -11,6 +11,7 @@ mod outage;
 mod pooler;
 mod refusal;
 mod replay;
+mod retention;
 mod secret_files;
 mod shutdown;
 mod startup;

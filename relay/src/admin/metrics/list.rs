@@ -228,6 +228,16 @@ pub static METRICS: &[Metric] = &[
         "Slots that this relay has let go and made anew, because they kept more than max_slot_wal.",
         |seen| seen.view.slots_let_go,
     ),
+    count("outbox_events_deleted", "Finished events that retention has deleted.", |seen| seen.view.retention.deleted),
+    count("outbox_retention_failures", "Rounds of retention that could not do all their work.", |seen| {
+        seen.view.retention.failures
+    }),
+    gauge(
+        "outbox_retention_kept_events",
+        None,
+        "Events that are old and stay: they hold their keys, or their deletion is refused. No series without retention.",
+        |seen| seen.view.retention.kept_back.map(signed),
+    ),
     Metric {
         name: "outbox_build",
         unit: None,

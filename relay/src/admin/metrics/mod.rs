@@ -78,6 +78,7 @@ mod tests {
         let observed: Arc<Observed> = Arc::default();
         let expiry = Expiry { server: Some(UNIX_EPOCH), client: None };
         observed.connected(Contact { host: "db:5432".to_owned(), peer: "db:5432 (10.0.0.7)".to_owned(), expiry });
+        observed.retention_kept_back(0);
         let text = encode(&observed, Some(owed), "shop").unwrap();
         for metric in METRICS {
             let series = metric.series();

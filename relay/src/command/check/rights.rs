@@ -127,7 +127,13 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
 async fn grants(session: &Session, config: &Config, report: &mut Report) -> Result<(), Error> {
     let role = config.database_url.user();
     if session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)? {
-        report.ok("grants", format!("the role {role:?} may run the relay's functions"));
+        let deletes = config.retention.0.or(config.retention_failed.0).is_some();
+        if deletes && !session.client.query_one(sql::MAY_MAINTAIN, &[]).await?.try_get::<_, bool>(0)? {
+            let found = format!("retention is set, and the role {role:?} may not delete old events");
+            report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));
+        } else {
+            report.ok("grants", format!("the role {role:?} may run the relay's functions"));
+        }
     } else {
         let to_do = format!(
             "if this is the relay's role, as the extension's owner: SELECT outbox.grant_relay('{role}'); else check as that role"

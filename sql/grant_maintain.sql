@@ -1,0 +1,11 @@
+-- Grants what retention needs: to delete what is finished, whatever its age. Nobody else but the owner may.
+CREATE FUNCTION outbox.grant_maintain(role regrole) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION outbox.delete_finished(timestamptz, timestamptz, bigint, integer) TO %s', role);
+    EXECUTE format('GRANT EXECUTE ON PROCEDURE outbox.maintain(interval, interval) TO %s', role);
+END
+$$;
+COMMENT ON FUNCTION outbox.grant_maintain(regrole) IS 'Lets a role delete finished events, as retention does.';

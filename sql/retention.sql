@@ -1,0 +1,155 @@
+-- Retention: finished events are deleted once they are old, page range after page range, in short transactions. That needs no index,
+-- takes no lock that an emitter waits for, and may end and begin again at any time. VACUUM makes the room free for new events.
+
+-- Whether an event has been finished for so long that it may go: SENT before sent_before, FAILED before failed_before. Null keeps them.
+-- The planner makes it a part of the query that calls it.
+CREATE FUNCTION outbox.is_old(
+    status outbox.status, processed_at timestamptz, sent_before timestamptz, failed_before timestamptz
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN coalesce(
+    status = 'SENT' AND processed_at < sent_before
+    OR status = 'FAILED' AND processed_at < failed_before, false);
+COMMENT ON FUNCTION outbox.is_old(outbox.status, timestamptz, timestamptz, timestamptz) IS
+    'Internal to delete_finished(): whether an event has been finished for long enough.';
+
+-- One step: deletes what is old in these pages.
+--
+-- What is PENDING stays, and so does what holds its key, however old: the events behind it wait for it. A row that someone else has
+-- locked is passed over, and one whose deletion is refused, by a foreign key that refers to it or by a trigger, is kept and told of.
+-- Neither keeps the others: when the statement for all of them has failed, one is tried after the other.
+CREATE FUNCTION outbox.delete_finished(
+    sent_before timestamptz, failed_before timestamptz, from_page bigint, pages integer,
+    OUT deleted         bigint,
+    OUT holding         bigint,      -- old, but they hold their keys
+    OUT locked          bigint,      -- old, but someone else had them locked
+    OUT refused         bigint,      -- old, but their deletion was refused
+    OUT refused_id      uuid,        -- one of these
+    OUT refused_because text,        -- what PostgreSQL said to that
+    OUT oldest_sent     timestamptz, -- when the oldest SENT event was finished that these pages still have
+    OUT oldest_failed   timestamptz, -- the same of FAILED ones that hold no key
+    OUT table_pages     bigint       -- how many pages the table has
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '250ms' -- less than deadlock_timeout, so that nobody's transaction is cancelled because of this one
+SET enable_seqscan = off
+SET enable_indexscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+    last_page CONSTANT bigint := 4294967295;
+    first tid;
+    behind tid;
+    place tid;
+    event_id uuid;
+BEGIN
+    IF from_page IS NULL OR pages IS NULL OR from_page NOT BETWEEN 0 AND last_page OR pages < 1 THEN
+        RAISE EXCEPTION 'from_page and pages must say where to look'
+            USING ERRCODE = 'invalid_parameter_value',
+                  DETAIL = format('They are %s and %s.', coalesce(from_page::text, 'null'), coalesce(pages::text, 'null')),
+                  HINT = 'Pages are counted from 0. To look at the whole table: CALL outbox.maintain(retention => ''30 days'');';
+    END IF;
+    first := format('(%s,0)', from_page)::tid;
+    behind := format('(%s,0)', least(from_page + pages, last_page))::tid;
+    deleted := 0;
+    refused := 0;
+    SET CONSTRAINTS ALL IMMEDIATE; -- a foreign key that is checked at COMMIT would take everything back
+    BEGIN
+        DELETE FROM ONLY outbox.events AS e
+        WHERE e.ctid >= first AND e.ctid < behind
+          AND NOT e.holds_key AND outbox.is_old(e.status, e.processed_at, sent_before, failed_before);
+        GET DIAGNOSTICS deleted = ROW_COUNT;
+    EXCEPTION WHEN OTHERS THEN
+        FOR place, event_id IN
+            SELECT e.ctid, e.id FROM ONLY outbox.events AS e
+            WHERE e.ctid >= first AND e.ctid < behind
+              AND NOT e.holds_key AND outbox.is_old(e.status, e.processed_at, sent_before, failed_before)
+            FOR UPDATE SKIP LOCKED
+        LOOP
+            BEGIN
+                DELETE FROM ONLY outbox.events AS e WHERE e.ctid = place;
+                deleted := deleted + 1;
+            EXCEPTION WHEN OTHERS THEN
+                refused := refused + 1;
+                refused_id := event_id;
+                refused_because := sqlerrm;
+            END;
+        END LOOP;
+    END;
+
+    SELECT count(*) FILTER (WHERE old.is_old AND old.holds_key), count(*) FILTER (WHERE old.is_old AND NOT old.holds_key) - refused,
+           min(old.processed_at) FILTER (WHERE old.status = 'SENT'),
+           min(old.processed_at) FILTER (WHERE old.status = 'FAILED' AND NOT old.holds_key)
+    INTO holding, locked, oldest_sent, oldest_failed
+    FROM (
+        SELECT e.status, e.holds_key, e.processed_at, outbox.is_old(e.status, e.processed_at, sent_before, failed_before) AS is_old
+        FROM ONLY outbox.events AS e
+        WHERE e.ctid >= first AND e.ctid < behind
+    ) AS old;
+    table_pages := pg_relation_size('outbox.events') / current_setting('block_size')::bigint;
+END
+$$;
+COMMENT ON FUNCTION outbox.delete_finished(timestamptz, timestamptz, bigint, integer) IS
+    'Deletes finished events that are old, in some pages of the table.';
+
+-- The whole table, for pg_cron or by hand, where no relay does it:
+--
+--     CALL outbox.maintain(retention => '30 days');
+--
+-- It commits after each step, so it cannot be called in a transaction block. Each transaction pins the search_path for itself: a
+-- procedure that commits can have no such setting.
+CREATE PROCEDURE outbox.maintain(retention interval DEFAULT NULL, retention_failed interval DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    step_pages CONSTANT integer := 256; -- 2 MiB, some thousand events, some ten milliseconds
+    since CONSTANT timestamptz := pg_catalog.now();
+    step record;
+    page bigint := 0;
+    pages bigint;
+    deleted bigint := 0;
+    holding bigint := 0;
+    locked bigint := 0;
+    refused bigint := 0;
+    refused_id uuid;
+    refused_because text;
+BEGIN
+    SET LOCAL search_path = pg_catalog, pg_temp;
+    IF num_nonnulls(retention, retention_failed) = 0 OR retention < '0' OR retention_failed < '0' THEN
+        RAISE EXCEPTION 'maintain() needs to know how long events are kept'
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'CALL outbox.maintain(retention => ''30 days''); deletes what became SENT before that. retention_failed does the '
+                         'same for FAILED events, which can no longer be replayed then.';
+    END IF;
+    LOOP
+        SET LOCAL search_path = pg_catalog, pg_temp;
+        SELECT * INTO step FROM outbox.delete_finished(since - retention, since - retention_failed, page, step_pages);
+        deleted := deleted + step.deleted;
+        holding := holding + step.holding;
+        locked := locked + step.locked;
+        refused := refused + step.refused;
+        refused_id := coalesce(refused_id, step.refused_id);
+        refused_because := coalesce(refused_because, step.refused_because);
+        pages := coalesce(pages, step.table_pages); -- events that are written later are not old
+        page := page + step_pages;
+        COMMIT;
+        EXIT WHEN page >= pages;
+    END LOOP;
+    SET LOCAL search_path = pg_catalog, pg_temp;
+    RAISE NOTICE 'deleted % events', deleted;
+    IF refused > 0 THEN
+        RAISE WARNING '% old events cannot be deleted', refused
+            USING DETAIL = format('One is %s: %s.', refused_id, refused_because),
+                  HINT = format('SELECT * FROM outbox.events WHERE id = %L;', refused_id);
+    END IF;
+    IF holding > 0 THEN
+        RAISE NOTICE '% old events hold their keys and are kept', holding
+            USING HINT = 'SELECT * FROM outbox.events WHERE holds_key; outbox.replay(id) or outbox.release(id) ends a hold.';
+    END IF;
+    IF locked > 0 THEN
+        RAISE NOTICE '% old events were locked by others and wait for the next call', locked;
+    END IF;
+END
+$$;
+COMMENT ON PROCEDURE outbox.maintain(interval, interval) IS 'Deletes finished events that are old, in short transactions.';

@@ -16,7 +16,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo night relay-otel test assert matrix soak simulate bench lint servers build extension setup install uninstall clean
+.PHONY: help demo night relay-otel test assert upgrade matrix soak simulate bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -44,6 +44,9 @@ assert: build ## the extension's tests on a PostgreSQL with assertions (built in
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assert CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
 	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$copy" && \
 	cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
+
+upgrade: build extension ## the tests of the upgrade from 0.1.0, with its relay, which is built from the history
+	RELAY_0_1_0="$$(scripts/earlier-relay 0.1.0)" cargo test $(LOCKED) -p outbox-tests --test suite -- upgrade::
 
 matrix: ## all tests on other versions of the servers, in chroots of newer Debians (SUITES="trixie sid"); as root, an hour
 	T="$(T)" scripts/matrix $(SUITES)

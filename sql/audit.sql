@@ -20,7 +20,7 @@ COMMENT ON COLUMN outbox.audit.program IS 'The application_name of the session.'
 
 -- Called with the rights of the table's owner, by the functions that operators call. The setting can be anything that a session started
 -- with, so it is looked at before it is written.
-CREATE FUNCTION outbox.note_action(action text, filter jsonb, events bigint) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.note_action(action text, filter jsonb, events bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

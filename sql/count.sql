@@ -3,7 +3,7 @@
 -- lie. (The planner's statistics are as old as the last ANALYZE, which comes long after an outage has begun.)
 --
 -- The condition is written out in the statements, or the planner would not see that the partial index fits.
-CREATE FUNCTION outbox.count_by_seq(wanted outbox.status, OUT events bigint, OUT is_estimate boolean)
+CREATE OR REPLACE FUNCTION outbox.count_by_seq(wanted outbox.status, OUT events bigint, OUT is_estimate boolean)
 LANGUAGE plpgsql STABLE -- with the settings of health(), which alone calls it
 AS $$
 DECLARE

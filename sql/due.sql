@@ -4,7 +4,7 @@
 --
 -- While the relay has not read all that is pending, it gives older_than: events of later transactions are left out if they have a
 -- key and do not hold it, for others of their key may come before them. 0 leaves out all of those.
-CREATE FUNCTION outbox.due(
+CREATE OR REPLACE FUNCTION outbox.due(
     max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, older_than bigint DEFAULT NULL,
     heed_holds boolean DEFAULT true, careful boolean DEFAULT false
 )
@@ -65,7 +65,7 @@ COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, bigint, boo
 
 -- Returns the milliseconds, rounded up, until the next event comes due; null when none waits. Only events in the future
 -- count: to miss none, call this function first and outbox.due() after it.
-CREATE FUNCTION outbox.next_due() RETURNS bigint
+CREATE OR REPLACE FUNCTION outbox.next_due() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off

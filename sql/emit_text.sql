@@ -1,7 +1,7 @@
 -- emit() for a payload that comes as a string: what drivers send for a plain parameter, and what psql sends for a
 -- literal. Without this function PostgreSQL could not choose between jsonb and bytea: "function outbox.emit(unknown, unknown)
 -- is not unique". The function is inlined into the call, so it costs nothing.
-CREATE FUNCTION outbox.emit(
+CREATE OR REPLACE FUNCTION outbox.emit(
     topic          text,
     payload        text,
     event_type     text        DEFAULT NULL,

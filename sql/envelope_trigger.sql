@@ -3,7 +3,7 @@
 -- An UPDATE that writes the same values, as from an ORM that saves whole objects, is no change. An UPDATE that sets none of
 -- these columns, such as the relay's, pays nothing: UPDATE OF decides by name. The status trigger guards available_at, because
 -- the relay sets it when it will try again.
-CREATE FUNCTION outbox.refuse_envelope_change() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox.refuse_envelope_change() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -26,7 +26,7 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER envelope_is_final
+CREATE OR REPLACE TRIGGER envelope_is_final
     BEFORE UPDATE OF id, seq, created_at, topic, exchange, event_type, aggregate_type, aggregate_id, payload,
         payload_bytes, content_type, headers, correlation_id ON outbox.events
     FOR EACH ROW

@@ -1,6 +1,6 @@
 -- Returns what has failed, by topic and error: the commonest first. Reads the latest max_rows failed events, so that it stays quick if
 -- millions have failed; if failed adds up to max_rows, there may be more.
-CREATE FUNCTION outbox.failures(max_rows integer DEFAULT 10000)
+CREATE OR REPLACE FUNCTION outbox.failures(max_rows integer DEFAULT 10000)
 RETURNS TABLE (
     topic text, last_error text, failed bigint, keys_held bigint, first_created_at timestamptz, last_attempted_at timestamptz,
     example_id uuid

@@ -3,7 +3,7 @@
 -- A commit under synchronous_commit = off can be seen before it is on disk, and a crash would lose it: its events must not be
 -- published yet. Usually the log has long been on disk. Otherwise the commit of this function's transaction takes it there: that
 -- commit waits for the disk and for no standby. The message only makes it a commit that writes something.
-CREATE FUNCTION outbox.flush(up_to pg_lsn) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.flush(up_to pg_lsn) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$

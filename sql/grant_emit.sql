@@ -1,6 +1,6 @@
 -- Grants what an application's role needs: emit(), and INSERT of an envelope for applications that cannot call a function. The
 -- role can read nothing and forge no status. Without SELECT an INSERT cannot say RETURNING id: let the application choose the id.
-CREATE FUNCTION outbox.grant_emit(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.grant_emit(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

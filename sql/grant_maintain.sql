@@ -1,5 +1,5 @@
 -- Grants what retention needs: to delete what is finished, whatever its age. Nobody else but the owner may.
-CREATE FUNCTION outbox.grant_maintain(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.grant_maintain(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -1,5 +1,5 @@
 -- Grants what monitoring needs: outbox.health(), the views, and events without their payloads and headers. The role can change nothing.
-CREATE FUNCTION outbox.grant_monitor(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.grant_monitor(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

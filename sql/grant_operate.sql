@@ -1,5 +1,5 @@
 -- Grants what an operator's role needs: to look at everything, to replay and to release.
-CREATE FUNCTION outbox.grant_operate(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.grant_operate(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

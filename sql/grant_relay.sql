@@ -1,7 +1,7 @@
 -- Grants what the relay's role needs in this schema. The role also needs REPLICATION, to read the write-ahead log: an attribute
 -- that only a superuser or a cloud's admin can give. On Amazon RDS and Aurora no role has that attribute; membership in
 -- rds_replication takes its place.
-CREATE FUNCTION outbox.grant_relay(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.grant_relay(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -9,7 +9,7 @@
 --
 -- Whatever is in the table, at most some ten thousand entries of each partial index are read. Counts are exact up to 10,000, and an
 -- estimate beyond.
-CREATE FUNCTION outbox.health(
+CREATE OR REPLACE FUNCTION outbox.health(
     slot             text     DEFAULT 'outbox',
     max_pending_age  interval DEFAULT '1 min',
     max_retrying_age interval DEFAULT '10 min',

@@ -1,5 +1,5 @@
 -- Returns the keys that are held back, and by which events: one row for each event that holds its key.
-CREATE FUNCTION outbox.holding(max_rows integer)
+CREATE OR REPLACE FUNCTION outbox.holding(max_rows integer)
 RETURNS TABLE (id uuid, aggregate_type text, aggregate_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -3,7 +3,7 @@
 -- Notifications are off by default, because NOTIFY takes a lock of the whole cluster at commit. The session that writes the
 -- status decides by its setting: ALTER ROLE relay SET outbox.notify_status = on. While the setting is off, the trigger costs
 -- no more than its WHEN clause: an AFTER trigger is queued only when the clause is true.
-CREATE FUNCTION outbox.notify_status() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox.notify_status() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -13,7 +13,7 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER notify_status
+CREATE OR REPLACE TRIGGER notify_status
     AFTER UPDATE OF status ON outbox.events
     FOR EACH ROW
     WHEN (lower(current_setting('outbox.notify_status', true)) IN ('on', 'true', 'yes', '1')

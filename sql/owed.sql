@@ -1,6 +1,6 @@
 -- Whether a body is large: by its bytes as stored, and less of them if they are compressed, because those may print a hundred times
 -- as many. It becomes a part of the query that calls it, and does not unpack the value.
-CREATE FUNCTION outbox.is_large(body anyelement) RETURNS boolean
+CREATE OR REPLACE FUNCTION outbox.is_large(body anyelement) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
     SELECT pg_catalog.pg_column_size(body) > 16384
@@ -15,7 +15,7 @@ COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether 
 -- read by pending(), too. is_old is false from the first event on that older_than leaves out: the scan ends before it.
 --
 -- Whether any key is held is asked once a chunk, and only then row by row. One plan serves all calls, whatever the statistics are.
-CREATE FUNCTION outbox.owed(
+CREATE OR REPLACE FUNCTION outbox.owed(
     after_seq bigint, max_rows integer, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
     older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
 ) RETURNS TABLE (

@@ -6,14 +6,14 @@
 
 -- The largest row that is read, in bytes: a little more than the largest event, whose body has 128 MB and
 -- everything else together less than a tenth of a MB. The relay lets no larger row in.
-CREATE FUNCTION outbox.largest_row() RETURNS bigint
+CREATE OR REPLACE FUNCTION outbox.largest_row() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 129 * 1024 * 1024;
 COMMENT ON FUNCTION outbox.largest_row() IS 'Bytes of the largest row that the relay reads.';
 
 -- Says why the row at this place cannot be read as a whole; null if it can. It prints the row to find out, so it is called only
 -- after a page has failed.
-CREATE FUNCTION outbox.unreadable(home oid, place tid) RETURNS text
+CREATE OR REPLACE FUNCTION outbox.unreadable(home oid, place tid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -39,7 +39,7 @@ $$;
 COMMENT ON FUNCTION outbox.unreadable(oid, tid) IS 'Internal to pending() and due(): why a row cannot be read; null if it can.';
 
 -- Returns a text, or null if it cannot be sent: in a database in another encoding it may be none in UTF-8.
-CREATE FUNCTION outbox.sendable(value text) RETURNS text
+CREATE OR REPLACE FUNCTION outbox.sendable(value text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -55,7 +55,7 @@ $$;
 COMMENT ON FUNCTION outbox.sendable(text) IS 'Internal to pending() and due(): a text, or null if it cannot be sent.';
 
 -- Returns those columns of the row at this place that have a fixed size, and its key if that fits.
-CREATE FUNCTION outbox.row_without_contents(home oid, place tid, reason text) RETURNS outbox.events
+CREATE OR REPLACE FUNCTION outbox.row_without_contents(home oid, place tid, reason text) RETURNS outbox.events
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$

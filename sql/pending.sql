@@ -13,7 +13,7 @@
 --
 -- The settings leave the planner no way but the index, whatever the statistics say. Otherwise it would sort the whole history
 -- for each page right after a bulk load, or when the table was empty at its last ANALYZE.
-CREATE FUNCTION outbox.pending(
+CREATE OR REPLACE FUNCTION outbox.pending(
     after_seq bigint, max_rows integer, max_bytes bigint, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
     older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true,
     careful boolean DEFAULT false

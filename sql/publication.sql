@@ -3,7 +3,7 @@
 -- SECURITY DEFINER, because only the table's owner can publish it. A publication that this function has made is repaired when it
 -- has lost the table, as after DROP EXTENSION or a restore, or publishes only some of its columns or rows; its comment tells which
 -- one that is. One of somebody else's making is left alone: whoever reads it may not be meant to see more than it publishes.
-CREATE FUNCTION outbox.ensure_publication(name text) RETURNS text
+CREATE OR REPLACE FUNCTION outbox.ensure_publication(name text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -1,6 +1,6 @@
 -- Lets the events behind a FAILED one go on without it. (To deliver the FAILED event after all, replay it: the others then go
 -- on behind it.) Returns true if the event held its key.
-CREATE FUNCTION outbox.release(id uuid) RETURNS boolean
+CREATE OR REPLACE FUNCTION outbox.release(id uuid) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$

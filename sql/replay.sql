@@ -1,6 +1,6 @@
 -- Makes the relay deliver one finished event again, with the same id. Returns true if there is such an event, false if it is
 -- unknown or still PENDING.
-CREATE FUNCTION outbox.replay(id uuid) RETURNS boolean
+CREATE OR REPLACE FUNCTION outbox.replay(id uuid) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$

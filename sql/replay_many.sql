@@ -5,7 +5,7 @@
 --     SELECT outbox.replay_many(created_from => now() - interval '1 hour', status => 'SENT', max_events => 1000);
 --
 -- Not an overload of outbox.replay(id): PostgreSQL would take replay('0190…') for the one with a text argument.
-CREATE FUNCTION outbox.replay_many(
+CREATE OR REPLACE FUNCTION outbox.replay_many(
     topic          text          DEFAULT NULL,
     aggregate_type text          DEFAULT NULL,
     aggregate_id   text          DEFAULT NULL,

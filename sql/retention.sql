@@ -3,7 +3,7 @@
 
 -- Whether an event has been finished for so long that it may go: SENT before sent_before, FAILED before failed_before. Null keeps them.
 -- The planner makes it a part of the query that calls it.
-CREATE FUNCTION outbox.is_old(
+CREATE OR REPLACE FUNCTION outbox.is_old(
     status outbox.status, processed_at timestamptz, sent_before timestamptz, failed_before timestamptz
 ) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -18,7 +18,7 @@ COMMENT ON FUNCTION outbox.is_old(outbox.status, timestamptz, timestamptz, times
 -- What is PENDING stays, and so does what holds its key, however old: the events behind it wait for it. A row that someone else has
 -- locked is passed over, and one whose deletion is refused, by a foreign key that refers to it or by a trigger, is kept and told of.
 -- Neither keeps the others: when the statement for all of them has failed, one is tried after the other.
-CREATE FUNCTION outbox.delete_finished(
+CREATE OR REPLACE FUNCTION outbox.delete_finished(
     sent_before timestamptz, failed_before timestamptz, from_page bigint, pages integer,
     OUT deleted         bigint,
     OUT holding         bigint,      -- old, but they hold their keys
@@ -99,7 +99,7 @@ COMMENT ON FUNCTION outbox.delete_finished(timestamptz, timestamptz, bigint, int
 --
 -- It commits after each step, so it cannot be called in a transaction block. Each transaction pins the search_path for itself: a
 -- procedure that commits can have no such setting.
-CREATE PROCEDURE outbox.maintain(retention interval DEFAULT NULL, retention_failed interval DEFAULT NULL)
+CREATE OR REPLACE PROCEDURE outbox.maintain(retention interval DEFAULT NULL, retention_failed interval DEFAULT NULL)
 LANGUAGE plpgsql
 AS $$
 DECLARE

@@ -3,7 +3,7 @@
 --
 -- One message per transaction is enough, however many rows it replays. A rollback to a savepoint takes back both the message
 -- and the note that it was written.
-CREATE FUNCTION outbox.ring() RETURNS void
+CREATE OR REPLACE FUNCTION outbox.ring() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -14,7 +14,7 @@
 -- Each row is found by its primary key. The settings rule out the plans that read the whole table, which a table without
 -- fresh statistics invites; a custom plan, made for this very batch, costs a tenth of a millisecond and cannot outlive
 -- the table size it was made for. Rows are taken in one order, so that two settles cannot deadlock.
-CREATE FUNCTION outbox.settle(
+CREATE OR REPLACE FUNCTION outbox.settle(
     ids uuid[], statuses outbox.status[], errors text[],
     retry_ms integer[] DEFAULT '{}', holds boolean[] DEFAULT '{}', skip_locked boolean DEFAULT false
 ) RETURNS TABLE (id uuid, status outbox.status)

@@ -7,7 +7,7 @@
 --
 -- Everything else is refused. The trigger stamps counters and times itself and trusts none that it is given, so that an
 -- operator's plain UPDATE … SET status = 'PENDING' is a whole replay.
-CREATE FUNCTION outbox.move_status() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox.move_status() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -115,7 +115,7 @@ $$;
 
 -- A write-back by outbox.settle() is stamped in full already, with this transaction's time. The WHEN clause recognises it, so
 -- that it does not pay for the function call. IS NOT TRUE sends an unknown result to the function, too.
-CREATE TRIGGER status_moves
+CREATE OR REPLACE TRIGGER status_moves
     BEFORE UPDATE OF status, attempts, replays, holds_key, available_at, last_error, first_attempted_at, last_attempted_at,
         processed_at ON outbox.events
     FOR EACH ROW
@@ -139,7 +139,7 @@ ALTER TABLE outbox.events ENABLE ALWAYS TRIGGER status_moves;
 
 -- A deleted event no longer holds its key, either. PostgreSQL evaluates WHEN before it queues anything, so deleting old history
 -- pays next to nothing.
-CREATE FUNCTION outbox.end_hold() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox.end_hold() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -149,7 +149,7 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER deletion_ends_hold
+CREATE OR REPLACE TRIGGER deletion_ends_hold
     AFTER DELETE ON outbox.events
     FOR EACH ROW
     WHEN (old.holds_key)

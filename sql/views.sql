@@ -1,7 +1,7 @@
 -- Two questions an operator has. Both are answered from the partial indexes, whatever the history.
 
 -- What failed, and why? Without payloads.
-CREATE VIEW outbox.failed AS
+CREATE OR REPLACE VIEW outbox.failed AS
 SELECT seq, id, topic, exchange, event_type, aggregate_type, aggregate_id, correlation_id, attempts, last_error,
        holds_key, created_at, last_attempted_at
 FROM outbox.events
@@ -11,7 +11,7 @@ COMMENT ON VIEW outbox.failed IS 'Events that the relay has given up, with the r
 
 -- How much is owed, and since when? An attempt sets available_at and last_attempted_at, and a replay sets available_at back to null: an
 -- event that has both is between two attempts, and stays so when the time of the next one has come.
-CREATE VIEW outbox.backlog AS
+CREATE OR REPLACE VIEW outbox.backlog AS
 SELECT topic,
        count(*) FILTER (WHERE status = 'PENDING' AND (available_at IS NULL OR available_at <= now() AND last_attempted_at IS NULL)) AS pending,
        count(*) FILTER (WHERE status = 'PENDING' AND available_at > now() AND last_attempted_at IS NULL) AS scheduled,

@@ -7,7 +7,7 @@
 
 -- Returns the parts of the table that a restore makes again, in words for the error. Defaults are written as PostgreSQL writes
 -- them.
-CREATE FUNCTION outbox.table_makeup(events oid) RETURNS SETOF text
+CREATE OR REPLACE FUNCTION outbox.table_makeup(events oid) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -39,7 +39,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION outbox.refuse_undumped_change() RETURNS event_trigger
+CREATE OR REPLACE FUNCTION outbox.refuse_undumped_change() RETURNS event_trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

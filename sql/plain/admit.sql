@@ -1,6 +1,6 @@
 -- outbox.admit() without the extension, which has it in Rust (outbox_ext/src/admit.rs): the trigger that checks and
 -- completes every new event, by the same rules and with the same errors.
-CREATE FUNCTION outbox.admit() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox.admit() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER -- for the functions it calls
 SET search_path = pg_catalog, pg_temp
 AS $$

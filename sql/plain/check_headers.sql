@@ -1,7 +1,7 @@
 -- Refuses headers that AMQP cannot carry (outbox_ext/src/headers.rs has the reasons for the numbers).
 --
 -- Most headers are so short that no limit can be near; those are not measured.
-CREATE FUNCTION outbox.check_headers(headers jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.check_headers(headers jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

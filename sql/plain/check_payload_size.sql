@@ -1,6 +1,6 @@
 -- Refuses a payload over the setting outbox.max_payload_bytes: 1 MB when it is not set, else a number of bytes or a size
 -- with a unit (B, kB, MB). Without the extension PostgreSQL takes any text for it, so a text that is no size is refused here.
-CREATE FUNCTION outbox.check_payload_size(bytes bigint) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.check_payload_size(bytes bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -1,6 +1,6 @@
 -- Refuses a text that is not UTF-8: PostgreSQL does not check the bytes of settings that a session starts with, so a text
 -- made of them can be anything. convert_to() does check.
-CREATE FUNCTION outbox.check_utf8(argument text, value text) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.check_utf8(argument text, value text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

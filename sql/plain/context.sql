@@ -1,6 +1,6 @@
 -- The settings of a session that its events carry. The extension checks them when they are set; without it PostgreSQL takes
 -- any text, and an event that would carry it is refused.
-CREATE FUNCTION outbox.context_correlation_id() RETURNS text
+CREATE OR REPLACE FUNCTION outbox.context_correlation_id() RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -26,7 +26,7 @@ $$;
 COMMENT ON FUNCTION outbox.context_correlation_id() IS 'The setting outbox.correlation_id, checked.';
 
 -- W3C Trace Context: version, trace id, parent id and flags; a later version than today's may have more behind them.
-CREATE FUNCTION outbox.context_traceparent() RETURNS text
+CREATE OR REPLACE FUNCTION outbox.context_traceparent() RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$

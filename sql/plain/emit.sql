@@ -1,6 +1,6 @@
 -- outbox.emit() without the extension, which has it in Rust (outbox_ext/src/emit.rs). The INSERT's trigger checks the
 -- event.
-CREATE FUNCTION outbox.emit(
+CREATE OR REPLACE FUNCTION outbox.emit(
     topic          text,
     payload        jsonb,
     event_type     text        DEFAULT NULL,
@@ -34,7 +34,7 @@ $$;
 
 -- A body of bytes. The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload
 -- alone when literals have no type yet; content_type comes after them.
-CREATE FUNCTION outbox.emit(
+CREATE OR REPLACE FUNCTION outbox.emit(
     topic          text,
     payload        bytea,
     event_type     text        DEFAULT NULL,

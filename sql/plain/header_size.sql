@@ -3,7 +3,7 @@
 --
 -- A field is its name (a length byte and the text), a type byte and the value; numbers take 8 bytes, text and containers
 -- a length of 4 bytes before their content.
-CREATE FUNCTION outbox.header_size(
+CREATE OR REPLACE FUNCTION outbox.header_size(
     headers jsonb, OUT bytes bigint, OUT longest_name text, OUT shortest_name text, OUT depth integer
 )
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -4,7 +4,7 @@
 -- PostgreSQL keeps 1e131071 in 8 bytes and prints it in 131,072, so a value that is not small is printed only once its
 -- numbers are known to be short. numeric_send() contains a number's weight: one less than its digits to base 10,000
 -- before the point.
-CREATE FUNCTION outbox.printed_bytes(document jsonb) RETURNS bigint
+CREATE OR REPLACE FUNCTION outbox.printed_bytes(document jsonb) RETURNS bigint
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -1,6 +1,6 @@
 -- Raises the error for an event that outbox.admit() refuses. The event's values come one by one: a whole row would at times be a
 -- partition's, which is another type.
-CREATE FUNCTION outbox.refuse(
+CREATE OR REPLACE FUNCTION outbox.refuse(
     topic text, event_type text, aggregate_type text, aggregate_id text, correlation_id text, exchange text,
     content_type text, payloads integer
 ) RETURNS void

@@ -1,6 +1,6 @@
 -- UUID version 7 (RFC 9562), without the extension: 48 bits of milliseconds, then 12 bits that count 1/4096 of one, then
 -- random bits. Ids sort by the microsecond they were made in.
-CREATE FUNCTION outbox.uuid_v7() RETURNS uuid
+CREATE OR REPLACE FUNCTION outbox.uuid_v7() RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$

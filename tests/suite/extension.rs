@@ -46,6 +46,7 @@ mod status;
 mod stolen;
 mod uncounted;
 mod undumped;
+pub(crate) mod upgrade;
 
 use std::process::Output;
 

@@ -15,7 +15,7 @@ async fn every_test_has_a_database_of_its_own_with_the_extension() {
     let (one, other) = (postgres.database().await, postgres.database().await);
 
     let version = "SELECT extversion FROM pg_extension WHERE extname = 'outbox'";
-    assert_eq!(one.query_one(version, &[]).await.unwrap().get::<_, &str>(0), "0.1.0");
+    assert_eq!(one.query_one(version, &[]).await.unwrap().get::<_, &str>(0), env!("CARGO_PKG_VERSION"));
 
     one.batch_execute("CREATE TABLE here (id int)").await.unwrap();
     assert!(other.batch_execute("SELECT * FROM here").await.is_err());

@@ -40,14 +40,10 @@ impl Failed {
 
     fn of(error: &Error, config: &Config) -> Self {
         let role = config.database_url.user();
-        let hint = match error.code() {
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-                format!("as the outbox's owner: SELECT outbox.grant_maintain('{role}')")
-            }
-            Some(&SqlState::UNDEFINED_FUNCTION) => {
-                "the outbox in this database is older than this relay: ALTER EXTENSION outbox UPDATE".to_owned()
-            }
-            _ => String::new(),
+        let hint = if is_forbidden(error) {
+            format!("as the outbox's owner: SELECT outbox.grant_maintain('{role}')")
+        } else {
+            String::new()
         };
         Self { error: chain(error), hint }
     }
@@ -126,6 +122,9 @@ impl Round {
 
 /// Whether other steps may fare better: a page cannot be read, a row takes too long.
 fn is_of_this_step(error: &Error) -> bool {
-    let is_of_all = |code| [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::UNDEFINED_FUNCTION].contains(code);
-    error.as_db_error().is_some_and(|refusal| refusal.severity() == "ERROR" && !is_of_all(refusal.code()))
+    error.as_db_error().is_some_and(|refusal| refusal.severity() == "ERROR") && !is_forbidden(error)
+}
+
+fn is_forbidden(error: &Error) -> bool {
+    error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
 }

@@ -16,6 +16,7 @@ mod secret_files;
 mod shutdown;
 mod startup;
 mod traces;
+mod upgrade;
 mod volume;
 mod waiting;
 

@@ -10,7 +10,7 @@ use crate::{
     config::Config,
     error::chain,
     platform::Platform,
-    service::replication_connect_error,
+    service::{UPGRADE, replication_connect_error},
 };
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
@@ -60,7 +60,7 @@ async fn extension(session: &Session, report: &mut Report) -> bool {
         Ok(version) if minor(&version) == minor(own) => report.ok("extension", format!("version {version}")),
         Ok(version) => {
             let found = format!("the extension is of version {version}, this program of version {own}");
-            report.bad("extension", found, "install the matching package, then ALTER EXTENSION outbox UPDATE");
+            report.bad("extension", found, UPGRADE);
         }
         Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
             let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";

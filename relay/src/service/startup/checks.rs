@@ -67,6 +67,10 @@ pub(crate) fn wal_level_suffices(wal_level: &str, version: i32) -> bool {
     wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL)
 }
 
+/// What to do when the schema and this program are of different versions.
+pub(crate) const UPGRADE: &str =
+    "install the matching package, then ALTER EXTENSION outbox UPDATE; for the plain SQL, psql -f sql/upgrade.sql";
+
 /// Checks the extension's version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
     let version: String = match client.query_one(sql::VERSION, &[]).await {
@@ -81,8 +85,7 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
     let own = env!("CARGO_PKG_VERSION");
     if minor(&version) != minor(own) {
         let what = format!("the extension is of version {version}, this relay of version {own}");
-        return Err(RunError::new(Kind::ExtensionVersion, what)
-            .hint("install the matching package, then ALTER EXTENSION outbox UPDATE"));
+        return Err(RunError::new(Kind::ExtensionVersion, what).hint(UPGRADE));
     }
     let permitted: bool = client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;
     if permitted {

@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
 pub(crate) use self::checks::{
-    OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
+    OLDEST_SERVER, UPGRADE, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
 };
 pub use self::slot::SlotState;
 use self::takeover::Turn;

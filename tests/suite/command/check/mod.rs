@@ -92,7 +92,11 @@ async fn each_thing_that_is_wrong_in_the_database_is_found_with_what_to_do() {
         (
             "extension",
             "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '9.8.7' $$",
-            "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '0.1.0' $$",
+            concat!(
+                "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '",
+                env!("CARGO_PKG_VERSION"),
+                "' $$"
+            ),
             "ALTER EXTENSION outbox UPDATE",
         ),
     ] {

@@ -1,0 +1,34 @@
+-- Upgrades an outbox that was installed by install.sql of an earlier version: run it as the role that has run that one.
+--
+--     psql -d mydb -f sql/upgrade.sql
+--
+-- The script is one transaction. Events may be emitted before and after it, and wait for it for a moment; stop the relay, or let it find
+-- out: it ends with the advice to take the new one. With the extension, ALTER EXTENSION outbox UPDATE does the same.
+\set ON_ERROR_STOP on
+BEGIN;
+SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up
+DO $$
+BEGIN
+    IF outbox.version() <> '0.1.0' THEN
+        RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0', outbox.version()
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'outbox') THEN
+        RAISE EXCEPTION 'the outbox in this database is the extension'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'ALTER EXTENSION outbox UPDATE;';
+    END IF;
+END
+$$;
+LOCK TABLE outbox.events IN ACCESS EXCLUSIVE MODE; -- at once: later, it could only be had from under those who wait
+
+-- What the extension has in Rust.
+\ir plain/utf8_bytes.sql
+\ir plain/printed_bytes.sql
+\ir plain/header_size.sql
+\ir plain/check_headers.sql
+\ir plain/context.sql
+\ir plain/refuse.sql
+\ir plain/admit.sql
+
+\ir upgrade/0.1.0--0.2.0.sql
+COMMIT;

@@ -1,0 +1,44 @@
+-- From 0.1.0 to 0.2.0: what functions alone do not do, and then the functions. Of the table, a column is added, which PostgreSQL does
+-- without rewriting a row; the lock that it takes waits for open transactions that have emitted.
+--
+-- upgrade.sql runs this for the plain SQL, and the extension's upgrade script is made of it (scripts/build-extension).
+
+ALTER TABLE outbox.events ADD COLUMN replays integer NOT NULL DEFAULT 0;
+COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; header x-outbox-replay, from the first replay on.';
+
+DROP FUNCTION outbox.rows_at(oid[], tid[]);
+
+\ir ../envelope_trigger.sql
+\ir ../status_trigger.sql
+\ir ../page.sql
+\ir ../pending.sql
+\ir ../owed.sql
+\ir ../due.sql
+\ir ../publication.sql
+\ir ../retention.sql
+\ir ../version.sql
+\ir ../grant_relay.sql
+\ir ../grant_monitor.sql
+\ir ../grant_maintain.sql
+\ir ../privileges.sql
+
+-- Who is at work with this schema may do what is new in it, too.
+DO $$
+DECLARE
+    granted record;
+BEGIN
+    PERFORM set_config('client_min_messages', 'warning', true); -- grant_relay() tells whom it lets relay what else they need
+    FOR granted IN
+        SELECT p.proname AS function, acl.grantee::regrole AS role
+        FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
+        WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'failures', 'replay_many')
+          AND acl.grantee NOT IN (0, p.proowner)
+    LOOP
+        CASE granted.function
+            WHEN 'settle' THEN PERFORM outbox.grant_relay(granted.role);
+            WHEN 'failures' THEN PERFORM outbox.grant_monitor(granted.role);
+            WHEN 'replay_many' THEN PERFORM outbox.grant_operate(granted.role);
+        END CASE;
+    END LOOP;
+END
+$$;

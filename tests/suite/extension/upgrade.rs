@@ -1,0 +1,226 @@
+//! From 0.1.0 to this version: the extension by ALTER EXTENSION, the plain SQL by its script.
+
+use std::{path::PathBuf, process::Command};
+
+use harness::{Database, Postgres, places::checkout, places::pg_config};
+
+use super::{refusal, role, run, text, value, with_plain_sql, with_the_extension};
+
+/// Runs each promise on both installations.
+macro_rules! from_both_installations {
+    ($($promise:ident),+ $(,)?) => {
+        mod of_the_extension {
+            $(#[tokio::test] async fn $promise() { super::$promise(&super::Outbox::extension().await).await })+
+        }
+        mod of_plain_sql {
+            $(#[tokio::test] async fn $promise() { super::$promise(&super::Outbox::plain().await).await })+
+        }
+    };
+}
+
+from_both_installations!(
+    an_upgraded_outbox_is_like_one_that_was_installed_anew,
+    events_in_every_state_are_what_they_were_and_go_on,
+    roles_keep_what_they_may_and_may_do_what_is_new_in_their_work,
+    the_upgrade_waits_for_who_emits_and_loses_nothing_of_it,
+    an_upgraded_outbox_is_not_upgraded_twice,
+);
+
+/// A database with the outbox of version 0.1.0.
+pub(crate) struct Outbox {
+    db: Database,
+    is_extension: bool,
+}
+
+fn earlier(file: &str) -> PathBuf {
+    checkout().join("tests/upgrade/0.1.0").join(file)
+}
+
+/// Puts the extension's script of 0.1.0 beside that of this version: the library is this version's, as after an upgrade of the package.
+pub(crate) fn offer_the_earlier_extension() {
+    let output = Command::new(pg_config()).arg("--sharedir").output().unwrap();
+    let folder = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join("extension");
+    let new = folder.join(format!("outbox--0.1.0.{}", std::process::id()));
+    std::fs::copy(earlier("extension.sql"), &new).unwrap();
+    std::fs::rename(new, folder.join("outbox--0.1.0.sql")).unwrap();
+}
+
+impl Outbox {
+    async fn extension() -> Self {
+        let db = Postgres::shared().await.empty_database().await;
+        offer_the_earlier_extension();
+        run(&db, "CREATE EXTENSION outbox VERSION '0.1.0'").await;
+        Self { db, is_extension: true }
+    }
+
+    async fn plain() -> Self {
+        let db = Postgres::shared().await.empty_database().await;
+        let outbox = Self { db, is_extension: false };
+        outbox.psql(earlier("plain.sql")).await.unwrap();
+        outbox
+    }
+
+    async fn psql(&self, file: PathBuf) -> Result<(), String> {
+        let mut psql = Postgres::shared().await.program("psql");
+        psql.args(["--quiet", "--no-psqlrc", "--dbname", self.db.name(), "--file"]).arg(file);
+        let output = tokio::task::spawn_blocking(move || psql.output()).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() && said.is_empty() { Ok(()) } else { Err(said) }
+    }
+
+    async fn upgrade(&self) -> Result<(), String> {
+        if self.is_extension {
+            let alter = self.db.connect().await.batch_execute("ALTER EXTENSION outbox UPDATE").await;
+            alter.map_err(|error| format!("{error:?}"))
+        } else {
+            self.psql(checkout().join("sql/upgrade.sql")).await
+        }
+    }
+}
+
+/// Everything of the schema, but where the table has its columns.
+const CATALOGUE: [(&str, &str); 6] = [
+    (
+        "functions",
+        "SELECT concat_ws(' ', oid::regprocedure, prokind, prorettype::regtype, proretset, pg_get_function_arguments(oid), provolatile, prosecdef,
+             proleakproof, proisstrict, proparallel, procost, prorows, proconfig, proacl::text, obj_description(oid), md5(CASE
+                 WHEN proname <> 'table_makeup_of_extension' THEN concat(prosrc, pg_get_function_sqlbody(oid)) END))
+         FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace",
+    ),
+    (
+        "columns",
+        "SELECT concat_ws(' ', attrelid::regclass, attname, atttypid::regtype, attnotnull, attidentity, attacl::text,
+             pg_get_expr(adbin, adrelid), col_description(attrelid, attnum))
+         FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+         WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind <> 'i') AND attnum > 0",
+    ),
+    (
+        "tables, views, indexes and sequences",
+        "SELECT concat_ws(' ', relname, relkind, relacl::text, reloptions::text, obj_description(oid, 'pg_class'),
+             CASE relkind WHEN 'v' THEN pg_get_viewdef(oid) WHEN 'i' THEN pg_get_indexdef(oid) END)
+         FROM pg_class WHERE relnamespace = 'outbox'::regnamespace",
+    ),
+    (
+        "constraints",
+        "SELECT concat_ws(' ', conname, conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint WHERE connamespace = 'outbox'::regnamespace",
+    ),
+    (
+        "triggers",
+        "SELECT concat_ws(' ', pg_get_triggerdef(oid), tgenabled) FROM pg_trigger WHERE tgrelid = 'outbox.events'::regclass
+         UNION ALL SELECT concat_ws(' ', evtname, evtevent, evtfoid::regproc, evtenabled, evttags::text) FROM pg_event_trigger",
+    ),
+    (
+        "what belongs to the extension",
+        "SELECT concat_ws(' ', pg_describe_object(classid, objid, objsubid)) FROM pg_depend
+         WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'outbox')
+         UNION ALL SELECT concat_ws(' ', extversion, extconfig::regclass[]::text, extcondition::text) FROM pg_extension WHERE extname = 'outbox'
+         UNION ALL SELECT unnest(outbox.table_makeup_of_extension()) WHERE to_regproc('outbox.table_makeup_of_extension') IS NOT NULL",
+    ),
+];
+
+async fn an_upgraded_outbox_is_like_one_that_was_installed_anew(old: &Outbox) {
+    old.upgrade().await.unwrap();
+    let fresh = if old.is_extension { with_the_extension().await } else { with_plain_sql().await };
+    for (what, catalogue) in CATALOGUE {
+        if what == "what belongs to the extension" && !old.is_extension {
+            continue;
+        }
+        let all = format!("SELECT string_agg(line, E'\\n' ORDER BY line COLLATE \"C\") FROM ({catalogue}) AS c (line)");
+        let (old, fresh) = (value(&old.db, &all).await, value(&fresh, &all).await);
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        let (old, fresh) = (lines(&old), lines(&fresh));
+        let differs: Vec<_> = old.symmetric_difference(&fresh).collect();
+        assert!(differs.is_empty(), "{what}: {differs:#?}");
+    }
+}
+
+/// Events PENDING (1), deferred (2), between two attempts and holding their key (3), SENT (4), FAILED (5) and FAILED holding their key (6), and
+/// what waits behind those (7, 8).
+const EVENTS: &str = "
+    SELECT outbox.emit('t', to_jsonb(n), aggregate_type => 'a', aggregate_id => CASE n WHEN 7 THEN '3' WHEN 8 THEN '6' ELSE n::text END,
+        available_at => CASE WHEN n = 2 THEN now() + interval '1 day' END) FROM generate_series(1, 8) AS n;
+    SELECT outbox.settle(ARRAY[id], '{PENDING}', '{nack}', '{0}', '{true}') FROM outbox.events WHERE payload = '3';
+    SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.events WHERE payload = '4';
+    SELECT outbox.settle(ARRAY[id], '{FAILED}', '{no route}') FROM outbox.events WHERE payload = '5';
+    SELECT outbox.settle(ARRAY[id], '{FAILED}', '{no route}', '{NULL}', '{true}') FROM outbox.events WHERE payload = '6'";
+
+async fn events_in_every_state_are_what_they_were_and_go_on(old: &Outbox) {
+    let db = &old.db;
+    run(db, EVENTS).await;
+    let rows = "SELECT string_agg((to_jsonb(e) - 'replays')::text, E'\\n' ORDER BY seq) FROM outbox.events AS e";
+    let before = value(db, rows).await;
+    old.upgrade().await.unwrap();
+    assert_eq!(value(db, rows).await, before);
+    assert_eq!(value(db, "SELECT sum(replays) FROM outbox.events").await, "0");
+
+    run(db, "SELECT outbox.emit('t', '9')").await;
+    let owed = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 100)";
+    assert_eq!(value(db, owed).await, "1 9");
+    assert_eq!(value(db, &owed.replace("owed(0, 100)", "pending(0, 100, 1000000)")).await, "1 9");
+    let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due(100, 1000000, NULL, NULL)";
+    assert_eq!(value(db, due).await, "3");
+    run(db, "SELECT outbox.release(id) FROM outbox.events WHERE payload = '6'").await;
+    run(db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload IN ('4', '5')").await;
+    run(db, "SELECT outbox.settle(array_agg(id), array_agg('SENT'::outbox.status), array_agg(NULL::text)) FROM outbox.events WHERE payload <> '2'").await;
+    let end = "SELECT string_agg(concat(payload, ' ', status, ' ', replays), ', ' ORDER BY seq) FROM outbox.events";
+    assert_eq!(
+        value(db, end).await,
+        "1 SENT 0, 2 PENDING 0, 3 SENT 0, 4 SENT 1, 5 SENT 1, 6 FAILED 0, 7 SENT 0, 8 SENT 0, 9 SENT 0"
+    );
+    run(db, "CALL outbox.maintain('0', '0')").await;
+    assert_eq!(value(db, "SELECT string_agg(payload::text, ' ') FROM outbox.events").await, "2");
+}
+
+async fn roles_keep_what_they_may_and_may_do_what_is_new_in_their_work(old: &Outbox) {
+    let db = &old.db;
+    let mut roles = Vec::new();
+    for grant in ["emit", "relay", "monitor", "operate"] {
+        let role = role(db, grant).await;
+        run(db, &format!("SET client_min_messages = warning; SELECT outbox.grant_{grant}('{role}')")).await;
+        roles.push(db.connect_as(&role).await);
+    }
+    let [emitter, relay, monitor, operator] = &roles[..] else { unreachable!() };
+    old.upgrade().await.unwrap();
+    run(emitter, "SELECT outbox.emit('t', '1')").await;
+    run(relay, "SELECT outbox.owed(0, 1)").await;
+    run(monitor, "SELECT replays FROM outbox.events").await;
+    run(operator, "SELECT replays, payload FROM outbox.events").await;
+    for (role, sql) in [
+        (emitter, "SELECT outbox.owed(0, 1)"),
+        (relay, "SELECT replays FROM outbox.events"),
+        (monitor, "SELECT payload FROM outbox.events"),
+        (monitor, "CALL outbox.maintain('1 day')"),
+        (operator, "SELECT outbox.delete_finished(now(), now(), 0, 1)"),
+    ] {
+        assert_eq!(refusal(role, sql).await.code().code(), "42501", "{sql}");
+    }
+}
+
+async fn the_upgrade_waits_for_who_emits_and_loses_nothing_of_it(old: &Outbox) {
+    let emitter = old.db.connect().await;
+    run(&emitter, "BEGIN; SELECT outbox.emit('t', '1')").await;
+    let waits = "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'outbox.events'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted";
+    let (upgraded, ()) = tokio::join!(old.upgrade(), async {
+        harness::eventually("the upgrade waits", harness::SOON, async || match value(&old.db, waits).await.as_str() {
+            "true" => Ok(()),
+            other => Err(other.to_owned()),
+        })
+        .await;
+        run(&emitter, "SELECT outbox.emit('t', '2'); COMMIT").await;
+    });
+    upgraded.unwrap();
+    run(&emitter, "SELECT outbox.emit('t', '3')").await;
+    let events = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 100)";
+    assert_eq!(text(&old.db, events).await.as_deref(), Some("1 2 3"));
+}
+
+async fn an_upgraded_outbox_is_not_upgraded_twice(old: &Outbox) {
+    old.upgrade().await.unwrap();
+    let again = old.upgrade().await;
+    if old.is_extension {
+        again.unwrap(); // a notice says that there is nothing to do
+    } else {
+        let said = again.unwrap_err();
+        assert!(said.contains(&format!("this is outbox {}", env!("CARGO_PKG_VERSION"))), "{said}");
+    }
+}

@@ -1,0 +1,77 @@
+//! An upgrade from 0.1.0 while events flow.
+
+use std::path::{Path, PathBuf};
+
+use harness::{Connection, SOON, Stack};
+use uuid::Uuid;
+
+use super::{emit, wait_for_counts, wait_for_status};
+use crate::extension::upgrade::offer_the_earlier_extension;
+
+/// Takes the outbox back to its earlier version.
+async fn install_the_earlier(db: &Connection) {
+    offer_the_earlier_extension();
+    db.batch_execute("DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '0.1.0'").await.unwrap();
+}
+
+async fn emit_many(db: &Connection, events: i32) {
+    let sql = "SELECT outbox.emit('t', to_jsonb(n), aggregate_type => 'a', aggregate_id => (n % 7)::text) FROM generate_series(1, $1) AS n";
+    db.query(sql, &[&events]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_goes_on_where_that_was_left() {
+    let stack = Stack::new().await;
+    let _consumer = stack.consumer("#").await;
+    install_the_earlier(&stack.db).await;
+    let id = emit(&stack.db, "'t', '{}'", &[]).await;
+    let (status, said) = stack.relay().finish().await;
+    assert_eq!(status.code(), Some(15), "{said}");
+    for part in ["the extension is of version 0.1.0", "ALTER EXTENSION outbox UPDATE", "psql -f sql/upgrade.sql"] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    stack.db.batch_execute("ALTER EXTENSION outbox UPDATE").await.unwrap();
+    let _relay = stack.relay().start().await;
+    wait_for_status(&stack.db, id, "SENT").await;
+}
+
+/// `RELAY_0_1_0` names the relay of that version, which `make upgrade` builds from the history.
+#[tokio::test]
+async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes_over() {
+    let Some(earlier) = std::env::var_os("RELAY_0_1_0").map(PathBuf::from) else { return not_run() };
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    install_the_earlier(&stack.db).await;
+    let old = stack.relay().program(&earlier).start().await;
+    emit_many(&stack.db, 500).await;
+    wait_for_counts(&stack.db, (0, 500, 0), SOON).await;
+
+    let emitter = stack.db.connect().await;
+    let emitting = async {
+        for _ in 0..50 {
+            emit_many(&emitter, 20).await;
+        }
+    };
+    let (upgraded, ()) = tokio::join!(stack.db.batch_execute("ALTER EXTENSION outbox UPDATE"), emitting);
+    upgraded.unwrap();
+    wait_for_counts(&stack.db, (0, 1500, 0), SOON).await;
+
+    // One that waits takes over from the earlier one like from its own kind.
+    let new = stack.relay().spawn();
+    new.wait_for_log("state=standby").await;
+    emit_many(&stack.db, 500).await;
+    assert!(old.stop().await.success());
+    new.wait_for_log("streaming").await;
+    emit_many(&stack.db, 500).await;
+    wait_for_counts(&stack.db, (0, 2500, 0), SOON).await;
+    let ids = stack.db.query("SELECT id FROM outbox.events", &[]).await.unwrap();
+    let ids: Vec<Uuid> = ids.iter().map(|row| row.get(0)).collect();
+    consumer.wait_for_ids(&ids, SOON).await;
+}
+
+/// Leaves word for scripts/not-run.
+fn not_run() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-run");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("upgrade"), "a relay of 0.1.0 is not there; make upgrade builds one").unwrap();
+}

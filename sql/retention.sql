@@ -4,12 +4,10 @@
 -- Whether an event has been finished for so long that it may go: SENT before sent_before, FAILED before failed_before. Null keeps them.
 -- The planner makes it a part of the query that calls it.
 CREATE OR REPLACE FUNCTION outbox.is_old(
-    status outbox.status, processed_at timestamptz, sent_before timestamptz, failed_before timestamptz
+    status outbox.status, finished_at timestamptz, sent_before timestamptz, failed_before timestamptz
 ) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN coalesce(
-    status = 'SENT' AND processed_at < sent_before
-    OR status = 'FAILED' AND processed_at < failed_before, false);
+RETURN coalesce(status = 'SENT' AND finished_at < sent_before OR status = 'FAILED' AND finished_at < failed_before, false);
 COMMENT ON FUNCTION outbox.is_old(outbox.status, timestamptz, timestamptz, timestamptz) IS
     'Internal to delete_finished(): whether an event has been finished for long enough.';
 
@@ -33,9 +31,7 @@ CREATE OR REPLACE FUNCTION outbox.delete_finished(
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '250ms' -- less than deadlock_timeout, so that nobody's transaction is cancelled because of this one
-SET enable_seqscan = off
-SET enable_indexscan = off
-SET enable_bitmapscan = off
+SET enable_seqscan = off -- whatever the table was like when the plan was made
 AS $$
 DECLARE
     last_page CONSTANT bigint := 4294967295;
@@ -43,6 +39,9 @@ DECLARE
     behind tid;
     place tid;
     event_id uuid;
+    left_over_id uuid;
+    left_over bigint;
+    has_failed boolean := false;
 BEGIN
     IF from_page IS NULL OR pages IS NULL OR from_page NOT BETWEEN 0 AND last_page OR pages < 1 THEN
         RAISE EXCEPTION 'from_page and pages must say where to look'
@@ -58,35 +57,54 @@ BEGIN
     BEGIN
         DELETE FROM ONLY outbox.events AS e
         WHERE e.ctid >= first AND e.ctid < behind
-          AND NOT e.holds_key AND outbox.is_old(e.status, e.processed_at, sent_before, failed_before);
+          AND NOT e.holds_key AND outbox.is_old(e.status, coalesce(e.processed_at, e.created_at), sent_before, failed_before);
         GET DIAGNOSTICS deleted = ROW_COUNT;
     EXCEPTION WHEN OTHERS THEN
+        has_failed := true;
+    END;
+    IF has_failed THEN
         FOR place, event_id IN
             SELECT e.ctid, e.id FROM ONLY outbox.events AS e
             WHERE e.ctid >= first AND e.ctid < behind
-              AND NOT e.holds_key AND outbox.is_old(e.status, e.processed_at, sent_before, failed_before)
+              AND NOT e.holds_key AND outbox.is_old(e.status, coalesce(e.processed_at, e.created_at), sent_before, failed_before)
             FOR UPDATE SKIP LOCKED
         LOOP
             BEGIN
                 DELETE FROM ONLY outbox.events AS e WHERE e.ctid = place;
-                deleted := deleted + 1;
+                IF FOUND THEN
+                    deleted := deleted + 1;
+                ELSE
+                    refused := refused + 1;
+                    refused_id := event_id;
+                END IF;
             EXCEPTION WHEN OTHERS THEN
                 refused := refused + 1;
                 refused_id := event_id;
                 refused_because := sqlerrm;
             END;
         END LOOP;
-    END;
+    END IF;
 
-    SELECT count(*) FILTER (WHERE old.is_old AND old.holds_key), count(*) FILTER (WHERE old.is_old AND NOT old.holds_key) - refused,
-           min(old.processed_at) FILTER (WHERE old.status = 'SENT'),
-           min(old.processed_at) FILTER (WHERE old.status = 'FAILED' AND NOT old.holds_key)
-    INTO holding, locked, oldest_sent, oldest_failed
+    SELECT count(*) FILTER (WHERE e.is_old AND e.holds_key), count(*) FILTER (WHERE e.is_old AND NOT e.holds_key),
+           (array_agg(e.id) FILTER (WHERE e.is_old AND NOT e.holds_key))[1],
+           min(e.finished_at) FILTER (WHERE e.status = 'SENT'),
+           min(e.finished_at) FILTER (WHERE e.status = 'FAILED' AND NOT e.holds_key)
+    INTO holding, left_over, left_over_id, oldest_sent, oldest_failed
     FROM (
-        SELECT e.status, e.holds_key, e.processed_at, outbox.is_old(e.status, e.processed_at, sent_before, failed_before) AS is_old
+        SELECT e.id, e.status, e.holds_key, f.finished_at, outbox.is_old(e.status, f.finished_at, sent_before, failed_before) AS is_old
         FROM ONLY outbox.events AS e
+        CROSS JOIN LATERAL (SELECT nullif(coalesce(e.processed_at, e.created_at), 'infinity') AS finished_at) AS f
         WHERE e.ctid >= first AND e.ctid < behind
-    ) AS old;
+    ) AS e;
+    -- The statement for all passes over no row by itself, and waits for no lock for long.
+    IF NOT has_failed THEN
+        refused := left_over;
+        refused_id := left_over_id;
+    END IF;
+    IF refused > 0 THEN
+        refused_because := coalesce(refused_because, 'a trigger on outbox.events returned null');
+    END IF;
+    locked := left_over - refused;
     table_pages := pg_relation_size('outbox.events') / current_setting('block_size')::bigint;
 END
 $$;

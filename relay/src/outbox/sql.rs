@@ -76,8 +76,9 @@ pub(crate) const HEALTH: &str = "SELECT pending, retrying, scheduled, failed, ke
 
 // At the edge, for retention.
 
-/// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long.
-pub(crate) const ONLY_MAINTAINS: &str = "SET synchronous_commit = off; SET statement_timeout = '60s'";
+/// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long. A row that was changed
+/// meanwhile is looked at again, whatever the role's default is.
+pub(crate) const ONLY_MAINTAINS: &str = "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
 
 /// Pages of the table.
 pub(crate) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";

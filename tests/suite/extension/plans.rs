@@ -7,6 +7,7 @@ use super::{on_both_installations, run, value};
 on_both_installations!(
     settle_reads_one_row_per_event_whatever_the_statistics,
     pending_reads_what_it_returns_whatever_the_statistics,
+    retention_reads_the_pages_that_it_is_told_whatever_the_statistics,
 );
 
 const HISTORY: &str = "INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 20000);
@@ -28,6 +29,7 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
             // PostgreSQL settles on one plan for all calls after five.
             run(db, "SELECT outbox.settle(ARRAY[gen_random_uuid()], '{SENT}', '{NULL}')").await;
             run(db, "SELECT outbox.pending(0, 10, 1000); SELECT outbox.owed(0, 10); SELECT outbox.due(10, 1000, NULL, NULL)").await;
+            run(db, "SELECT outbox.delete_finished(now(), now(), 0, 10)").await;
         }
         run(db, HISTORY).await;
         if !after.is_empty() {
@@ -76,6 +78,21 @@ async fn pending_reads_what_it_returns_whatever_the_statistics(db: Database) {
             assert_eq!(scans, 0, "{state}: {pending}");
             assert!((50..=100).contains(&rows), "{state}: {rows} rows read for 50 events by {pending}");
         }
+    })
+    .await;
+}
+
+async fn retention_reads_the_pages_that_it_is_told_whatever_the_statistics(db: Database) {
+    in_every_state_of_knowledge(&db, async |db, state| {
+        let before: i64 = value(db, "SELECT count(*) FROM outbox.events").await.parse().unwrap();
+        // The rows as they were before their verdicts are in the first pages, those with verdicts in the last.
+        let last: i64 =
+            value(db, "SELECT table_pages - 5 FROM outbox.delete_finished(NULL, NULL, 0, 1)").await.parse().unwrap();
+        let delete = format!("SELECT outbox.delete_finished(now() + interval '1 day', NULL, {last}, 3)");
+        let (scans, rows) = reads(db, &delete).await;
+        let after: i64 = value(db, "SELECT count(*) FROM outbox.events").await.parse().unwrap();
+        assert_eq!((scans, rows), (0, 0), "{state}: by an index or as a whole");
+        assert!((1..1000).contains(&(before - after)), "{state}: {} events of three pages", before - after);
     })
     .await;
 }

@@ -10,6 +10,9 @@ on_both_installations!(
     an_event_that_holds_its_key_is_kept_however_old_and_counted,
     a_row_that_a_foreign_key_keeps_is_told_of_and_keeps_no_other,
     a_trigger_that_refuses_a_deletion_keeps_that_row_alone,
+    a_trigger_that_passes_over_a_deletion_is_told_of,
+    what_was_restored_without_the_time_of_its_verdict_is_as_old_as_the_event,
+    a_time_without_an_end_keeps_an_event_and_stops_nothing,
     a_row_that_someone_else_has_locked_is_passed_over_without_a_long_wait,
     a_step_in_an_open_transaction_keeps_nobody_from_emitting_settling_and_replaying,
     each_page_is_looked_at_once_whatever_the_size_of_the_steps,
@@ -99,6 +102,47 @@ async fn a_trigger_that_refuses_a_deletion_keeps_that_row_alone(db: Database) {
     .await;
     assert_eq!(step(&db, "'30 days'", "NULL").await, "2 deleted 0 holding 0 locked 1 refused");
     assert_eq!(left(&db).await, "1 4 5 6 7 8");
+}
+
+async fn a_trigger_that_passes_over_a_deletion_is_told_of(db: Database) {
+    history(&db).await;
+    run(
+        &db,
+        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN IF old.payload = '1' THEN RETURN NULL; END IF; RETURN old; END $$;
+         CREATE TRIGGER keep BEFORE DELETE ON outbox.events FOR EACH ROW EXECUTE FUNCTION keep()",
+    )
+    .await;
+    let told = "SELECT concat_ws(' ', deleted, locked, refused, refused_because, refused_id = (SELECT id FROM outbox.events WHERE payload = '1'))
+                FROM outbox.delete_finished(now() - interval '30 days', NULL, 0, 1000)";
+    assert_eq!(value(&db, told).await, "2 0 1 a trigger on outbox.events returned null t");
+    let other = db.connect().await; // so that rows are tried one by one
+    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload = '6'").await;
+    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload = '6' FOR UPDATE").await;
+    assert_eq!(step(&db, "'-1 day'", "NULL").await, "1 deleted 0 holding 1 locked 1 refused");
+}
+
+async fn what_was_restored_without_the_time_of_its_verdict_is_as_old_as_the_event(db: Database) {
+    run(
+        &db,
+        "INSERT INTO outbox.events (topic, payload, status, created_at)
+         VALUES ('t', '1', 'SENT', now() - interval '100 days'), ('t', '2', 'SENT', now() - interval '1 day')",
+    )
+    .await;
+    assert_eq!(step(&db, "'30 days'", "NULL").await, "1 deleted 0 holding 0 locked 0 refused");
+    assert_eq!(left(&db).await, "2");
+}
+
+async fn a_time_without_an_end_keeps_an_event_and_stops_nothing(db: Database) {
+    history(&db).await;
+    run(&db, "SET session_replication_role = replica").await;
+    run(&db, "UPDATE outbox.events SET processed_at = 'infinity' WHERE payload = '1'").await;
+    run(&db, "UPDATE outbox.events SET processed_at = '-infinity' WHERE payload = '2'").await;
+    run(&db, "RESET session_replication_role").await;
+    let ages = "SELECT concat_ws(' ', extract(day FROM now() - oldest_sent), extract(day FROM now() - oldest_failed))
+                FROM outbox.delete_finished(now() - interval '30 days', now() - interval '30 days', 0, 1000)";
+    assert_eq!(value(&db, ages).await, "0 0");
+    assert_eq!(left(&db).await, "1 5 6 7 8");
 }
 
 async fn a_row_that_someone_else_has_locked_is_passed_over_without_a_long_wait(db: Database) {

@@ -1,6 +1,6 @@
 //! From 0.1.0 to this version: the extension by ALTER EXTENSION, the plain SQL by its script.
 
-use std::{path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command, sync::Once};
 
 use harness::{Database, Postgres, places::checkout, places::pg_config};
 
@@ -38,11 +38,14 @@ fn earlier(file: &str) -> PathBuf {
 
 /// Puts the extension's script of 0.1.0 beside that of this version: the library is this version's, as after an upgrade of the package.
 pub(crate) fn offer_the_earlier_extension() {
-    let output = Command::new(pg_config()).arg("--sharedir").output().unwrap();
-    let folder = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join("extension");
-    let new = folder.join(format!("outbox--0.1.0.{}", std::process::id()));
-    std::fs::copy(earlier("extension.sql"), &new).unwrap();
-    std::fs::rename(new, folder.join("outbox--0.1.0.sql")).unwrap();
+    static OFFERED: Once = Once::new();
+    OFFERED.call_once(|| {
+        let output = Command::new(pg_config()).arg("--sharedir").output().unwrap();
+        let folder = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join("extension");
+        let new = folder.join(format!("outbox--0.1.0.{}", std::process::id()));
+        std::fs::copy(earlier("extension.sql"), &new).unwrap();
+        std::fs::rename(new, folder.join("outbox--0.1.0.sql")).unwrap();
+    });
 }
 
 impl Outbox {

@@ -1,7 +1,7 @@
 # Everything that people and CI call. `make help` lists it.
 #
 # T=<substring>  only the tests of the suite whose names contain it     make test T=freeze
-# SUITES=<names>  only these Debians of `make matrix`                   make matrix SUITES=trixie T=freeze
+# VERSIONS=<majors>  only these of `make matrix`                        make matrix VERSIONS=17 T=freeze
 # SEED=<number>  repeats a randomised test                              make test T=order SEED=42
 # SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
 #                and of `make simulate`                               make simulate SEEDS=100000
@@ -48,8 +48,8 @@ assert: build ## the extension's tests on a PostgreSQL with assertions (built in
 upgrade: build extension ## the tests of the upgrade from 0.1.0, with its relay, which is built from the history
 	RELAY_0_1_0="$$(scripts/earlier-relay 0.1.0)" cargo test $(LOCKED) -p outbox-tests --test suite -- upgrade::
 
-matrix: ## all tests on other versions of the servers, in chroots of newer Debians (SUITES="trixie sid"); as root, an hour
-	T="$(T)" scripts/matrix $(SUITES)
+matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
+	@T="$(T)" scripts/matrix $(VERSIONS)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work
@@ -58,7 +58,7 @@ simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; unt
 	@cargo build $(LOCKED) --release --quiet -p outbox-simulator
 	@SEED=$(SEED) SEEDS=$(SEEDS) FAULTS=$(FAULTS) SMALL="$(SMALL)" "$(CARGO_TARGET_DIR)/release/outbox-simulate"
 
-bench: extension ## speed and cost beside what the servers can do at all, in half an hour
+bench: extension ## speed and cost beside what the servers can do at all, in an hour
 	@scripts/setup bench
 	cargo build $(LOCKED) --release
 	@AGAINST="$(AGAINST)" CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)

@@ -5,6 +5,7 @@
 
 ALTER TABLE outbox.events ADD COLUMN replays integer NOT NULL DEFAULT 0;
 COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; header x-outbox-replay, from the first replay on.';
+ALTER TABLE outbox.events SET (autovacuum_vacuum_cost_limit = 2000);
 
 DROP FUNCTION outbox.rows_at(oid[], tid[]);
 

@@ -50,7 +50,7 @@ pub(crate) mod upgrade;
 
 use std::process::Output;
 
-use harness::{Database, Postgres, places::checkout};
+use harness::{Database, Postgres};
 use tokio_postgres::{Client, error::DbError};
 
 /// Makes three tests of each function: one for each way to install, and one for each way in which the extension writes.
@@ -97,9 +97,7 @@ async fn with_plain_sql() -> Database {
 
 /// Runs sql/install.sql, as superuser.
 async fn install_plain_sql(db: &Database) -> Output {
-    let mut psql = Postgres::shared().await.program("psql");
-    psql.args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"]).arg(checkout().join("sql/install.sql"));
-    psql.output().unwrap()
+    Postgres::shared().await.install_plain_sql(db.name())
 }
 
 /// One value as text; `None` for null.

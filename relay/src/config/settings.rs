@@ -169,7 +169,7 @@ settings! {
 
     "Retention" {
         /// How long an event is kept after it has become SENT.
-        /// The relay that works deletes it then, within an hour or a tenth of this time, whichever is less. Keep it for as long as you may want
+        /// The relay that works deletes it then, at most a tenth of this time later. Keep it for as long as you may want
         /// to replay. The role needs outbox.grant_maintain().
         retention: Optional<Duration> = RETENTION, Some("off");
 

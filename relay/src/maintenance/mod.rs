@@ -45,7 +45,7 @@ impl Maintenance {
     /// The system has no thread to give.
     pub(crate) fn start(config: &Config, observed: &Arc<Observed>) -> Result<Self, RunError> {
         let policy = Policy { sent: config.retention.0, failed: config.retention_failed.0 };
-        let Some(walk) = Walk::new(policy) else { return Ok(Self { _until: None }) };
+        let Some(walk) = Walk::new(policy, Instant::now()) else { return Ok(Self { _until: None }) };
         let (until, ended) = oneshot::channel::<()>();
         let janitor = Janitor { config: config.clone(), policy, walk, observed: Arc::clone(observed) };
         let cannot = |error| RunError::new(Kind::Internal, "cannot start the thread for retention").source(error);

@@ -91,7 +91,7 @@ impl Round {
             match client.query_one(&delete, &[&sent, &failed, &from, &length]).await {
                 Ok(row) => walk.looked(&self.take(&row, observed)?, Instant::now()),
                 Err(error) if is_of_this_step(&error) => {
-                    walk.failed(Instant::now());
+                    walk.failed();
                     self.step_failed.get_or_insert(Failed::of(&error, config));
                 }
                 Err(error) => return Err(error),

@@ -2,7 +2,8 @@
 //!
 //! A table is walked in stretches of pages. Each look at a stretch tells when the oldest event was finished that is left there, so it
 //! need not be looked at before that one is old. Most stretches are looked at two or three times before their room is used again: soon
-//! after they were filled, and when they are old. So a walk costs little however large the table is, and needs no index.
+//! after they were filled, and when they are old. So a walk costs little however large the table is, and needs no index. One whose events
+//! are of all ages is looked at twenty times in the time that they are kept.
 
 use std::{
     ops::Range,
@@ -14,6 +15,9 @@ const STRETCH: u32 = 256;
 
 /// Stretches at most, so that they take little memory. Beyond 128 GiB they become longer.
 const MOST_STRETCHES: u32 = 1 << 16;
+
+/// Of one stretch, at most, in the time that its events are kept.
+const LOOKS: u32 = 20;
 
 /// Bounds of the time between two rounds.
 const ROUNDS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(3600);
@@ -67,6 +71,8 @@ pub(super) struct Walk {
     /// Pages of a stretch.
     length: u32,
     stretches: Vec<Stretch>,
+    /// When this round began.
+    began: Instant,
     /// The stretch that is next in this round.
     at: usize,
 }
@@ -80,13 +86,13 @@ struct Stretch {
 
 impl Walk {
     /// `None`: the policy keeps everything for ever.
-    pub(super) fn new(policy: Policy) -> Option<Self> {
+    pub(super) fn new(policy: Policy, now: Instant) -> Option<Self> {
         let shortest = policy.shortest()?;
         let every = (shortest / 10).clamp(ROUNDS.start, ROUNDS.end);
-        Some(Self { policy, shortest, every, length: STRETCH, stretches: Vec::new(), at: 0 })
+        Some(Self { policy, shortest, every, length: STRETCH, stretches: Vec::new(), began: now, at: 0 })
     }
 
-    /// Between the beginnings of two rounds. An event may become so much older than it need, at most.
+    /// Between the beginnings of two rounds.
     pub(super) fn every(&self) -> Duration {
         self.every
     }
@@ -100,7 +106,7 @@ impl Walk {
         }
         let stretches = usize::try_from(pages.div_ceil(length)).unwrap_or_default();
         self.stretches.resize(stretches, Stretch { due: now, kept_back: KeptBack::default() });
-        self.at = 0;
+        (self.began, self.at) = (now, 0);
     }
 
     /// The stretch that is to be looked at next: its first page, and how many; `None`: the round is over.
@@ -115,17 +121,18 @@ impl Walk {
     ///
     /// What could not be deleted stays old: it waits for the next round. What comes in from now on is not finished before now.
     pub(super) fn looked(&mut self, left: &Left, now: Instant) {
-        let wait = self.policy.first_is_old_in(left).unwrap_or(self.shortest).min(self.shortest).max(self.every);
+        let until_old = self.policy.first_is_old_in(left).unwrap_or(self.shortest).min(self.shortest);
+        let rest = if until_old.is_zero() { self.every } else { self.every.max(self.shortest / LOOKS) };
         if let Some(stretch) = self.stretches.get_mut(self.at) {
-            *stretch = Stretch { due: now + wait, kept_back: left.kept_back };
+            *stretch = Stretch { due: (now + until_old).max(self.began + rest), kept_back: left.kept_back };
         }
         self.at += 1;
     }
 
     /// The stretch could not be looked at: it waits for the next round.
-    pub(super) fn failed(&mut self, now: Instant) {
+    pub(super) fn failed(&mut self) {
         if let Some(stretch) = self.stretches.get_mut(self.at) {
-            stretch.due = now + self.every;
+            stretch.due = self.began + self.every;
         }
         self.at += 1;
     }
@@ -149,7 +156,7 @@ mod tests {
     const NOTHING: Left = Left { sent: None, failed: None, kept_back: KeptBack { holding: 0, refused: 0 } };
 
     fn month() -> Walk {
-        Walk::new(Policy { sent: Some(30 * DAY), failed: None }).unwrap()
+        Walk::new(Policy { sent: Some(30 * DAY), failed: None }, Instant::now()).unwrap()
     }
 
     /// Looks at everything that is due, and finds this everywhere; says how much that was.
@@ -165,7 +172,7 @@ mod tests {
 
     #[test]
     fn without_a_time_nothing_is_walked() {
-        assert!(Walk::new(Policy { sent: None, failed: None }).is_none());
+        assert!(Walk::new(Policy { sent: None, failed: None }, Instant::now()).is_none());
     }
 
     #[test]
@@ -191,6 +198,14 @@ mod tests {
     }
 
     #[test]
+    fn a_stretch_with_events_of_all_ages_is_looked_at_twenty_times_while_they_are_kept() {
+        let (mut walk, start) = (month(), Instant::now());
+        let left = Left { sent: Some(30 * DAY - HOUR), ..NOTHING };
+        let looks: usize = (0..30 * 24).map(|hour| round(&mut walk, 256, &left, start + hour * HOUR)).sum();
+        assert_eq!(looks, 20);
+    }
+
+    #[test]
     fn a_stretch_without_finished_events_is_looked_at_when_one_that_comes_in_now_may_be_old() {
         let (mut walk, start) = (month(), Instant::now());
         assert_eq!(round(&mut walk, 1000, &NOTHING, start), 4);
@@ -212,7 +227,7 @@ mod tests {
         let (mut walk, start) = (month(), Instant::now());
         walk.begin(512, start);
         assert_eq!(walk.next(start), Some((0, 256)));
-        walk.failed(start);
+        walk.failed();
         assert_eq!(walk.next(start), Some((256, 256)));
         walk.looked(&NOTHING, start);
         assert_eq!(walk.next(start), None);
@@ -233,13 +248,17 @@ mod tests {
     #[test]
     fn the_shorter_of_both_times_decides() {
         let policy = Policy { sent: Some(DAY), failed: Some(30 * DAY) };
-        let (mut walk, start) = (Walk::new(policy).unwrap(), Instant::now());
+        let start = Instant::now();
+        let mut walk = Walk::new(policy, start).unwrap();
         assert_eq!(walk.every(), HOUR);
         let left = Left { failed: Some(30 * DAY - 2 * HOUR), ..NOTHING };
         assert_eq!(round(&mut walk, 256, &left, start), 1);
         assert_eq!(round(&mut walk, 256, &left, start + HOUR), 0);
         assert_eq!(round(&mut walk, 256, &left, start + 2 * HOUR), 1);
-        assert_eq!(Walk::new(Policy { sent: Some(Duration::ZERO), failed: None }).unwrap().every(), ROUNDS.start);
+        assert_eq!(
+            Walk::new(Policy { sent: Some(Duration::ZERO), failed: None }, start).unwrap().every(),
+            ROUNDS.start
+        );
     }
 
     #[test]

@@ -78,7 +78,8 @@ pub(crate) const HEALTH: &str = "SELECT pending, retrying, scheduled, failed, ke
 
 /// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long. A row that was changed
 /// meanwhile is looked at again, whatever the role's default is.
-pub(crate) const ONLY_MAINTAINS: &str = "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
+pub(crate) const ONLY_MAINTAINS: &str =
+    "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
 
 /// Pages of the table.
 pub(crate) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
@@ -201,6 +202,20 @@ pub(crate) const OWN_SLOT_READER: &str = "SELECT active_pid FROM pg_catalog.pg_r
 /// What the slot has confirmed.
 pub(crate) const CONFIRMED: &str =
     "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = $1";
+
+/// How far the log is on disk, and how much of it the slot's stream would begin with, in bytes.
+pub(crate) const UNREAD: &str = "
+    SELECT log.flushed::text, (log.flushed - slot.confirmed_flush_lsn)::bigint
+    FROM (SELECT pg_catalog.pg_current_wal_flush_lsn() AS flushed) AS log
+    JOIN pg_catalog.pg_replication_slots AS slot ON slot.slot_name = $1
+    WHERE slot.confirmed_flush_lsn IS NOT NULL";
+
+/// The id that the next transaction gets, or a later one.
+pub(crate) const NEXT_TRANSACTION: &str = "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text";
+
+/// Whether every transaction with an id before this one has ended, and can be seen if it has committed.
+pub(crate) const ALL_HAVE_ENDED_BEFORE: &str =
+    "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) >= $1::text::xid8";
 
 /// For how many milliseconds the server tolerates a silent reader; 0: for ever.
 pub(crate) const WAL_SENDER_TIMEOUT: &str =

@@ -5,7 +5,7 @@ mod standby;
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
     sync::Mutex,
 };
 
@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use crate::{
     Connection, Database, Guarded, SOON, eventually,
     guarded::Start,
-    places::{extension_installed, give_to_postgres, pg_folder, postgres_user, run_folder},
+    places::{checkout, extension_installed, give_to_postgres, pg_folder, postgres_user, run_folder},
     processes::children_of,
 };
 
@@ -179,9 +179,24 @@ impl Postgres {
     async fn make_template(&self) {
         let maintenance = Connection::open(&self.url("postgres")).await;
         maintenance.batch_execute(&format!("CREATE DATABASE {TEMPLATE}")).await.expect("CREATE DATABASE");
+        if std::env::var_os("OUTBOX_PLAIN_SQL").is_some() {
+            let output = self.install_plain_sql(TEMPLATE);
+            assert!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
         let template = Connection::open(&self.url(TEMPLATE)).await;
         assert!(extension_installed(), "the private PostgreSQL does not have the extension: run `make extension`");
         template.batch_execute("CREATE EXTENSION outbox").await.unwrap_or_else(|e| panic!("CREATE EXTENSION: {e:?}"));
+    }
+
+    /// Runs `sql/install.sql` in this database, as superuser.
+    ///
+    /// # Panics
+    /// When there is no `psql`.
+    pub fn install_plain_sql(&self, database: &str) -> Output {
+        let mut psql = self.program("psql");
+        psql.args(["--quiet", "--no-psqlrc", "--dbname", database, "--file"]).arg(checkout().join("sql/install.sql"));
+        psql.output().expect("psql")
     }
 }
 

@@ -1,6 +1,6 @@
 //! The broker or the database goes away and comes back.
 
-use harness::{Postgres, RabbitMq, SOON, Shutdown, Stack, eventually};
+use harness::{Postgres, RabbitMq, Relay, SOON, Shutdown, Stack, eventually};
 
 use super::{counts, slot_lag, wait_for_counts};
 
@@ -82,6 +82,52 @@ async fn a_dropped_slot_is_made_again_and_loses_nothing() {
     let _relay = stack.relay().start().await;
     wait_for_counts(&stack.db, (0, 100, 0), SOON).await;
     assert_eq!(consumer.wait_for(100).await.len(), 100);
+}
+
+/// Starts a relay after 1,000 events of one key, and a log that is long.
+async fn after_a_long_log(stack: &Stack) -> Relay {
+    stack.relay().start().await.stop().await;
+    let emit = "SELECT outbox.emit('t', to_jsonb(n), aggregate_type => 'order', aggregate_id => '1') FROM generate_series(1, 1000) AS n";
+    stack.db.batch_execute(emit).await.unwrap();
+    let filler = "SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 40)";
+    stack.db.batch_execute(filler).await.unwrap();
+    stack.relay().spawn()
+}
+
+#[tokio::test]
+async fn a_long_log_is_not_streamed_and_what_it_held_comes_from_the_table_in_order_and_once() {
+    let postgres = Postgres::private().start().await; // whose log nobody else writes
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    let relay = after_a_long_log(&stack).await;
+
+    relay.wait_for_log("going on behind it").await;
+    let next = "SELECT outbox.emit('t', to_jsonb(1001), aggregate_type => 'order', aggregate_id => '1')";
+    stack.db.batch_execute(next).await.unwrap();
+    wait_for_counts(&stack.db, (0, 1001, 0), SOON).await;
+    let arrived: Vec<_> = consumer.wait_for(1001).await.iter().map(|delivery| delivery.json()).collect();
+    assert_eq!(arrived, (1..=1001).collect::<Vec<i32>>());
+    assert!(relay.stop().await.success());
+    let again = stack.relay().start().await;
+    assert!(!again.log_text().contains("going on behind it"), "the slot stands at the end of the log");
+}
+
+#[tokio::test]
+async fn a_long_log_is_streamed_while_a_transaction_is_open_whose_commit_could_be_missed() {
+    let postgres = Postgres::private().start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    stack.relay().start().await.stop().await; // makes the slot, which would wait
+    let mut older = stack.db.connect().await;
+    let open = older.transaction().await.unwrap();
+    open.batch_execute("SELECT outbox.emit('t', to_jsonb(0))").await.unwrap();
+    let relay = after_a_long_log(&stack).await;
+
+    relay.wait_for_log("streaming all of it").await;
+    wait_for_counts(&stack.db, (0, 1000, 0), SOON).await;
+    open.commit().await.unwrap();
+    wait_for_counts(&stack.db, (0, 1001, 0), SOON).await;
+    assert_eq!(consumer.wait_for(1001).await.len(), 1001);
 }
 
 #[tokio::test]

@@ -83,8 +83,8 @@ impl Turn {
     }
 }
 
-/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later. Makes
-/// publication and slot where they are missing. If making the slot takes long, that goes on beside the session.
+/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later; or behind a log
+/// that is long. Makes publication and slot where they are missing. If making the slot takes long, that goes on beside the session.
 ///
 /// A waiting relay has no replication connection: it takes none of `max_wal_senders`.
 pub(super) async fn take(
@@ -120,6 +120,7 @@ pub(super) async fn take(
             slot::require(config, &found)?;
             ToDo::Nothing
         };
+        let from = if to_do == ToDo::Make { from } else { from.max(slot::behind_a_long_log(config, client).await?) };
         let mut making = slot::start(config, session, from, to_do);
         let started = tokio::select! {
             started = &mut making.start => started,

@@ -31,6 +31,7 @@ mod poller;
 mod present;
 mod publisher;
 mod report;
+mod retention;
 mod socket;
 mod table;
 mod targets;
@@ -42,7 +43,7 @@ use std::path::Path;
 use crate::{bench::Bench, machine::Machine, report::Report};
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "ceiling",
     "publisher",
     "throughput",
@@ -54,6 +55,7 @@ const SECTIONS: [&str; 11] = [
     "growth",
     "pages",
     "inbox",
+    "retention",
 ];
 
 #[tokio::main]
@@ -88,6 +90,7 @@ async fn main() {
                 "watched" => watched::measure(&bench, &mut report).await,
                 "idle" => throughput::idle(&bench, &mut report).await,
                 "pages" => pages::measure(&bench, &mut report).await,
+                "retention" => retention::measure(&bench, &mut report).await,
                 "inbox" => inbox::measure(&bench, &mut report).await,
                 "growth" => growth::run(&bench, &mut report).await,
                 "latency" => latency::measure(&bench, &mut report).await,

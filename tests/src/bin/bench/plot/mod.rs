@@ -2,6 +2,7 @@
 
 mod cost;
 mod latency;
+mod retention;
 mod svg;
 mod throughput;
 
@@ -44,7 +45,7 @@ pub(crate) fn svg(report: &Report) -> String {
     let what = "200 B events, durable quorum queue, persistent, confirmed, verdicts written back; fsync on";
     svg.text((svg::MARGIN, 54.0), TEXT, MUTED, what);
     let mut top = 76.0;
-    for panel in [throughput::draw, latency::draw, cost::draw] {
+    for panel in [throughput::draw, latency::draw, cost::draw, retention::draw] {
         top = panel(&mut svg, report, top);
     }
     let fact = |name| report.machine.fact(name);

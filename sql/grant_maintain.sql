@@ -4,7 +4,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION outbox.delete_finished(timestamptz, timestamptz, bigint, integer) TO %s', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION
+        outbox.delete_finished(timestamptz, timestamptz, bigint, integer),
+        outbox.delete_pages(timestamptz, timestamptz, bigint, integer) TO %s', role);
     EXECUTE format('GRANT EXECUTE ON PROCEDURE outbox.maintain(interval, interval) TO %s', role);
 END
 $$;

@@ -11,12 +11,12 @@ RETURN coalesce(status = 'SENT' AND finished_at < sent_before OR status = 'FAILE
 COMMENT ON FUNCTION outbox.is_old(outbox.status, timestamptz, timestamptz, timestamptz) IS
     'Internal to delete_finished(): whether an event has been finished for long enough.';
 
--- One step: deletes what is old in these pages.
+-- The part of delete_finished() that needs the owner's rights.
 --
 -- What is PENDING stays, and so does what holds its key, however old: the events behind it wait for it. A row that someone else has
 -- locked is passed over, and one whose deletion is refused, by a foreign key that refers to it or by a trigger, is kept and told of.
 -- Neither keeps the others: when the statement for all of them has failed, one is tried after the other.
-CREATE OR REPLACE FUNCTION outbox.delete_finished(
+CREATE OR REPLACE FUNCTION outbox.delete_pages(
     sent_before timestamptz, failed_before timestamptz, from_page bigint, pages integer,
     OUT deleted         bigint,
     OUT holding         bigint,      -- old, but they hold their keys
@@ -53,7 +53,6 @@ BEGIN
     behind := format('(%s,0)', least(from_page + pages, last_page))::tid;
     deleted := 0;
     refused := 0;
-    SET CONSTRAINTS ALL IMMEDIATE; -- a foreign key that is checked at COMMIT would take everything back
     BEGIN
         DELETE FROM ONLY outbox.events AS e
         WHERE e.ctid >= first AND e.ctid < behind
@@ -106,6 +105,27 @@ BEGIN
     END IF;
     locked := left_over - refused;
     table_pages := pg_relation_size('outbox.events') / current_setting('block_size')::bigint;
+END
+$$;
+COMMENT ON FUNCTION outbox.delete_pages(timestamptz, timestamptz, bigint, integer) IS
+    'Internal to delete_finished(): deletes with the owner''s rights.';
+
+-- One step: deletes what is old in these pages.
+--
+-- Constraints are checked at once, because a foreign key that is checked at COMMIT would take everything back. That runs what the caller
+-- has deferred until then, so it is done with the caller's rights.
+CREATE OR REPLACE FUNCTION outbox.delete_finished(
+    sent_before timestamptz, failed_before timestamptz, from_page bigint, pages integer,
+    OUT deleted bigint, OUT holding bigint, OUT locked bigint, OUT refused bigint, OUT refused_id uuid, OUT refused_because text,
+    OUT oldest_sent timestamptz, OUT oldest_failed timestamptz, OUT table_pages bigint
+)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SET CONSTRAINTS ALL IMMEDIATE;
+    SELECT d.* INTO deleted, holding, locked, refused, refused_id, refused_because, oldest_sent, oldest_failed, table_pages
+    FROM outbox.delete_pages(sent_before, failed_before, from_page, pages) AS d;
 END
 $$;
 COMMENT ON FUNCTION outbox.delete_finished(timestamptz, timestamptz, bigint, integer) IS

@@ -94,7 +94,7 @@ pub(crate) const DELETE_FINISHED: &str = "
 /// Whether this role may delete what is old.
 pub(crate) const MAY_MAINTAIN: &str =
     "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
-     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname = 'delete_finished'";
+     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('delete_finished', 'delete_pages')";
 
 // At the start.
 

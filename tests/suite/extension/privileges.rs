@@ -12,6 +12,7 @@ on_both_installations!(
     monitoring_sees_how_events_fare_without_their_contents_and_changes_nothing,
     only_harmless_functions_are_open_to_everybody,
     objects_that_hide_ours_are_not_used,
+    what_a_caller_has_deferred_until_commit_is_done_with_the_callers_rights,
     a_role_with_an_odd_name_can_be_granted_to,
 );
 
@@ -196,6 +197,42 @@ async fn objects_that_hide_ours_are_not_used(db: Database) {
     assert_eq!(value(&db, unpinned).await, "0");
 }
 
+/// A trigger that runs early, inside one of our functions that run as the owner, would hand over the owner's rights.
+async fn what_a_caller_has_deferred_until_commit_is_done_with_the_callers_rights(db: Database) {
+    let app = role(&db, "app").await;
+    run(
+        &db,
+        &format!("CREATE SCHEMA mine AUTHORIZATION {app}; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO {app}"),
+    )
+    .await;
+    let calls = "SELECT format('SELECT outbox.%I(%s)', p.proname,
+                     (SELECT string_agg(format('%L::%s', CASE name WHEN 'bigint' THEN '0' WHEN 'integer' THEN '1'
+                                                              WHEN 'timestamp with time zone' THEN 'now' END, name), ', ' ORDER BY n)
+                      FROM unnest(p.proargtypes) WITH ORDINALITY AS u (type, n), format_type(type, NULL) AS name))
+                 FROM pg_proc AS p
+                 WHERE p.pronamespace = 'outbox'::regnamespace AND p.prokind = 'f'
+                   AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)";
+    let calls: Vec<String> = db.query(calls, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(calls.len() > 20, "{calls:?}");
+    let session = db.connect_as(&app).await;
+    run(
+        &session,
+        "CREATE TABLE mine.t (a int);
+         CREATE FUNCTION mine.f() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN IF current_user <> session_user THEN RAISE 'as %', current_user; END IF; RETURN NULL; END $$;
+         CREATE CONSTRAINT TRIGGER t AFTER INSERT ON mine.t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mine.f()",
+    )
+    .await;
+    for call in calls {
+        run(&session, "BEGIN; INSERT INTO mine.t VALUES (1)").await;
+        if let Err(error) = session.batch_execute(&call).await {
+            let message = error.as_db_error().unwrap().message();
+            assert!(!message.starts_with("as "), "{call}: {message}");
+        }
+        run(&session, "ROLLBACK").await;
+    }
+}
+
 async fn a_role_with_an_odd_name_can_be_granted_to(db: Database) {
     let odd = format!(r#""{} O'Role"""#, db.name()) + r#"""#;
     run(&db, &format!("DROP ROLE IF EXISTS {odd}; CREATE ROLE {odd}")).await;
@@ -204,7 +241,7 @@ async fn a_role_with_an_odd_name_can_be_granted_to(db: Database) {
         &db,
         &format!(
             "SELECT outbox.grant_emit('{literal}'), outbox.grant_relay('{literal}'), outbox.grant_operate('{literal}'),
-                    outbox.grant_monitor('{literal}')"
+                    outbox.grant_monitor('{literal}'), outbox.grant_maintain('{literal}')"
         ),
     )
     .await;

@@ -1,18 +1,17 @@
 //! Databases in other encodings than UTF-8: what is emitted there arrives in UTF-8, from the stream and from the table.
 
-use harness::{Postgres, RabbitMq, SOON, Stack, places::checkout};
+use harness::{Postgres, RabbitMq, SOON, Stack, places::extension_installed};
 
 use super::wait_for_counts;
 
 async fn stack_in(encoding: &str, has_extension: bool) -> Stack {
     let (postgres, rabbitmq) = tokio::join!(Postgres::shared(), RabbitMq::shared());
     let (db, vhost) = (postgres.empty_database_in(encoding).await, rabbitmq.vhost().await);
-    if has_extension {
+    if has_extension && extension_installed() {
         db.batch_execute("CREATE EXTENSION outbox").await.unwrap();
     } else {
-        let mut psql = postgres.program("psql");
-        psql.args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"]).arg(checkout().join("sql/install.sql"));
-        assert!(psql.status().unwrap().success());
+        let installed = postgres.install_plain_sql(db.name());
+        assert!(installed.status.success(), "{installed:?}");
     }
     Stack { db, vhost }
 }

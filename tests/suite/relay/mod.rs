@@ -78,9 +78,10 @@ pub(crate) async fn wait_for_counts(db: &Connection, expected: (i64, i64, i64), 
     .await;
 }
 
-/// Bytes of WAL that the test's slot still holds back.
+/// Bytes of WAL that the test's slot still holds back: more than any, while it is being made.
 async fn slot_lag(stack: &Stack) -> i64 {
-    let sql = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn)::bigint
+    let sql =
+        "SELECT coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn)::bigint, 1::bigint << 62)
                FROM pg_replication_slots WHERE slot_name = $1";
     stack.db.query_one(sql, &[&stack.db.name()]).await.unwrap().get(0)
 }

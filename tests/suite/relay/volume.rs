@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use harness::{SOON, Stack, eventually};
+use harness::{Postgres, RabbitMq, SOON, Stack, eventually};
 use uuid::Uuid;
 
 use super::{
@@ -67,7 +67,9 @@ async fn of_100_000_events_from_several_clients_exactly_the_committed_arrive_and
 #[tokio::test]
 async fn one_transaction_of_1_000_000_events_is_delivered_within_100_mb_of_memory() {
     const EVENTS: i64 = 1_000_000;
-    let stack = Stack::new().await;
+    // While this transaction is open, no slot can be made on its server.
+    let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::shared());
+    let stack = Stack::on(&postgres, rabbitmq).await;
     let consumer = stack.consumer_with("#").without_bodies().start().await;
     let relay = stack.relay().start().await;
     let emit = "SELECT outbox.emit('t', jsonb_build_object('n', i, 'text', repeat('x', 100)), aggregate_type => 'a',

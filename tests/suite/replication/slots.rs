@@ -43,7 +43,8 @@ async fn names_with_quotes_are_only_names() {
     let mut reader = Reader::new(session.start(&slot, name, Lsn(0)).await.unwrap());
     assert_eq!(reader.ids().await, [2]);
     let refused = source.session().await.create_slot(name).await.unwrap_err();
-    assert_eq!(refused.sqlstate().unwrap().code(), "42602"); // a slot's name has no such letters
+    // A slot's name has no such letters, and before PostgreSQL 15 a command has no doubled quotes.
+    assert!(["42602", "42601"].contains(&refused.sqlstate().unwrap().code()), "{refused}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use harness::{Proxy, Stack};
 
-use super::{account::assert_in_order, emit, relay, run, wait_until, wait_until_sent};
+use super::{account::assert_in_order, emit, number, relay, run, wait_until, wait_until_sent};
 
 const DROP: &str = "ALTER PUBLICATION outbox DROP TABLE outbox.events";
 const ADD: &str = "ALTER PUBLICATION outbox ADD TABLE outbox.events";
@@ -57,6 +57,9 @@ async fn what_came_before_a_repair_while_the_broker_was_away_goes_before_what_ca
 #[tokio::test]
 async fn a_publication_that_leaves_columns_out_is_mended_and_keeps_order() {
     let stack = Stack::new().await;
+    if number(&stack.db, "current_setting('server_version_num')").await < 150_000 {
+        return; // before PostgreSQL 15, a publication has all columns
+    }
     let consumer = stack.consumer("#").await;
     let relay = relay(&stack).start().await;
     emit_range(&stack, 1..=3).await;

@@ -25,7 +25,8 @@ DECLARE
     reason text;
 BEGIN
     FOR found IN
-        SELECT e.tableoid AS home, e.ctid AS place, outbox.event_bytes(e.payload, e.payload_bytes, e.headers) AS bytes
+        SELECT e.tableoid AS home, e.ctid AS place,
+            CASE WHEN NOT careful THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes
         FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at <= until
           AND (e.available_at, e.seq) > (coalesce(due.after_at, '-infinity'), coalesce(due.after_seq, 0))
@@ -38,8 +39,8 @@ BEGIN
         ORDER BY e.available_at, e.seq
         LIMIT due.max_rows
     LOOP
-        reason := CASE WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes)
-            WHEN careful THEN outbox.unreadable(found.home, found.place) END;
+        reason := CASE WHEN careful THEN outbox.unreadable(found.home, found.place)
+            WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes) END;
         IF reason IS NOT NULL THEN
             IF cardinality(places) = 0 THEN
                 RETURN NEXT outbox.row_without_contents(found.home, found.place, reason);
@@ -49,7 +50,7 @@ BEGIN
         homes := homes || found.home;
         places := places || found.place;
         bytes := bytes + found.bytes;
-        EXIT WHEN bytes >= due.max_bytes;
+        EXIT WHEN careful OR bytes >= due.max_bytes;
     END LOOP;
 
     -- Straight from the table: a row that goes through a variable is unpacked on the way. The statement names the table, not a

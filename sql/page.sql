@@ -20,6 +20,12 @@ AS $$
 DECLARE
     bytes bigint;
 BEGIN
+    SELECT outbox.event_bytes(e.payload, e.payload_bytes, e.headers) INTO bytes
+    FROM outbox.events AS e
+    WHERE e.ctid = place AND e.tableoid = home;
+    IF bytes > outbox.largest_row() THEN
+        RETURN format('%s bytes', bytes);
+    END IF;
     -- hashtext() and sha256() look at every byte; a length may be known without that. In another encoding a text may be none in
     -- UTF-8, in which it is sent.
     SELECT coalesce(octet_length(e.payload_bytes) + 0 * octet_length(sha256(e.payload_bytes)), 0) + (

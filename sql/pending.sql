@@ -8,8 +8,9 @@
 -- Later pages are given older_than, the oldest transaction that was running when the first page was read, and end before the
 -- first event of a later transaction: it may build on an event that could not be seen then, and whose seq the pages have passed.
 --
--- A row that cannot be read comes alone and without its contents (page.sql). With careful, each row is tried first; the relay asks
--- for that, a row at a time, when a page has failed.
+-- A row that cannot be read comes alone and without its contents (page.sql). With careful, a page has one row, which is tried first;
+-- the relay asks for that when a page has failed. Even its bytes are counted there only where an error is caught: without the extension,
+-- a value has to be read for that.
 --
 -- The settings leave the planner no way but the index, whatever the statistics say. Otherwise it would sort the whole history
 -- for each page right after a bulk load, or when the table was empty at its last ANALYZE.
@@ -36,7 +37,7 @@ DECLARE
 BEGIN
     FOR found IN
         SELECT e.tableoid AS home, e.ctid AS place, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old,
-            outbox.event_bytes(e.payload, e.payload_bytes, e.headers) AS bytes
+            CASE WHEN NOT careful THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes
         FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > pending.after_seq
           -- A subquery that does not depend on the row is hashed once. No key is '', which stands for null here.
@@ -52,8 +53,8 @@ BEGIN
         LIMIT pending.max_rows
     LOOP
         EXIT WHEN NOT found.is_old;
-        reason := CASE WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes)
-            WHEN careful THEN outbox.unreadable(found.home, found.place) END;
+        reason := CASE WHEN careful THEN outbox.unreadable(found.home, found.place)
+            WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes) END;
         IF reason IS NOT NULL THEN
             IF cardinality(places) = 0 THEN
                 RETURN NEXT outbox.row_without_contents(found.home, found.place, reason);
@@ -63,7 +64,7 @@ BEGIN
         homes := homes || found.home;
         places := places || found.place;
         bytes := bytes + found.bytes;
-        EXIT WHEN bytes >= pending.max_bytes;
+        EXIT WHEN careful OR bytes >= pending.max_bytes;
     END LOOP;
 
     -- Straight from the table: a row that goes through a variable is unpacked on the way. The statement names the table, not a

@@ -1,7 +1,7 @@
 //! Rows that cannot be read as a whole: too large to print, or damaged on disk. None can come in by
 //! `emit` or a plain INSERT.
 
-use harness::{Connection, Stack};
+use harness::{Connection, Postgres, RabbitMq, Stack};
 
 use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
 
@@ -49,7 +49,20 @@ async fn damage(db: &Connection) {
 
 #[tokio::test]
 async fn a_row_that_cannot_be_read_fails_alone_when_it_is_found_in_the_table() {
-    let stack = Stack::new().await;
+    it_fails_alone(Stack::new().await).await;
+}
+
+/// Which has no way to learn a value's size but to read it.
+#[tokio::test]
+async fn a_row_that_cannot_be_read_fails_alone_with_the_plain_sql_too() {
+    let (postgres, rabbitmq) = tokio::join!(Postgres::shared(), RabbitMq::shared());
+    let (db, vhost) = (postgres.empty_database().await, rabbitmq.vhost().await);
+    let installed = postgres.install_plain_sql(db.name());
+    assert!(installed.status.success(), "{installed:?}");
+    it_fails_alone(Stack { db, vhost }).await;
+}
+
+async fn it_fails_alone(stack: Stack) {
     let consumer = stack.consumer("#").await;
     insert(&stack.db, "damaged", DAMAGED).await;
     damage(&stack.db).await;

@@ -152,17 +152,27 @@ DECLARE
     refused bigint := 0;
     refused_id uuid;
     refused_because text;
+    tries integer := 60; -- half a minute
 BEGIN
     SET LOCAL search_path = pg_catalog, pg_temp;
     IF num_nonnulls(retention, retention_failed) = 0 OR retention < '0' OR retention_failed < '0' THEN
-        RAISE EXCEPTION 'maintain() needs to know how long events are kept'
+        RAISE EXCEPTION '%', CASE WHEN num_nonnulls(retention, retention_failed) = 0 THEN 'maintain() needs to know how long events are kept'
+                                  ELSE 'events cannot be kept for less than no time' END
             USING ERRCODE = 'invalid_parameter_value',
                   HINT = 'CALL outbox.maintain(retention => ''30 days''); deletes what became SENT before that. retention_failed does the '
                          'same for FAILED events, which can no longer be replayed then.';
     END IF;
     LOOP
         SET LOCAL search_path = pg_catalog, pg_temp;
-        SELECT * INTO step FROM outbox.delete_finished(since - retention, since - retention_failed, page, step_pages);
+        BEGIN
+            SELECT * INTO step FROM outbox.delete_finished(since - retention, since - retention_failed, page, step_pages);
+        EXCEPTION WHEN lock_not_available THEN -- of the table: a row that is locked is passed over
+            tries := tries - 1;
+            IF tries = 0 THEN
+                RAISE;
+            END IF;
+            CONTINUE;
+        END;
         deleted := deleted + step.deleted;
         holding := holding + step.holding;
         locked := locked + step.locked;

@@ -2,12 +2,14 @@
 --
 --     psql -d mydb -f sql/upgrade.sql
 --
--- The script is one transaction. Events may be emitted before and after it, and wait for it for a moment; stop the relay, or let it find
--- out: it ends with the advice to take the new one. With the extension, ALTER EXTENSION outbox UPDATE does the same.
+-- The script is one transaction. Applications may go on emitting, and so may the relay until the new one takes its place. With the
+-- extension, ALTER EXTENSION outbox UPDATE does the same.
 \set ON_ERROR_STOP on
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up
 DO $$
+DECLARE
+    owner text := (SELECT relowner::regrole FROM pg_class WHERE oid = 'outbox.events'::regclass);
 BEGIN
     IF outbox.version() <> '0.1.0' THEN
         RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0', outbox.version()
@@ -17,9 +19,12 @@ BEGIN
         RAISE EXCEPTION 'the outbox in this database is the extension'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'ALTER EXTENSION outbox UPDATE;';
     END IF;
+    IF owner <> quote_ident(current_user) THEN -- what is new would belong to somebody else
+        RAISE EXCEPTION 'the outbox belongs to %, and this is %', owner, quote_ident(current_user)
+            USING ERRCODE = 'insufficient_privilege', HINT = format('psql --command ''SET ROLE %s'' --file sql/upgrade.sql', owner);
+    END IF;
 END
 $$;
-LOCK TABLE outbox.events IN ACCESS EXCLUSIVE MODE; -- at once: later, it could only be had from under those who wait
 
 -- What the extension has in Rust.
 \ir plain/utf8_bytes.sql

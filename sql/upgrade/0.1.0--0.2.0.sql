@@ -1,7 +1,34 @@
 -- From 0.1.0 to 0.2.0: what functions alone do not do, and then the functions. Of the table, a column is added, which PostgreSQL does
--- without rewriting a row; the lock that it takes waits for open transactions that have emitted.
+-- without rewriting a row.
 --
 -- upgrade.sql runs this for the plain SQL, and the extension's upgrade script is made of it (scripts/build-extension).
+
+-- The lock on the table waits for open transactions that have emitted, and everybody else who emits waits behind it. So it is asked for
+-- during half a second, and again after as much.
+DO $$
+DECLARE
+    patience text := current_setting('lock_timeout');
+    tries integer := 60;
+BEGIN
+    PERFORM set_config('lock_timeout', '500ms', true);
+    LOOP
+        BEGIN
+            LOCK TABLE outbox.events IN ACCESS EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            tries := tries - 1;
+            IF tries = 0 THEN
+                RAISE EXCEPTION 'a transaction that uses outbox.events has been open for a minute'
+                    USING ERRCODE = 'lock_not_available',
+                          HINT = 'Upgrade once it has ended. SELECT pid, usename, application_name, state, xact_start FROM pg_stat_activity '
+                                 'JOIN pg_locks USING (pid) WHERE relation = ''outbox.events''::regclass;';
+            END IF;
+            PERFORM pg_sleep(0.5);
+        END;
+    END LOOP;
+    PERFORM set_config('lock_timeout', patience, true);
+END
+$$;
 
 ALTER TABLE outbox.events ADD COLUMN replays integer NOT NULL DEFAULT 0;
 COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; header x-outbox-replay, from the first replay on.';

@@ -63,7 +63,12 @@ impl Session {
             };
             RunError::new(Kind::NotPermitted, format!("the database does not permit this to the role {role:?}"))
                 .hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')"))
-        } else if is(&[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION]) {
+        } else if is(&[
+            SqlState::INVALID_SCHEMA_NAME,
+            SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_COLUMN,
+            SqlState::UNDEFINED_FUNCTION,
+        ]) {
             RunError::new(Kind::ExtensionMissing, "the outbox is not installed in this database, or in another version")
                 .hint("CREATE EXTENSION outbox, or ALTER EXTENSION outbox UPDATE, in the database that DATABASE_URL names")
         } else if is(&[SqlState::QUERY_CANCELED]) {

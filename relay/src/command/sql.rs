@@ -176,6 +176,9 @@ pub(super) const RELAYS: &str = "SELECT
          WHERE application_name = $2 AND datname = current_database() AND backend_type = 'client backend'),
         pg_has_role('pg_read_all_stats', 'USAGE')";
 
+/// Pages of the table.
+pub(super) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
+
 /// Whether an event is finished, and for so long: since before the time `$2`. `$1` is its status, or null for either.
 const FINISHED: &str = "status <> 'PENDING' AND ($1::text IS NULL OR status = $1::text::outbox.status)
     AND processed_at < $2::text::timestamptz";
@@ -202,7 +205,7 @@ pub(super) const MAY_DELETE: &str = "SELECT has_table_privilege('outbox.events',
 
 // For `check`.
 
-pub(super) use crate::outbox::sql::{MAY_MAINTAIN, MAY_RELAY, PAGES, VERSION};
+pub(super) use crate::outbox::sql::{MAY_MAINTAIN, MAY_RELAY, VERSION};
 
 /// Whether this role may read events, as those who look at them may, and a relay need not.
 pub(super) const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";

@@ -80,7 +80,9 @@ impl Round {
     ) -> Result<(), Error> {
         client.batch_execute(sql::ONLY_MAINTAINS).await?;
         let delete = client.prepare(sql::DELETE_FINISHED).await?;
-        let pages: i64 = client.query_one(sql::PAGES, &[]).await?.try_get(0)?;
+        let table = client.query_one(sql::FILE, &[]).await?;
+        let pages: i64 = table.try_get("pages")?;
+        walk.is_in(table.try_get("file")?);
         walk.begin(u32::try_from(pages).unwrap_or(u32::MAX), Instant::now());
         let [sent, failed] = [policy.sent, policy.failed].map(|kept| kept.map(|kept| kept.as_secs_f64()));
         while let Some((from, length)) = walk.next(Instant::now()) {

@@ -71,6 +71,8 @@ pub(super) struct Walk {
     /// Pages of a stretch.
     length: u32,
     stretches: Vec<Stretch>,
+    /// The file that they are in.
+    file: Option<u32>,
     /// When this round began.
     began: Instant,
     /// The stretch that is next in this round.
@@ -89,12 +91,20 @@ impl Walk {
     pub(super) fn new(policy: Policy, now: Instant) -> Option<Self> {
         let shortest = policy.shortest()?;
         let every = (shortest / 10).clamp(ROUNDS.start, ROUNDS.end);
-        Some(Self { policy, shortest, every, length: STRETCH, stretches: Vec::new(), began: now, at: 0 })
+        Some(Self { policy, shortest, every, length: STRETCH, stretches: Vec::new(), file: None, began: now, at: 0 })
     }
 
     /// Between the beginnings of two rounds.
     pub(super) fn every(&self) -> Duration {
         self.every
+    }
+
+    /// The table is in this file. In another than before, such as VACUUM FULL makes, nothing is where it was.
+    pub(super) fn is_in(&mut self, file: Option<u32>) {
+        if self.file != file {
+            self.stretches.clear();
+            self.file = file;
+        }
     }
 
     /// A round begins, and the table has so many pages. What it has got since the last round is to be looked at.
@@ -267,6 +277,17 @@ mod tests {
         assert_eq!(round(&mut walk, 256, &NOTHING, start), 1);
         assert_eq!(round(&mut walk, 1024, &NOTHING, start + HOUR), 3);
         assert_eq!(round(&mut walk, 512, &NOTHING, start + 2 * HOUR), 0, "VACUUM has cut it off");
+    }
+
+    #[test]
+    fn a_table_that_was_written_anew_is_looked_at_as_a_whole() {
+        let (mut walk, start) = (month(), Instant::now());
+        walk.is_in(Some(16_400));
+        assert_eq!(round(&mut walk, 512, &NOTHING, start), 2);
+        walk.is_in(Some(16_400));
+        assert_eq!(round(&mut walk, 512, &NOTHING, start + HOUR), 0);
+        walk.is_in(Some(16_500));
+        assert_eq!(round(&mut walk, 512, &NOTHING, start + 2 * HOUR), 2);
     }
 
     #[test]

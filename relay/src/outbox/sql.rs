@@ -81,8 +81,9 @@ pub(crate) const HEALTH: &str = "SELECT pending, retrying, scheduled, failed, ke
 pub(crate) const ONLY_MAINTAINS: &str =
     "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
 
-/// Pages of the table.
-pub(crate) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
+/// The file that the table is in, and how many pages that has.
+pub(crate) const FILE: &str = "SELECT pg_relation_filenode('outbox.events') AS file,
+    pg_relation_size('outbox.events') / current_setting('block_size')::bigint AS pages";
 
 /// Deletes, in the pages from `$3` on, what was SENT more than `$1` seconds ago or FAILED more than `$2`, and says how old the oldest is that
 /// is left.

@@ -18,6 +18,7 @@ on_both_installations!(
     each_page_is_looked_at_once_whatever_the_size_of_the_steps,
     the_oldest_that_is_left_is_told,
     maintain_commits_each_step_and_says_what_it_did,
+    maintain_waits_for_a_table_that_is_locked_for_a_while,
     maintain_wants_to_know_how_long_and_refuses_nonsense,
     a_role_with_the_grant_may_and_one_without_it_may_not,
 );
@@ -216,6 +217,24 @@ async fn maintain_commits_each_step_and_says_what_it_did(db: Database) {
     run(&db, "CALL outbox.maintain('0')").await;
     run(&db, "RESET search_path").await;
     assert_eq!(left(&db).await, "5 6 8");
+}
+
+async fn maintain_waits_for_a_table_that_is_locked_for_a_while(db: Database) {
+    history(&db).await;
+    let (other, janitor) = (db.connect().await, db.connect().await);
+    run(&other, "BEGIN; LOCK TABLE outbox.events").await;
+    let since = "SELECT coalesce(max(waitstart)::text, '') FROM pg_locks WHERE relation = 'outbox.events'::regclass AND NOT granted";
+    let let_in_later = async || {
+        let mut waits = std::collections::BTreeSet::new();
+        harness::eventually("maintain() waits for the third time", harness::SOON, async || {
+            waits.extend(Some(value(&db, since).await).filter(|since| !since.is_empty()));
+            if waits.len() > 2 { Ok(()) } else { Err(waits.clone()) }
+        })
+        .await;
+        run(&other, "COMMIT").await;
+    };
+    tokio::join!(run(&janitor, "CALL outbox.maintain('30 days')"), let_in_later());
+    assert_eq!(left(&db).await, "4 5 6 7 8");
 }
 
 async fn maintain_wants_to_know_how_long_and_refuses_nonsense(db: Database) {

@@ -209,12 +209,14 @@ async fn the_upgrade_waits_for_who_emits_and_loses_nothing_of_it(old: &Outbox) {
             other => Err(other.to_owned()),
         })
         .await;
-        run(&emitter, "SELECT outbox.emit('t', '2'); COMMIT").await;
+        // Whoever else emits is not kept for as long as that transaction is open.
+        run(&old.db, "SET lock_timeout = '20s'; SELECT outbox.emit('t', '2')").await;
+        run(&emitter, "SELECT outbox.emit('t', '3'); COMMIT").await;
     });
     upgraded.unwrap();
-    run(&emitter, "SELECT outbox.emit('t', '3')").await;
+    run(&emitter, "SELECT outbox.emit('t', '4')").await;
     let events = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 100)";
-    assert_eq!(text(&old.db, events).await.as_deref(), Some("1 2 3"));
+    assert_eq!(text(&old.db, events).await.as_deref(), Some("1 2 3 4"));
 }
 
 async fn an_upgraded_outbox_is_not_upgraded_twice(old: &Outbox) {
@@ -226,4 +228,15 @@ async fn an_upgraded_outbox_is_not_upgraded_twice(old: &Outbox) {
         let said = again.unwrap_err();
         assert!(said.contains(&format!("this is outbox {}", env!("CARGO_PKG_VERSION"))), "{said}");
     }
+}
+
+#[tokio::test]
+async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
+    let old = Outbox::plain().await;
+    let owner = role(&old.db, "owner").await;
+    run(&old.db, &format!("ALTER TABLE outbox.events OWNER TO {owner}")).await;
+    let said = old.upgrade().await.unwrap_err();
+    assert!(said.contains(&format!("the outbox belongs to {owner}, and this is ")), "{said}");
+    assert!(said.contains(&format!("psql --command 'SET ROLE {owner}'")), "{said}");
+    assert_eq!(value(&old.db, "SELECT outbox.version()").await, "0.1.0");
 }

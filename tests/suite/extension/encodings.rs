@@ -71,11 +71,8 @@ async fn sizes_are_those_in_utf8() {
 async fn what_cannot_be_carried_is_refused_with_a_reason() {
     for (encoding, db) in databases().await {
         let cases: &[(&str, &str, &str)] = match encoding {
-            // PostgreSQL's own words: the database cannot hold the character.
-            "LATIN1" => &[
-                ("'漢', '{}'", "22P05", "no equivalent in encoding"),
-                ("'a', '\"\\u6f22\"'", "22P05", "no equivalent in encoding"),
-            ],
+            // PostgreSQL's own words, which differ between its versions: the database cannot hold the character.
+            "LATIN1" => &[("'漢', '{}'", "22P05", "LATIN1"), ("'a', '\"\\u6f22\"'", "22P05", "LATIN1")],
             // The outbox's: the database holds any bytes, and those are no text.
             _ => &[
                 (r"E'\xff', '{}'", "22021", "topic is not valid UTF-8"),
@@ -91,7 +88,8 @@ async fn what_cannot_be_carried_is_refused_with_a_reason() {
         for (arguments, sqlstate, words) in cases {
             let error = refusal(&db, &format!("SELECT outbox.emit({arguments})")).await;
             assert_eq!(error.code().code(), *sqlstate, "{encoding}, {arguments}: {error}");
-            assert!(error.message().contains(words), "{encoding}, {arguments}: {error}");
+            let said = format!("{} {}", error.message(), error.detail().unwrap_or_default());
+            assert!(said.contains(words), "{encoding}, {arguments}: {said}");
         }
         assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "0");
     }

@@ -39,7 +39,7 @@ enum DirectWrites {
 static DIRECT_WRITES: GucSetting<DirectWrites> = GucSetting::<DirectWrites>::new(DirectWrites::Auto);
 
 /// The major versions of PostgreSQL on which the whole suite has run, on both paths.
-const TESTED_ON: [u32; 4] = [15, 16, 17, 18];
+const TESTED_ON: [u32; 3] = [15, 17, 18];
 
 /// Whether this session may write past the executor: see docs/direct-writes.md.
 pub(crate) fn writes_directly() -> bool {

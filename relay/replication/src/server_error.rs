@@ -20,6 +20,8 @@ pub struct ServerError {
     pub detail: Option<String>,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The function in the server's source that says it; unlike the message, it is never translated.
+    pub routine: Option<String>,
 }
 
 impl ServerError {
@@ -43,8 +45,12 @@ impl ServerError {
 
     /// Whether it says that a publication does not exist at this place of the log, so that the stream leaves out what it
     /// would have brought. (Servers before PostgreSQL 18 end the stream.)
+    ///
+    /// A standby that `synchronized_standby_slots` names, and that does not follow, has the same SQLSTATE: the stream only waits then
+    /// (`StandbySlotsHaveCaughtup` in `src/backend/replication/slot.c`).
     pub fn publication_skipped(&self) -> bool {
         self.sqlstate == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
+            && self.routine.as_deref() != Some("StandbySlotsHaveCaughtup")
     }
 
     pub(crate) fn from_error(body: &ErrorResponseBody) -> Self {
@@ -73,6 +79,7 @@ impl ServerError {
             message: String::new(),
             detail: None,
             hint: None,
+            routine: None,
         };
         while let Ok(Some(field)) = fields.next() {
             let text = String::from_utf8_lossy(field.value_bytes());
@@ -83,6 +90,7 @@ impl ServerError {
                 b'M' => error.message = text.into_owned(),
                 b'D' => error.detail = Some(text.into_owned()),
                 b'H' => error.hint = Some(text.into_owned()),
+                b'R' => error.routine = Some(text.into_owned()),
                 _ => {}
             }
         }
@@ -98,6 +106,7 @@ impl From<&DbError> for ServerError {
             message: error.message().to_owned(),
             detail: error.detail().map(str::to_owned),
             hint: error.hint().map(str::to_owned),
+            routine: error.routine().map(str::to_owned),
         }
     }
 }
@@ -134,6 +143,14 @@ mod tests {
         assert_eq!(error.severity, "ERROR");
         assert_eq!(error.sqlstate, SqlState::OBJECT_IN_USE);
         assert_eq!(error.to_string(), "slot is active (SQLSTATE 55006); for PID 7");
+    }
+
+    #[test]
+    fn a_standby_that_is_waited_for_is_no_publication_that_is_skipped() {
+        let skipped = parse(b"SWARNING\0C55000\0Mskipped loading publication \"a\"\0RLoadPublications\0\0");
+        assert!(skipped.publication_skipped());
+        let waiting = parse(b"SWARNING\0C55000\0Mslot \"a\" does not have active_pid\0RStandbySlotsHaveCaughtup\0\0");
+        assert!(!waiting.publication_skipped());
     }
 
     #[test]

@@ -10,7 +10,10 @@ use pg_replication::{
 use tracing::warn;
 
 use super::SessionError;
-use crate::outbox::{BadRow, Layout, Row};
+use crate::{
+    outbox::{BadRow, Layout, Row},
+    repeats::Repeats,
+};
 
 /// Prefix of the logical message by which the status trigger tells of rows that are `PENDING` again.
 const REPLAYED: &[u8] = b"outbox";
@@ -22,6 +25,7 @@ pub(super) struct Reader {
     table: Option<(Arc<Relation>, Result<Layout, BadRow>)>,
     /// When the transaction that is being read committed.
     committed_at_us: Option<i64>,
+    warnings: Repeats,
 }
 
 impl Reader {
@@ -40,7 +44,10 @@ impl Reader {
                 return Ok(());
             }
             Frame::Warning(warning) => {
-                warn!(target: "relay", %warning, "warning from the server");
+                // Whoever keeps the stream waiting is named twice a second.
+                if let (true, times) = self.warnings.count(&warning.to_string()) {
+                    warn!(target: "relay", %warning, times, "warning from the server");
+                }
                 if warning.publication_skipped() {
                     tell(Streamed::PublicationSkipped);
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use harness::Stack;
+use harness::{Postgres, RabbitMq, Stack};
 use uuid::Uuid;
 
 use super::{
@@ -101,7 +101,10 @@ async fn the_largest_payloads_that_one_emitter_can_send_fit_into_a_gigabyte() {
         "convert_to(repeat('x', 134000000), 'UTF8')",
         "to_jsonb(repeat('x', 120000000))",
     ];
-    let stack = Stack::new().await;
+    // From RabbitMQ 4.0 on, 16 MB is the default.
+    let rabbitmq = RabbitMq::private().set("max_message_size", "134217728");
+    let (postgres, rabbitmq) = tokio::join!(Postgres::shared(), rabbitmq.start());
+    let stack = Stack::on(postgres, &rabbitmq).await;
     let consumer = stack.consumer_with("#").without_bodies().start().await;
     let relay = stack.relay().start().await;
     stack.db.batch_execute("SET outbox.max_payload_bytes = '128MB'").await.unwrap();

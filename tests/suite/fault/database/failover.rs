@@ -123,16 +123,19 @@ async fn events_wait_for_a_standby_that_failover_slots_wait_for_and_the_relay_sa
     run(&stack.db, "ALTER SYSTEM SET synchronized_standby_slots = 'standby'").await;
     run(&stack.db, "ALTER SYSTEM SET max_slot_wal_keep_size = '320MB'").await;
     run(&stack.db, "SELECT pg_reload_conf()").await;
+    let consumer = stack.consumer("#").await;
     let relay = relay(&stack).set("failover-slot", "true").spawn();
-    relay.wait_for_log("state=connected").await;
+    relay.wait_for_log("state=streaming").await;
     let id = emit(&stack.db, "k", 0).await;
     for _ in 0..12 {
         run(&stack.db, "SELECT pg_logical_emit_message(false, 'x', 'x'); SELECT pg_switch_wal()").await;
     }
     let line = relay.wait_for_log("the slot keeps much of the log").await;
     assert!(line.contains("a standby that synchronized_standby_slots names"), "{line}");
+    assert_eq!(number(&stack.db, "(SELECT count(*) FROM outbox.events WHERE status = 'PENDING')").await, 1);
     run(&stack.db, "ALTER SYSTEM RESET synchronized_standby_slots").await;
     run(&stack.db, "SELECT pg_reload_conf()").await;
     wait_until_sent(&stack.db, 1).await;
-    assert_eq!(number(&stack.db, &format!("(SELECT count(*) FROM outbox.events WHERE id = '{id}')")).await, 1);
+    consumer.wait_for(1).await;
+    assert_eq!(consumer.ids(), [id]);
 }

@@ -40,11 +40,14 @@ async fn a_relay_that_finds_no_free_walsender_waits_for_one_and_loses_nothing() 
     let load = Load::start(stack.db.url());
     load.goes_on(200).await;
 
-    // Another takes the place before the relay, which makes a pause, is back.
+    // Another takes the place before the relay, which makes a pause, is back; or loses the race, and tries again.
     let mark = relay.mark();
-    terminate(&stack.db, &["client backend", "walsender"]).await;
     let database: ConnInfo = stack.db.url().parse().unwrap();
-    let hog = eventually("the place is taken", SOON, async || database.connect_replication("hog").await).await;
+    let hog = eventually("the place is taken", SOON, async || {
+        terminate(&stack.db, &["client backend", "walsender"]).await;
+        database.connect_replication("hog").await
+    })
+    .await;
     let line = relay.wait_for_log_after(mark, "53300").await;
     assert!(line.contains("max_wal_senders"), "{line}");
     load.goes_on(200).await;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     match command {
         Command::Completions(options) => return end(command::completions(program, options), LogFormat::Text),
         Command::Man(options) => return end(command::manual(program, &options), LogFormat::Text),
+        Command::Version(options) => return end(command::version(options), LogFormat::Text),
         _ => {}
     }
     let config = match given.resolve(command.servers()) {
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
             Ok(Answer::No) => exit::NO.into(),
             done => end(done.map(|_| ()), format),
         },
-        Command::Completions(_) | Command::Man(_) => ExitCode::SUCCESS, // done above
+        Command::Completions(_) | Command::Man(_) | Command::Version(_) => ExitCode::SUCCESS, // done above
     }
 }
 

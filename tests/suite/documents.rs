@@ -161,6 +161,17 @@ fn blocks(document: impl AsRef<Path>) -> Vec<Block> {
     blocks
 }
 
+/// The SQL of a section, block by block, up to the next heading of the same rank.
+pub(crate) fn sql_under(document: &str, heading: &str) -> Vec<String> {
+    let text = read(document);
+    let rank = format!("{} ", heading.split(' ').next().unwrap());
+    let first = text.lines().position(|line| line == heading).unwrap_or_else(|| panic!("{document}: no {heading}"));
+    let rest = text.lines().skip(first + 1).position(|line| line.starts_with(&rank));
+    let end = rest.map_or(usize::MAX, |rest| first + 1 + rest);
+    let blocks = blocks(document).into_iter().filter(|block| block.language == "sql");
+    blocks.filter(|block| (first..end).contains(&block.line)).map(|block| block.text).collect()
+}
+
 fn documents() -> Vec<PathBuf> {
     let mut documents: Vec<PathBuf> = [checkout().to_owned(), checkout().join("docs")]
         .iter()

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{FromArgMatches, Subcommand};
 
-use super::{check, events, init, purge, release, replay, settings, shell, status, tail};
+use super::{check, events, init, purge, release, replay, settings, shell, status, tail, version};
 use crate::config::{self, Given, PRECEDENCE, Servers, Setting};
 
 /// What the program is to do.
@@ -22,6 +22,8 @@ pub enum Command {
     Completions(shell::Completions),
     #[allow(missing_docs, reason = "it says at its own place what it does")]
     Man(shell::Manual),
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
+    Version(version::Options),
 }
 
 /// A command that asks or tells a server something, and ends.

@@ -3,7 +3,7 @@
 //! | module | what it is | I/O |
 //! |---|---|---|
 //! | `line` | the command line | no |
-//! | `status`, `check`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, `settings`, `shell` | a command each | yes |
+//! | `status`, `check`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, `settings`, `shell`, `version` | a command each | yes |
 //! | `question`, `filter`, `choice`, `event` | what several have in common: how they are asked, which events, how one is read | yes |
 //! | `session`, `sql` | the session with the database, and every statement | yes |
 //! | `output` | standard output, questions, progress | yes |
@@ -31,12 +31,14 @@ mod shell;
 mod sql;
 mod status;
 mod tail;
+mod version;
 
 pub use self::{
     line::{Command, Errand, program, read},
     output::in_colour,
     settings::carry_out as config,
     shell::{completions, manual},
+    version::carry_out as version,
 };
 use crate::{config::Config, error::RunError};
 

@@ -16,6 +16,7 @@ async fn every_field_of_an_answer_is_in_the_reference() {
     for arguments in [
         &["init"][..],
         &["config"],
+        &["version"],
         &["status"],
         &["check"],
         &["events", "--payload"],

@@ -1,22 +1,17 @@
 //! The page in a real browser.
 
-use std::path::Path;
-
 use harness::{Browser, Postgres, SOON, eventually};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::{Dashboard, OPERATOR, READER, Tokens, some_failures};
+use crate::not_run::not_run_outside_ci;
 
 /// A browser; or none, where there is no Chromium: scripts/not-run then says so, and CI fails.
 pub(super) async fn browser() -> Option<Browser> {
     if Browser::program().is_some() {
         return Some(Browser::start().await);
     }
-    let ci = std::env::var("CI").is_ok_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
-    assert!(!ci, "the dashboard's tests were not run: there is no /usr/bin/chromium");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-run");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("dashboard"), "there is no /usr/bin/chromium").unwrap();
+    not_run_outside_ci("dashboard", "there is no /usr/bin/chromium");
     None
 }
 

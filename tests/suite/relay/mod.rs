@@ -6,6 +6,7 @@ mod delivery;
 mod encodings;
 mod hold;
 mod managed;
+mod migrate;
 mod order;
 mod outage;
 mod pooler;

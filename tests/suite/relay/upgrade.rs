@@ -1,12 +1,12 @@
 //! An upgrade from 0.1.0 while events flow.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use harness::{Connection, SOON, Stack};
 use uuid::Uuid;
 
 use super::{emit, wait_for_counts, wait_for_status};
-use crate::extension::upgrade::offer_the_earlier_extension;
+use crate::{extension::upgrade::offer_the_earlier_extension, not_run::not_run};
 
 /// Takes the outbox back to its earlier version.
 async fn install_the_earlier(db: &Connection) {
@@ -38,7 +38,9 @@ async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_goes_on_wh
 /// `RELAY_0_1_0` names the relay of that version, which `make upgrade` builds from the history.
 #[tokio::test]
 async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes_over() {
-    let Some(earlier) = std::env::var_os("RELAY_0_1_0").map(PathBuf::from) else { return not_run() };
+    let Some(earlier) = std::env::var_os("RELAY_0_1_0").map(PathBuf::from) else {
+        return not_run("upgrade", "a relay of 0.1.0 is not there; make upgrade builds one");
+    };
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
     install_the_earlier(&stack.db).await;
@@ -67,11 +69,4 @@ async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes
     let ids = stack.db.query("SELECT id FROM outbox.events", &[]).await.unwrap();
     let ids: Vec<Uuid> = ids.iter().map(|row| row.get(0)).collect();
     consumer.wait_for_ids(&ids, SOON).await;
-}
-
-/// Leaves word for scripts/not-run.
-fn not_run() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-run");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("upgrade"), "a relay of 0.1.0 is not there; make upgrade builds one").unwrap();
 }

@@ -16,7 +16,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo night relay-otel test assert upgrade migrate matrix soak simulate bench lint servers build extension setup install uninstall clean
+.PHONY: help demo night relay-otel test assert upgrade migrate packages try-packages matrix soak simulate bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -51,6 +51,12 @@ upgrade: build extension ## the tests of the upgrade from 0.1.0, with its relay,
 migrate: build extension ## the tests of docs/migrate.md, one of them with a real Debezium Server (Java 21; 780 MB are fetched)
 	@debezium=$$(scripts/debezium) && eval "$$debezium" && \
 	cargo test $(LOCKED) -p outbox-tests --test suite -- migrate::
+
+packages: ## Debian packages into target/packages; DEBIAN="trixie sid" for other suites, in folders (as root)
+	@scripts/packages $(DEBIAN)
+
+try-packages: ## installs them in a fresh Debian by README's commands (as root); DEBIAN=trixie another suite
+	@scripts/try-packages $(DEBIAN)
 
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
 	@T="$(T)" scripts/matrix $(VERSIONS)

@@ -120,6 +120,17 @@ fn every_link_into_a_document_leads_to_a_heading() {
     assert!(count >= 10, "{count} links");
 }
 
+#[test]
+fn every_file_that_names_the_version_names_this_one() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, name) in [
+        ("packaging/META.json", format!("\"version\": \"{version}\"")),
+        ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
+    ] {
+        assert!(read(file).contains(&name), "{file} does not have {name}");
+    }
+}
+
 /// What GitHub calls a heading in links: lower case, punctuation left out, hyphens for spaces.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

@@ -16,7 +16,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo night relay-otel test assert upgrade migrate packages try-packages matrix soak simulate bench lint servers build extension setup install uninstall clean
+.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint servers build extension setup install uninstall clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -28,6 +28,9 @@ help: ## this list
 
 demo: build extension ## real events on private servers, from emit to consumer, step by step
 	@KEEP=$(KEEP) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
+
+picture: build extension ## the demo, recorded into docs/images/demo.svg
+	@"$(CARGO_TARGET_DIR)/debug/outbox-record" docs/images/demo.svg "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 night: build extension ## a night on call: four troubles, each from the alert to its end; 20 minutes
 	@scripts/setup night
@@ -58,6 +61,12 @@ packages: ## Debian packages into target/packages; DEBIAN="trixie sid" for other
 try-packages: ## installs them in a fresh Debian by README's commands (as root); DEBIAN=trixie another suite
 	@scripts/try-packages $(DEBIAN)
 
+images: ## container images, with docker or podman: the relay, PostgreSQL with the extension, the extension for CloudNativePG
+	@scripts/images
+
+try-images: ## builds them without a registry, and runs what is in them (as root)
+	@scripts/try-images
+
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
 	@T="$(T)" scripts/matrix $(VERSIONS)
 
@@ -81,7 +90,7 @@ lint: setup ## formatting, clippy (the extension too), licences and sources of d
 	cargo clippy $(LOCKED) -p outbox-simulator --all-targets -- --deny warnings
 	scripts/lint-extension
 	"$(CARGO_TARGET_DIR)/tools/bin/cargo-deny" check --hide-inclusion-graph bans licenses sources
-	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" && promtool check rules ops/alerts.yml && promtool test rules ops/alerts_test.yml
+	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" && promtool check rules ops/alerts.yml && promtool test rules ops/alerts_test.yml && promtool check config docker/monitoring/prometheus.yml
 
 servers: build extension ## a private PostgreSQL and RabbitMQ to play with, until Ctrl-C
 	@"$(CARGO_TARGET_DIR)/debug/outbox-servers"

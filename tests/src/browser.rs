@@ -16,7 +16,10 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{SOON, eventually, places::server_folder};
+use crate::{
+    SOON, eventually,
+    places::{installed, server_folder},
+};
 
 /// A browser with one page. It ends with this, or with our process, which closes the pipe.
 #[derive(Debug)]
@@ -36,10 +39,9 @@ struct Shared {
 }
 
 impl Browser {
-    /// Where Debian has it. `None`: it is not installed.
+    /// `None`: it is not installed.
     pub fn program() -> Option<PathBuf> {
-        let path = PathBuf::from("/usr/bin/chromium");
-        path.exists().then_some(path)
+        installed("chromium", "/usr/bin")
     }
 
     /// Starts one with an empty page.

@@ -1,16 +1,21 @@
 //! A private PgBouncer.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
     Connection, Database, Guarded, SOON, eventually,
     guarded::Start,
-    places::{give_to_postgres, postgres_user, run_folder, server_folder},
+    places::{give_to_postgres, installed, postgres_user, run_folder, server_folder},
     ports,
 };
 
-/// Where Debian has it.
-const PROGRAM: &str = "/usr/sbin/pgbouncer";
+/// The program, which Debian has out of users' PATH.
+fn program() -> PathBuf {
+    installed("pgbouncer", "/usr/sbin").expect("PgBouncer is installed: run scripts/setup")
+}
 
 /// A pooler before one database, in transaction mode and with one session of the server's for all its clients of a role. Dropping it
 /// ends it.
@@ -38,7 +43,7 @@ impl PgBouncer {
         );
         write(&folder.join("users"), &users);
         write(&folder.join("pgbouncer.ini"), &settings);
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg(folder.join("pgbouncer.ini"));
         let log = folder.join("log");
         let name = format!("pgbouncer on port {port}");
@@ -71,7 +76,7 @@ impl PgBouncer {
     /// # Panics
     /// When it does not say its version.
     pub fn passes_replication() -> bool {
-        let told = Command::new(PROGRAM).arg("--version").output().expect("pgbouncer --version").stdout;
+        let told = Command::new(program()).arg("--version").output().expect("pgbouncer --version").stdout;
         let told = String::from_utf8_lossy(&told).into_owned();
         let version = told.strip_prefix("PgBouncer ").and_then(|rest| rest.split_whitespace().next());
         let mut parts = version.expect("a version").split('.').map(|part| part.parse::<u32>().expect("a number"));

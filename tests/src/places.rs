@@ -37,6 +37,13 @@ pub fn program(name: &str, variable: &str) -> PathBuf {
     path
 }
 
+/// A program that the system has, in its `usual` folder or elsewhere on PATH. `None`: it is not installed.
+pub(crate) fn installed(name: &str, usual: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::iter::once(PathBuf::from(usual)).chain(std::env::split_paths(&path));
+    folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()))
+}
+
 /// The `pg_config` of the private copy of PostgreSQL that the servers run from, which is made if it is not there yet.
 ///
 /// # Panics

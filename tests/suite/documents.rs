@@ -1,5 +1,7 @@
 //! What the documents say is so: their SQL runs, their excerpts stand in the files they name, their links lead somewhere.
 
+mod commands;
+
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -19,7 +21,9 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let mut input = psql.stdin.take().unwrap();
     // Which the documents say by a command line.
     writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
-    for document in ["README.md", "docs/sql.md", "docs/consuming.md", "docs/operations.md"] {
+    for document in
+        ["README.md", "docs/sql.md", "docs/emitting.md", "docs/consuming.md", "docs/for-dbas.md", "docs/operations.md"]
+    {
         for block in blocks(document).iter().filter(|block| block.language == "sql") {
             writeln!(input, "\\echo {document}:{}\n{}", block.line, block.text).unwrap();
         }

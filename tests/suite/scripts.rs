@@ -73,7 +73,7 @@ fn a_postgresql_anywhere_is_copied_and_nothing_is_written_into_it() {
 #[test]
 fn where_there_is_no_apt_setup_names_all_that_is_missing_and_where_it_looked() {
     let folder = Folder::new("no apt");
-    for program in ["bash", "sed", "sort", "head", "id", "cut", "dirname", "cat", "cargo"] {
+    for program in ["bash", "sed", "sort", "head", "id", "cut", "dirname", "cat", "tr", "cargo"] {
         let found = Command::new("bash").args(["-c", &format!("type -P {program}")]).output().unwrap();
         symlink(String::from_utf8(found.stdout).unwrap().trim_end(), folder.0.join(program)).unwrap();
     }
@@ -83,6 +83,17 @@ fn where_there_is_no_apt_setup_names_all_that_is_missing_and_where_it_looked() {
         "{said}"
     );
     assert!(said.contains("\n  a C compiler: cc on PATH\n  flock (util-linux): on PATH"), "{said}");
+    assert!(!said.contains("which may be"), "{said}");
+    for (manager, command) in [
+        ("dnf", "sudo dnf install gcc util-linux"),
+        ("pacman", "sudo pacman -S gcc util-linux"),
+        ("brew", "brew install flock llvm"),
+    ] {
+        folder.file(manager, 0o755, "#!/bin/sh");
+        let said = refusal(&script("setup").env("PATH", &folder.0).output().unwrap());
+        assert!(said.ends_with(&format!("\nwhich may be: {command}\n")), "{said}");
+        fs::remove_file(folder.0.join(manager)).unwrap();
+    }
     // On a database's host the extension takes less than the tests do.
     let said = refusal(&script("setup").arg("extension").env("PATH", &folder.0).output().unwrap());
     assert!(said.contains("cc on PATH") && !said.contains("flock"), "{said}");

@@ -210,6 +210,8 @@ fn sbin() -> PathBuf {
     let installed = std::fs::read_dir("/usr/lib/rabbitmq/lib").into_iter().flatten().flatten();
     let mut versions: Vec<_> = installed.map(|entry| entry.path()).filter(|path| path.join("sbin").is_dir()).collect();
     versions.sort_by_key(|path| places::version_in(path));
+    let homebrew = ["/opt/homebrew/opt/rabbitmq", "/usr/local/opt/rabbitmq"].map(PathBuf::from);
+    versions.splice(0..0, homebrew.into_iter().filter(|path| path.join("sbin").is_dir()));
     versions.pop().expect("RabbitMQ is not installed: run scripts/setup, or set RABBITMQ_HOME").join("sbin")
 }
 

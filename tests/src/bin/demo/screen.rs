@@ -22,12 +22,14 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Uses colour if standard output is a terminal that can show it, and the user has not asked for none
-    /// (<https://no-color.org>).
+    /// Uses colour if standard output is a terminal that can show it, and the user has not asked for none (<https://no-color.org>), or for
+    /// it in any case (<https://bixense.com/clicolors>).
     pub(crate) fn new() -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colour = std::io::stdout().is_terminal() && !dumb && !unwanted;
+        let forced =
+            std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !["", "0"].map(Into::into).contains(&value));
+        let colour = forced || std::io::stdout().is_terminal() && !dumb && !unwanted;
         Self { colour, step: Cell::new(0), begin: Cell::new(Instant::now()) }
     }
 

@@ -10,6 +10,8 @@ ARG RUST=docker.io/library/rust:1.95-slim-bookworm
 ARG BASE=docker.io/library/postgres:${PG_MAJOR}-bookworm
 
 FROM ${RUST} AS rust
+# Bindings to PostgreSQL's headers are written by it, and the image has the minimal profile.
+RUN command -v rustfmt || rustup component add rustfmt
 
 FROM ${BASE} AS build
 ARG PG_MAJOR

@@ -23,7 +23,8 @@ fn lines() -> Vec<Line> {
                     _ => None,
                 };
                 if let Some(typed) = typed {
-                    let end = [" #", " | ", " > "].iter().filter_map(|end| typed.find(end)).min().unwrap_or(typed.len());
+                    let end =
+                        [" #", " | ", " > "].iter().filter_map(|end| typed.find(end)).min().unwrap_or(typed.len());
                     let place = format!("{}:{}", document.display(), block.line + number + 1);
                     lines.push(Line { place, text: typed[..end].trim().to_owned() });
                 }

@@ -46,9 +46,16 @@ async fn a_table_with_a_poller_is_taken_over_while_applications_insert_and_nothi
     inserts.wait_for_more().await;
     let inserted = inserts.stop().await;
     consumer.wait_for(inserted.values().map(Vec::len).sum()).await;
-    let taken_over = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
+    let taken_over: i64 = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
     wait_for_counts(&stack.db, (0, taken_over, 0), SOON).await;
     assert_eq!(numbers(&consumer.deliveries()), inserted);
+
+    // What applications say to insert a message once.
+    let again = "INSERT INTO outbox_messages (id, routing_key, order_id, body) OVERRIDING SYSTEM VALUE
+                 SELECT id, routing_key, order_id, body FROM outbox_messages LIMIT 1 ON CONFLICT DO NOTHING";
+    assert_eq!(stack.db.execute(again, &[]).await.unwrap(), 0);
+    let events: i64 = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
+    assert_eq!(events, taken_over);
 }
 
 /// What people write by hand.

@@ -6,7 +6,7 @@ use harness::places::{checkout, program};
 
 use super::{blocks, documents, read};
 
-/// A line that somebody would type, without its comment and what follows a pipe.
+/// A command that somebody would type, without its comment and what follows a pipe.
 struct Line {
     place: String,
     text: String,
@@ -26,7 +26,9 @@ fn lines() -> Vec<Line> {
                     let end =
                         [" #", " | ", " > "].iter().filter_map(|end| typed.find(end)).min().unwrap_or(typed.len());
                     let place = format!("{}:{}", document.display(), block.line + number + 1);
-                    lines.push(Line { place, text: typed[..end].trim().to_owned() });
+                    for command in typed[..end].split("; ").flat_map(|part| part.split(" && ")) {
+                        lines.push(Line { place: place.clone(), text: command.trim().to_owned() });
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@
 -- CHECKs anew for every statement, and they would be checked again at each status update.
 CREATE TABLE outbox.events (
     id                uuid          NOT NULL DEFAULT outbox.uuid_v7() PRIMARY KEY,
-    seq               bigint        NOT NULL GENERATED ALWAYS AS IDENTITY,
+    seq               bigint        NOT NULL,
     created_at        timestamptz   NOT NULL DEFAULT now(),
     status            outbox.status NOT NULL DEFAULT 'PENDING',
     attempts          integer       NOT NULL DEFAULT 0,
@@ -41,6 +41,10 @@ CREATE TABLE outbox.events (
     -- second the room of deleted ones was free too late, and the table grew as if all were kept (make bench ONLY=retention).
     autovacuum_vacuum_cost_limit = 2000
 );
+
+-- A sequence that is made with its table is made before it, and DROP EXTENSION locks in the order of making: the sequence, then the table.
+-- An INSERT locks the table first, so the two could deadlock.
+ALTER TABLE outbox.events ALTER seq ADD GENERATED ALWAYS AS IDENTITY;
 
 COMMENT ON TABLE outbox.events IS 'Messages for RabbitMQ, each committed with the business rows it speaks of.';
 COMMENT ON COLUMN outbox.events.id IS 'UUID version 7; the AMQP message_id, the same on every delivery.';

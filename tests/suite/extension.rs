@@ -50,7 +50,7 @@ pub(crate) mod upgrade;
 
 use std::process::Output;
 
-use harness::{Database, Postgres};
+use harness::{Database, Postgres, SOON, eventually};
 use tokio_postgres::{Client, error::DbError};
 
 /// Makes three tests of each function: one for each way to install, and one for each way in which the extension writes.
@@ -120,6 +120,18 @@ const AUDIT: &str = "CREATE TABLE audit (topic text);
 /// Runs SQL that must succeed.
 async fn run(client: &Client, sql: &str) {
     client.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+}
+
+/// Waits until so many sessions of this database wait for a lock.
+async fn lock_waits(client: &Client, count: i64) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually(&format!("{count} wait for a lock"), SOON, async || {
+        match client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) {
+            waiting if waiting == count => Ok(()),
+            waiting => Err(waiting),
+        }
+    })
+    .await;
 }
 
 /// Runs SQL that must be refused, and returns the error.

@@ -2,7 +2,7 @@
 
 use harness::{Postgres, Shutdown};
 
-use super::{install_plain_sql, refusal, role, run, value, with_plain_sql, with_the_extension};
+use super::{install_plain_sql, lock_waits, refusal, role, run, value, with_plain_sql, with_the_extension};
 
 #[tokio::test]
 async fn the_schemas_version_is_the_extensions_and_the_products() {
@@ -72,6 +72,31 @@ async fn drop_extension_takes_everything_but_the_empty_schema() {
         AND refobjid = (SELECT oid FROM pg_namespace WHERE nspname = 'outbox')";
     assert_eq!(value(&db, left).await, "0");
     run(&db, "DROP SCHEMA outbox; CREATE EXTENSION outbox").await;
+}
+
+#[tokio::test]
+async fn dropping_it_beside_sessions_that_emit_is_no_deadlock() {
+    for (db, drop) in
+        [(with_the_extension().await, "DROP EXTENSION outbox"), (with_plain_sql().await, "DROP SCHEMA outbox CASCADE")]
+    {
+        let emit = "BEGIN; SELECT outbox.emit('t', '{}'); COMMIT";
+        let (first, dropping, second) = (db.connect().await, db.connect().await, db.connect().await);
+        run(&db, emit).await;
+        run(&first, "BEGIN; SELECT outbox.emit('t', '{}')").await;
+        let in_turn = async {
+            lock_waits(&db, 1).await;
+            let commit_first = async {
+                lock_waits(&db, 2).await;
+                run(&first, "COMMIT").await;
+            };
+            tokio::join!(second.batch_execute(emit), commit_first).0
+        };
+        let (dropped, emitted) = tokio::join!(dropping.batch_execute(drop), in_turn);
+        dropped.unwrap();
+        // 42P01: the table is gone; 3F000, 42883: so was the function by the time that it was looked for.
+        let refused = emitted.expect_err("the outbox is gone").as_db_error().unwrap().code().code().to_owned();
+        assert!(["42P01", "3F000", "42883"].contains(&refused.as_str()), "{refused}");
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! `outbox.settle` beside others who have rows locked.
 
-use harness::{Database, SOON, eventually};
-use tokio_postgres::Client;
+use harness::Database;
 
 use super::{
-    on_both_installations, refusal, run,
+    lock_waits, on_both_installations, refusal, run,
     settle::{SENT, SETTLE_ALL as SETTLE},
     value,
 };
@@ -23,18 +22,6 @@ async fn emit_three(db: &Database) {
     run(db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 3) AS n").await;
 }
 
-/// Waits until so many sessions of this database wait for a lock.
-async fn waits(client: &Client, count: i64) {
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    eventually(&format!("{count} wait for a lock"), SOON, async || {
-        match client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) {
-            waiting if waiting == count => Ok(()),
-            waiting => Err(waiting),
-        }
-    })
-    .await;
-}
-
 async fn a_batch_waits_for_a_locked_row_and_is_then_written_whole(db: Database) {
     emit_three(&db).await;
     let other = db.connect().await;
@@ -45,7 +32,7 @@ async fn a_batch_waits_for_a_locked_row_and_is_then_written_whole(db: Database) 
     run(&db, "RESET lock_timeout").await;
 
     let end_it = async {
-        waits(&other, 1).await;
+        lock_waits(&other, 1).await;
         run(&other, "COMMIT").await;
     };
     tokio::join!(run(&db, SETTLE), end_it);
@@ -74,7 +61,7 @@ async fn two_that_settle_the_same_events_do_not_deadlock(db: Database) {
     // The first wants the held event first, by a statement; the second is to wait there, too, before it has taken others.
     let (with_failed, all_sent) = (settle("FAILED,FAILED,SENT"), settle("SENT,SENT,SENT"));
     let then = async {
-        waits(&db, 2).await;
+        lock_waits(&db, 2).await;
         run(&locker, "COMMIT").await;
     };
     tokio::join!(run(&one, &with_failed), run(&two, &all_sent), then);

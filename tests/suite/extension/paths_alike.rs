@@ -8,6 +8,14 @@ use super::{
 
 const ROUNDS: usize = 25;
 
+/// Row by row: a statement for all would take them as they lie in the table, and where a new version finds room depends on when a page
+/// was last pruned, which is each path's own affair.
+const REPLAY_SOME: &str = "DO $$ DECLARE one bigint; BEGIN
+    FOR one IN SELECT seq FROM outbox.events WHERE seq % 2 = 0 AND status <> 'PENDING' ORDER BY seq LOOP
+        UPDATE outbox.events SET status = 'PENDING' WHERE seq = one;
+    END LOOP;
+END $$";
+
 /// One database on each path.
 async fn both() -> [Database; 2] {
     [with_the_extension().await, without_direct_writes().await]
@@ -71,7 +79,7 @@ fn work(rng: &mut fastrand::Rng) -> Vec<String> {
             0 => SETTLE_ALL.to_owned(),
             1 => format!("BEGIN; SAVEPOINT s; {}; ROLLBACK TO s; {}; COMMIT", emit(rng), emit(rng)),
             2 => format!("BEGIN; {}; {SETTLE_ALL}; COMMIT", emit(rng)),
-            3 => "UPDATE outbox.events SET status = 'PENDING' WHERE seq % 2 = 0 AND status <> 'PENDING'".to_owned(),
+            3 => REPLAY_SOME.to_owned(),
             4 => format!("BEGIN; {}; {SETTLE_ALL}; ROLLBACK", emit(rng)),
             _ => emit(rng),
         })

@@ -55,8 +55,8 @@ migrate: build extension ## the tests of docs/migrate.md, one of them with a rea
 	@debezium=$$(scripts/debezium) && eval "$$debezium" && \
 	cargo test $(LOCKED) -p outbox-tests --test suite -- migrate::
 
-packages: ## Debian packages into target/packages; DEBIAN="trixie sid" for other suites, in folders (as root)
-	@scripts/packages $(DEBIAN)
+packages: ## Debian packages into target/packages; DEBIAN="trixie sid" for other suites, in folders (as root); VERSION=0.1.0 of an earlier version
+	@REVISION="$(REVISION)" VERSION="$(VERSION)" scripts/packages $(DEBIAN)
 
 try-packages: ## installs them in a fresh Debian by README's commands (as root); DEBIAN=trixie another suite
 	@scripts/try-packages $(DEBIAN)

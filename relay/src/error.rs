@@ -67,14 +67,14 @@ impl RunError {
         self
     }
 
-    /// Says whether another attempt may do although nobody changes anything, as when a server starts. Without, it does not.
+    /// Says whether another attempt of this same relay may succeed, as when a server starts, or an upgrade is under way. Without, it may not.
     #[must_use]
     pub fn may_pass_if(mut self, may_pass: bool) -> Self {
         self.may_pass = may_pass;
         self
     }
 
-    /// Whether another attempt may do although nobody changes anything.
+    /// Whether another attempt of this same relay, with the same settings, may succeed.
     pub fn may_pass(&self) -> bool {
         self.may_pass
     }

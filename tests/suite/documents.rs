@@ -1,6 +1,7 @@
 //! What the documents say is so: their SQL runs, their excerpts stand in the files they name, their links lead somewhere.
 
 mod commands;
+mod figures;
 
 use std::{
     io::Write,

@@ -1,5 +1,5 @@
-//! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, `WATCHDOG=1` as long as its loop turns,
-//! `STATUS=` the sentence of `/readyz` (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
+//! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, or has waited for a server for a while;
+//! `WATCHDOG=1` as long as its loop turns; `STATUS=` the sentence of `/readyz` (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
 
 use std::{
     env,
@@ -32,6 +32,10 @@ const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// How soon systemd learns of a change.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long a start counts as under way. Then it is one that waits for a server or for the schema's upgrade, for as long as that takes:
+/// whoever called `systemctl start`, be it the package manager, must not wait as long. What is refused is refused sooner.
+const START: Duration = Duration::from_secs(10);
+
 /// Whether systemd, or whoever stands in for it, asks to be told.
 pub(super) fn is_asked() -> bool {
     env::var_os(NOTIFY_SOCKET).is_some_and(|socket| !socket.is_empty())
@@ -46,11 +50,13 @@ pub(super) async fn tell(observed: &Observed) {
     let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 2);
     let mut looks = interval(watchdog.map_or(LOOK, |half| half.min(LOOK)));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let began = Instant::now();
     let (mut is_ready, mut last, mut failed) = (false, String::new(), Repeats::default());
     loop {
         looks.tick().await;
         let view = observed.view();
-        if !is_ready && matches!(view.state(), State::Streaming | State::Standby) {
+        let is_up = matches!(view.state(), State::Streaming | State::Standby) || began.elapsed() >= START;
+        if !is_ready && is_up {
             is_ready = true;
             notify(&NotifyState::Ready, &mut failed);
         }

@@ -117,7 +117,12 @@ impl<'a> Connecting<'a> {
                     self.failures += 1;
                     self.observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                     if let (true, tries) = away.count(&error.to_string()) {
-                        warn!(target: "relay", %error, tries, for = ?since.elapsed(), "no connection to the database; trying again");
+                        let lasted = since.elapsed();
+                        if error.kind() == Kind::ExtensionVersion {
+                            warn!(target: "relay", %error, tries, for = ?lasted, "the schema is of another version; waiting for its upgrade");
+                        } else {
+                            warn!(target: "relay", %error, tries, for = ?lasted, "no connection to the database; trying again");
+                        }
                     }
                 }
             }

@@ -20,19 +20,20 @@ async fn emit_many(db: &Connection, events: i32) {
 }
 
 #[tokio::test]
-async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_goes_on_where_that_was_left() {
+async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_waits_until_that_is_done() {
     let stack = Stack::new().await;
-    let _consumer = stack.consumer("#").await;
+    let consumer = stack.consumer("#").await;
     install_the_earlier(&stack.db).await;
     let id = emit(&stack.db, "'t', '{}'", &[]).await;
-    let (status, said) = stack.relay().finish().await;
-    assert_eq!(status.code(), Some(15), "{said}");
+    let relay = stack.relay().spawn();
+    let line = relay.wait_for_log("waiting for its upgrade").await;
     for part in ["the extension is of version 0.1.0", "ALTER EXTENSION outbox UPDATE", "psql -f sql/upgrade.sql"] {
-        assert!(said.contains(part), "{part} is not in {said}");
+        assert!(line.contains(part), "{part} is not in {line}");
     }
     stack.db.batch_execute("ALTER EXTENSION outbox UPDATE").await.unwrap();
-    let _relay = stack.relay().start().await;
     wait_for_status(&stack.db, id, "SENT").await;
+    consumer.wait_for_ids(&[id], SOON).await;
+    assert!(relay.stop().await.success());
 }
 
 /// `RELAY_0_1_0` names the relay of that version, which `make upgrade` builds from the history.
@@ -47,6 +48,8 @@ async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes
     let old = stack.relay().program(&earlier).start().await;
     emit_many(&stack.db, 500).await;
     wait_for_counts(&stack.db, (0, 500, 0), SOON).await;
+    let new = stack.relay().spawn();
+    new.wait_for_log("waiting for its upgrade").await;
 
     let emitter = stack.db.connect().await;
     let emitting = async {
@@ -58,8 +61,7 @@ async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes
     upgraded.unwrap();
     wait_for_counts(&stack.db, (0, 1500, 0), SOON).await;
 
-    // One that waits takes over from the earlier one like from its own kind.
-    let new = stack.relay().spawn();
+    // One that has waited for the upgrade takes over from the earlier one like from its own kind.
     new.wait_for_log("state=standby").await;
     emit_many(&stack.db, 500).await;
     assert!(old.stop().await.success());

@@ -5,7 +5,7 @@ use std::os::{
     unix::net::{SocketAddr, UnixDatagram},
 };
 
-use harness::{SOON, Stack, eventually};
+use harness::{Relay, SOON, Stack, eventually};
 
 /// Reads what has been told so far.
 fn heard(socket: &UnixDatagram, told: &mut Vec<String>) {
@@ -19,8 +19,12 @@ fn heard(socket: &UnixDatagram, told: &mut Vec<String>) {
 async fn is_told(stack: &Stack, socket: UnixDatagram, name: &str) {
     socket.set_nonblocking(true).unwrap();
     let relay = stack.relay().env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "500000").start().await;
+    tells_once_that_it_is_ready(relay, socket, &["READY=1", "WATCHDOG=1", "STATUS=delivering"]).await;
+}
+
+async fn tells_once_that_it_is_ready(relay: Relay, socket: UnixDatagram, everything: &[&str]) {
     let mut told = Vec::new();
-    for wanted in ["READY=1", "WATCHDOG=1", "STATUS=delivering"] {
+    for wanted in everything {
         eventually(&format!("{wanted} is told"), SOON, async || {
             heard(&socket, &mut told);
             if told.iter().any(|said| said.contains(wanted)) { Ok(()) } else { Err(told.clone()) }
@@ -30,6 +34,18 @@ async fn is_told(stack: &Stack, socket: UnixDatagram, name: &str) {
     assert!(relay.stop().await.success());
     heard(&socket, &mut told);
     assert_eq!(told.iter().filter(|said| said.contains("READY=1")).count(), 1, "{told:?}");
+}
+
+/// As `apt` does, which would otherwise wait as long in an upgrade of the package.
+#[tokio::test]
+async fn who_starts_the_unit_does_not_wait_for_a_server_that_is_away_as_long_as_the_relay_does() {
+    let stack = Stack::new().await;
+    let name = format!("outbox-notify-away-{}-{}", stack.db.name(), std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let relay = stack.relay().env("NOTIFY_SOCKET", &format!("@{name}"));
+    let relay = relay.set("database-url", "postgres://u:secret@127.0.0.1:1/d").spawn();
+    tells_once_that_it_is_ready(relay, socket, &["STATUS=not connected", "READY=1"]).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::{
     config::Config,
     error::chain,
     platform::Platform,
-    service::{UPGRADE, replication_connect_error},
+    service::{misfit, replication_connect_error},
 };
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
@@ -54,14 +54,11 @@ fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mu
 
 /// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
 async fn extension(session: &Session, report: &mut Report) -> bool {
-    let own = env!("CARGO_PKG_VERSION");
-    let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
     match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
-        Ok(version) if minor(&version) == minor(own) => report.ok("extension", format!("version {version}")),
-        Ok(version) => {
-            let found = format!("the extension is of version {version}, this program of version {own}");
-            report.bad("extension", found, UPGRADE);
-        }
+        Ok(version) => match misfit(&version) {
+            None => report.ok("extension", format!("version {version}")),
+            Some(misfit) => report.bad("extension", misfit.what, misfit.hint),
+        },
         Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
             let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";
             report.bad("extension", "the extension outbox is not installed in this database", to_do);

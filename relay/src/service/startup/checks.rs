@@ -5,6 +5,7 @@ use std::error::Error;
 use pg_replication::{ConnInfo, ConnectError, ReplError, ServerError};
 use tokio_postgres::{Client, error::SqlState};
 
+use super::version::{Misfit, misfit};
 use crate::{
     config::{Address, Config},
     error::{Kind, RunError},
@@ -67,10 +68,6 @@ pub(crate) fn wal_level_suffices(wal_level: &str, version: i32) -> bool {
     wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL)
 }
 
-/// What to do when the schema and this program are of different versions.
-pub(crate) const UPGRADE: &str =
-    "install the matching package, then ALTER EXTENSION outbox UPDATE; for the plain SQL, psql -f sql/upgrade.sql";
-
 /// Checks the extension's version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
     let version: String = match client.query_one(sql::VERSION, &[]).await {
@@ -81,11 +78,8 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
         }
         Err(error) => return Err(error.into()),
     };
-    let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
-    let own = env!("CARGO_PKG_VERSION");
-    if minor(&version) != minor(own) {
-        let what = format!("the extension is of version {version}, this relay of version {own}");
-        return Err(RunError::new(Kind::ExtensionVersion, what).hint(UPGRADE));
+    if let Some(Misfit { what, hint, schema_is_earlier }) = misfit(&version) {
+        return Err(RunError::new(Kind::ExtensionVersion, what).hint(hint).may_pass_if(schema_is_earlier));
     }
     let permitted: bool = client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;
     if permitted {

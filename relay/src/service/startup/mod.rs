@@ -3,6 +3,7 @@
 mod checks;
 mod slot;
 mod takeover;
+mod version;
 mod waiting;
 
 use std::{
@@ -17,10 +18,11 @@ use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
 pub(crate) use self::checks::{
-    OLDEST_SERVER, UPGRADE, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
+    OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
 };
 pub use self::slot::SlotState;
 use self::takeover::Turn;
+pub(crate) use self::version::misfit;
 use crate::{
     config::Config,
     contact::Contact,

@@ -1,0 +1,122 @@
+//! The figures of the documents: what is said of speed and cost stands in docs/benchmark.md, or follows from what stands there.
+
+use super::read;
+
+/// Where documents tell what was measured: from the heading, or the words, to the next heading.
+const TELL: [(&str, &str); 4] = [
+    ("README.md", "`make bench` measures"),
+    ("docs/for-dbas.md", "## What it costs"),
+    ("docs/operations.md", "## Sizing"),
+    ("docs/emitting.md", "## In the transaction that changes the data"),
+];
+
+const A_DAY: f64 = 86_400.0;
+const PERCENT: f64 = 100.0;
+
+/// What is reckoned from figures of the benchmark, and how: (figure, unit, value).
+const DERIVED: [(&str, &str, f64); 8] = [
+    ("415", "B", 4_150e6 / 10e6),                        // a row, of ten million that are kept
+    ("36", "GB", 415.0 * 1_000.0 * A_DAY / 1e9),         // rows of 1,000 events a second
+    ("78", "GB", 908.0 * 1_000.0 * A_DAY / 1e9),         // log of their verdicts
+    ("1.4", "%", (8.8e-6 + 4.8e-6) * 1_000.0 * PERCENT), // decoding them and writing their verdicts, of a core
+    ("1", "%", 6.9e-6 * 1_000.0 * PERCENT),              // the relay's part, under
+    ("3", "%", (15e-6 + 8.8e-6 + 4.8e-6) * 1_000.0 * PERCENT), // PostgreSQL's
+    ("4", "%", 41e-6 * 1_000.0 * PERCENT),               // RabbitMQ's, between 39 and 44
+    ("1.5", "GB", 415.0 * 3.6e6 / 1e9),                  // rows of an hour
+];
+
+/// What is no measurement: conditions, and examples of a setting.
+const GIVEN: [(&str, &str); 3] = [("200", "B"), ("10", "kB"), ("10", "MB")];
+
+#[derive(Debug, PartialEq)]
+struct Figure {
+    /// As it is written, without separators.
+    number: String,
+    unit: String,
+}
+
+impl Figure {
+    fn value(&self) -> f64 {
+        self.number.parse().unwrap()
+    }
+
+    /// Whether `exact` is this figure when it is rounded to as many places.
+    fn is(&self, exact: f64) -> bool {
+        let places = self.number.split_once('.').map_or(0, |(_, places)| places.len());
+        format!("{exact:.places$}") == self.number
+    }
+}
+
+/// Numbers that have a unit, also the first ones of `4 to 7 µs` and of `15 + 9 + 5 µs`.
+fn figures(text: &str) -> Vec<Figure> {
+    let words = text.split(|c: char| c.is_whitespace() || "|()–".contains(c)).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.map(|word| word.trim_end_matches([',', ';', '.', ':'])).collect();
+    let mut figures = Vec::new();
+    let mut waiting: Vec<String> = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let rate = word.strip_suffix("/s");
+        let number = rate.unwrap_or(word).replace(',', "");
+        if number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok() {
+            waiting.push(number);
+        }
+        let next = words.get(at + 1).copied().unwrap_or_default();
+        let unit = match *word {
+            "µs" | "ms" | "B" | "kB" | "MB" | "GB" | "×" | "%" => word,
+            _ if rate.is_some() => "/s",
+            "a" if next.starts_with("second") => "/s",
+            "to" | "+" | "events" => continue, // a unit may follow
+            _ if word.starts_with(|c: char| c.is_ascii_digit()) => continue,
+            _ => {
+                waiting.clear();
+                continue;
+            }
+        };
+        figures.extend(waiting.drain(..).map(|number| Figure { number, unit: unit.to_owned() }));
+    }
+    figures
+}
+
+/// Numbers in a table's cells whose unit is in the column's head: rates, and ratios.
+fn bare_cells(text: &str) -> Vec<Figure> {
+    let cells = text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('|'));
+    let firsts = cells.filter_map(|cell| cell.split_whitespace().next()).map(|word| word.replace(',', ""));
+    firsts
+        .filter(|number| number.parse::<f64>().is_ok())
+        .flat_map(|number| ["/s", "×"].map(|unit| Figure { number: number.clone(), unit: unit.to_owned() }))
+        .collect()
+}
+
+#[test]
+fn every_figure_of_speed_and_cost_stands_in_the_benchmarks_document_or_follows_from_it() {
+    let mut measured = figures(&read("docs/benchmark.md"));
+    measured.extend(bare_cells(&read("docs/benchmark.md")));
+    assert!(measured.len() > 150, "{measured:?}");
+    let (mut count, mut unfounded) = (0, Vec::new());
+    for (document, begin) in TELL {
+        let text = read(document);
+        let at = text.find(begin).unwrap_or_else(|| panic!("{document} has no {begin:?}"));
+        let section = text[at..].split("\n## ").find(|section| !section.trim().is_empty()).unwrap();
+        for figure in figures(section) {
+            count += 1;
+            let is_measured = measured.iter().any(|other| other.unit == figure.unit && figure.is(other.value()));
+            let is_given = GIVEN.contains(&(&figure.number, &figure.unit));
+            let is_derived = DERIVED
+                .iter()
+                .any(|(number, unit, value)| *number == figure.number && *unit == figure.unit && figure.is(*value));
+            if !(is_measured || is_given || is_derived) {
+                unfounded.push(format!("{document}: {} {}", figure.number, figure.unit));
+            }
+        }
+    }
+    assert!(unfounded.is_empty(), "not in docs/benchmark.md, and not derived from it: {unfounded:?}");
+    assert!(count > 30, "{count} figures");
+}
+
+#[test]
+fn a_figure_is_read_with_its_unit_however_it_is_written() {
+    let text = "takes 4 to 7 µs, 15 + 9 + 5 µs of CPU; 29,400 events a second (0.69 ×) | 1,530/s | 24,400 beside PostgreSQL 15.";
+    let read: Vec<String> = figures(text).into_iter().map(|figure| figure.number + " " + &figure.unit).collect();
+    assert_eq!(read, ["4 µs", "7 µs", "15 µs", "9 µs", "5 µs", "29400 /s", "0.69 ×", "1530 /s"]);
+    let figure = |number: &str| Figure { number: number.to_owned(), unit: "µs".to_owned() };
+    assert!(figure("9").is(8.8) && figure("8.8").is(8.8) && !figure("8.7").is(8.8));
+}

@@ -111,7 +111,7 @@ BEGIN
         CASE WHEN unseen IS NULL AND slot_found IS NULL
             THEN format('this database has no replication slot "%s", so no relay is at work', health.slot) END,
         CASE WHEN slot_wal_status = 'lost'
-            THEN format('PostgreSQL has given up the slot "%s" (no event is lost: a relay makes it anew when it starts)', health.slot)
+            THEN format('PostgreSQL has given up the slot "%s" (no event is lost: a relay creates it again when it starts)', health.slot)
             WHEN NOT slot_active
             THEN format('no relay reads the slot "%s"', health.slot)
             WHEN slot_found AND slot_behind_bytes IS NULL

@@ -42,6 +42,7 @@ DROP FUNCTION outbox.rows_at(oid[], tid[]);
 \ir ../pending.sql
 \ir ../owed.sql
 \ir ../due.sql
+\ir ../health.sql
 \ir ../publication.sql
 \ir ../retention.sql
 \ir ../version.sql

@@ -2,7 +2,7 @@
 //!
 //! A statement prepares to run at each call: it looks up its plan, copies the table's triggers, opens each index and
 //! prepares its predicate, makes and frees the executor's memory. That is most of what a single-row INSERT costs. Here all of
-//! it is kept from call to call, and made anew when PostgreSQL says that the table, one of its indexes or a function has
+//! it is kept from call to call, and created again when PostgreSQL says that the table, one of its indexes or a function has
 //! changed.
 
 use std::cell::{Cell, RefCell};

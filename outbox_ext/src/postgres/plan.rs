@@ -88,7 +88,7 @@ impl Caller {
     }
 }
 
-/// The backend's plan. It survives what happens to the table: PostgreSQL makes it anew from its text when need be.
+/// The backend's plan. It survives what happens to the table: PostgreSQL creates it again from its text when need be.
 fn kept_plan() -> pg_sys::SPIPlanPtr {
     thread_local! {
         static PLAN: Cell<pg_sys::SPIPlanPtr> = const { Cell::new(ptr::null_mut()) };

@@ -41,7 +41,7 @@ pub enum Request {
     Snapshot,
     /// Look whether the publication is still the same.
     LookAtPublication,
-    /// Make or mend the publication.
+    /// Make or fix the publication.
     EnsurePublication,
 }
 

@@ -93,7 +93,7 @@ impl Core {
         }
     }
 
-    /// The table has all columns, and the publication can be mended.
+    /// The table has all columns, and the publication can be repaired.
     fn inserted_without_columns(&mut self, error: String, now: Instant) {
         if !std::mem::replace(&mut self.turns.told_of_columns, true) {
             self.report(Report::ColumnsMissing(error));

@@ -52,7 +52,7 @@ impl Given {
             problems.push(self.contradiction(
                 "max_slot_wal",
                 "create_slot",
-                "a slot that was let go would not be made anew",
+                "a slot that was let go would not be created again",
             ));
         }
         match config {

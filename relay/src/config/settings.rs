@@ -45,7 +45,7 @@ settings! {
         amqp_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// Whether a start ends when a server cannot be reached, instead of waiting for it.
-        /// For scripts; the flag needs no value. What will not mend itself, such as a wrong password, ends a start in any case.
+        /// For scripts; the flag needs no value. What will not resolve itself, such as a wrong password, ends a start in any case.
         no_wait: bool = Switch, Some("false");
 
         /// Name under which both servers list the connections.
@@ -69,7 +69,7 @@ settings! {
         /// Without it a promoted standby gets a new slot, and no event is lost by that.
         failover_slot: bool = Switch, Some("false");
 
-        /// How much of the log the slot may keep before the relay makes it anew.
+        /// How much of the log the slot may keep before the relay drops it and creates it again.
         /// For the disk's sake: no event is lost, what is PENDING is read from the table. Set it to several times what the server
         /// writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay runs. Needs create_slot.
         max_slot_wal: Optional<u64> = OPTIONAL_WAL, Some("off");
@@ -94,7 +94,7 @@ settings! {
         exchange: String = Text { max_bytes: 255 }, Some("outbox");
 
         /// Whether to declare that exchange (topic, durable) at the first connection.
-        /// One that is gone later is waited for: made anew, it would have no bindings.
+        /// One that is gone later is waited for: created again, it would have no bindings.
         declare_exchange: bool = Switch, Some("true");
 
         /// Order among events of one key (aggregate_type, aggregate_id).

@@ -29,7 +29,7 @@ pub(super) struct Round {
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: String,
-    /// What to do; empty: it may mend itself.
+    /// What to do; empty: it may resolve itself.
     pub(super) hint: String,
 }
 

@@ -158,7 +158,7 @@ impl Store {
         error.chars().map(|char| if char.is_ascii() { char } else { '?' }).collect()
     }
 
-    /// Makes or mends the publication. Returns what had to be done: `exists`, if nothing.
+    /// Makes or repairs the publication. Returns what had to be done: `exists`, if nothing.
     async fn ensure_publication(&self) -> Result<String, StoreError> {
         Ok(self.client.query_one(&self.ensure_publication, &[&self.publication]).await?.try_get(0)?)
     }

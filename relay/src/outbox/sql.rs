@@ -48,7 +48,7 @@ pub(super) const NEXT_DUE: &str = "SELECT outbox.next_due()";
 pub(super) const SETTLE: &str =
     "SELECT id, status::text AS status FROM outbox.settle($1, $2::text[]::outbox.status[], $3, $4, $5, $6)";
 
-/// Makes or mends the publication.
+/// Makes or repairs the publication.
 pub(crate) const ENSURE_PUBLICATION: &str = "SELECT outbox.ensure_publication($1)";
 
 /// What changes whenever the publication does: the rows in which PostgreSQL has it, and who wrote them. Null where those do not say

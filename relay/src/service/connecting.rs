@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A session begins when the database is ready: without a broker it leaves events to the table and moves the slot on. At the start,
-//! what will not mend itself ends the relay with its exit code, on either side. The start is over for the database with the first
+//! what will not resolve itself ends the relay with its exit code, on either side. The start is over for the database with the first
 //! session, and for the broker with the first connection to it. A password that stands in a file may be about to change: the start
 //! waits for that, too, for a while.
 

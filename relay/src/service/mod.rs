@@ -27,7 +27,7 @@ use crate::{
 
 /// Relays until `shutdown` is ready, then drains.
 ///
-/// At the start, a server that cannot be reached is waited for (unless `no_wait` says otherwise), and what will not mend itself ends
+/// At the start, a server that cannot be reached is waited for (unless `no_wait` says otherwise), and what will not resolve itself ends
 /// it, with a reason: a wrong password does not become right. Once a server has let the relay in, every failure is taken to pass, and
 /// another session follows.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
@@ -69,7 +69,7 @@ async fn relay(
             Err(SessionError::SlotLetGo { kept, is_dropped }) => {
                 info!(target: "relay", state = %"disconnected", slot = config.slot, kept, is_dropped, "the slot is let go");
                 observed.slot_let_go();
-                observed.enters(Phase::Disconnected { error: Some("making the slot anew".to_owned()) });
+                observed.enters(Phase::Disconnected { error: Some("creating the slot again".to_owned()) });
                 After::Usual
             }
             Err(error) if shutdown.was_requested() => {

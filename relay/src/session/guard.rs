@@ -1,7 +1,7 @@
 //! Watches what the slot keeps of the log: tells people in time who holds it back, and lets the slot go before it fills the disk, if it
 //! may.
 //!
-//! A slot is made anew in no time, and what it would have brought stands in the table. The disk is everybody's.
+//! A slot is created again in no time, and what it would have brought stands in the table. The disk is everybody's.
 
 use std::{
     future::Future,
@@ -203,7 +203,7 @@ impl Guard {
             return None;
         }
         let max_slot_wal = numbers::bytes(max.unwrap_or_default());
-        warn!(target: "relay", slot, kept, max_slot_wal, held_by = %holder, "the slot keeps more than max_slot_wal: letting it go, and making it anew; events are read from the table");
+        warn!(target: "relay", slot, kept, max_slot_wal, held_by = %holder, "the slot keeps more than max_slot_wal: letting it go, and creating it again; events are read from the table");
         Some(TooMuch { kept: look.kept })
     }
 }

@@ -65,7 +65,7 @@ impl Log {
                 warn!(target: "relay", publication = self.publication, error, "the publication leaves something out: events are read from the table");
             }
             Report::PublicationMended(outcome) => {
-                warn!(target: "relay", publication = self.publication, outcome, "the publication was missing, or had lost the table; it is mended");
+                warn!(target: "relay", publication = self.publication, outcome, "the publication was missing, or had lost the table; it is repaired");
             }
             Report::Scanned { after_seq, found, complete } => {
                 debug!(target: "relay", after_seq, found, complete, "read the table");

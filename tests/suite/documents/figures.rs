@@ -4,7 +4,7 @@ use super::read;
 
 /// Where documents tell what was measured: from the heading, or the words, to the next heading.
 const TELL: [(&str, &str); 4] = [
-    ("README.md", "`make bench` measures"),
+    ("README.md", "`make bench` measures speed"),
     ("docs/for-dbas.md", "## What it costs"),
     ("docs/operations.md", "## Sizing"),
     ("docs/emitting.md", "## In the transaction that changes the data"),

@@ -25,7 +25,7 @@ async fn readyz_says_whether_events_are_delivered_and_why_not() {
     wait_for_ready(port, 503, "1,234 events wait safely, the oldest for").await;
     wait_for_metric(port, "outbox_broker_up", "", 0.0).await;
     wait_for_metric(port, "outbox_state", "state=\"parked\"", 1.0).await;
-    assert_eq!(get(port, "/healthz").await.unwrap().status, 200, "a restart would not mend it");
+    assert_eq!(get(port, "/healthz").await.unwrap().status, 200, "a restart would not fix it");
 
     rabbitmq.start().await;
     wait_for_ready(port, 200, "delivering").await;

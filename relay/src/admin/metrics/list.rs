@@ -225,7 +225,7 @@ pub static METRICS: &[Metric] = &[
     ),
     count(
         "outbox_slots_let_go",
-        "Slots that this relay has let go and made anew, because they kept more than max_slot_wal.",
+        "Slots that this relay has let go and created again, because they kept more than max_slot_wal.",
         |seen| seen.view.slots_let_go,
     ),
     count("outbox_events_deleted", "Finished events that retention has deleted.", |seen| seen.view.retention.deleted),

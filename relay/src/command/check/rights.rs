@@ -113,7 +113,7 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
         (_, _, true) => "has a list of columns or a row filter for outbox.events",
     };
     let to_do = if config.create_slot {
-        "the relay mends it within check_interval, if it may; or run `outbox-relay init`"
+        "the relay repairs it within check_interval, if it may; or run `outbox-relay init`"
     } else {
         "run `outbox-relay init`"
     };

@@ -48,7 +48,7 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
         report.bad("slot", found, "choose another name with --slot, or drop that slot");
     } else if wal_status == Some("lost") {
         let found = format!("PostgreSQL has given up the slot {slot:?}");
-        let to_do = "no event is lost: start the relay, which makes the slot anew and reads what is PENDING from the table; then look at max_slot_wal_keep_size";
+        let to_do = "no event is lost: start the relay, which creates the slot again and reads what is PENDING from the table; then look at max_slot_wal_keep_size";
         report.bad("slot", found, to_do);
     } else if is_being_made {
         let found = format!("a relay makes the slot {slot:?}, and nothing leaves until older transactions have ended");

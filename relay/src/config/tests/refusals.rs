@@ -95,6 +95,6 @@ fn settings_that_contradict_each_other_are_refused_with_both_origins() {
     let told = refusal(&["--max-slot-wal", "10GiB", "--create-slot", "false"], &[]);
     assert_eq!(
         told,
-        "--max-slot-wal 10GiB: not together with --create-slot false: a slot that was let go would not be made anew"
+        "--max-slot-wal 10GiB: not together with --create-slot false: a slot that was let go would not be created again"
     );
 }

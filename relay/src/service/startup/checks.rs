@@ -29,7 +29,7 @@ pub(crate) fn failover_slot_refused(config: &Config, version: i32) -> Option<(St
     (config.failover_slot && version < COPIES_SLOTS).then(|| {
         let what =
             format!("failover_slot needs PostgreSQL 17 or newer, and this server is PostgreSQL {}", version / 10_000);
-        (what, "leave it out: after a failover the relay makes its slot anew, and no event is lost")
+        (what, "leave it out: after a failover the relay creates its slot again, and no event is lost")
     })
 }
 

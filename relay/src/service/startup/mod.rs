@@ -67,7 +67,7 @@ pub(crate) enum After {
     /// Nothing.
     #[default]
     Usual,
-    /// The slot cannot be read on: it must be made anew.
+    /// The slot cannot be read on: it must be created again.
     SlotUseless,
     /// The server cannot send what comes next in the log: the stream must begin behind it.
     NotStreamable,
@@ -226,7 +226,7 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     Ok(Connected { client, connection, server, replication, database: Contact::with_database(&peer) })
 }
 
-/// Makes or mends the publication; says what had to be done.
+/// Makes or repairs the publication; says what had to be done.
 async fn ensure_publication(config: &Config, client: &Client) -> Result<String, RunError> {
     let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
     let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;

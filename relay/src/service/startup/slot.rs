@@ -1,4 +1,4 @@
-//! The replication slot: found, made, or made anew.
+//! The replication slot: found, made, or created again.
 
 use std::{fmt, time::Duration};
 
@@ -28,7 +28,7 @@ pub enum SlotState {
     Created(Lsn),
     /// It was there.
     Exists,
-    /// The server had invalidated it; dropped and made anew. Rows that are `PENDING` lose nothing by it.
+    /// The server had invalidated it; dropped and created again. Rows that are `PENDING` lose nothing by it.
     Recreated(Lsn),
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for SlotState {
         match self {
             Self::Created(lsn) => write!(f, "created at {lsn}"),
             Self::Exists => f.write_str("exists"),
-            Self::Recreated(lsn) => write!(f, "had been invalidated; created anew at {lsn}"),
+            Self::Recreated(lsn) => write!(f, "had been invalidated; created again at {lsn}"),
         }
     }
 }
@@ -172,7 +172,7 @@ pub(super) async fn to_do(config: &Config, client: &Client) -> Result<ToDo, RunE
         Found::Free { .. } | Found::Taken(_) => Ok(ToDo::Nothing),
         Found::Nothing => Ok(ToDo::Make),
         Found::Invalidated => {
-            warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (see its log): making it anew; events are read from the table");
+            warn!(target: "relay", slot = config.slot, "the server has invalidated the slot (see its log): creating it again; events are read from the table");
             drop_unread(config, client).await?;
             Ok(ToDo::Make)
         }

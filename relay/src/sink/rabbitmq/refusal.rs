@@ -49,7 +49,7 @@ pub(crate) fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunE
     if error.failures.iter().any(|failure| says_what_to_do(&failure.cause)) { failed } else { failed.hint(hint) }
 }
 
-/// Whether [`explain`] tells the operator how to mend it.
+/// Whether [`explain`] tells the operator how to fix it.
 fn says_what_to_do(error: &PublishError) -> bool {
     matches!(
         error,

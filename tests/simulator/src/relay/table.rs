@@ -110,6 +110,6 @@ fn name_of(request: &Request) -> String {
         Request::Due(_) => "due".to_owned(),
         Request::Snapshot => "snapshot".to_owned(),
         Request::LookAtPublication => "the publication?".to_owned(),
-        Request::EnsurePublication => "mend the publication".to_owned(),
+        Request::EnsurePublication => "fix the publication".to_owned(),
     }
 }

@@ -108,7 +108,7 @@ async fn a_promoted_standby_that_has_copied_the_slot_goes_on_with_it_and_an_olde
     relay.wait_for_log_after(mark, "state=streaming").await;
     check(&db, &consumer, &committed, lost_sessions(&relay) * REPEATED).await;
     let log = relay.log_text();
-    assert!(!log.contains("created the replication slot") && !log.contains("making it anew"), "{log}");
+    assert!(!log.contains("created the replication slot") && !log.contains("creating it again"), "{log}");
     assert_eq!(number(&db, "(SELECT count(*) FROM pg_replication_slots WHERE synced AND active)").await, 1);
 }
 

@@ -66,7 +66,7 @@ async fn a_publication_that_leaves_columns_out_is_mended_and_keeps_order() {
     wait_until_sent(&stack.db, 3).await;
     run(&stack.db, "ALTER PUBLICATION outbox SET TABLE outbox.events (id, topic)").await;
     emit_range(&stack, 4..=16).await;
-    relay.wait_for_log("it is mended").await;
+    relay.wait_for_log("it is repaired").await;
     emit_range(&stack, 17..=26).await;
     wait_until_sent(&stack.db, 26).await;
     assert_in_order(&consumer.wait_for(26).await);

@@ -83,7 +83,7 @@ async fn a_slot_that_keeps_more_than_max_slot_wal_is_let_go_and_events_leave_whi
     for slots in 1..=2 {
         let mark = relay.mark();
         write_segments(&stack.db, 6).await;
-        let line = told(&relay, mark, "letting it go, and making it anew").await;
+        let line = told(&relay, mark, "letting it go, and creating it again").await;
         assert!(line.contains(&format!("process {pid}")) && line.contains("max_slot_wal=\"64 MB\""), "{line}");
         told(&relay, mark, "the table is read every second until it is").await;
         wait_for_metric(port, "outbox_slots_let_go_total", "", f64::from(slots)).await;
@@ -123,7 +123,7 @@ async fn a_slot_that_is_lost_under_a_running_relay_costs_no_event_and_no_pause_a
     write_segments(&stack.db, 8).await;
     run(&stack.db, "CHECKPOINT").await;
     // Whichever of the two is quicker.
-    let maker = eventually("a relay makes the slot anew", SOON, async || {
+    let maker = eventually("a relay creates the slot again", SOON, async || {
         let makes = |relay: &Relay| relay.log_text().contains("the table is read every second until it is");
         relays.iter().position(makes).ok_or("none")
     })
@@ -161,9 +161,9 @@ async fn a_slot_is_not_let_go_while_another_one_keeps_still_more() {
     write_segments(&stack.db, 6).await;
     let line = told(&relay, 0, "letting it go would free nothing").await;
     assert!(line.contains("other=\"a_standbys\""), "{line}");
-    assert!(!relay.log_text().contains("making it anew"));
+    assert!(!relay.log_text().contains("creating it again"));
     run(&stack.db, "SELECT pg_drop_replication_slot('a_standbys')").await;
-    told(&relay, 0, "letting it go, and making it anew").await;
+    told(&relay, 0, "letting it go, and creating it again").await;
 }
 
 #[tokio::test]

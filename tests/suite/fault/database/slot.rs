@@ -54,7 +54,7 @@ async fn a_slot_that_the_server_has_invalidated_is_made_again_and_loses_nothing(
         } else {
             relay = super::relay(&stack).start().await;
         }
-        relay.wait_for_log("making it anew").await;
+        relay.wait_for_log("creating it again").await;
         sent += 2;
         wait_until_sent(&stack.db, sent).await;
     }
@@ -76,7 +76,7 @@ async fn a_slot_that_is_invalidated_under_a_frozen_relay_is_made_anew_by_the_one
     working.pause();
     committed.push(emit(&stack.db, "k", 1).await);
     write_log(&stack.db).await;
-    waiting.wait_for_log("making it anew").await;
+    waiting.wait_for_log("creating it again").await;
     waiting.wait_for_log("state=streaming").await;
     wait_until_sent(&stack.db, 2).await;
     let mark = working.mark();

@@ -58,7 +58,7 @@ pub(crate) fn publish(link: &mut Link, exchange: &str, body: usize, emitted: &Em
     Published { messages: published, took: start.elapsed(), cpu: cpu_of_this_thread() - cpu }
 }
 
-/// The frames of several messages, one behind the other. Only what differs is written anew.
+/// The frames of several messages, one behind the other. Only what differs is rewritten.
 struct Messages {
     bytes: Vec<u8>,
     /// Size of each, frames included.

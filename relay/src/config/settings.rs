@@ -69,7 +69,7 @@ settings! {
         /// Without it a promoted standby gets a new slot, and no event is lost by that.
         failover_slot: bool = Switch, Some("false");
 
-        /// How much of the log the slot may keep before the relay drops it and creates it again.
+        /// How much of the log the slot may keep before the relay creates it again.
         /// For the disk's sake: no event is lost, what is PENDING is read from the table. Set it to several times what the server
         /// writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay runs. Needs create_slot.
         max_slot_wal: Optional<u64> = OPTIONAL_WAL, Some("off");

@@ -29,6 +29,8 @@ pub(crate) struct Channel<M> {
     returning: Option<(u16, String)>,
     /// Bytes of a returned body that are still to come.
     returning_body: u64,
+    /// Methods that wait for the end of the message that is being written: nothing of the channel may come between its frames.
+    methods: BytesMut,
     /// For the socket.
     pub(crate) out: BytesMut,
     /// For the caller.
@@ -51,6 +53,7 @@ impl<M: Outgoing> Channel<M> {
             stopped: false,
             returning: None,
             returning_body: 0,
+            methods: BytesMut::new(),
             out: BytesMut::new(),
             answers: Vec::new(),
             pressure: None,
@@ -73,11 +76,21 @@ impl<M: Outgoing> Channel<M> {
     }
 
     /// Writes as many messages as may leave now.
+    ///
+    /// One that was begun is written to its end, whatever has happened meanwhile: RabbitMQ has not forgotten the header when it has
+    /// closed the channel, waits for the whole body, and ends the connection (505) over any other frame of the channel.
     pub(crate) fn fill(&mut self) {
-        while self.open && !self.is_blocked() && self.out.len() < OUT_MAX_BYTES {
+        while self.out.len() < OUT_MAX_BYTES {
             if self.encoder.is_inside_message() {
                 self.encoder.put_body(&mut self.out);
                 continue;
+            }
+            if !self.methods.is_empty() {
+                self.out.extend_from_slice(&self.methods);
+                self.methods.clear();
+            }
+            if !self.open || self.is_blocked() {
+                return;
             }
             let Some(message) = self.deliveries.next() else { return };
             match self.encoder.begin(&message, &mut self.out) {
@@ -136,7 +149,7 @@ impl<M: Outgoing> Channel<M> {
             Method::ChannelOpenOk => {}
             Method::SelectOk => self.open = true,
             Method::Flow { active } => {
-                method::flow_ok(&mut self.out, active);
+                method::flow_ok(&mut self.methods, active);
                 self.change_pressure(
                     self.blocked,
                     !active,
@@ -171,8 +184,7 @@ impl<M: Outgoing> Channel<M> {
 
     /// Opens the channel again, unless the reason for its end would end that too.
     fn channel_closed(&mut self, code: u16, text: String) -> Result<(), PublishError> {
-        method::channel_close_ok(&mut self.out);
-        self.encoder.abandon();
+        method::channel_close_ok(&mut self.methods);
         (self.returning, self.returning_body) = (None, 0);
         let Self { deliveries, answers, exchange, .. } = self;
         let own = |exchange_of: Option<&[u8]>| exchange_of.is_none_or(|name| name == exchange.as_bytes());
@@ -201,8 +213,8 @@ impl<M: Outgoing> Channel<M> {
         }
         self.open = false;
         self.change_pressure(self.blocked, false, String::new()); // channel.flow was about the channel that is gone
-        method::channel_open(&mut self.out);
-        method::confirm_select(&mut self.out);
+        method::channel_open(&mut self.methods);
+        method::confirm_select(&mut self.methods);
         Ok(())
     }
 }
@@ -228,8 +240,13 @@ fn unexpected(what: &str) -> PublishError {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Buf;
+
     use super::*;
-    use crate::message::{Example, example};
+    use crate::{
+        message::{Example, example},
+        wire::{FRAME_OVERHEAD, METHOD},
+    };
 
     fn channel() -> Channel<Example> {
         Channel::new("events".to_owned(), Encoder::new("events".to_owned(), "app".to_owned(), 4096), 10)
@@ -248,6 +265,50 @@ mod tests {
         assert!(matches!(channel.take_news(), Some(Notice::Blocked { .. })));
         receive(&mut channel, Method::ChannelClose { code: 406, text: "PRECONDITION_FAILED".to_owned() });
         assert!(matches!(channel.take_news(), Some(Notice::Unblocked)));
+    }
+
+    /// What is written from now on, until there is nothing more: whether it is a body, or else the method's class and method.
+    fn written(channel: &mut Channel<Example>) -> Vec<Option<[u8; 4]>> {
+        let mut frames = Vec::new();
+        loop {
+            channel.fill();
+            if channel.out.is_empty() {
+                return frames;
+            }
+            while let [kind, _, _, length @ .., _] = &channel.out[..]
+                && let Some((length, rest)) = length.split_first_chunk::<4>()
+            {
+                let length = u32::from_be_bytes(*length) as usize;
+                frames.push((*kind == METHOD).then(|| *rest.first_chunk().unwrap()));
+                channel.out.advance(length + FRAME_OVERHEAD);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_channel_comes_between_the_frames_of_a_message() {
+        const PUBLISH: [u8; 4] = [0, 60, 0, 40];
+        const FLOW_OK: [u8; 4] = [0, 20, 0, 21];
+        const CLOSE_OK: [u8; 4] = [0, 20, 0, 41];
+        const OPEN: [u8; 4] = [0, 20, 0, 10];
+        const SELECT: [u8; 4] = [0, 85, 0, 10];
+        let mut channel = channel();
+        let missing = Example { exchange: Some("missing".to_owned()), ..example(1) };
+        let large = Example { body: Ok(vec![b'x'; 2 * OUT_MAX_BYTES].into()), ..example(2) };
+        channel.accept(vec![missing, large]);
+        channel.fill();
+        assert!(channel.encoder.is_inside_message(), "half of the large one is written");
+
+        receive(&mut channel, Method::Flow { active: false });
+        receive(&mut channel, Method::ChannelClose { code: 404, text: "no exchange".to_owned() });
+
+        let frames = written(&mut channel);
+        let methods: Vec<_> = frames.iter().copied().flatten().collect();
+        assert_eq!(methods, [PUBLISH, PUBLISH, FLOW_OK, CLOSE_OK, OPEN, SELECT]);
+        assert!(frames.ends_with(&[FLOW_OK, CLOSE_OK, OPEN, SELECT].map(Some)), "after the whole body");
+
+        receive(&mut channel, Method::SelectOk);
+        assert_eq!(written(&mut channel).into_iter().flatten().next(), Some(PUBLISH), "they leave again");
     }
 
     #[test]

@@ -51,11 +51,6 @@ impl Encoder {
         !self.body.is_empty()
     }
 
-    /// Forgets an unfinished body: its channel is closed.
-    pub(crate) fn abandon(&mut self) {
-        self.body = Bytes::new();
-    }
-
     /// Begins a message. On an error nothing is written.
     pub(crate) fn begin(&mut self, outgoing: &impl Outgoing, out: &mut BytesMut) -> Result<(), Unpublishable> {
         debug_assert!(!self.is_inside_message(), "one message at a time");

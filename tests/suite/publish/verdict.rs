@@ -58,6 +58,22 @@ async fn only_the_events_for_a_missing_exchange_are_refused() {
 }
 
 #[tokio::test]
+async fn a_channel_that_the_broker_closes_in_the_middle_of_a_message_costs_neither_the_message_nor_the_connection() {
+    let vhost = RabbitMq::shared().await.vhost().await;
+    let consumer = vhost.consumer("outbox", "#").without_bodies().start().await;
+    let mut publisher = connect(&vhost.url()).await;
+    let mut notes = notes("a", 5);
+    notes[0].exchange = Some("missing");
+    notes[3].body = vec![b'x'; 100_000_000].into();
+
+    let verdicts = publish(&mut publisher, &notes, WINDOW).await;
+
+    assert!(matches!(&verdicts[&notes[0].id], Verdict::Refused { code: 404, .. }), "{verdicts:?}");
+    assert!(notes[1..].iter().all(|note| verdicts[&note.id] == Verdict::Confirmed), "{verdicts:?}");
+    consumer.wait_for_ids(&ids(&notes[1..]), SOON).await;
+}
+
+#[tokio::test]
 async fn after_one_refusal_events_like_it_cost_the_others_no_second_delivery() {
     let vhost = small_node().await.vhost().await;
     let consumer = vhost.consumer("outbox", "#").without_bodies().start().await;

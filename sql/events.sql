@@ -37,7 +37,7 @@ CREATE TABLE outbox.events (
     -- of the queue. The default, a fifth of the table, would let millions gather over a long history.
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 10000,
-    -- Ten times the default. At most 40 MB a second are cleaned with that, which is less than a busy outbox soils: at 50,000 events a
+    -- Ten times the default. At most 40 MB a second are cleaned with that, which is less than a busy outbox dirties: at 50,000 events a
     -- second the room of deleted ones was free too late, and the table grew as if all were kept (make bench ONLY=retention).
     autovacuum_vacuum_cost_limit = 2000
 );

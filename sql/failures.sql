@@ -9,9 +9,14 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF max_rows < 0 THEN
+        RAISE EXCEPTION 'max_rows cannot be negative, and is %', max_rows
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for the latest 10,000 failed events.';
+    END IF;
     RETURN QUERY
         SELECT e.topic, e.last_error, count(*), count(*) FILTER (WHERE e.holds_key), min(e.created_at), max(e.last_attempted_at),
                (array_agg(e.id ORDER BY e.seq DESC))[1]

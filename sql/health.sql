@@ -40,6 +40,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
 SET jit = off
+SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

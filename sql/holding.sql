@@ -5,6 +5,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
 BEGIN
     RETURN QUERY

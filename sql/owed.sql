@@ -1,5 +1,5 @@
--- Whether a body is large: by its bytes as stored, and less of them if they are compressed, because those may print a hundred times
--- as many. It becomes a part of the query that calls it, and does not unpack the value.
+-- Whether a body is large, judged by its stored size, with a lower limit for a compressed value, which may print a hundred times as
+-- many bytes. It becomes a part of the query that calls it, and does not unpack the value.
 CREATE OR REPLACE FUNCTION outbox.is_large(body anyelement) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
@@ -31,6 +31,7 @@ SET enable_bitmapscan = off
 SET enable_sort = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

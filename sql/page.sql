@@ -44,7 +44,7 @@ END
 $$;
 COMMENT ON FUNCTION outbox.unreadable(oid, tid) IS 'Internal to pending() and due(): why a row cannot be read; null if it can.';
 
--- Returns a text, or null if it cannot be sent: in a database in another encoding it may be none in UTF-8.
+-- Returns a text, or null if it cannot be sent: in a database with another encoding it may have no form in UTF-8.
 CREATE OR REPLACE FUNCTION outbox.sendable(value text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp

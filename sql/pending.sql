@@ -26,6 +26,7 @@ SET enable_bitmapscan = off
 SET enable_sort = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $$
 DECLARE
     oldest xid := older_than::text::xid;

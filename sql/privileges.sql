@@ -1,6 +1,6 @@
 -- Everybody is granted only what cannot do harm: the schema's name, its version, making a uuid (the default of a
 -- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a jsonb
--- with the caller's rights.
+-- or of a bytea with the caller's rights.
 --
 -- One call each grants what an application, the relay, an operator and monitoring need: grant_emit.sql, grant_relay.sql,
 -- grant_operate.sql, grant_monitor.sql.
@@ -11,12 +11,12 @@ GRANT EXECUTE ON FUNCTION
     outbox.version(),
     outbox.uuid_v7(),
     outbox.ring(),
-    outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz) TO PUBLIC;
+    outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) TO PUBLIC;
 
 COMMENT ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) IS
     'Emits an event with this transaction: a JSON body to the routing key topic. Returns its id.';
-COMMENT ON FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz) IS
-    'Emits an event with this transaction: a JSON body, given as text, to the routing key topic. Returns its id.';
+COMMENT ON FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) IS
+    'Emits an event with this transaction: a JSON body, given as text, or any text with a content_type, to the routing key topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) IS
     'Emits an event with this transaction: a body of bytes (Protobuf, Avro) to the routing key topic. Returns its id.';
 COMMENT ON FUNCTION outbox.event_bytes(jsonb, bytea, jsonb) IS 'Size of an event''s body and headers, uncompressed.';

@@ -36,6 +36,10 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value',
                   HINT = 'A PENDING event is owed to the broker already.';
     END IF;
+    IF max_events < 0 THEN
+        RAISE EXCEPTION 'max_events cannot be negative, and is %', max_events
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for all events that fit.';
+    END IF;
 
     WITH chosen AS MATERIALIZED (
         SELECT e.id

@@ -32,6 +32,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '250ms' -- less than deadlock_timeout, so that nobody's transaction is cancelled because of this one
 SET enable_seqscan = off -- whatever the table was like when the plan was made
+SET jit = off -- a table that refers to this one without an index is read as a whole, a plan that seems dear enough to compile
 AS $$
 DECLARE
     last_page CONSTANT bigint := 4294967295;

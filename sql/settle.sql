@@ -24,6 +24,7 @@ SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET jit = off
 AS $$
 DECLARE
     left_over uuid[] := ids;

@@ -11,13 +11,17 @@ DO $$
 DECLARE
     owner text := (SELECT relowner::regrole FROM pg_class WHERE oid = 'outbox.events'::regclass);
 BEGIN
-    IF outbox.version() <> '0.1.0' THEN
-        RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0', outbox.version()
-            USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'outbox') THEN
         RAISE EXCEPTION 'the outbox in this database is the extension'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'ALTER EXTENSION outbox UPDATE;';
+    END IF;
+    IF outbox.version() = '0.2.0' THEN
+        RAISE EXCEPTION 'this is outbox 0.2.0 already'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'There is nothing left to do.';
+    END IF;
+    IF outbox.version() <> '0.1.0' THEN
+        RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0', outbox.version()
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Take the script of the version to which you upgrade.';
     END IF;
     IF owner <> quote_ident(current_user) THEN -- what is new would belong to somebody else
         RAISE EXCEPTION 'the outbox belongs to %, and this is %', owner, quote_ident(current_user)

@@ -1,6 +1,6 @@
 //! The settings `outbox.*` of a session. They exist once the library is loaded; what was set before is taken over then.
 
-use std::str::from_utf8;
+use std::{ops::Range, str::from_utf8};
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
@@ -158,10 +158,12 @@ fn check_length(bytes: usize) -> Result<(), Refusal> {
     if bytes > SHORT_STRING_BYTES { Err(Refusal::CorrelationIdTooLong(bytes)) } else { Ok(()) }
 }
 
-/// Version, trace id, parent id and flags. A later version than today's may have more behind them (W3C Trace Context,
-/// sections 3.2.2 and 3.2.4).
+/// Version, trace id, parent id and flags, neither id being all zeros. A later version than today's may have more behind them (W3C Trace
+/// Context, sections 3.2.2 and 3.2.4).
 fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
     const FORM: &[u8] = b"xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    const TRACE_ID: Range<usize> = 3..35;
+    const PARENT_ID: Range<usize> = 36..52;
     let fits = |(byte, form): (&u8, &u8)| match form {
         b'x' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
         dash => byte == dash,
@@ -177,8 +179,9 @@ fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
         }
         _ => false,
     };
+    let is_zero = |id: Range<usize>| value.get(id).is_some_and(|id| id.iter().all(|byte| *byte == b'0'));
     match from_utf8(value) {
-        Ok(text) if is_form && is_more => Ok(text),
+        Ok(text) if is_form && is_more && !is_zero(TRACE_ID) && !is_zero(PARENT_ID) => Ok(text),
         _ => Err(Refusal::NotTraceparent),
     }
 }

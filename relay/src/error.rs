@@ -67,7 +67,7 @@ impl RunError {
         self
     }
 
-    /// Says whether another attempt of this same relay may succeed, as when a server starts, or an upgrade is under way. Without, it may not.
+    /// Says whether another attempt of this same relay may succeed, as when a server starts or an upgrade is under way. By default it may not.
     #[must_use]
     pub fn may_pass_if(mut self, may_pass: bool) -> Self {
         self.may_pass = may_pass;

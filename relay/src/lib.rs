@@ -13,11 +13,12 @@
 //! |---|---|
 //! | [`outbox_core`] | decides: what leaves, what is written back, what is acknowledged. A crate of its own, without I/O |
 //! | [`session`] | the loop that tells the core what happens and does what it says |
-//! | [`outbox`] | the table: its rows as events, and every SQL statement |
+//! | [`outbox`] | the table: its rows as events, and the service's SQL statements |
 //! | [`sink`] | brokers |
 //! | [`amqp_publisher`] | RabbitMQ, with a certain answer for each message. A crate of its own |
 //! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
 //! | [`postgres`] | sessions for SQL |
+//! | `compatibility` | whether the schema and this relay work together |
 //! | `platform` | whose PostgreSQL it is: the words of hints |
 //! | [`config`] | settings |
 //! | [`contact`] | a server that the relay is connected to |
@@ -33,6 +34,7 @@
 
 pub mod admin;
 pub mod command;
+mod compatibility;
 pub mod config;
 pub mod contact;
 mod dashboard;

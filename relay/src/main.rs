@@ -67,7 +67,7 @@ fn carry_out(errand: command::Errand, config: &Config) -> Result<Answer, RunErro
 
 async fn run(config: Config) -> Result<(), RunError> {
     let mut signals = signal::Signals::listen()
-        .map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error))?;
+        .map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error))?;
     relay::run(config, signals.first()).await
 }
 

@@ -25,7 +25,7 @@ END
 $$;
 COMMENT ON FUNCTION outbox.context_correlation_id() IS 'The setting outbox.correlation_id, checked.';
 
--- W3C Trace Context: version, trace id, parent id and flags; a later version than today's may have more behind them.
+-- W3C Trace Context: version, trace id, parent id and flags, neither id being all zeros; a later version than today's may have more behind them.
 CREATE OR REPLACE FUNCTION outbox.context_traceparent() RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -34,7 +34,7 @@ DECLARE
     setting text := current_setting('outbox.traceparent');
 BEGIN
     IF octet_length(setting) > 255
-        OR setting !~ '^(?!ff)[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]*)?$'
+        OR setting !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[ -~]*)?$'
         OR setting LIKE '00%' AND octet_length(setting) <> 55
     THEN
         RAISE EXCEPTION 'the setting outbox.traceparent is not a traceparent'

@@ -35,6 +35,9 @@ COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; he
 ALTER TABLE outbox.events SET (autovacuum_vacuum_cost_limit = 2000);
 
 DROP FUNCTION outbox.rows_at(oid[], tid[]);
+DROP FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz); -- takes a content_type now
+
+\ir ../emit_text.sql
 
 \ir ../envelope_trigger.sql
 \ir ../status_trigger.sql
@@ -43,6 +46,10 @@ DROP FUNCTION outbox.rows_at(oid[], tid[]);
 \ir ../owed.sql
 \ir ../due.sql
 \ir ../health.sql
+\ir ../failures.sql
+\ir ../holding.sql
+\ir ../settle.sql
+\ir ../replay_many.sql
 \ir ../publication.sql
 \ir ../retention.sql
 \ir ../version.sql

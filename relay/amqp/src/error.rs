@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_an_operator_must_mend() {
+    fn what_passes_by_itself_is_told_from_what_an_operator_must_repair() {
         let text = || "words".to_owned();
         let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
         for cause in [

@@ -28,7 +28,7 @@ pub struct Config {
     /// A pause of the whole process after which another relay may soon take over.
     pub stands_still_after: Duration,
     /// Whether a publication that is missing, or has lost its table, is repaired.
-    pub mends_publication: bool,
+    pub repairs_publication: bool,
     /// Whether a report is made of each event that was delivered, too.
     pub reports_delivered: bool,
 }

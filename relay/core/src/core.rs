@@ -138,7 +138,7 @@ impl Core {
             self.drain_until,
         ];
         let timers = timers.into_iter().chain(self.parking_timers());
-        // A time that has passed waits for something else than time.
+        // A deadline that has passed waits for something other than time.
         timers.flatten().filter(|at| *at > now).min().unwrap_or(now + self.config.status_interval)
     }
 

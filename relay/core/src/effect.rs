@@ -41,7 +41,7 @@ pub enum Request {
     Snapshot,
     /// Look whether the publication is still the same.
     LookAtPublication,
-    /// Make or fix the publication.
+    /// Create or repair the publication.
     EnsurePublication,
 }
 
@@ -166,7 +166,7 @@ pub enum Report {
     /// The publication leaves something out.
     ColumnsMissing(String),
     /// The publication was missing, or had lost the table; this was done.
-    PublicationMended(String),
+    PublicationRepaired(String),
     /// A page was read.
     Scanned {
         /// Where it began.

@@ -35,7 +35,7 @@ impl Core {
             Finished::PublicationEnsured(outcome) => {
                 if outcome != "exists" {
                     self.turns.looks_at_publication = true;
-                    self.report(Report::PublicationMended(outcome));
+                    self.report(Report::PublicationRepaired(outcome));
                 }
             }
             Finished::Published(published) => self.published(published, now),

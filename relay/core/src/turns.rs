@@ -12,7 +12,7 @@ use crate::{
 
 /// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.
 const PAGES_IN_MEMORY: usize = 8;
-/// At most so often is looked up which transactions can be seen, beside what passes tell.
+/// Least time between two looks at which transactions are visible, apart from those of passes.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 /// A page of fewer events costs more than it helps.
 const SMALLEST_PAGE: usize = 500;
@@ -32,8 +32,9 @@ pub(crate) struct Turns {
     /// Passes, and looks for what is due, try each row before they read it, until one has read all.
     pub(crate) careful_pass: bool,
     pub(crate) careful_due: bool,
-    /// When the pass that runs was started; and before when keys that spilled, and replays, call for no other.
+    /// When the present pass was started.
     pub(crate) pass_started: Instant,
+    /// Before this, keys that spilled and replays start no other pass.
     pub(crate) refill_at: Instant,
     /// When the publication and the table are looked at in any case.
     pub(crate) check_at: Instant,
@@ -147,8 +148,8 @@ impl Core {
         self.check(now)
     }
 
-    /// What tells of events can be lost without a sound: a publication without its table streams nothing, a replay with triggers off
-    /// writes no message. So the publication and the table are looked at now and then.
+    /// What announces events can be lost silently: a publication without its table streams nothing, and a replay with triggers off
+    /// writes no message. So the publication and the table are checked now and then.
     fn check(&mut self, now: Instant) -> Option<Request> {
         if self.turns.check_at > now {
             return None;
@@ -158,7 +159,7 @@ impl Core {
             self.tally.pass_for(PassReason::Check);
             self.resync.want_pass(now);
         }
-        self.config.mends_publication.then_some(Request::EnsurePublication)
+        self.config.repairs_publication.then_some(Request::EnsurePublication)
     }
 
     /// Whether the next scan may end recovery: the stream waits for it.

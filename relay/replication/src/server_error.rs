@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_an_operator_must_mend() {
+    fn what_passes_by_itself_is_told_from_what_an_operator_must_repair() {
         let may_pass = |code: &str| parse(format!("C{code}\0\0").as_bytes()).may_pass();
         for code in
             ["57P03", "57P01", "53300", "53100", "53200", "08006", "08P01", "40P01", "57014", "58030", "25006", "55P03"]

@@ -78,7 +78,7 @@ fn serve(listener: Option<TcpListener>, shared: Arc<http::Shared>, ended: onesho
         tokio::select! {
             served = http::serve(listener, Arc::clone(&shared)) => {
                 if let Err(error) = served {
-                    warn!(target: "relay", %error, "HTTP is served no longer");
+                    warn!(target: "relay", %error, "the HTTP server has stopped");
                 }
             }
             () = systemd::tell(&shared.observed) => {}

@@ -1,4 +1,4 @@
-//! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, or has waited for a server for a while;
+//! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, or has been starting for a while;
 //! `WATCHDOG=1` as long as its loop turns; `STATUS=` the sentence of `/readyz` (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
 
 use std::{
@@ -32,8 +32,8 @@ const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// How soon systemd learns of a change.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a start counts as under way. Then it is one that waits for a server or for the schema's upgrade, for as long as that takes:
-/// whoever called `systemctl start`, be it the package manager, must not wait as long. What is refused is refused sooner.
+/// `READY=1` is withheld for no longer than this. A relay may wait for hours for a server, an upgrade or the end of a backlog, and
+/// `systemctl start`, which a package manager may have called, must not. What is refused at once ends the relay sooner.
 const START: Duration = Duration::from_secs(10);
 
 /// Whether systemd, or whoever stands in for it, asks to be told.
@@ -57,8 +57,7 @@ pub(super) async fn tell(observed: &Observed) {
         let view = observed.view();
         let is_up = matches!(view.state(), State::Streaming | State::Standby) || began.elapsed() >= START;
         if !is_ready && is_up {
-            is_ready = true;
-            notify(&NotifyState::Ready, &mut failed);
+            is_ready = notify(&NotifyState::Ready, &mut failed);
         }
         if watchdog.is_some() && observed.is_alive() {
             notify(&NotifyState::Watchdog, &mut failed);
@@ -78,13 +77,16 @@ pub(super) fn stopping() {
     }
 }
 
-fn notify(state: &NotifyState<'_>, failed: &mut Repeats) {
-    if let Err(error) = send(state) {
+/// Whether systemd was told.
+fn notify(state: &NotifyState<'_>, failed: &mut Repeats) -> bool {
+    let sent = send(state);
+    if let Err(error) = &sent {
         let (is_told, times) = failed.count(&error.to_string());
         if is_told {
             warn!(target: "relay", %error, times, "systemd cannot be told of the relay's state");
         }
     }
+    sent.is_ok()
 }
 
 /// Not by the crate's own `notify`, which takes each name for a path.

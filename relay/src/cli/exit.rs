@@ -12,7 +12,7 @@ const MEANINGS: [(Kind, &str); 13] = [
     (Kind::NoDatabase, "the database does not exist"),
     (Kind::NotPermitted, "the role lacks REPLICATION or a grant"),
     (Kind::ExtensionMissing, "the database has no outbox extension"),
-    (Kind::ExtensionVersion, "the extension's version does not fit"),
+    (Kind::ExtensionVersion, "the schema's version does not fit the relay's"),
     (Kind::WalLevel, "wal_level is not logical (before PostgreSQL 19)"),
     (Kind::Slot, "the replication slot is missing, invalidated or not of this database (one in use is waited for)"),
     (Kind::Broker, "RabbitMQ cannot be reached or used"),

@@ -70,11 +70,14 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
     options.ids.sort_unstable();
     options.ids.dedup();
-    if let [id] = *options.ids {
+    if let [id] = *options.ids
+        && options.status.is_none()
+        && !options.holding
+    {
         return life::carry_out(&session, id, options.payload, &mut output).await;
     }
     options.filter = std::mem::take(&mut options.filter).fix(&session).await?;
-    let Found { events, count, is_whole } = find(&session, &options, &mut output).await?;
+    let Found { events, ids, count, is_whole } = find(&session, &options, &mut output).await?;
     if !events.is_empty() {
         output.print(&list(&events, output.in_colour()))?;
     }
@@ -89,6 +92,10 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
              else by reading on from the newest event, or the oldest. Narrow the search, or allow more by --timeout.",
             options.timeout
         ));
+    } else if !options.ids.is_empty() {
+        for missing in options.ids.iter().filter(|id| !ids.contains(id)) {
+            note(&format!("No event that fits has the id {missing}."));
+        }
     } else if count == 0 {
         note("No event fits.");
     } else if i64::try_from(count) == Ok(options.limit) && !output.is_closed() {
@@ -100,6 +107,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
 struct Found {
     /// Those that are not printed yet.
     events: Vec<Event>,
+    ids: Vec<Uuid>,
     count: usize,
     /// Whether the search came to its end.
     is_whole: bool,
@@ -107,7 +115,7 @@ struct Found {
 
 /// Looks for events. As JSON, each is printed as it is found: nothing is kept.
 async fn find(session: &Session, options: &Options, output: &mut Output) -> Result<Found, RunError> {
-    let mut found = Found { events: Vec::new(), count: 0, is_whole: true };
+    let mut found = Found { events: Vec::new(), ids: Vec::new(), count: 0, is_whole: true };
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
     let parameters =
         Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
@@ -128,6 +136,9 @@ async fn find(session: &Session, options: &Options, output: &mut Output) -> Resu
             Ok(Some(row)) => {
                 let event = Event::read(&row, options.payload).map_err(|error| session.failed(error))?;
                 found.count += 1;
+                if ids.is_some() {
+                    found.ids.push(event.id);
+                }
                 if options.form.is_json() {
                     output.object(&event)?;
                 } else {

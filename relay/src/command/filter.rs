@@ -125,5 +125,5 @@ pub(super) fn length(text: &str) -> Result<Duration, String> {
     parse_age(text)
         .filter(|seconds| *seconds > 0)
         .map(Duration::from_secs)
-        .ok_or_else(|| "expected a time with a unit, as in 10s, 5m, 2h, 7d or 4w".to_owned())
+        .ok_or_else(|| "expected a time of 1 s or more with a unit, as in 10s, 5m, 2h, 7d or 4w".to_owned())
 }

@@ -125,7 +125,11 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let Some(last) =
         event.last_attempted_at.clone().filter(|last| !is_over || event.processed_at.as_ref() != Some(last))
     {
-        let what = if event.attempts == 0 { "tried, before it was replayed" } else { "last tried" };
+        let what = match (event.attempts, event.replays) {
+            (0, 0) => "tried while the broker refused everything, which does not count",
+            (0, _) => "tried, before it was replayed or while the broker refused everything",
+            _ => "last tried",
+        };
         steps.push((last, format!("{what}{said}")));
     }
     match (&event.processed_at, event.status.as_str()) {

@@ -31,10 +31,10 @@ const STEP_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Events, however long ago they were finished
-    #[arg(value_name = "ID", conflicts_with = "older_than")]
+    #[arg(value_name = "ID", conflicts_with = "older_than", required_unless_present = "older_than")]
     ids: Vec<Uuid>,
     /// How long ago an event must have become SENT or FAILED, as 12h, 7d or 4w
-    #[arg(long, value_name = "TIME", required_unless_present = "ids", value_parser = length)]
+    #[arg(long, value_name = "TIME", value_parser = length)]
     older_than: Option<Duration>,
     /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed [default: SENT; with IDs both]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["SENT", "FAILED", "BOTH"]))]

@@ -8,8 +8,10 @@ use tokio_postgres::{Client, Error, error::SqlState};
 
 use super::sql;
 use crate::{
+    compatibility::{Mismatch, mismatch},
     config::Config,
     error::{Kind, RunError},
+    outbox::sql::VERSION,
     postgres,
     service::connect_error,
 };
@@ -33,6 +35,8 @@ pub(super) struct Session {
     pub(super) peer: Peer,
     _driver: JoinSet<Result<(), Error>>,
     role: String,
+    /// The schema's, if there is one.
+    version: Option<String>,
     needs: Grant,
     limit: Duration,
 }
@@ -47,8 +51,9 @@ impl Session {
             postgres::connect(&database.now()?, &name).await.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
-        let session = Self { client, peer, _driver: tasks, role: database.user(), needs, limit };
+        let mut session = Self { client, peer, _driver: tasks, role: database.user(), version: None, needs, limit };
         session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
+        session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
         Ok(session)
     }
 
@@ -61,7 +66,7 @@ impl Session {
                 Grant::Monitor => "grant_monitor",
                 Grant::Operate => "grant_operate",
             };
-            RunError::new(Kind::NotPermitted, format!("the database does not permit this to the role {role:?}"))
+            RunError::new(Kind::NotPermitted, format!("the role {role:?} is not permitted to do this"))
                 .hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')"))
         } else if is(&[
             SqlState::INVALID_SCHEMA_NAME,
@@ -69,8 +74,11 @@ impl Session {
             SqlState::UNDEFINED_COLUMN,
             SqlState::UNDEFINED_FUNCTION,
         ]) {
-            RunError::new(Kind::ExtensionMissing, "the outbox is not installed in this database, or in another version")
-                .hint("CREATE EXTENSION outbox, or ALTER EXTENSION outbox UPDATE, in the database that DATABASE_URL names")
+            match self.version.as_deref().and_then(mismatch) {
+                Some(Mismatch { what, hint, .. }) => RunError::new(Kind::ExtensionVersion, what).hint(hint),
+                None => RunError::new(Kind::ExtensionMissing, "the outbox, or a part of it, is not in this database")
+                    .hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names"),
+            }
         } else if is(&[SqlState::QUERY_CANCELED]) {
             RunError::new(Kind::Database, format!("the database has not answered within {:?}", self.limit))
                 .hint("narrow the search, or allow more by --timeout")

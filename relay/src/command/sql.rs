@@ -168,13 +168,24 @@ pub(super) const HEALTH: &str = "SELECT healthy, reason, unseen, pending, pendin
         slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
     FROM outbox.health($1)";
 
-/// The relays of this database: who reads the slot, how many sessions have the relays' name, and whether this role sees all names.
-/// Each relay has one session for SQL.
+/// The relays of this database: who reads the slot, how many sessions have the relays' name, how many of these read another slot, and
+/// whether this role sees all names. Each relay has one session for SQL.
 pub(super) const RELAYS: &str = "SELECT
         (SELECT slot.active_pid FROM pg_replication_slots AS slot WHERE slot.slot_name = $1 AND slot.database = current_database()),
         (SELECT count(*) FROM pg_stat_activity
          WHERE application_name = $2 AND datname = current_database() AND backend_type = 'client backend'),
+        (SELECT count(*) FROM pg_replication_slots AS slot JOIN pg_stat_activity AS reader ON reader.pid = slot.active_pid
+         WHERE slot.slot_name <> $1 AND slot.database = current_database() AND reader.application_name = $2),
         pg_has_role('pg_read_all_stats', 'USAGE')";
+
+/// Foreign keys that refer to the table, and whose own column no index leads to.
+pub(super) const KEYS_WITHOUT_INDEX: &str = "
+    SELECT format('%s (%s)', foreign_key.conrelid::regclass, a.attname)
+    FROM pg_constraint AS foreign_key
+    JOIN pg_attribute AS a ON a.attrelid = foreign_key.conrelid AND a.attnum = foreign_key.conkey[1]
+    WHERE foreign_key.contype = 'f' AND foreign_key.confrelid = to_regclass('outbox.events')
+      AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = foreign_key.conrelid AND i.indkey[0] = foreign_key.conkey[1] AND i.indisvalid)
+    ORDER BY 1";
 
 /// Pages of the table.
 pub(super) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";

@@ -54,9 +54,10 @@ struct Status {
 impl Status {
     fn read(health: &Row, relays: &Row, slot: &str, host: String) -> Result<Self, Error> {
         let working: Option<i32> = relays.try_get(0)?;
-        let (named, sees_all): (i64, bool) = (relays.try_get(1)?, relays.try_get(2)?);
+        let (named, elsewhere, sees_all): (i64, i64, bool) =
+            (relays.try_get(1)?, relays.try_get(2)?, relays.try_get(3)?);
         // A role sees the names of its own sessions, too. Where no name is seen, nothing is known.
-        let standby = Some(named - i64::from(working.is_some())).filter(|_| sees_all || named > 0);
+        let standby = Some(named - elsewhere - i64::from(working.is_some())).filter(|_| sees_all || named > 0);
         Ok(Self {
             database_host: host,
             healthy: health.try_get(0)?,

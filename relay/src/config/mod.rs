@@ -81,7 +81,7 @@ impl Config {
             drain_timeout: self.shutdown_timeout,
             status_interval: self.status_interval.min(silence / 3), // a third leaves room for two late updates
             stands_still_after: silence / 2,
-            mends_publication: self.create_slot,
+            repairs_publication: self.create_slot,
             reports_delivered: enabled!(target: "relay", Level::DEBUG),
         }
     }

@@ -44,8 +44,8 @@ settings! {
         /// It is read again for each connection.
         amqp_url_file: Optional<PathBuf> = FILE, Some("off");
 
-        /// Whether a start ends when a server cannot be reached, instead of waiting for it.
-        /// For scripts; the flag needs no value. What will not resolve itself, such as a wrong password, ends a start in any case.
+        /// Whether a start ends instead of waiting for a server or for the schema's upgrade.
+        /// For scripts; the flag needs no value. A permanent error, such as a wrong password, ends a start in any case.
         no_wait: bool = Switch, Some("false");
 
         /// Name under which both servers list the connections.
@@ -74,18 +74,18 @@ settings! {
         /// writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay runs. Needs create_slot.
         max_slot_wal: Optional<u64> = OPTIONAL_WAL, Some("off");
 
-        /// How long a relay may stand still before one that waits may take its place.
-        /// Sets wal_sender_timeout for the relay's stream, if the server's is longer. A waiting relay takes over then; from one
-        /// that has died, within a second.
+        /// How long the active relay may be unresponsive before a standby takes over.
+        /// Sets wal_sender_timeout for the relay's stream, if the server's is longer. A relay whose process has died is
+        /// replaced within a second.
         takeover_after: Duration = Time(Duration::from_secs(1)..=HOUR), Some("10s");
 
-        /// How often publication and table are looked at in any case.
-        /// A safety net under the stream, which brings everything as it happens. It finds what came while someone had
-        /// taken the table out of the publication, or was replayed with triggers switched off.
+        /// How often the relay checks publication and table even if nothing calls for it.
+        /// A safety net under the stream, which brings everything as it happens. It finds events that were committed while
+        /// the table was out of the publication, and replays that were made with triggers disabled.
         check_interval: Duration = Time(Duration::from_millis(100)..=HOUR), Some("60s");
 
-        /// How often, at least, PostgreSQL is told how far its log is worked off.
-        /// At least three times within takeover_after and the server's wal_sender_timeout, whatever stands here.
+        /// Longest time between two standby status updates to PostgreSQL.
+        /// There are at least three within takeover_after and the server's wal_sender_timeout, whatever is set here.
         status_interval: Duration = Time(Duration::from_millis(100)..=MINUTE), Some("10s");
     }
 
@@ -110,7 +110,7 @@ settings! {
         /// A crash repeats these, and up to twice settle_batch whose verdicts were not written yet.
         in_flight: usize = Count(1..=10_000), Some("1000");
 
-        /// How long RabbitMQ may confirm nothing before the connection is given up.
+        /// How long RabbitMQ may confirm nothing before the relay drops the connection.
         /// Counts only while something waits for a confirm and RabbitMQ does not say that it is blocked.
         confirm_timeout: Duration = Time(Duration::from_millis(100)..=HOUR), Some("30s");
 
@@ -124,8 +124,8 @@ settings! {
         max_attempts: u32 = Count(1..=1000), Some("10");
 
         /// How long, at least, a refused event is tried again.
-        /// Counts from its first attempt. A queue that is full, or lacks its majority, for less than that fails nobody. With 0s
-        /// max_attempts alone decides.
+        /// Counts from its first attempt. No event fails because a queue is full, or lacks its majority, for less
+        /// than this. With 0s max_attempts alone decides.
         retry_for: Duration = Time(Duration::ZERO..=Duration::from_secs(30 * 24 * 3600)), Some("1h");
 
         /// Delay after the first refused attempt.
@@ -151,7 +151,8 @@ settings! {
         max_bytes: usize = Size(MIB..=4096 * MIB), Some("32MiB");
 
         /// How long RabbitMQ may be away before events stay in the table.
-        /// Until then they wait in memory. After it the log is read on and acknowledged, so that it does not pile up.
+        /// Until then they wait in memory. After that the relay keeps reading and acknowledging the log, so that it does not
+        /// pile up.
         park_after: Duration = Time(Duration::ZERO..=HOUR), Some("1s");
     }
 
@@ -169,7 +170,7 @@ settings! {
 
     "Retention" {
         /// How long an event is kept after it has become SENT.
-        /// The relay that works deletes it then, at most a tenth of this time later. Keep it for as long as you may want
+        /// The active relay then deletes it, late by at most a tenth of this time. Keep it for as long as you may want
         /// to replay. The role needs outbox.grant_maintain().
         retention: Optional<Duration> = RETENTION, Some("off");
 
@@ -187,15 +188,15 @@ settings! {
     "Tracing" {
         /// OpenTelemetry collector that takes a span for each sampled event.
         /// An event is sampled if its header traceparent says so. By OTLP over HTTP, as protobuf, to /v1/traces below this address. For a
-        /// relay that is built with --features otel; there OTEL_EXPORTER_OTLP_ENDPOINT is taken for it, too.
+        /// relay that is built with --features otel; there OTEL_EXPORTER_OTLP_ENDPOINT is accepted as well.
         otlp_endpoint: Optional<OtlpEndpoint> = OTLP_ENDPOINT, Some("off");
 
         /// Headers that the collector asks for, such as a key.
-        /// OTEL_EXPORTER_OTLP_HEADERS is taken for it, too.
+        /// OTEL_EXPORTER_OTLP_HEADERS is accepted as well.
         otlp_headers: Optional<OtlpHeaders> = OTLP_HEADERS, Some("off");
 
         /// service.name of the spans.
-        /// OTEL_SERVICE_NAME is taken for it, too.
+        /// OTEL_SERVICE_NAME is accepted as well.
         otlp_service_name: String = Text { max_bytes: 255 }, Some("outbox-relay");
     }
 
@@ -220,19 +221,19 @@ settings! {
         dashboard_operator_database_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// File with the tokens of those who may read the dashboard.
-        /// One name and its token a line. Without it, whoever reaches the relay over loopback may read, and nobody else.
+        /// One name and token per line. Without it, whoever reaches the relay over loopback may read, and nobody else.
         dashboard_readers: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
 
         /// File with the tokens of those who may also see payloads, replay and release.
-        /// One name and its token a line. The name is written into outbox.audit.
+        /// One name and token per line. The name is written into outbox.audit.
         dashboard_operators: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
 
-        /// Names by which browsers may call the dashboard's host, with commas between.
+        /// Host names under which browsers may reach the dashboard, separated by commas.
         /// Addresses and localhost are always allowed. Other names are refused, so that no other site can pass for this one.
         dashboard_hosts: String = HostNames, Some("localhost");
 
         /// Path below which the dashboard is.
-        /// For a proxy that hands on the whole path; one that takes its own part away needs nothing.
+        /// Needed behind a proxy that forwards the whole path, and not behind one that strips its prefix.
         dashboard_path: String = UrlPath, Some("/");
     }
 

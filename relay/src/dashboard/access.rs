@@ -40,7 +40,7 @@ const MOST_SESSIONS: usize = 1000;
 /// Most of these of one name, so that nobody signs out others by signing in again and again.
 const MOST_SESSIONS_OF_A_NAME: usize = 20;
 
-/// Whoever shows a token that nobody has waits so long for the answer.
+/// How long an unknown token waits for the answer.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
 
 /// What somebody may do.
@@ -166,7 +166,7 @@ impl Access {
         named(&self.operators, Role::Operator).or_else(|| named(&self.readers, Role::Reader))
     }
 
-    /// Whether the request shows a token that nobody has.
+    /// Whether the request shows an unknown token.
     pub(super) fn shows_a_wrong_token(&self, headers: &HeaderMap) -> bool {
         bearer(headers).is_some_and(|token| self.owner(token).is_none())
     }
@@ -181,7 +181,7 @@ impl Access {
             let forwarded_for = forwarded_for.map(|text| text.chars().take(100).collect::<String>());
             warn!(
                 target: "relay", peer, forwarded_for, times,
-                "somebody tried to sign in to the dashboard with a token that nobody has"
+                "somebody tried to sign in to the dashboard with an unknown token"
             );
         }
         sleep(WRONG_TOKEN_DELAY).await;

@@ -1,4 +1,5 @@
-//! Every statement that the relay sends to the database, but for the commands of the replication protocol.
+//! The statements that the service sends to the database, apart from the commands of the replication protocol. The other commands
+//! and the dashboard have their own.
 
 use std::time::Duration;
 
@@ -103,8 +104,8 @@ pub(crate) const MAY_MAINTAIN: &str =
 pub(crate) const LOCK_PATIENCE_AT_START: &str = "SET lock_timeout = '2s'";
 pub(crate) const NO_LOCK_PATIENCE: &str = "RESET lock_timeout";
 
-/// The oldest transaction that writes. One that is prepared has no session any more; since when one is open, only its own
-/// role and `pg_read_all_stats` may see.
+/// The oldest transaction that writes. One that is prepared has no session any more. How long one has been open is
+/// shown only to its own role and to `pg_read_all_stats`.
 pub(crate) const OLDEST_TRANSACTION: &str = "
     SELECT pid, coalesce(usename, '')::text, application_name, state, extract(epoch FROM clock_timestamp() - xact_start)::bigint,
         xid::text

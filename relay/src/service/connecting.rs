@@ -8,8 +8,8 @@
 //!
 //! A session begins when the database is ready: without a broker it leaves events to the table and moves the slot on. At the start,
 //! what will not resolve itself ends the relay with its exit code, on either side. The start is over for the database with the first
-//! session, and for the broker with the first connection to it. A password that stands in a file may be about to change: the start
-//! waits for that, too, for a while.
+//! session, and for the broker with the first connection to it. Two things may be about to change, and are waited for: a password that
+//! stands in a file, for a while, and an earlier schema, whose upgrade may come after the relay's.
 
 use std::{
     pin::pin,
@@ -117,12 +117,7 @@ impl<'a> Connecting<'a> {
                     self.failures += 1;
                     self.observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                     if let (true, tries) = away.count(&error.to_string()) {
-                        let lasted = since.elapsed();
-                        if error.kind() == Kind::ExtensionVersion {
-                            warn!(target: "relay", %error, tries, for = ?lasted, "the schema is of another version; waiting for its upgrade");
-                        } else {
-                            warn!(target: "relay", %error, tries, for = ?lasted, "no connection to the database; trying again");
-                        }
+                        startup::tell(&error, tries, since.elapsed());
                     }
                 }
             }

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 pub use self::startup::{InitReport, SlotState, init};
 pub(crate) use self::startup::{
-    OLDEST_SERVER, connect_error, failover_slot_refused, misfit, replication_connect_error, wal_level_suffices,
+    OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
 };
 use self::{
     connecting::Connecting,
@@ -27,9 +27,9 @@ use crate::{
 
 /// Relays until `shutdown` is ready, then drains.
 ///
-/// At the start, a server that cannot be reached is waited for (unless `no_wait` says otherwise), and what will not resolve itself ends
-/// it, with a reason: a wrong password does not become right. Once a server has let the relay in, every failure is taken to pass, and
-/// another session follows.
+/// At the start, a server that cannot be reached is waited for, as is the upgrade of an earlier schema (unless `no_wait` says otherwise),
+/// and what will not resolve itself ends it, with a reason: a wrong password does not become right. Once a server has let the relay in,
+/// every failure is taken to pass, and another session follows.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send) -> Result<(), RunError> {
     let observed = Arc::new(Observed::new());
     let _admin = Admin::start(&config, &observed)?;

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// one that nobody holds, so that a server that writes much does not cost a slot each time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Who holds a slot that keeps more than this is looked for, so that it is known for how long when it matters: a file of the log.
+/// Above this the guard looks who holds the slot back, so that it knows for how long once that matters. One WAL segment.
 const WORTH_A_NAME: i64 = 16 << 20;
 
 type Look = Pin<Box<dyn Future<Output = Result<Option<SlotLook>, StoreError>> + Send>>;
@@ -37,7 +37,7 @@ type Look = Pin<Box<dyn Future<Output = Result<Option<SlotLook>, StoreError>> + 
 pub(crate) struct Policy {
     /// The slot's name.
     pub(crate) slot: String,
-    /// More than so many bytes it may not keep.
+    /// Most bytes of the log that the slot may keep.
     pub(crate) max: Option<u64>,
 }
 

@@ -64,7 +64,7 @@ impl Log {
             Report::ColumnsMissing(error) => {
                 warn!(target: "relay", publication = self.publication, error, "the publication leaves something out: events are read from the table");
             }
-            Report::PublicationMended(outcome) => {
+            Report::PublicationRepaired(outcome) => {
                 warn!(target: "relay", publication = self.publication, outcome, "the publication was missing, or had lost the table; it is repaired");
             }
             Report::Scanned { after_seq, found, complete } => {
@@ -160,9 +160,9 @@ impl Log {
         for Sum { about, count } in self.unsent.take() {
             match about {
                 Some(About { topic, status, error }) => {
-                    warn!(target: "relay", topic, status, error, count, "not delivered: so many more");
+                    warn!(target: "relay", topic, status, error, count, "not delivered: further events for the same reason");
                 }
-                None => warn!(target: "relay", count, "not delivered: so many of other topics"),
+                None => warn!(target: "relay", count, "not delivered: further events of other topics"),
             }
         }
     }

@@ -194,7 +194,9 @@ impl<S: Sink> Session<S> {
         }
         info!(target: "relay", state = %"stopped", %acknowledged, "stopped");
         self.source.stop().await;
-        self.sink.close().await;
+        if drained.is_ok() {
+            self.sink.close().await; // which waits for the broker's word; after a drain that took too long there is no time for it
+        }
         drained
     }
 }

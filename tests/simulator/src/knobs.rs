@@ -149,7 +149,7 @@ impl Knobs {
                 drain_timeout: Duration::from_secs(5),
                 status_interval: silence / 3,
                 stands_still_after: silence / 2,
-                mends_publication: rng.u8(..8) > 0,
+                repairs_publication: rng.u8(..8) > 0,
                 reports_delivered: false,
             },
             unroutable_is_retried: rng.bool(),

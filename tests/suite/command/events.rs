@@ -62,6 +62,14 @@ async fn every_filter_finds_what_it_says_the_newest_first() {
     let ids = value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE payload::int < 3").await;
     let ids: Vec<&str> = ids.split(' ').collect();
     assert_eq!(found(&stack, &ids).await, "2 1");
+    let missing = "01a1fd4c-25b9-7c6a-a420-31b130406efa";
+    let asked = ask(&stack, &["events", ids[0], missing]).await.ended_with(1);
+    assert!(
+        asked.out.contains(ids[0]) && asked.err.contains(&format!("No event that fits has the id {missing}.")),
+        "{asked:?}"
+    );
+    let asked = ask(&stack, &["events", ids[0], "--status", "FAILED"]).await.ended_with(1);
+    assert!(asked.out.is_empty() && asked.err.contains(ids[0]), "{asked:?}");
 
     let asked = ask(&stack, &["events", "--status", "FAILED"]).await.ended_with(0);
     let heading = asked.out.lines().next().unwrap();

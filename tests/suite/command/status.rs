@@ -52,6 +52,15 @@ async fn a_relay_that_answers_http_is_one_relay_and_none_on_standby() {
 }
 
 #[tokio::test]
+async fn a_relay_that_reads_another_slot_is_not_counted_as_one_that_waits_for_this_one() {
+    let stack = Stack::new().await;
+    let _relay = stack.relay().start().await;
+    let _other = stack.relay().set("slot", &format!("other_{}", stack.db.name())).start().await;
+    let status = ask(&stack, &["status", "--json"]).await.object();
+    assert!(status["relay_working_pid"].is_i64() && status["relays_standby"] == 0, "{status}");
+}
+
+#[tokio::test]
 async fn status_says_what_is_wrong_and_ends_with_1() {
     let stack = Stack::new().await;
     stack.db.batch_execute("SELECT outbox.emit('a', '{}')").await.unwrap();

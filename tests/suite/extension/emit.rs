@@ -10,6 +10,7 @@ on_both_installations!(
     every_argument_reaches_its_column,
     a_string_is_taken_as_json_without_a_cast,
     bytes_are_kept_as_they_are,
+    a_text_with_a_content_type_is_the_body_letter_for_letter,
     numbers_in_json_keep_all_their_digits,
     an_event_shares_the_fate_of_its_transaction,
     an_event_shares_the_fate_of_its_savepoint,
@@ -75,6 +76,33 @@ async fn bytes_are_kept_as_they_are(db: Database) {
     }
     // A body may be empty: the event itself is the news.
     run(&db, r"SELECT outbox.emit('a', ''::bytea)").await;
+}
+
+/// Literals and parameters have no type yet, when PostgreSQL chooses the function.
+async fn a_text_with_a_content_type_is_the_body_letter_for_letter(db: Database) {
+    for body in [r#"{"p": "C:\\dir", "b": 1, "a": 1e2}"#, r"\x6869", "<é/>", "no json"] {
+        let row = "SELECT convert_from(payload_bytes, 'UTF8') || ' ' || content_type FROM outbox.events";
+        for call in [
+            format!("outbox.emit('t', '{body}', content_type => 'text/x')"),
+            format!(
+                "outbox.emit('t', '{body}'::text, aggregate_id => random()::text, content_type => lower('TEXT/X'))"
+            ),
+        ] {
+            run(&db, &format!("DELETE FROM outbox.events; SELECT {call}")).await;
+            assert_eq!(value(&db, row).await, format!("{body} text/x"), "{call}");
+        }
+        run(&db, "DELETE FROM outbox.events").await;
+        db.query_one("SELECT outbox.emit($1, $2, content_type => $3)", &[&"t", &body, &"text/x"]).await.unwrap();
+        assert_eq!(value(&db, row).await, format!("{body} text/x"));
+    }
+    for (call, state) in [
+        ("outbox.emit('t', NULL::text, content_type => 'text/x')", "22004"),
+        ("outbox.emit('t', 'x', content_type => '')", "22023"),
+        ("outbox.emit('t', 'no json', content_type => NULL)", "22P02"),
+        ("outbox.emit('t', repeat('x', 1048577), content_type => 'text/x')", "54000"),
+    ] {
+        assert_eq!(super::refusal(&db, &format!("SELECT {call}")).await.code().code(), state, "{call}");
+    }
 }
 
 async fn numbers_in_json_keep_all_their_digits(db: Database) {

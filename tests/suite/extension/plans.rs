@@ -8,6 +8,7 @@ on_both_installations!(
     settle_reads_one_row_per_event_whatever_the_statistics,
     pending_reads_what_it_returns_whatever_the_statistics,
     retention_reads_the_pages_that_it_is_told_whatever_the_statistics,
+    what_rules_plans_out_compiles_none,
 );
 
 const HISTORY: &str = "INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 20000);
@@ -37,6 +38,17 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
         }
         then(db, state).await;
     }
+}
+
+/// A plan that is ruled out and taken all the same, as that of a trigger or a foreign key of somebody else's, seems so dear that PostgreSQL
+/// would compile it (JIT), which took minutes in a stretch of retention.
+async fn what_rules_plans_out_compiles_none(db: Database) {
+    let sql = "SELECT string_agg(proname, ' ') FROM pg_proc
+               WHERE pronamespace = 'outbox'::regnamespace AND proconfig::text LIKE '%enable\\_%' AND NOT 'jit=off' = ANY (proconfig)";
+    assert_eq!(db.query_one(sql, &[]).await.unwrap().get::<_, Option<String>>(0), None);
+    let some =
+        "SELECT count(*) > 5 FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND 'jit=off' = ANY (proconfig)";
+    assert_eq!(value(&db, some).await, "true");
 }
 
 /// Whole-table scans and rows read by index that `calls` cost.

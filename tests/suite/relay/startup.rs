@@ -63,13 +63,17 @@ async fn a_database_without_the_extension_is_told_to_create_it() {
 #[tokio::test]
 async fn an_extension_of_another_version_is_told_from_the_relays_own() {
     let stack = Stack::new().await;
+    let upgrade = "ALTER EXTENSION outbox UPDATE";
     // An earlier one is waited for, unless the relay is told not to.
-    for (version, relay) in [("9.8.7", stack.relay()), ("0.0.1", stack.relay().set("no-wait", "true"))] {
+    for (version, relay, to_do) in [
+        ("9.8.7", stack.relay(), "install the relay of the schema's version"),
+        ("0.0.1", stack.relay().set("no-wait", "true"), upgrade),
+    ] {
         let set = format!(
             "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '{version}' $$"
         );
         stack.db.batch_execute(&set).await.unwrap();
-        refused(relay, 15, &[version, env!("CARGO_PKG_VERSION"), "ALTER EXTENSION outbox UPDATE"]).await;
+        refused(relay, 15, &[version, env!("CARGO_PKG_VERSION"), to_do]).await;
     }
 }
 

@@ -26,14 +26,62 @@ async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_waits_unti
     install_the_earlier(&stack.db).await;
     let id = emit(&stack.db, "'t', '{}'", &[]).await;
     let relay = stack.relay().spawn();
-    let line = relay.wait_for_log("waiting for its upgrade").await;
-    for part in ["the extension is of version 0.1.0", "ALTER EXTENSION outbox UPDATE", "psql -f sql/upgrade.sql"] {
+    let line = relay.wait_for_log("the schema's version does not fit; trying again").await;
+    for part in ["the schema outbox is of version 0.1.0", "ALTER EXTENSION outbox UPDATE", "psql -f sql/upgrade.sql"] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
     stack.db.batch_execute("ALTER EXTENSION outbox UPDATE").await.unwrap();
     wait_for_status(&stack.db, id, "SENT").await;
     consumer.wait_for_ids(&[id], SOON).await;
     assert!(relay.stop().await.success());
+}
+
+/// As after an upgrade of the schema, or a return to the earlier one.
+async fn set_version(db: &Connection, version: &str) {
+    let set =
+        format!("CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '{version}' $$");
+    db.batch_execute(&set).await.unwrap();
+}
+
+async fn end_connections(db: &Connection) {
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+               WHERE application_name = 'outbox-relay' AND datname = current_database()";
+    db.batch_execute(sql).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_relay_that_connects_again_to_a_later_schema_asks_for_that_ones_relay_and_goes_on_once_they_fit() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = stack.relay().start().await;
+    set_version(&stack.db, "9.8.7").await;
+    let before = emit(&stack.db, "'t', '{}'", &[]).await;
+    wait_for_status(&stack.db, before, "SENT").await; // the session that has begun goes on
+
+    end_connections(&stack.db).await;
+    let line = relay.wait_for_log("the schema's version does not fit; trying again").await;
+    assert!(line.contains("9.8.7") && line.contains("install the relay of the schema's version"), "{line}");
+    let meanwhile = emit(&stack.db, "'t', '{}'", &[]).await;
+    set_version(&stack.db, env!("CARGO_PKG_VERSION")).await;
+    wait_for_status(&stack.db, meanwhile, "SENT").await;
+    consumer.wait_for_ids(&[before, meanwhile], SOON).await;
+    assert!(relay.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_relay_that_waited_for_its_turn_does_not_take_over_a_schema_that_was_upgraded_meanwhile() {
+    let stack = Stack::new().await;
+    let first = stack.relay().start().await;
+    let second = stack.relay().spawn();
+    second.wait_for_log("state=standby").await;
+    set_version(&stack.db, "9.8.7").await;
+    assert!(first.stop().await.success());
+    second.wait_for_log("the schema's version does not fit; trying again").await;
+    assert!(!second.log_text().contains("state=streaming"), "{}", second.log_text());
+
+    set_version(&stack.db, env!("CARGO_PKG_VERSION")).await;
+    second.wait_for_log("state=streaming").await;
+    assert!(second.stop().await.success());
 }
 
 /// `RELAY_0_1_0` names the relay of that version, which `make upgrade` builds from the history.
@@ -49,7 +97,7 @@ async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes
     emit_many(&stack.db, 500).await;
     wait_for_counts(&stack.db, (0, 500, 0), SOON).await;
     let new = stack.relay().spawn();
-    new.wait_for_log("waiting for its upgrade").await;
+    new.wait_for_log("the schema's version does not fit").await;
 
     let emitter = stack.db.connect().await;
     let emitting = async {

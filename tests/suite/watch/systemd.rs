@@ -22,7 +22,8 @@ async fn is_told(stack: &Stack, socket: UnixDatagram, name: &str) {
     tells_once_that_it_is_ready(relay, socket, &["READY=1", "WATCHDOG=1", "STATUS=delivering"]).await;
 }
 
-async fn tells_once_that_it_is_ready(relay: Relay, socket: UnixDatagram, everything: &[&str]) {
+/// What is told until all of that was.
+async fn tells_once_that_it_is_ready(relay: Relay, socket: UnixDatagram, everything: &[&str]) -> Vec<String> {
     let mut told = Vec::new();
     for wanted in everything {
         eventually(&format!("{wanted} is told"), SOON, async || {
@@ -34,6 +35,7 @@ async fn tells_once_that_it_is_ready(relay: Relay, socket: UnixDatagram, everyth
     assert!(relay.stop().await.success());
     heard(&socket, &mut told);
     assert_eq!(told.iter().filter(|said| said.contains("READY=1")).count(), 1, "{told:?}");
+    told
 }
 
 /// As `apt` does, which would otherwise wait as long in an upgrade of the package.
@@ -45,7 +47,24 @@ async fn who_starts_the_unit_does_not_wait_for_a_server_that_is_away_as_long_as_
     socket.set_nonblocking(true).unwrap();
     let relay = stack.relay().env("NOTIFY_SOCKET", &format!("@{name}"));
     let relay = relay.set("database-url", "postgres://u:secret@127.0.0.1:1/d").spawn();
-    tells_once_that_it_is_ready(relay, socket, &["STATUS=not connected", "READY=1"]).await;
+    let told = tells_once_that_it_is_ready(relay, socket, &["STATUS=not connected", "READY=1"]).await;
+    let place = |what: &str| told.iter().position(|said| said.contains(what));
+    // The sentence changes each second.
+    assert!(place("READY=1") > place("STATUS=not connected for 5 s"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_start_that_is_refused_is_never_said_to_be_ready() {
+    let stack = Stack::new().await;
+    let name = format!("outbox-notify-refused-{}-{}", stack.db.name(), std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let relay = stack.relay().env("NOTIFY_SOCKET", &format!("@{name}"));
+    let relay = relay.set("database-url", &stack.db.url_as("nobody_by_that_name")).spawn();
+    assert!(!relay.exited().await.success());
+    let mut told = Vec::new();
+    heard(&socket, &mut told);
+    assert!(!told.iter().any(|said| said.contains("READY=1")), "{told:?}");
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use crate::{
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-pub(super) async fn look(config: &Config, report: &mut Report) {
+/// `is_at_work`: whether a relay reads the slot.
+pub(super) async fn look(config: &Config, is_at_work: bool, report: &mut Report) {
     let Some(address) = &config.amqp_url else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
         return;
@@ -47,14 +48,14 @@ pub(super) async fn look(config: &Config, report: &mut Report) {
         Some(PublishError::ExchangeMissing { .. }) => {
             report.ok("broker", reached());
             let found = format!("there is no exchange {exchange:?}");
-            if config.declare_exchange {
-                report.warning(
-                    "exchange",
-                    found,
-                    "the relay makes it at its start; bind queues to it before, or then, or every event fails",
-                );
+            if config.declare_exchange && is_at_work {
+                let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";
+                report.bad("exchange", found, to_do);
+            } else if config.declare_exchange {
+                let to_do = "the relay creates it at its start; until queues are bound to it, every event fails";
+                report.warning("exchange", found, to_do);
             } else {
-                report.bad("exchange", found, "make it, with its bindings");
+                report.bad("exchange", found, "create it, with its bindings");
             }
         }
         Some(cause) => {

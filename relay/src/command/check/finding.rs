@@ -44,7 +44,7 @@ impl Level {
 }
 
 /// Every check, in the order in which findings are told.
-pub(super) const CHECKS: [&str; 20] = [
+pub(super) const CHECKS: [&str; 21] = [
     "database",
     "primary",
     "wal_level",
@@ -59,6 +59,7 @@ pub(super) const CHECKS: [&str; 20] = [
     "publication",
     "grants",
     "replication_right",
+    "foreign_keys",
     "clock",
     "routes",
     "database_certificate",

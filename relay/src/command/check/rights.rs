@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use tokio_postgres::{Error, error::SqlState};
 
-use super::finding::Report;
+use super::{finding::Report, slot};
 use crate::{
     command::{session::Session, sql},
+    compatibility::mismatch,
     config::Config,
     error::chain,
     platform::Platform,
-    service::{misfit, replication_connect_error},
+    service::replication_connect_error,
 };
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
@@ -38,8 +39,7 @@ async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<Str
         return Ok(None);
     }
     let role = config.database_url.user();
-    let slot = session.client.query_opt(sql::SLOT, &[&config.slot]).await?;
-    if slot.map(|row| row.try_get::<_, bool>(2)).transpose()?.unwrap_or_default() {
+    if slot::is_read(session, config).await? {
         return Ok(Some(format!("a relay is at work, and not as the role {role:?}")));
     }
     let reads_events: bool = session.client.query_one(sql::MAY_READ_EVENTS, &[]).await?.try_get(0)?;
@@ -55,9 +55,9 @@ fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mu
 /// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
 async fn extension(session: &Session, report: &mut Report) -> bool {
     match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
-        Ok(version) => match misfit(&version) {
+        Ok(version) => match mismatch(&version) {
             None => report.ok("extension", format!("version {version}")),
-            Some(misfit) => report.bad("extension", misfit.what, misfit.hint),
+            Some(mismatch) => report.bad("extension", mismatch.what, mismatch.hint),
         },
         Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
             let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";

@@ -30,6 +30,12 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
     false
 }
 
+/// Whether a relay is at work.
+pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, Error> {
+    let slot = session.client.query_opt(sql::SLOT, &[&config.slot]).await?;
+    slot.map(|row| row.try_get(2)).transpose().map(Option::unwrap_or_default)
+}
+
 fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
     let slot = &config.slot;
     let (plugin, is_here): (Option<&str>, Option<bool>) = (row.try_get(0)?, row.try_get(1)?);
@@ -51,7 +57,9 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
         let to_do = "no event is lost: start the relay, which creates the slot again and reads what is PENDING from the table; then look at max_slot_wal_keep_size";
         report.bad("slot", found, to_do);
     } else if is_being_made {
-        let found = format!("a relay makes the slot {slot:?}, and nothing leaves until older transactions have ended");
+        let found = format!(
+            "a relay is creating the slot {slot:?}, which waits for older transactions to end; meanwhile it reads the table every second"
+        );
         report.bad("slot", found, "end the oldest one (see transactions)");
     } else if is_nearly_lost {
         let found = format!("the slot {slot:?} is about to be lost{keeps}{left}");

@@ -84,7 +84,7 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
     // Until then a signal ends the process as it does any other.
     let Tap { connection, consumer, bridge } = Tap::open(config, &options.bindings).await?;
     let listen =
-        |kind| signal(kind).map_err(|error| RunError::new(Kind::Internal, "cannot listen to signals").source(error));
+        |kind| signal(kind).map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error));
     let (mut interrupted, mut terminated) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     if !output.json {
         note(&format!("Showing what reaches the exchange {:?}, until Ctrl-C.", config.exchange));

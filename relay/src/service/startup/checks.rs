@@ -5,8 +5,8 @@ use std::error::Error;
 use pg_replication::{ConnInfo, ConnectError, ReplError, ServerError};
 use tokio_postgres::{Client, error::SqlState};
 
-use super::version::{Misfit, misfit};
 use crate::{
+    compatibility::{Mismatch, mismatch},
     config::{Address, Config},
     error::{Kind, RunError},
     outbox::{StoreError, sql},
@@ -78,7 +78,7 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
         }
         Err(error) => return Err(error.into()),
     };
-    if let Some(Misfit { what, hint, schema_is_earlier }) = misfit(&version) {
+    if let Some(Mismatch { what, hint, schema_is_earlier }) = mismatch(&version) {
         return Err(RunError::new(Kind::ExtensionVersion, what).hint(hint).may_pass_if(schema_is_earlier));
     }
     let permitted: bool = client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;

@@ -3,7 +3,6 @@
 mod checks;
 mod slot;
 mod takeover;
-mod version;
 mod waiting;
 
 use std::{
@@ -22,7 +21,6 @@ pub(crate) use self::checks::{
 };
 pub use self::slot::SlotState;
 use self::takeover::Turn;
-pub(crate) use self::version::misfit;
 use crate::{
     config::Config,
     contact::Contact,
@@ -38,6 +36,9 @@ use crate::{
 
 /// Pause before a waiting relay connects again.
 const STANDBY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The same after a refusal, which somebody must change first.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 
 /// What `init` found or made.
 #[derive(Debug)]
@@ -136,9 +137,9 @@ pub(crate) async fn take_over(
                 observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                 let since: Instant = *lost_at.get_or_insert_with(Instant::now);
                 if let (true, tries) = away.count(&error.to_string()) {
-                    warn!(target: "relay", %error, tries, for = ?since.elapsed(), "lost the database while waiting; connecting again");
+                    tell(&error, tries, since.elapsed());
                 }
-                tokio::time::sleep(STANDBY_PAUSE).await;
+                tokio::time::sleep(if error.may_pass() { STANDBY_PAUSE } else { REFUSED_PAUSE }).await;
             }
             taken => break taken?,
         }
@@ -157,6 +158,15 @@ pub(crate) async fn take_over(
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.peer, "connected to {}", config.database_url);
     let careful = after == After::RowTooLarge;
     Ok(Database { store, connection, source, silence, confirmed, passed_over, careful })
+}
+
+/// Tells what keeps the relay from a session, for so long.
+pub(super) fn tell(error: &RunError, tries: u32, lasted: Duration) {
+    if error.kind() == Kind::ExtensionVersion {
+        warn!(target: "relay", %error, tries, for = ?lasted, "the schema's version does not fit; trying again");
+    } else {
+        warn!(target: "relay", %error, tries, for = ?lasted, "no connection to the database; trying again");
+    }
 }
 
 /// A session between the two servers. The broker may be away.

@@ -96,7 +96,7 @@ pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
 /// How long a start waits for the transactions that may have committed in a long log unseen.
 const UNSEEN: Duration = Duration::from_secs(1);
 
-/// Where a stream begins that leaves out what is in the log now, if that is much, and all of it can be seen in the table; 0: that is not so.
+/// The position after the present log, if its unread part is long and every commit in it is visible in the table; otherwise 0.
 ///
 /// A commit stands in the log before others can see it. So that none is missed by the stream and by the pass, everything that ran when the
 /// position was taken must have ended. While a long transaction is open, the log is streamed.

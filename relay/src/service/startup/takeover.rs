@@ -97,16 +97,21 @@ pub(super) async fn take(
     observed: &Observed,
 ) -> Result<Source, RunError> {
     let mut replication = Some(replication);
+    let mut has_waited = false;
     loop {
         let found = slot::find(config, client).await?;
         if let Found::Taken(holder) = &found {
-            replication = None;
+            (replication, has_waited) = (None, true);
             turn.wait_for(holder, config);
             if turn.is_standby() {
                 observed.enters(Phase::Standby);
             }
             tokio::time::sleep(PAUSE).await;
             continue;
+        }
+        if has_waited {
+            checks::extension(client, &config.database_url).await?; // it may have been upgraded meanwhile, or dropped
+            has_waited = false;
         }
         let session = match replication.take() {
             Some(session) => session,

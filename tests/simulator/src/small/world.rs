@@ -322,7 +322,7 @@ fn config() -> Config {
         drain_timeout: Duration::from_secs(5),
         status_interval: Duration::from_secs(10),
         stands_still_after: Duration::from_secs(100_000),
-        mends_publication: true,
+        repairs_publication: true,
         reports_delivered: false,
     }
 }

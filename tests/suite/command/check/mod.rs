@@ -70,7 +70,7 @@ async fn each_thing_that_is_wrong_in_the_database_is_found_with_what_to_do() {
     let stack = Stack::new().await;
     let _relay = stack.relay().start().await;
     stack.vhost.exchange("outbox").await;
-    for (check_name, break_it, mend_it, to_do) in [
+    for (check_name, break_it, repair_it, to_do) in [
         (
             "triggers",
             "ALTER TABLE outbox.events ENABLE TRIGGER admit, DISABLE TRIGGER status_moves",
@@ -97,6 +97,16 @@ async fn each_thing_that_is_wrong_in_the_database_is_found_with_what_to_do() {
                 env!("CARGO_PKG_VERSION"),
                 "' $$"
             ),
+            "install the relay of the schema's version",
+        ),
+        (
+            "extension",
+            "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '0.1.0' $$",
+            concat!(
+                "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '",
+                env!("CARGO_PKG_VERSION"),
+                "' $$"
+            ),
             "ALTER EXTENSION outbox UPDATE",
         ),
     ] {
@@ -106,8 +116,34 @@ async fn each_thing_that_is_wrong_in_the_database_is_found_with_what_to_do() {
         let finding = &findings(&asked)[check_name];
         assert_eq!(finding["level"], "bad", "{break_it}: {finding}");
         assert!(finding["to_do"].as_str().unwrap().contains(to_do), "{finding}");
-        stack.db.batch_execute(mend_it).await.unwrap();
+        stack.db.batch_execute(repair_it).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_foreign_key_without_an_index_is_named_before_a_deletion_has_to_do_without() {
+    let stack = Stack::new().await;
+    let key = async || findings(&check(&stack, &[]).await)["foreign_keys"].clone();
+    stack.db.batch_execute("CREATE TABLE invoice (event uuid REFERENCES outbox.events)").await.unwrap();
+    let finding = key().await;
+    assert_eq!(finding["level"], "warning", "{finding}");
+    assert!(finding["found"].as_str().unwrap().contains("invoice (event)"), "{finding}");
+    stack.db.batch_execute("CREATE INDEX ON invoice (event)").await.unwrap();
+    assert_eq!(key().await["level"], "ok");
+}
+
+#[tokio::test]
+async fn an_exchange_that_is_gone_while_a_relay_is_at_work_is_bad_because_that_one_does_not_create_it_again() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = stack.relay().start().await;
+    stack.db.batch_execute("SELECT outbox.emit('a', '{}')").await.unwrap();
+    consumer.wait_for(1).await;
+    stack.vhost.api("DELETE", &format!("/api/exchanges/{}/outbox", stack.vhost.name()), None).await;
+    let asked = check(&stack, &[]).await.ended_with(1);
+    let finding = &findings(&asked)["exchange"];
+    assert_eq!(finding["level"], "bad", "{finding}");
+    assert!(finding["to_do"].as_str().unwrap().contains("create it again"), "{finding}");
 }
 
 #[tokio::test]

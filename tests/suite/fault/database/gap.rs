@@ -55,7 +55,7 @@ async fn what_came_before_a_repair_while_the_broker_was_away_goes_before_what_ca
 }
 
 #[tokio::test]
-async fn a_publication_that_leaves_columns_out_is_mended_and_keeps_order() {
+async fn a_publication_that_leaves_columns_out_is_repaired_and_keeps_order() {
     let stack = Stack::new().await;
     if number(&stack.db, "current_setting('server_version_num')").await < 150_000 {
         return; // before PostgreSQL 15, a publication has all columns

@@ -23,7 +23,7 @@ use crate::documents::sql_under;
 async fn a_table_with_a_poller_is_taken_over_while_applications_insert_and_nothing_is_lost_doubled_or_out_of_order() {
     let stack = Stack::new().await;
     let blocks = sql_under("docs/migrate.md", "## From a table and a poller");
-    let [table, function, switch] = &blocks[..] else { panic!("{blocks:?}") };
+    let [table, function, switch, back] = &blocks[..] else { panic!("{blocks:?}") };
     stack.db.batch_execute(table).await.unwrap();
     stack.vhost.exchange("outbox").await;
     let consumer = stack.consumer("#").await;
@@ -54,6 +54,12 @@ async fn a_table_with_a_poller_is_taken_over_while_applications_insert_and_nothi
     let again = "INSERT INTO outbox_messages (id, routing_key, order_id, body) OVERRIDING SYSTEM VALUE
                  SELECT id, routing_key, order_id, body FROM outbox_messages LIMIT 1 ON CONFLICT DO NOTHING";
     assert_eq!(stack.db.execute(again, &[]).await.unwrap(), 0);
+    let events: i64 = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
+    assert_eq!(events, taken_over);
+
+    stack.db.batch_execute(back).await.unwrap();
+    let row = stack.db.query_one(&format!("{insert} , sent_at IS NULL"), &[&1_i64, &1_i64]).await.unwrap();
+    assert!(row.get::<_, bool>(1), "it is the poller's again");
     let events: i64 = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
     assert_eq!(events, taken_over);
 }

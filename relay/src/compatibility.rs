@@ -5,13 +5,15 @@ use std::cmp::Ordering;
 /// This program's version.
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
-/// What to do when the schema and this program are of different versions.
-const UPGRADE: &str =
-    "install the matching package, then ALTER EXTENSION outbox UPDATE; for the plain SQL, psql -f sql/upgrade.sql";
+/// What to do about a schema that is earlier than this program.
+const UPGRADE_THE_SCHEMA: &str = "install this version of the extension, then ALTER EXTENSION outbox UPDATE; for the plain SQL, psql -f sql/upgrade.sql";
+
+/// What to do about a later one, or one that is none of ours.
+const INSTALL_ITS_RELAY: &str = "install the relay of the schema's version";
 
 /// A schema with which this relay does not work.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Misfit {
+pub(crate) struct Mismatch {
     /// Both versions.
     pub(crate) what: String,
     /// What to do.
@@ -21,15 +23,16 @@ pub(crate) struct Misfit {
 }
 
 /// What is wrong with a schema of this version, if anything is.
-pub(crate) fn misfit(schema: &str) -> Option<Misfit> {
+pub(crate) fn mismatch(schema: &str) -> Option<Mismatch> {
     let order = match (release(schema), release(OWN)) {
         (Some(schema), Some(own)) => Some(schema.cmp(&own)),
         _ => None, // a version that none of ours has
     };
-    (order != Some(Ordering::Equal)).then(|| Misfit {
-        what: format!("the extension is of version {schema}, this relay of version {OWN}"),
-        hint: UPGRADE,
-        schema_is_earlier: order == Some(Ordering::Less),
+    let schema_is_earlier = order == Some(Ordering::Less);
+    (order != Some(Ordering::Equal)).then(|| Mismatch {
+        what: format!("the schema outbox is of version {schema}, and this relay of version {OWN}"),
+        hint: if schema_is_earlier { UPGRADE_THE_SCHEMA } else { INSTALL_ITS_RELAY },
+        schema_is_earlier,
     })
 }
 
@@ -48,19 +51,20 @@ mod tests {
     #[test]
     fn a_schema_fits_whose_major_and_minor_are_the_relays() {
         let (major, minor) = release(OWN).unwrap();
-        assert_eq!(misfit(OWN), None);
-        assert_eq!(misfit(&format!("{major}.{minor}.99")), None);
+        assert_eq!(mismatch(OWN), None);
+        assert_eq!(mismatch(&format!("{major}.{minor}.99")), None);
         for (schema, is_earlier) in [
             ("0.0.9".to_owned(), true),
-            (format!("{major}.{}.0", minor - 1), true),
+            ("0.1.0".to_owned(), true),
             (format!("{major}.{}.0", minor + 10), false),
             (format!("{}.0.0", major + 1), false),
             ("unknown".to_owned(), false),
             (format!("{major}.0.x"), false),
         ] {
-            let misfit = misfit(&schema).expect(&schema);
-            assert_eq!(misfit.schema_is_earlier, is_earlier, "{schema}");
-            assert!(misfit.what.contains(&schema), "{}", misfit.what);
+            let mismatch = mismatch(&schema).expect(&schema);
+            assert_eq!(mismatch.schema_is_earlier, is_earlier, "{schema}");
+            assert_eq!(mismatch.hint.contains("ALTER EXTENSION"), is_earlier, "{}", mismatch.hint);
+            assert!(mismatch.what.contains(&schema), "{}", mismatch.what);
         }
     }
 }

@@ -161,7 +161,9 @@ pub(super) async fn work_through(
         let all: Vec<&(dyn ToSql + Sync)> =
             std::iter::once(&batch as &(dyn ToSql + Sync)).chain(parameters.iter().copied()).collect();
         let row = session.client.query_one(statement, &all).await.map_err(|error| {
-            note(&format!("{} done before this:", count(done, "event")));
+            if done > 0 {
+                note(&format!("{} done before this:", count(done, "event")));
+            }
             session.failed(error)
         })?;
         done += row.try_get::<_, i64>(0).map_err(|error| session.failed(error))?;

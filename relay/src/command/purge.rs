@@ -94,7 +94,9 @@ impl Purge<'_> {
                 row.and_then(|row| row.try_get::<_, i64>(0)).map_err(failed)?
             } else {
                 let deleted = client.execute(&statement, &parameters).await.map_err(|error| {
-                    note(&format!("{} deleted before this:", count(total, "event")));
+                    if total > 0 {
+                        note(&format!("{} deleted before this:", count(total, "event")));
+                    }
                     failed(error)
                 })?;
                 i64::try_from(deleted).unwrap_or_default()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pg_replication::Peer;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 use tokio_postgres::{Client, Error, error::SqlState};
 
 use super::sql;
@@ -42,13 +42,17 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects. A statement that takes longer than `limit` is ended; a role that may not do what it is for is told to get what it `needs`.
+    /// Connects, within `limit`. A statement that takes longer than that is ended; a role that may not do what it is for is told to get what it `needs`.
     pub(super) async fn open(config: &Config, command: &str, needs: Grant, limit: Duration) -> Result<Self, RunError> {
         let database = &config.database_url;
         // Not the relay's own name: whoever counts relays must not count this.
         let name = format!("{} {command}", config.application_name);
-        let (client, driver, peer) =
-            postgres::connect(&database.now()?, &name).await.map_err(|error| connect_error(error, database))?;
+        let server = database.now()?;
+        let connected = timeout(limit, postgres::connect(&server, &name)).await.map_err(|_elapsed| {
+            RunError::new(Kind::Database, format!("{database} has not answered within {limit:?}"))
+                .hint("check that the server runs, or allow more by --timeout")
+        })?;
+        let (client, driver, peer) = connected.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
         let mut session = Self { client, peer, _driver: tasks, role: database.user(), version: None, needs, limit };

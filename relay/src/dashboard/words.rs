@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_answer_says_what_is_wrong_and_what_waits() {
         let delivering = Readiness::Delivering("delivering for 3 min 0 s".to_owned());
-        let away = Readiness::Not("RabbitMQ is unreachable for 3 min 0 s: refused; events wait safely".to_owned());
+        let away = Readiness::Not("no connection to RabbitMQ for 3 min 0 s: refused; events wait safely".to_owned());
         let backlog = Readiness::Not("working off a backlog".to_owned());
         let standby = Readiness::Waiting("another relay is at work".to_owned());
         let well = json!({ "reason": null, "pending": 12_418, "retrying": 0, "slot_kept_bytes": 8 << 20 });
@@ -145,12 +145,12 @@ mod tests {
                 Level::Wrong,
                 "The relay is at work, but events do not leave: 5 pending, the oldest for 00:05:00.",
             ),
-            (&away, None, Level::Wrong, "RabbitMQ is unreachable for 3 min 0 s: refused; events wait safely."),
+            (&away, None, Level::Wrong, "No connection to RabbitMQ for 3 min 0 s: refused; events wait safely."),
             (
                 &away,
                 Some(&well),
                 Level::Wrong,
-                "RabbitMQ is unreachable for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8192 kB of log.",
+                "No connection to RabbitMQ for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8192 kB of log.",
             ),
             (
                 &backlog,

@@ -90,7 +90,7 @@ fn away_sentence(view: &View, away: &str) -> String {
         format!("RabbitMQ has blocked publishing for {away} (a memory or disk alarm)")
     } else {
         let why = view.sink.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        format!("RabbitMQ is unreachable for {away}{why}")
+        format!("no connection to RabbitMQ for {away}{why}")
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
             (
                 Figures { away_since: Some(began), ..live },
                 away,
-                Err("RabbitMQ is unreachable for 3 min 0 s: cannot connect to mq:5672: refused"),
+                Err("no connection to RabbitMQ for 3 min 0 s: cannot connect to mq:5672: refused"),
             ),
             (
                 Figures { away_since: Some(began), is_blocked: true, ..live },

@@ -61,6 +61,15 @@ async fn a_relay_that_reads_another_slot_is_not_counted_as_one_that_waits_for_th
 }
 
 #[tokio::test]
+async fn a_server_that_lets_in_and_says_nothing_is_waited_for_as_long_as_the_timeout_says() {
+    let stack = Stack::new().await;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://u@{}/d", silent.local_addr().unwrap());
+    let asked = super::finish(super::command(&stack, &url, &["status", "--timeout", "2s"])).await.ended_with(10);
+    assert!(asked.err.contains("has not answered within 2s"), "{asked:?}");
+}
+
+#[tokio::test]
 async fn status_says_what_is_wrong_and_ends_with_1() {
     let stack = Stack::new().await;
     stack.db.batch_execute("SELECT outbox.emit('a', '{}')").await.unwrap();

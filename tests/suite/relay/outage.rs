@@ -158,7 +158,7 @@ async fn a_relay_that_waits_for_its_turn_outlives_a_restart_of_the_database() {
     second.wait_for_log("standby").await;
 
     postgres.stop(Shutdown::Immediate).await;
-    second.wait_for_log("connecting again").await;
+    second.wait_for_log("no connection to the database; trying again").await;
     first.kill().await;
     postgres.start().await;
     second.wait_for_log("streaming").await;

@@ -21,7 +21,7 @@ async fn readyz_says_whether_events_are_delivered_and_why_not() {
 
     rabbitmq.kill().await;
     stack.db.batch_execute("SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 1234) i").await.unwrap();
-    wait_for_ready(port, 503, "RabbitMQ is unreachable for").await;
+    wait_for_ready(port, 503, "no connection to RabbitMQ for").await;
     wait_for_ready(port, 503, "1,234 events wait safely, the oldest for").await;
     wait_for_metric(port, "outbox_broker_up", "", 0.0).await;
     wait_for_metric(port, "outbox_state", "state=\"parked\"", 1.0).await;

@@ -69,6 +69,11 @@ macro_rules! on_both_installations {
 }
 use on_both_installations;
 
+/// The statement after which the schema is of another version, or of its own again.
+pub(crate) fn other_version(version: &str) -> String {
+    format!("CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '{version}' $$")
+}
+
 /// A database with the extension. Its own session may add to the table what `pg_dump` would lose (see [`undumped`]), so that
 /// a test of such a table runs on both installations. What it wrote is checked at the end.
 async fn with_the_extension() -> Database {

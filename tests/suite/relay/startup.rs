@@ -3,6 +3,7 @@
 use harness::{Postgres, RabbitMq, RelayBuilder, SOON, Stack};
 
 use super::{emit, wait_for_counts};
+use crate::extension::other_version;
 
 /// The relay ends with `code`, and its last line says every one of `words`.
 pub(super) async fn refused(relay: RelayBuilder, code: i32, words: &[&str]) {
@@ -69,10 +70,7 @@ async fn an_extension_of_another_version_is_told_from_the_relays_own() {
         ("9.8.7", stack.relay(), "install the relay of the schema's version"),
         ("0.0.1", stack.relay().set("no-wait", "true"), upgrade),
     ] {
-        let set = format!(
-            "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '{version}' $$"
-        );
-        stack.db.batch_execute(&set).await.unwrap();
+        stack.db.batch_execute(&other_version(version)).await.unwrap();
         refused(relay, 15, &[version, env!("CARGO_PKG_VERSION"), to_do]).await;
     }
 }

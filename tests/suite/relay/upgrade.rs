@@ -6,7 +6,10 @@ use harness::{Connection, SOON, Stack};
 use uuid::Uuid;
 
 use super::{emit, wait_for_counts, wait_for_status};
-use crate::{extension::upgrade::offer_the_earlier_extension, not_run::not_run};
+use crate::{
+    extension::{other_version, upgrade::offer_the_earlier_extension},
+    not_run::not_run,
+};
 
 /// Takes the outbox back to its earlier version.
 async fn install_the_earlier(db: &Connection) {
@@ -38,9 +41,7 @@ async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_waits_unti
 
 /// As after an upgrade of the schema, or a return to the earlier one.
 async fn set_version(db: &Connection, version: &str) {
-    let set =
-        format!("CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '{version}' $$");
-    db.batch_execute(&set).await.unwrap();
+    db.batch_execute(&other_version(version)).await.unwrap();
 }
 
 async fn end_connections(db: &Connection) {

@@ -1,53 +1,82 @@
 //! systemd's protocol for services.
 
-use std::os::{
-    linux::net::SocketAddrExt,
-    unix::net::{SocketAddr, UnixDatagram},
+use std::{
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
+    path::Path,
 };
 
-use harness::{Relay, SOON, Stack, eventually};
+use harness::{Relay, RelayBuilder, SOON, Stack, eventually};
 
-/// Reads what has been told so far.
-fn heard(socket: &UnixDatagram, told: &mut Vec<String>) {
-    let mut buffer = [0; 4096];
-    while let Ok(length) = socket.recv(&mut buffer) {
-        told.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
-    }
+/// A socket at which systemd would listen, and what it has been told there.
+struct Systemd {
+    socket: UnixDatagram,
+    name: String,
+    told: Vec<String>,
 }
 
-/// A relay says at this socket, which goes by this name, what systemd wants to hear.
-async fn is_told(stack: &Stack, socket: UnixDatagram, name: &str) {
-    socket.set_nonblocking(true).unwrap();
-    let relay = stack.relay().env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "500000").start().await;
-    tells_once_that_it_is_ready(relay, socket, &["READY=1", "WATCHDOG=1", "STATUS=delivering"]).await;
-}
-
-/// What is told until all of that was.
-async fn tells_once_that_it_is_ready(relay: Relay, socket: UnixDatagram, everything: &[&str]) -> Vec<String> {
-    let mut told = Vec::new();
-    for wanted in everything {
-        eventually(&format!("{wanted} is told"), SOON, async || {
-            heard(&socket, &mut told);
-            if told.iter().any(|said| said.contains(wanted)) { Ok(()) } else { Err(told.clone()) }
-        })
-        .await;
+impl Systemd {
+    fn at(path: &Path) -> Self {
+        Self::new(UnixDatagram::bind(path).unwrap(), path.to_str().unwrap().to_owned())
     }
-    assert!(relay.stop().await.success());
-    heard(&socket, &mut told);
-    assert_eq!(told.iter().filter(|said| said.contains("READY=1")).count(), 1, "{told:?}");
-    told
+
+    /// In the abstract namespace, which needs no file.
+    fn without_a_file(stack: &Stack) -> Self {
+        let name = format!("outbox-notify-{}-{}", stack.db.name(), std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        Self::new(UnixDatagram::bind_addr(&address).unwrap(), format!("@{name}"))
+    }
+
+    fn new(socket: UnixDatagram, name: String) -> Self {
+        socket.set_nonblocking(true).unwrap();
+        Self { socket, name, told: Vec::new() }
+    }
+
+    /// As a unit of this systemd.
+    fn unit(&self, relay: RelayBuilder) -> RelayBuilder {
+        relay.env("NOTIFY_SOCKET", &self.name)
+    }
+
+    /// What has been told so far.
+    fn told(&mut self) -> &[String] {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = self.socket.recv(&mut buffer) {
+            self.told.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        }
+        &self.told
+    }
+
+    /// Waits until each of these was told, stops the relay, and looks that it was ready once.
+    async fn is_told_once_that_it_is_ready(&mut self, relay: Relay, everything: &[&str]) {
+        for wanted in everything {
+            eventually(&format!("{wanted} is told"), SOON, async || {
+                let told = self.told();
+                if told.iter().any(|said| said.contains(wanted)) { Ok(()) } else { Err(told.to_vec()) }
+            })
+            .await;
+        }
+        assert!(relay.stop().await.success());
+        let told = self.told();
+        assert_eq!(told.iter().filter(|said| said.contains("READY=1")).count(), 1, "{told:?}");
+    }
+
+    /// A relay tells it what systemd wants to hear.
+    async fn hears_from_a_relay(&mut self, stack: &Stack) {
+        let relay = self.unit(stack.relay()).env("WATCHDOG_USEC", "500000").start().await;
+        self.is_told_once_that_it_is_ready(relay, &["READY=1", "WATCHDOG=1", "STATUS=delivering"]).await;
+    }
 }
 
 /// As `apt` does, which would otherwise wait as long in an upgrade of the package.
 #[tokio::test]
 async fn who_starts_the_unit_does_not_wait_for_a_server_that_is_away_as_long_as_the_relay_does() {
     let stack = Stack::new().await;
-    let name = format!("outbox-notify-away-{}-{}", stack.db.name(), std::process::id());
-    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let relay = stack.relay().env("NOTIFY_SOCKET", &format!("@{name}"));
-    let relay = relay.set("database-url", "postgres://u:secret@127.0.0.1:1/d").spawn();
-    let told = tells_once_that_it_is_ready(relay, socket, &["STATUS=not connected", "READY=1"]).await;
+    let mut systemd = Systemd::without_a_file(&stack);
+    let relay = systemd.unit(stack.relay()).set("database-url", "postgres://u:secret@127.0.0.1:1/d").spawn();
+    systemd.is_told_once_that_it_is_ready(relay, &["STATUS=not connected", "READY=1"]).await;
+    let told = systemd.told();
     let place = |what: &str| told.iter().position(|said| said.contains(what));
     // The sentence changes each second.
     assert!(place("READY=1") > place("STATUS=not connected for 5 s"), "{told:?}");
@@ -56,14 +85,10 @@ async fn who_starts_the_unit_does_not_wait_for_a_server_that_is_away_as_long_as_
 #[tokio::test]
 async fn a_start_that_is_refused_is_never_said_to_be_ready() {
     let stack = Stack::new().await;
-    let name = format!("outbox-notify-refused-{}-{}", stack.db.name(), std::process::id());
-    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let relay = stack.relay().env("NOTIFY_SOCKET", &format!("@{name}"));
-    let relay = relay.set("database-url", &stack.db.url_as("nobody_by_that_name")).spawn();
+    let mut systemd = Systemd::without_a_file(&stack);
+    let relay = systemd.unit(stack.relay()).set("database-url", &stack.db.url_as("nobody_by_that_name")).spawn();
     assert!(!relay.exited().await.success());
-    let mut told = Vec::new();
-    heard(&socket, &mut told);
+    let told = systemd.told();
     assert!(!told.iter().any(|said| said.contains("READY=1")), "{told:?}");
 }
 
@@ -71,16 +96,14 @@ async fn a_start_that_is_refused_is_never_said_to_be_ready() {
 async fn systemd_is_told_when_the_relay_streams_that_it_lives_and_how_it_fares() {
     let stack = Stack::new().await;
     let path = std::env::temp_dir().join(format!("outbox-notify-{}", stack.db.name()));
-    is_told(&stack, UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap()).await;
+    Systemd::at(&path).hears_from_a_relay(&stack).await;
     std::fs::remove_file(&path).unwrap();
 }
 
 #[tokio::test]
 async fn systemd_is_told_at_a_socket_in_the_abstract_namespace_too() {
     let stack = Stack::new().await;
-    let name = format!("outbox-notify-{}-{}", stack.db.name(), std::process::id());
-    let address = SocketAddr::from_abstract_name(&name).unwrap();
-    is_told(&stack, UnixDatagram::bind_addr(&address).unwrap(), &format!("@{name}")).await;
+    Systemd::without_a_file(&stack).hears_from_a_relay(&stack).await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{Asked, OPERATOR, RELAY, ask_as, command, finish, forget, role, value};
-use crate::publish::tls::Certificates;
+use crate::{extension::other_version, publish::tls::Certificates};
 
 /// The findings, by check.
 fn findings(asked: &Asked) -> BTreeMap<String, Value> {
@@ -70,6 +70,7 @@ async fn each_thing_that_is_wrong_in_the_database_is_found_with_what_to_do() {
     let stack = Stack::new().await;
     let _relay = stack.relay().start().await;
     stack.vhost.exchange("outbox").await;
+    let our_version = other_version(env!("CARGO_PKG_VERSION"));
     for (check_name, break_it, repair_it, to_do) in [
         (
             "triggers",
@@ -89,26 +90,8 @@ async fn each_thing_that_is_wrong_in_the_database_is_found_with_what_to_do() {
             "ALTER PUBLICATION outbox SET (publish = 'insert')",
             "init",
         ),
-        (
-            "extension",
-            "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '9.8.7' $$",
-            concat!(
-                "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '",
-                env!("CARGO_PKG_VERSION"),
-                "' $$"
-            ),
-            "install the relay of the schema's version",
-        ),
-        (
-            "extension",
-            "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '0.1.0' $$",
-            concat!(
-                "CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '",
-                env!("CARGO_PKG_VERSION"),
-                "' $$"
-            ),
-            "ALTER EXTENSION outbox UPDATE",
-        ),
+        ("extension", &other_version("9.8.7"), &our_version, "install the relay of the schema's version"),
+        ("extension", &other_version("0.1.0"), &our_version, "ALTER EXTENSION outbox UPDATE"),
     ] {
         assert_eq!(level(&check(&stack, &[]).await, check_name), "ok", "{check_name}");
         stack.db.batch_execute(break_it).await.unwrap();

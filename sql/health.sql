@@ -122,13 +122,13 @@ BEGIN
                     ELSE '%s wait, the oldest for %s, perhaps behind one of %s that hold their keys' END,
                 concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending), date_trunc('second', oldest_pending), keys_held) END,
         CASE WHEN slot_wal_status = 'unreserved'
-            THEN format('the slot "%s" is about to be lost: it keeps %s of log, more than max_slot_wal_keep_size',
+            THEN format('the slot "%s" is about to be lost: it keeps %s of WAL, more than max_slot_wal_keep_size',
                 health.slot, pg_size_pretty(slot_kept_bytes))
             WHEN slot_safe_bytes < slot_kept_bytes / 4 -- a fifth of what it may keep
-            THEN format('the slot "%s" is about to be lost: it keeps %s of log, and may keep %s more',
+            THEN format('the slot "%s" is about to be lost: it keeps %s of WAL, and may keep %s more',
                 health.slot, pg_size_pretty(slot_kept_bytes), pg_size_pretty(slot_safe_bytes))
             WHEN slot_kept_bytes > max_kept_bytes AND slot_wal_status <> 'lost'
-            THEN format('the slot "%s" keeps %s of log', health.slot, pg_size_pretty(slot_kept_bytes)) END,
+            THEN format('the slot "%s" keeps %s of WAL', health.slot, pg_size_pretty(slot_kept_bytes)) END,
         CASE WHEN failed > max_failed
             THEN format('%s failed', concat(CASE WHEN failed_is_estimate THEN 'about ' END, failed)) END,
         CASE WHEN oldest_retrying > max_retrying_age

@@ -45,6 +45,7 @@ DROP FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, times
 \ir ../pending.sql
 \ir ../owed.sql
 \ir ../due.sql
+\ir ../flush.sql
 \ir ../health.sql
 \ir ../failures.sql
 \ir ../holding.sql

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Origin {
     /// Its id.
     pub(crate) xid: u32,
-    /// Where its commit stands in the log, or a position before that.
+    /// Where its commit stands in the WAL, or a position before that.
     pub(crate) commit: Lsn,
 }
 

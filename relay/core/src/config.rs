@@ -40,7 +40,7 @@ pub struct Start {
     pub confirmed: Lsn,
     /// Since when the broker has been away; `None`: it takes messages.
     pub broker_away_since: Option<Instant>,
-    /// A part of the log was left out of the stream, since the server cannot send it; taken after that.
+    /// A part of the WAL was left out of the stream, since the server cannot send it; taken after that.
     pub passed_over: Option<Snapshot>,
     /// There is no stream yet: the table is read again and again until [`Input::StreamStarted`](crate::Input::StreamStarted).
     pub without_stream: bool,

@@ -151,14 +151,14 @@ pub enum Report {
     Parked(Reason),
     /// A backlog is worked off from the table.
     WorkingOff {
-        /// How far the log is acknowledged.
+        /// How far the WAL is acknowledged.
         acknowledged: Lsn,
     },
     /// Events are streamed.
     Streaming {
-        /// Where the last pass ended in the log.
+        /// Where the last pass ended in the WAL.
         horizon: Lsn,
-        /// How far the log is acknowledged.
+        /// How far the WAL is acknowledged.
         acknowledged: Lsn,
         /// Events in memory.
         in_memory: usize,

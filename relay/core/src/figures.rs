@@ -148,9 +148,9 @@ pub struct Figures {
     pub unwritten: usize,
     /// Keys whose later events wait in the table.
     pub keys_in_table: usize,
-    /// How far the log has been read.
+    /// How far the WAL has been read.
     pub read_to: Lsn,
-    /// How far the log may be acknowledged.
+    /// How far the WAL may be acknowledged.
     pub acknowledged: Lsn,
 }
 

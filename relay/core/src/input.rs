@@ -33,12 +33,12 @@ pub enum Streamed<'a> {
     Begin {
         /// Its id.
         xid: u32,
-        /// Where its commit stands in the log.
+        /// Where its commit stands in the WAL.
         final_lsn: Lsn,
     },
     /// The transaction has ended.
     Commit {
-        /// Where its commit ends in the log.
+        /// Where its commit ends in the WAL.
         end_lsn: Lsn,
     },
     /// A row was inserted into the outbox.
@@ -58,7 +58,7 @@ pub enum Streamed<'a> {
     PublicationSkipped,
     /// The server has sent all up to here.
     Keepalive {
-        /// The end of its log.
+        /// The end of its WAL.
         wal_end: Lsn,
         /// Whether it wants to be told a position soon.
         reply_requested: bool,

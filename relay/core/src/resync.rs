@@ -1,6 +1,6 @@
 //! When to read the table, and which part of the stream that makes superfluous.
 //!
-//! The table is the truth and the log is the doorbell. There is one way to recover anything, a *pass* over the
+//! The table is the truth and the WAL is the doorbell. There is one way to recover anything, a *pass* over the
 //! `PENDING` rows, and two modes:
 //!
 //! ```text

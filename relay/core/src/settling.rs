@@ -191,7 +191,7 @@ impl Settling {
     ) -> Vec<Settled> {
         (self.paused_until, self.taken) = (None, 0);
         self.limit = (self.limit * 2).min(self.batching.max);
-        self.skip_locked = false; // it costs a lock and a log record for each row: only where it is needed
+        self.skip_locked = false; // it costs a lock and a WAL record for each row: only where it is needed
         let [missing, locked, finished] =
             [except.missing, except.locked, except.finished].map(HashSet::<Uuid, IdHash>::from_iter);
         let mut settled = Vec::with_capacity(batch.verdicts.len());

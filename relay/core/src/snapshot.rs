@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// (<https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT-PARTS>).
 ///
 /// It decides, without reading a row, whether the stream's transaction was covered by the pass. It holds where a
-/// comparison of LSNs does not: a commit can be in the log, and even streamed, before other sessions can see it.
+/// comparison of LSNs does not: a commit can be in the WAL, and even streamed, before other sessions can see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     xmin: u64,
@@ -38,7 +38,7 @@ impl Snapshot {
         xid
     }
 
-    /// The transactions that had not finished, as 32-bit ids. One whose commit is in the log but not visible yet is among them.
+    /// The transactions that had not finished, as 32-bit ids. One whose commit is in the WAL but not visible yet is among them.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what the stream carries")]
         self.in_progress.iter().map(|xid| *xid as u32)

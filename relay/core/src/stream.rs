@@ -121,7 +121,7 @@ impl Core {
             self.report(Report::Parked(Reason::PublicationChanged));
             self.park(Reason::PublicationChanged, now);
         }
-        // A transaction that runs now may have written while the table was not published. That is not in the log, so the log is not
+        // A transaction that runs now may have written while the table was not published. That is not in the WAL, so the WAL is not
         // kept for it.
         self.resync.passed_over(&snapshot, Lsn(u64::MAX));
     }

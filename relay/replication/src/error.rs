@@ -160,7 +160,7 @@ impl ReplError {
         matches!(self, Self::Stream(error) if error.sqlstate == SqlState::UNDEFINED_OBJECT)
     }
 
-    /// The server cannot put into the stream what stands in the log, and would fail there again: a row or a logical message
+    /// The server cannot put into the stream what stands in the WAL, and would fail there again: a row or a logical message
     /// that is longer as the protocol has it than a server can hold in memory (1 GB), or a text that is none in UTF-8, which a
     /// database in another encoding may have.
     pub fn not_streamable(&self) -> bool {

@@ -20,9 +20,9 @@ const HEAD: usize = 512;
 /// One message of a running stream.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A piece of the log: one message of the output plugin.
+    /// A piece of the WAL: one message of the output plugin.
     XLogData {
-        /// Where it stands in the log; zero for a message that describes and stands nowhere.
+        /// Where it stands in the WAL; zero for a message that describes and stands nowhere.
         start: Lsn,
         /// As `start`, for a logical stream. Never acknowledge it: acknowledge ends of commits.
         wal_end: Lsn,

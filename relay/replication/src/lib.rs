@@ -22,7 +22,7 @@
 //! | `stream`, `framed` | the stream, and whole messages over a socket | yes |
 //! | `frame` | WAL data, keepalives, statuses | no |
 //! | [`pgoutput`] | decoder of the output plugin's messages | no |
-//! | [`lsn`] | positions in the log | no |
+//! | [`lsn`] | positions in the WAL | no |
 //! | `error`, `server_error` | what can go wrong | no |
 //!
 //! # Example

@@ -36,7 +36,7 @@ pub struct Identity {
     pub system_id: String,
     /// Counts failovers.
     pub timeline: u32,
-    /// How far the log is flushed.
+    /// How far the WAL is flushed.
     pub wal_position: Lsn,
 }
 

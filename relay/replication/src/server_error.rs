@@ -43,7 +43,7 @@ impl ServerError {
         }
     }
 
-    /// Whether it says that a publication does not exist at this place of the log, so that the stream leaves out what it
+    /// Whether it says that a publication does not exist at this place of the WAL, so that the stream leaves out what it
     /// would have brought. (Servers before PostgreSQL 18 end the stream.)
     ///
     /// A standby that `synchronized_standby_slots` names, and that does not follow, has the same SQLSTATE: the stream only waits then

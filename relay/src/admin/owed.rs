@@ -32,19 +32,19 @@ impl Owed {
     /// How much waits, as the end of a sentence that says why.
     pub(super) fn sentence(&self) -> String {
         let waiting = self.pending + self.retrying;
-        let log = self
+        let kept = self
             .slot
             .as_ref()
             .and_then(|slot| slot.kept)
-            .map(|bytes| format!("; PostgreSQL keeps {} of log", numbers::bytes(bytes)));
+            .map(|bytes| format!("; PostgreSQL keeps {} of WAL", numbers::bytes(bytes)));
         match waiting {
-            0 => log.unwrap_or_default(),
+            0 => kept.unwrap_or_default(),
             _ => {
                 let oldest =
                     numbers::time(Duration::from_secs_f64(self.oldest_pending.max(self.oldest_retrying).max(0.0)));
                 let wait = if waiting == 1 { "waits" } else { "wait" };
                 let events = numbers::count(waiting, "event");
-                format!("; {events} {wait} safely, the oldest for {oldest}{}", log.unwrap_or_default())
+                format!("; {events} {wait} safely, the oldest for {oldest}{}", kept.unwrap_or_default())
             }
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         let owed = Owed { pending: 12_418, oldest_pending: 185.3, slot, ..Owed::default() };
         assert_eq!(
             owed.sentence(),
-            "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8204 kB of log"
+            "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8204 kB of WAL"
         );
         let owed = Owed { retrying: 1, oldest_retrying: 2.0, ..Owed::default() };
         assert_eq!(owed.sentence(), "; 1 event waits safely, the oldest for 2 s");

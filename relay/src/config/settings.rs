@@ -69,7 +69,7 @@ settings! {
         /// Without it a promoted standby gets a new slot, and no event is lost by that.
         failover_slot: bool = Switch, Some("false");
 
-        /// How much of the log the slot may keep before the relay creates it again.
+        /// How much of the WAL the slot may keep before the relay creates it again.
         /// For the disk's sake: no event is lost, what is PENDING is read from the table. Set it to several times what the server
         /// writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay runs. Needs create_slot.
         max_slot_wal: Optional<u64> = OPTIONAL_WAL, Some("off");
@@ -151,7 +151,7 @@ settings! {
         max_bytes: usize = Size(MIB..=4096 * MIB), Some("32MiB");
 
         /// How long RabbitMQ may be away before events stay in the table.
-        /// Until then they wait in memory. After that the relay keeps reading and acknowledging the log, so that it does not
+        /// Until then they wait in memory. After that the relay keeps reading and acknowledging the WAL, so that it does not
         /// pile up.
         park_after: Duration = Time(Duration::ZERO..=HOUR), Some("1s");
     }

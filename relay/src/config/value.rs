@@ -194,7 +194,7 @@ impl Value for Optional<PathBuf> {
 pub(super) const OPTIONAL_DATABASE: Rule =
     Rule::Url { form: "postgres://user:password@host:5432/database, or off", check: harmless_or_off::<ConnInfo> };
 
-/// A size of the log that may be left out.
+/// A size of the WAL that may be left out.
 pub(super) const OPTIONAL_WAL: Rule = Rule::SizeOrOff(64 << 20..=1 << 50);
 
 /// A time after which something goes, if ever: up to ten years.

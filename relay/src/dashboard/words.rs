@@ -82,7 +82,7 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
                 };
             }
             if let Some(kept) = health.and_then(|health| health["slot_kept_bytes"].as_i64()) {
-                words.push_str(&format!("; the slot keeps {} of log", numbers::bytes(kept)));
+                words.push_str(&format!("; the slot keeps {} of WAL", numbers::bytes(kept)));
             }
             words.push('.');
             (Level::Wrong, words)
@@ -150,13 +150,13 @@ mod tests {
                 &away,
                 Some(&well),
                 Level::Wrong,
-                "No connection to RabbitMQ for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8192 kB of log.",
+                "No connection to RabbitMQ for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8192 kB of WAL.",
             ),
             (
                 &backlog,
                 Some(&well),
                 Level::Wrong,
-                "Working off a backlog; 12,418 events wait; the slot keeps 8192 kB of log.",
+                "Working off a backlog; 12,418 events wait; the slot keeps 8192 kB of WAL.",
             ),
             (
                 &standby,

@@ -144,7 +144,7 @@ impl View {
         (self.phase == Phase::AtWork).then_some(self.figures.away_since?).map(|since| now.duration_since(since))
     }
 
-    /// Bytes of the log that were read and may not be acknowledged yet.
+    /// Bytes of the WAL that were read and may not be acknowledged yet.
     pub fn behind_bytes(&self) -> u64 {
         self.figures.read_to.0.saturating_sub(self.figures.acknowledged.0)
     }

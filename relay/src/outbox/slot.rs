@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct SlotLook {
     /// `reserved`, `extended`, `unreserved` or `lost`.
     pub(crate) wal_status: String,
-    /// What the slot keeps of the log.
+    /// What the slot keeps of the WAL.
     pub(crate) kept: i64,
     /// What may be written before the slot is lost; `None`: there is no limit.
     pub(crate) safe: Option<i64>,

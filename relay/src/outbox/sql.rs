@@ -15,13 +15,13 @@ pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// Which transactions are visible, and a position in the log from then.
+/// Which transactions are visible, and a position in the WAL from then.
 pub(super) const SNAPSHOT: &str = "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text";
 
-/// How far the log is on disk.
+/// How far the WAL is on disk.
 pub(crate) const FLUSHED: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::text";
 
-/// Has the log written to disk up to a position.
+/// Has the WAL written to disk up to a position.
 pub(super) const FLUSH: &str = "SELECT outbox.flush($1::text::pg_lsn)";
 
 /// A chunk of what is owed, as far as the events are small.
@@ -184,16 +184,16 @@ pub(crate) const DROP_SLOT: &str =
     "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
      WHERE slot_name = $1 AND NOT active";
 
-/// What the slot keeps of the log, whom its stream waits for, and the other slot of this server that keeps most.
+/// What the slot keeps of the WAL, whom its stream waits for, and the other slot of this server that keeps most.
 pub(crate) const SLOT_KEEPS: &str = "
-    SELECT slot.wal_status, (log.written - slot.restart_lsn)::bigint, slot.safe_wal_size,
-        (log.written - slot.confirmed_flush_lsn)::bigint, slot.catalog_xmin::text,
+    SELECT slot.wal_status, (wal.written - slot.restart_lsn)::bigint, slot.safe_wal_size,
+        (wal.written - slot.confirmed_flush_lsn)::bigint, slot.catalog_xmin::text,
         coalesce(reader.wait_event = 'WaitForStandbyConfirmation', false), other.slot_name::text, other.kept
-    FROM (SELECT pg_catalog.pg_current_wal_lsn() AS written) AS log
+    FROM (SELECT pg_catalog.pg_current_wal_lsn() AS written) AS wal
     JOIN pg_catalog.pg_replication_slots AS slot ON slot.slot_name = $1
     LEFT JOIN pg_catalog.pg_stat_activity AS reader ON reader.pid = slot.active_pid
     LEFT JOIN LATERAL (
-        SELECT slot_name, (log.written - restart_lsn)::bigint AS kept FROM pg_catalog.pg_replication_slots
+        SELECT slot_name, (wal.written - restart_lsn)::bigint AS kept FROM pg_catalog.pg_replication_slots
         WHERE slot_name <> slot.slot_name AND restart_lsn IS NOT NULL AND wal_status <> 'lost' ORDER BY restart_lsn LIMIT 1
     ) AS other ON true";
 
@@ -205,10 +205,10 @@ pub(crate) const OWN_SLOT_READER: &str = "SELECT active_pid FROM pg_catalog.pg_r
 pub(crate) const CONFIRMED: &str =
     "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = $1";
 
-/// How far the log is on disk, and how much of it the slot's stream would begin with, in bytes.
+/// How far the WAL is on disk, and how much of it the slot's stream would begin with, in bytes.
 pub(crate) const UNREAD: &str = "
-    SELECT log.flushed::text, (log.flushed - slot.confirmed_flush_lsn)::bigint
-    FROM (SELECT pg_catalog.pg_current_wal_flush_lsn() AS flushed) AS log
+    SELECT wal.flushed::text, (wal.flushed - slot.confirmed_flush_lsn)::bigint
+    FROM (SELECT pg_catalog.pg_current_wal_flush_lsn() AS flushed) AS wal
     JOIN pg_catalog.pg_replication_slots AS slot ON slot.slot_name = $1
     WHERE slot.confirmed_flush_lsn IS NOT NULL";
 

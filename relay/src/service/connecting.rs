@@ -39,7 +39,7 @@ use crate::{
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(200), max: Duration::from_secs(10) };
 
 /// How long the start waits for the broker's answer before it turns to the database as well. A broker that refuses answers in a blink,
-/// and then the relay must not have made a slot, which would hold the log back.
+/// and then the relay must not have made a slot, which would hold the WAL back.
 const BROKER_FIRST: Duration = Duration::from_secs(3);
 
 /// Makes one session after the other.

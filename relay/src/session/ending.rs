@@ -28,8 +28,8 @@ pub enum SessionError {
     /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
     #[error("stood still for {0:?}: another relay may have taken over")]
     StoodStill(Duration),
-    /// The slot kept more of the log than it may.
-    #[error("the slot kept {kept} bytes of the log, and was let go")]
+    /// The slot kept more of the WAL than it may.
+    #[error("the slot kept {kept} bytes of the WAL, and was let go")]
     SlotLetGo {
         /// What it kept, in bytes.
         kept: i64,

@@ -37,7 +37,7 @@ type Look = Pin<Box<dyn Future<Output = Result<Option<SlotLook>, StoreError>> + 
 pub(crate) struct Policy {
     /// The slot's name.
     pub(crate) slot: String,
-    /// Most bytes of the log that the slot may keep.
+    /// Most bytes of the WAL that the slot may keep.
     pub(crate) max: Option<u64>,
 }
 
@@ -159,7 +159,7 @@ impl Guard {
         let kept = numbers::bytes(look.kept);
         if self.pressure == Pressure::Little {
             if self.told.is_over() {
-                info!(target: "relay", slot = self.slot, kept, "the slot keeps little of the log again");
+                info!(target: "relay", slot = self.slot, kept, "the slot keeps little of the WAL again");
             }
             return;
         }
@@ -178,7 +178,7 @@ impl Guard {
         if self.pressure == Pressure::NearlyLost {
             warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot is about to be lost");
         } else {
-            warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot keeps much of the log");
+            warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot keeps much of the WAL");
         }
     }
 

@@ -181,7 +181,7 @@ impl<S: Sink> Session<S> {
             End::Unreadable(error) => return Err(SessionError::Unreadable(error)),
         };
         let acknowledged = self.core.acknowledged();
-        // Only PostgreSQL's log depends on it: the verdicts are in the table.
+        // Only PostgreSQL's WAL depends on it: the verdicts are in the table.
         if let Err(error) = self.acknowledge(acknowledged).await {
             warn!(target: "relay", error = crate::error::chain(&error), "could not acknowledge at the end");
         }

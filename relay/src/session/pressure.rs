@@ -12,7 +12,7 @@ use crate::{
     outbox::{Blocker, SlotLook, Writer},
 };
 
-/// Without a limit, a slot that keeps more is worth a word: the same as of the alert `OutboxSlotKeepsLog`.
+/// Without a limit, a slot that keeps more is worth a word: the same as of the alert `OutboxSlotKeepsWal`.
 const MUCH: i64 = 5_000_000_000;
 
 /// PostgreSQL notes every 15 s which transactions run, and a slot moves on only then.
@@ -88,7 +88,7 @@ pub(super) enum Holder {
     Lock(Blocker),
     /// RabbitMQ has not answered what this relay has read.
     Broker,
-    /// This relay, which reads the log more slowly than it is written.
+    /// This relay, which reads the WAL more slowly than it is written.
     Relay,
     /// Nobody any more: it moves on soon.
     Nobody,
@@ -141,7 +141,7 @@ impl fmt::Display for Holder {
             Self::Standby => f.write_str("a standby that synchronized_standby_slots names, and that does not follow"),
             Self::Lock(who) => write!(f, "{who}, who has locked outbox.events"),
             Self::Broker => f.write_str("this relay, which waits for RabbitMQ's answers"),
-            Self::Relay => f.write_str("this relay, which reads the log more slowly than it is written"),
+            Self::Relay => f.write_str("this relay, which reads the WAL more slowly than it is written"),
             Self::Nobody => f.write_str("nobody any more: PostgreSQL moves it on within 15 s"),
         }
     }

@@ -68,7 +68,7 @@ impl Source {
         }
     }
 
-    /// Tells the server how far the log is worked off.
+    /// Tells the server how far the WAL is worked off.
     pub(super) async fn acknowledge(&mut self, position: Lsn) -> Result<(), ReplError> {
         match self {
             Self::Stream(stream) => stream.status(position, false).await,

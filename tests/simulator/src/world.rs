@@ -206,7 +206,7 @@ impl World {
         if let Some(row) = self.db.rows.values().find(|row| row.status == Status::Pending) {
             return (Some(row.emitted.seq), format!("long after all troubles it is still PENDING: {row:?}"));
         }
-        (None, format!("long after all troubles the slot is {:?}, the log ends at {}", self.db.slot, self.db.wal_end))
+        (None, format!("long after all troubles the slot is {:?}, the WAL ends at {}", self.db.slot, self.db.wal_end))
     }
 
     pub(crate) fn later(&mut self, after: Micros, what: What) {

@@ -120,7 +120,7 @@ async fn rows(db: &Database) -> Option<String> {
     text(db, rows).await
 }
 
-/// What a reader of the log is told, with a word in the place of an id or a time of now, and without the rest of long texts.
+/// What a reader of the WAL is told, with a word in the place of an id or a time of now, and without the rest of long texts.
 async fn log(db: &Database) -> Option<String> {
     let log = format!(
         "SELECT string_agg(regexp_replace(regexp_replace(regexp_replace(data,

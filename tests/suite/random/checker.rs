@@ -64,7 +64,7 @@ pub(super) struct Evidence {
     pub(super) exits: Vec<i32>,
     /// The most memory that a relay held, in bytes.
     pub(super) peak_memory: u64,
-    /// Bytes of the log that the slot holds back after the drain.
+    /// Bytes of the WAL that the slot holds back after the drain.
     pub(super) retained_wal: i64,
 }
 

@@ -80,7 +80,7 @@ impl Servers {
         report
     }
 
-    /// Returns what is committed, and how much log the slot holds back at the end.
+    /// Returns what is committed, and how much WAL the slot holds back at the end.
     async fn work_and_drain(&self, schedule: &Schedule, stack: &Stack, relays: &Relays) -> (Vec<Fact>, i64) {
         let (url, name) = (stack.db.url(), stack.db.name());
         let faults =

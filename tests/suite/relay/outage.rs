@@ -109,7 +109,7 @@ async fn a_long_log_is_not_streamed_and_what_it_held_comes_from_the_table_in_ord
     assert_eq!(arrived, (1..=1001).collect::<Vec<i32>>());
     assert!(relay.stop().await.success());
     let again = stack.relay().start().await;
-    assert!(!again.log_text().contains("going on behind it"), "the slot stands at the end of the log");
+    assert!(!again.log_text().contains("going on behind it"), "the slot stands at the end of the WAL");
 }
 
 #[tokio::test]

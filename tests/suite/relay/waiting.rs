@@ -76,7 +76,7 @@ async fn a_broker_that_refuses_ends_the_start_before_there_is_a_slot() {
     assert_eq!(status.code(), Some(21), "{log}");
     let sql = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1";
     let slots: i64 = stack.db.query_one(sql, &[&stack.db.name()]).await.unwrap().get(0);
-    assert_eq!(slots, 0, "it would hold back the log of a database without a relay");
+    assert_eq!(slots, 0, "it would hold back the WAL of a database without a relay");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ pub enum Message {
     Message {
         /// Whether it belongs to the transaction around it. If not, it can also come between transactions.
         transactional: bool,
-        /// Where it stands in the log.
+        /// Where it stands in the WAL.
         lsn: Lsn,
         /// Names who it is for.
         prefix: Bytes,

@@ -99,7 +99,7 @@ pub static METRICS: &[Metric] = &[
         "Keys of which later events wait in the table, behind one that is retried or because there are many.",
         |seen| Some(of(seen.view.figures.keys_in_table)),
     ),
-    gauge("outbox_behind", Some(Unit::Bytes), "Log that the relay has read and may not acknowledge yet.", |seen| {
+    gauge("outbox_behind", Some(Unit::Bytes), "WAL that the relay has read and may not acknowledge yet.", |seen| {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 9 PB")]
         let bytes = seen.view.behind_bytes() as f64;
         Some(bytes)
@@ -208,19 +208,19 @@ pub static METRICS: &[Metric] = &[
                 .to_vec()
         }),
     },
-    gauge("outbox_slot_kept", Some(Unit::Bytes), "Log that PostgreSQL keeps for the slot.", |seen| {
+    gauge("outbox_slot_kept", Some(Unit::Bytes), "WAL that PostgreSQL keeps for the slot.", |seen| {
         seen.slot(|slot| slot.kept.map(signed))
     }),
     gauge(
         "outbox_slot_safe",
         Some(Unit::Bytes),
-        "Log that can still be written before the slot is lost; without max_slot_wal_keep_size there is no such limit, and no series.",
+        "WAL that can still be written before the slot is lost; without max_slot_wal_keep_size there is no such limit, and no series.",
         |seen| seen.slot(|slot| slot.safe.map(signed)),
     ),
     gauge(
         "outbox_slot_behind",
         Some(Unit::Bytes),
-        "Log that was written since the position that the relay has acknowledged.",
+        "WAL that was written since the position that the relay has acknowledged.",
         |seen| seen.slot(|slot| slot.behind.map(signed)),
     ),
     count(

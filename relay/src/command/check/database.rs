@@ -74,7 +74,7 @@ fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -
     let keep: i64 = row.try_get(10)?;
     if keep < 0 {
         let found =
-            "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the log until the disk is full";
+            "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the WAL until the disk is full";
         let to_do = platform.set("max_slot_wal_keep_size", "10GB");
         report.warning("slot_limit", found, format!("{to_do}; an event is never lost by it"));
     } else {

@@ -10,7 +10,7 @@ use crate::{
     service::failover_slot_refused,
 };
 
-/// From so much on, the log that a slot keeps is worth a look: 1 GiB.
+/// From so much on, the WAL that a slot keeps is worth a look: 1 GiB.
 const MUCH: i64 = 1 << 30;
 
 /// Looks at the slot. Says whether it keeps so much that one wants to know why.
@@ -72,7 +72,7 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
         report.bad("slot", found, to_do);
     } else if !active {
         let found = format!("no relay reads the slot {slot:?}{keeps}{left}");
-        report.warning("slot", found, "start the relay: the slot keeps the log until one reads it");
+        report.warning("slot", found, "start the relay: the slot keeps the WAL until one reads it");
     } else if config.failover_slot && !is_copied && failover_slot_refused(config, version).is_none() {
         let to_do =
             if config.create_slot { "the relay lets them at its next start" } else { "run `outbox-relay init`" };

@@ -86,10 +86,10 @@ fn tell(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {
     if keeps_much || seconds >= LONG {
         let to_do = match pid {
             Some(pid) => {
-                format!("the slot keeps the log since then: let it end, or SELECT pg_terminate_backend({pid})")
+                format!("the slot keeps the WAL since then: let it end, or SELECT pg_terminate_backend({pid})")
             }
             None => {
-                "the slot keeps the log since then: COMMIT PREPARED or ROLLBACK PREPARED, in its database".to_owned()
+                "the slot keeps the WAL since then: COMMIT PREPARED or ROLLBACK PREPARED, in its database".to_owned()
             }
         };
         report.add("transactions", Level::Warning, found, to_do);

@@ -8,7 +8,7 @@ const CHARTS = [
   { title: 'Latency', unit: 'commit to confirm', value: duration, series: [['p50', 'half are faster'], ['p99', '99 % are faster']] },
   { title: 'Backlog', unit: 'events pending, and the oldest', value: compact, series: [['pending', 'pending']],
     second: { value: duration, series: [['oldest', 'oldest']] } },
-  { title: 'Slot', unit: 'log kept, and not acknowledged', value: bytes, series: [['kept', 'kept'], ['behind', 'behind']] },
+  { title: 'Slot', unit: 'WAL kept, and not acknowledged', value: bytes, series: [['kept', 'kept'], ['behind', 'behind']] },
 ];
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

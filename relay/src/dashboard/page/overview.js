@@ -22,7 +22,7 @@ function tiles(figures) {
     tile('Scheduled', health ? count(health.scheduled, health.scheduled_is_estimate) : '–', '#/events?status=scheduled'),
     tile('Failed', health ? count(health.failed, health.failed_is_estimate) : '–', '#/failed', health?.failed > 0 ? 'bad' : ''),
     tile('Keys held', health ? count(health.keys_held) : '–', '#/keys', health?.keys_held > 0 ? 'warn' : ''),
-    tile('Log kept by the slot', health ? bytes(health.slot_kept_bytes) : '–', '#/relays'),
+    tile('WAL kept by the slot', health ? bytes(health.slot_kept_bytes) : '–', '#/relays'),
   ];
 }
 

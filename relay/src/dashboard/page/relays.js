@@ -16,7 +16,7 @@ export async function relays(container, _, signal) {
     { title: 'State', cell: (row) => raw(row.state) },
   ];
   const slot = page.slot;
-  const facts = slot ? [['name', slot.name], ['read', slot.active ? 'by a relay' : 'by nobody'], ['state', slot.wal_status], ['log kept', bytes(slot.kept)],
+  const facts = slot ? [['name', slot.name], ['read', slot.active ? 'by a relay' : 'by nobody'], ['state', slot.wal_status], ['WAL kept', bytes(slot.kept)],
     ['safe for', slot.safe === null ? 'no limit is set' : bytes(slot.safe)], ['not acknowledged', bytes(slot.behind)]] : [];
   show(container, h('h1', {}, 'Relays'), h('p', { class: 'lead' }, 'Sessions of relays with this database. One relay streams; others wait and take over.'),
     table(columns, page.rows, { empty: 'No relay is connected to this database.', label: 'Connections of relays' }),

@@ -70,7 +70,7 @@ pub(crate) enum After {
     Usual,
     /// The slot cannot be read on: it must be created again.
     SlotUseless,
-    /// The server cannot send what comes next in the log: the stream must begin behind it.
+    /// The server cannot send what comes next in the WAL: the stream must begin behind it.
     NotStreamable,
     /// It met a row that is larger than any event.
     RowTooLarge,

@@ -52,7 +52,7 @@ pub(super) enum Found {
     },
     /// Somebody reads it, or is making it.
     Taken(Holder),
-    /// The log that it needs is gone.
+    /// The WAL that it needs is gone.
     Invalidated,
 }
 
@@ -81,25 +81,25 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
     })
 }
 
-/// A log of which so much is unread, in bytes, holds thousands of events. Those without a verdict are read from the table in any case, and
+/// A WAL of which so much is unread, in bytes, holds thousands of events. Those without a verdict are read from the table in any case, and
 /// before the stream has come to them: to have them sent costs the server much, and is for nothing. 100,000 that were committed one by one
 /// took it 0.36 s, and 0.05 s to pass over (measured on PostgreSQL 15).
 const LONG_LOG: i64 = 32 << 20;
 
-/// Where a stream begins that is to leave out all that is in the log now. What it leaves out stands in the table.
+/// Where a stream begins that is to leave out all that is in the WAL now. What it leaves out stands in the table.
 pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
     let lsn: String = client.query_one(sql::FLUSHED, &[]).await?.try_get(0)?;
-    warn!(target: "relay", lsn, "the server cannot stream what is in its log: going on behind it; events are read from the table");
+    warn!(target: "relay", lsn, "the server cannot stream what is in its WAL: going on behind it; events are read from the table");
     position(&lsn)
 }
 
-/// How long a start waits for the transactions that may have committed in a long log unseen.
+/// How long a start waits for the transactions that may have committed in a long WAL unseen.
 const UNSEEN: Duration = Duration::from_secs(1);
 
-/// The position after the present log, if its unread part is long and every commit in it is visible in the table; otherwise 0.
+/// The position after the present WAL, if its unread part is long and every commit in it is visible in the table; otherwise 0.
 ///
-/// A commit stands in the log before others can see it. So that none is missed by the stream and by the pass, everything that ran when the
-/// position was taken must have ended. While a long transaction is open, the log is streamed.
+/// A commit stands in the WAL before others can see it. So that none is missed by the stream and by the pass, everything that ran when the
+/// position was taken must have ended. While a long transaction is open, the WAL is streamed.
 pub(super) async fn behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
     let Some(row) = client.query_opt(sql::UNREAD, &[&config.slot]).await? else { return Ok(Lsn(0)) };
     let (lsn, unread): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
@@ -110,17 +110,17 @@ pub(super) async fn behind_a_long_log(config: &Config, client: &Client) -> Resul
     let until = Instant::now() + UNSEEN;
     while !client.query_one(sql::ALL_HAVE_ENDED_BEFORE, &[&next]).await?.try_get::<_, bool>(0)? {
         if Instant::now() > until {
-            info!(target: "relay", slot = config.slot, unread, "much of the log is unread, and an older transaction is open: streaming all of it");
+            info!(target: "relay", slot = config.slot, unread, "much of the WAL is unread, and an older transaction is open: streaming all of it");
             return Ok(Lsn(0));
         }
         sleep(Duration::from_millis(20)).await;
     }
-    info!(target: "relay", slot = config.slot, lsn, unread, "much of the log is unread: going on behind it; events are read from the table");
+    info!(target: "relay", slot = config.slot, lsn, unread, "much of the WAL is unread: going on behind it; events are read from the table");
     position(&lsn)
 }
 
 fn position(lsn: &str) -> Result<Lsn, RunError> {
-    lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the log cannot be read").source(error))
+    lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the WAL cannot be read").source(error))
 }
 
 /// The slot must be there.

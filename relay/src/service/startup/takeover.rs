@@ -83,7 +83,7 @@ impl Turn {
     }
 }
 
-/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later; or behind a log
+/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later; or behind a WAL
 /// that is long. Makes publication and slot where they are missing. If making the slot takes long, that goes on beside the session.
 ///
 /// A waiting relay has no replication connection: it takes none of `max_wal_senders`.

@@ -40,7 +40,7 @@ pub(crate) struct Relay {
 pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) core: Core,
-    /// The next entry of the log that is sent.
+    /// The next entry of the WAL that is sent.
     next_entry: usize,
     /// What the server has sent and the core has not read.
     messages: VecDeque<Message>,

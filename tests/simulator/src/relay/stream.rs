@@ -1,4 +1,4 @@
-//! The stream's side of a session: what the server sends of the log, how the core reads it, and the position that goes
+//! The stream's side of a session: what the server sends of the WAL, how the core reads it, and the position that goes
 //! back.
 
 use outbox_core::{Event, Input, Lsn, Now, Row, Streamed};

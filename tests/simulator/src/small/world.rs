@@ -229,7 +229,7 @@ impl Small {
         self.core.on(Input::Stream(Streamed::Commit { end_lsn: Lsn(entry.end) }), now);
     }
 
-    /// Of the log, only that is a part of the state which can still be sent: commits that insert or replay, from the slot's position on.
+    /// Of the WAL, only that is a part of the state which can still be sent: commits that insert or replay, from the slot's position on.
     fn forget_log(&mut self) {
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         let mut read = std::mem::take(&mut self.next_entry);

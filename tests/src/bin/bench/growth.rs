@@ -95,7 +95,7 @@ async fn drain(trial: &Trial<'_>, report: &mut Report, case: &str, events: u64, 
     report.add("growth", case, "of the smallest", "×", total / *smallest);
 
     relay.stop().await;
-    // Else the slot would keep the log of what comes next, and the next relay would read it.
+    // Else the slot would keep the WAL of what comes next, and the next relay would read it.
     db.batch_execute(&format!("SELECT pg_drop_replication_slot('{}')", db.name())).await.expect("the slot");
     quiet(db).await;
 }

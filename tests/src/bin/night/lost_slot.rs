@@ -4,7 +4,7 @@ use harness::Connection;
 
 use crate::shop::Shop;
 
-/// 4 MB of log, in a table that has nothing to do with the outbox.
+/// 4 MB of WAL, in a table that has nothing to do with the outbox.
 const WRITE: &str = "INSERT INTO import SELECT repeat(md5(n::text), 250) FROM generate_series(1, 500) AS n";
 
 pub(crate) async fn play() {
@@ -33,7 +33,7 @@ pub(crate) async fn play() {
         .await
         .expect("BEGIN");
     import(40).await;
-    shop.pager.rings("OutboxSlotKeepsLog").await;
+    shop.pager.rings("OutboxSlotKeepsWal").await;
     at.types("outbox-relay status");
     shop.checks();
     shop.relays_warnings();

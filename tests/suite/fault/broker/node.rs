@@ -8,7 +8,7 @@ use super::{IN_FLIGHT, check, count, load::Load, queue, relay, wait_for_rows, wa
 /// What the node takes at most.
 pub(super) const MAX_MESSAGE_BYTES: usize = 65_536;
 
-/// What may be held back of the log while the broker is away: some segments' worth, not the outage's.
+/// What may be held back of the WAL while the broker is away: some segments' worth, not the outage's.
 const WAL_BYTES: i64 = 4_000_000;
 
 pub(super) async fn node() -> MutexGuard<'static, RabbitMq> {

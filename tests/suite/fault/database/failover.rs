@@ -130,7 +130,7 @@ async fn events_wait_for_a_standby_that_failover_slots_wait_for_and_the_relay_sa
     for _ in 0..12 {
         run(&stack.db, "SELECT pg_logical_emit_message(false, 'x', 'x'); SELECT pg_switch_wal()").await;
     }
-    let line = relay.wait_for_log("the slot keeps much of the log").await;
+    let line = relay.wait_for_log("the slot keeps much of the WAL").await;
     assert!(line.contains("a standby that synchronized_standby_slots names"), "{line}");
     assert_eq!(number(&stack.db, "(SELECT count(*) FROM outbox.events WHERE status = 'PENDING')").await, 1);
     run(&stack.db, "ALTER SYSTEM RESET synchronized_standby_slots").await;

@@ -1,4 +1,4 @@
-//! A part of the log that the publication left out: what came in it goes before what is streamed after it.
+//! A part of the WAL that the publication left out: what came in it goes before what is streamed after it.
 
 use harness::{Proxy, Stack};
 

@@ -1,4 +1,4 @@
-//! The slot keeps too much of the log.
+//! The slot keeps too much of the WAL.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_slot_that_somebody_holds_back_is_told_of_in_time_with_amount_limit_an
     let relay = relay(&stack).start().await;
     let (forgotten, pid) = forget_a_transaction(&stack).await;
     write_segments(&stack.db, 12).await; // of 20 that it may keep
-    let line = told(&relay, 0, "the slot keeps much of the log").await;
+    let line = told(&relay, 0, "the slot keeps much of the WAL").await;
     let process = format!("an idle transaction of process {pid} of role \"postgres\" (\"report\")");
     for part in ["WARN", "kept=\"", "MB", "max_slot_wal_keep_size, about 3", &process] {
         assert!(line.contains(part), "{part} is not in {line}");
@@ -27,7 +27,7 @@ async fn a_slot_that_somebody_holds_back_is_told_of_in_time_with_amount_limit_an
     write_segments(&stack.db, 6).await;
     told(&relay, 0, "the slot is about to be lost").await;
     run(&forgotten, "ROLLBACK").await;
-    checkpoint_until_told(&stack.db, &relay, "the slot keeps little of the log again").await;
+    checkpoint_until_told(&stack.db, &relay, "the slot keeps little of the WAL again").await;
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_prepared_transaction_that_holds_a_slot_back_is_named() {
     let (forgotten, _) = forget_a_transaction(&stack).await;
     run(&forgotten, "PREPARE TRANSACTION 'forgotten'").await;
     write_segments(&stack.db, 12).await;
-    let line = told(&relay, 0, "the slot keeps much of the log").await;
+    let line = told(&relay, 0, "the slot keeps much of the WAL").await;
     assert!(
         line.contains("a prepared transaction of role") && line.contains("prepared transaction forgotten"),
         "{line}"
@@ -96,7 +96,7 @@ async fn a_slot_that_keeps_more_than_max_slot_wal_is_let_go_and_events_leave_whi
     }
     run(&stack.db, "CHECKPOINT").await;
     let gone = format!("NOT EXISTS (SELECT FROM pg_ls_waldir() WHERE name = pg_walfile_name('{before}'))");
-    wait_until(&stack.db, "the log that the first slot kept is gone", &gone).await;
+    wait_until(&stack.db, "the WAL that the first slot kept is gone", &gone).await;
 
     let mark = relay.mark();
     run(&forgotten, "COMMIT").await;

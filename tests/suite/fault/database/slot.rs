@@ -110,7 +110,7 @@ async fn a_slot_that_is_dropped_while_a_relay_waits_for_it_is_made_by_whoever_co
     check(&stack.db, &consumer, &committed, 3 * REPEATED).await;
 }
 
-/// Writes log until the server gives up what the slot would still need. None of it goes to the relay: PostgreSQL cannot
+/// Writes WAL until the server gives up what the slot would still need. None of it goes to the relay: PostgreSQL cannot
 /// end a walsender whose client is frozen with a full socket.
 async fn outrun_slot(db: &Client) {
     write_log(db).await;

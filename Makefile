@@ -48,8 +48,10 @@ assert: build ## the extension's tests on a PostgreSQL with assertions (built in
 	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$copy" && \
 	cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
 
-upgrade: build extension ## the tests of the upgrade from 0.1.0, with its relay, which is built from the history
-	RELAY_0_1_0="$$(scripts/earlier-relay 0.1.0)" cargo test $(LOCKED) -p outbox-tests --test suite -- upgrade::
+upgrade: build extension ## the tests of the upgrade from earlier versions, with their relays, which are built from the history
+	scripts/earlier-relay 0.1.0
+	scripts/earlier-relay 0.2.0
+	EARLIER_RELAYS="$(CARGO_TARGET_DIR)/earlier" cargo test $(LOCKED) -p outbox-tests --test suite -- upgrade::
 
 migrate: build extension ## the tests of docs/migrate.md, one of them with a real Debezium Server (Java 21; 780 MB are fetched)
 	@debezium=$$(scripts/debezium) && eval "$$debezium" && \

@@ -4,7 +4,7 @@
 #   docker build --file docker/postgres.Dockerfile --build-arg PG_MAJOR=17 --tag postgres-outbox:17 .
 #
 # Its files alone, for CloudNativePG's image volumes (PostgreSQL 18; packaging/kubernetes/cloudnative-pg.yaml):
-#   docker build --file docker/postgres.Dockerfile --build-arg PG_MAJOR=18 --target extension --tag outbox-extension:0.2.0-18 .
+#   docker build --file docker/postgres.Dockerfile --build-arg PG_MAJOR=18 --target extension --tag outbox-extension:0.3.0-18 .
 ARG PG_MAJOR=17
 ARG RUST=docker.io/library/rust:1.95-slim-bookworm
 ARG BASE=docker.io/library/postgres:${PG_MAJOR}-bookworm

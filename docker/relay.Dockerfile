@@ -1,5 +1,5 @@
 # outbox-relay: one static program and the certificate authorities it trusts; no shell, no libraries. Build from the repository's root:
-#   docker build --file docker/relay.Dockerfile --build-arg OUTBOX_COMMIT="$(git rev-parse HEAD)" --tag outbox-relay:0.2.0 .
+#   docker build --file docker/relay.Dockerfile --build-arg OUTBOX_COMMIT="$(git rev-parse HEAD)" --tag outbox-relay:0.3.0 .
 ARG RUST=docker.io/library/rust:1.95-slim-bookworm
 
 FROM ${RUST} AS build

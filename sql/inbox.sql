@@ -33,7 +33,7 @@ BEGIN
 END
 $$;
 CREATE SCHEMA inbox;
-COMMENT ON SCHEMA inbox IS 'Messages that consumers have dealt with: the inbox of outbox 0.2.0.';
+COMMENT ON SCHEMA inbox IS 'Messages that consumers have dealt with: the inbox of outbox 0.3.0.';
 
 CREATE TABLE inbox.received (
     message_id  uuid        NOT NULL,

@@ -15,12 +15,12 @@ BEGIN
         RAISE EXCEPTION 'the outbox in this database is the extension'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'ALTER EXTENSION outbox UPDATE;';
     END IF;
-    IF outbox.version() = '0.2.0' THEN
-        RAISE EXCEPTION 'this is outbox 0.2.0 already'
+    IF outbox.version() = '0.3.0' THEN
+        RAISE EXCEPTION 'this is outbox 0.3.0 already'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'There is nothing left to do.';
     END IF;
-    IF outbox.version() <> '0.1.0' THEN
-        RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0', outbox.version()
+    IF outbox.version() NOT IN ('0.1.0', '0.2.0') THEN
+        RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0 and 0.2.0', outbox.version()
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Take the script of the version to which you upgrade.';
     END IF;
     IF owner <> quote_ident(current_user) THEN -- what is new would belong to somebody else
@@ -30,14 +30,11 @@ BEGIN
 END
 $$;
 
--- What the extension has in Rust.
-\ir plain/utf8_bytes.sql
-\ir plain/printed_bytes.sql
-\ir plain/header_size.sql
-\ir plain/check_headers.sql
-\ir plain/context.sql
-\ir plain/refuse.sql
-\ir plain/admit.sql
-
-\ir upgrade/0.1.0--0.2.0.sql
+SELECT outbox.version() = '0.1.0' AS is_0_1_0 \gset
+\if :is_0_1_0
+    \ir plain/upgrade/0.1.0--0.2.0.sql
+    \ir upgrade/0.1.0--0.2.0.sql
+\endif
+\ir plain/upgrade/0.2.0--0.3.0.sql
+\ir upgrade/0.2.0--0.3.0.sql
 COMMIT;

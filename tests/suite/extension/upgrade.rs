@@ -1,4 +1,4 @@
-//! From 0.1.0 to this version: the extension by ALTER EXTENSION, the plain SQL by its script.
+//! From each earlier version to this one: the extension by ALTER EXTENSION, the plain SQL by its script.
 
 use std::{path::PathBuf, process::Command, sync::Once};
 
@@ -6,14 +6,27 @@ use harness::{Database, Postgres, places::checkout, places::pg_config};
 
 use super::{refusal, role, run, text, value, with_plain_sql, with_the_extension};
 
-/// Runs each promise on both installations.
+/// The versions that are upgraded, the first one first.
+pub(crate) const EARLIER: [&str; 2] = ["0.1.0", "0.2.0"];
+
+/// Runs each promise on both installations of each earlier version.
 macro_rules! from_both_installations {
     ($($promise:ident),+ $(,)?) => {
         mod of_the_extension {
-            $(#[tokio::test] async fn $promise() { super::$promise(&super::Outbox::extension().await).await })+
+            mod from_0_1_0 {
+                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::extension("0.1.0").await).await })+
+            }
+            mod from_0_2_0 {
+                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::extension("0.2.0").await).await })+
+            }
         }
         mod of_plain_sql {
-            $(#[tokio::test] async fn $promise() { super::$promise(&super::Outbox::plain().await).await })+
+            mod from_0_1_0 {
+                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::plain("0.1.0").await).await })+
+            }
+            mod from_0_2_0 {
+                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::plain("0.2.0").await).await })+
+            }
         }
     };
 }
@@ -26,40 +39,43 @@ from_both_installations!(
     an_upgraded_outbox_is_not_upgraded_twice,
 );
 
-/// A database with the outbox of version 0.1.0.
+/// A database with the outbox of an earlier version.
 pub(crate) struct Outbox {
     db: Database,
     is_extension: bool,
 }
 
-fn earlier(file: &str) -> PathBuf {
-    checkout().join("tests/upgrade/0.1.0").join(file)
+fn earlier(version: &str, file: &str) -> PathBuf {
+    checkout().join("tests/upgrade").join(version).join(file)
 }
 
-/// Puts the extension's script of 0.1.0 beside that of this version: the library is this version's, as after an upgrade of the package.
-pub(crate) fn offer_the_earlier_extension() {
+/// Puts the extension's scripts of earlier versions beside that of this one: the library is this version's, as after an upgrade of the
+/// package.
+pub(crate) fn offer_the_earlier_extensions() {
     static OFFERED: Once = Once::new();
     OFFERED.call_once(|| {
         let output = Command::new(pg_config()).arg("--sharedir").output().unwrap();
         let folder = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join("extension");
-        let new = folder.join(format!("outbox--0.1.0.{}", std::process::id()));
-        std::fs::copy(earlier("extension.sql"), &new).unwrap();
-        std::fs::rename(new, folder.join("outbox--0.1.0.sql")).unwrap();
+        for version in EARLIER {
+            let new = folder.join(format!("outbox--{version}.{}", std::process::id()));
+            std::fs::copy(earlier(version, "extension.sql"), &new).unwrap();
+            std::fs::rename(new, folder.join(format!("outbox--{version}.sql"))).unwrap();
+        }
     });
 }
 
 impl Outbox {
-    async fn extension() -> Self {
+    async fn extension(version: &str) -> Self {
         let db = Postgres::shared().await.empty_database().await;
-        offer_the_earlier_extension();
-        run(&db, "CREATE EXTENSION outbox VERSION '0.1.0'").await;
+        offer_the_earlier_extensions();
+        run(&db, &format!("CREATE EXTENSION outbox VERSION '{version}'")).await;
         Self { db, is_extension: true }
     }
 
-    async fn plain() -> Self {
+    async fn plain(version: &str) -> Self {
         let db = Postgres::shared().await.empty_database().await;
         let outbox = Self { db, is_extension: false };
-        outbox.psql(earlier("plain.sql")).await.unwrap();
+        outbox.psql(earlier(version, "plain.sql")).await.unwrap();
         outbox
     }
 
@@ -232,11 +248,25 @@ async fn an_upgraded_outbox_is_not_upgraded_twice(old: &Outbox) {
 
 #[tokio::test]
 async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
-    let old = Outbox::plain().await;
+    let old = Outbox::plain("0.1.0").await;
     let owner = role(&old.db, "owner").await;
     run(&old.db, &format!("ALTER TABLE outbox.events OWNER TO {owner}")).await;
     let said = old.upgrade().await.unwrap_err();
     assert!(said.contains(&format!("the outbox belongs to {owner}, and this is ")), "{said}");
     assert!(said.contains(&format!("psql --command 'SET ROLE {owner}'")), "{said}");
     assert_eq!(value(&old.db, "SELECT outbox.version()").await, "0.1.0");
+}
+
+#[test]
+fn the_upgrade_to_an_earlier_version_includes_nothing_that_changes_with_this_one() {
+    for folder in ["sql/upgrade", "sql/plain/upgrade", "sql/extension"] {
+        for file in std::fs::read_dir(checkout().join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name.contains("--") && !name.ends_with(concat!("--", env!("CARGO_PKG_VERSION"), ".sql")) {
+                let script = std::fs::read_to_string(&path).unwrap();
+                assert!(!script.contains("\\ir "), "{}: freeze it", path.display());
+            }
+        }
+    }
 }

@@ -1,20 +1,23 @@
-//! An upgrade from 0.1.0 while events flow.
+//! An upgrade from an earlier version while events flow.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use harness::{Connection, SOON, Stack};
 use uuid::Uuid;
 
 use super::{emit, wait_for_counts, wait_for_status};
 use crate::{
-    extension::{other_version, upgrade::offer_the_earlier_extension},
+    extension::{
+        other_version,
+        upgrade::{EARLIER, offer_the_earlier_extensions},
+    },
     not_run::not_run,
 };
 
-/// Takes the outbox back to its earlier version.
-async fn install_the_earlier(db: &Connection) {
-    offer_the_earlier_extension();
-    db.batch_execute("DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '0.1.0'").await.unwrap();
+/// Takes the outbox back to an earlier version.
+async fn install_the_earlier(db: &Connection, version: &str) {
+    offer_the_earlier_extensions();
+    db.batch_execute(&format!("DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '{version}'")).await.unwrap();
 }
 
 async fn emit_many(db: &Connection, events: i32) {
@@ -26,7 +29,7 @@ async fn emit_many(db: &Connection, events: i32) {
 async fn a_relay_that_finds_an_earlier_schema_says_how_to_upgrade_and_waits_until_that_is_done() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
-    install_the_earlier(&stack.db).await;
+    install_the_earlier(&stack.db, "0.1.0").await;
     let id = emit(&stack.db, "'t', '{}'", &[]).await;
     let relay = stack.relay().spawn();
     let line = relay.wait_for_log("the schema's version does not fit; trying again").await;
@@ -85,16 +88,22 @@ async fn a_relay_that_waited_for_its_turn_does_not_take_over_a_schema_that_was_u
     assert!(second.stop().await.success());
 }
 
-/// `RELAY_0_1_0` names the relay of that version, which `make upgrade` builds from the history.
+/// `EARLIER_RELAYS` names a folder with the relays of earlier versions, which `make upgrade` builds from the history.
 #[tokio::test]
-async fn the_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes_over() {
-    let Some(earlier) = std::env::var_os("RELAY_0_1_0").map(PathBuf::from) else {
-        return not_run("upgrade", "a relay of 0.1.0 is not there; make upgrade builds one");
+async fn each_earlier_relay_goes_on_with_the_upgraded_schema_until_this_one_takes_over() {
+    let Some(relays) = std::env::var_os("EARLIER_RELAYS").map(PathBuf::from) else {
+        return not_run("upgrade", "the relays of earlier versions are not there; make upgrade builds them");
     };
+    for version in EARLIER {
+        goes_on_until_this_one_takes_over(version, &relays.join(version).join("outbox-relay")).await;
+    }
+}
+
+async fn goes_on_until_this_one_takes_over(version: &str, earlier: &Path) {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
-    install_the_earlier(&stack.db).await;
-    let old = stack.relay().program(&earlier).start().await;
+    install_the_earlier(&stack.db, version).await;
+    let old = stack.relay().program(earlier).start().await;
     emit_many(&stack.db, 500).await;
     wait_for_counts(&stack.db, (0, 500, 0), SOON).await;
     let new = stack.relay().spawn();

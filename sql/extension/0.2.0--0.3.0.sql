@@ -1,0 +1,1 @@
+-- From 0.2.0 to 0.3.0, what only the extension has.

@@ -11,11 +11,58 @@ RETURN coalesce(status = 'SENT' AND finished_at < sent_before OR status = 'FAILE
 COMMENT ON FUNCTION outbox.is_old(outbox.status, timestamptz, timestamptz, timestamptz) IS
     'Internal to delete_finished(): whether an event has been finished for long enough.';
 
+-- Deletes finished events one by one, and says what became of each: a refusal, by a foreign key that refers to the event or by a
+-- trigger, keeps that event alone. It needs the owner's rights.
+CREATE OR REPLACE FUNCTION outbox.delete_one_by_one(ids uuid[], status outbox.status DEFAULT NULL) -- null: either
+RETURNS TABLE (
+    event_id uuid,
+    outcome  text, -- deleted, or why not: pending, holding (its key), locked (by someone else), refused, absent (or of another status)
+    because  text  -- what PostgreSQL said to a refused one
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '250ms' -- less than deadlock_timeout, so that nobody's transaction is cancelled because of this one
+SET jit = off -- a table that refers to this one without an index is read as a whole, a plan that seems dear enough to compile
+AS $$
+DECLARE
+    found_status outbox.status;
+    holds boolean;
+BEGIN
+    FOREACH event_id IN ARRAY ids LOOP
+        because := NULL;
+        BEGIN
+            SELECT e.status, e.holds_key INTO found_status, holds
+            FROM ONLY outbox.events AS e WHERE e.id = event_id FOR UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                PERFORM FROM ONLY outbox.events AS e WHERE e.id = event_id;
+                outcome := CASE WHEN FOUND THEN 'locked' ELSE 'absent' END;
+            ELSIF found_status = 'PENDING' THEN
+                outcome := 'pending';
+            ELSIF found_status <> delete_one_by_one.status THEN
+                outcome := 'absent';
+            ELSIF holds THEN
+                outcome := 'holding';
+            ELSE
+                DELETE FROM ONLY outbox.events AS e WHERE e.id = event_id;
+                outcome := CASE WHEN FOUND THEN 'deleted' ELSE 'refused' END;
+                because := CASE outcome WHEN 'refused' THEN 'a trigger on outbox.events returned null' END;
+            END IF;
+        EXCEPTION WHEN OTHERS OR assert_failure THEN
+            outcome := 'refused';
+            because := sqlerrm;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION outbox.delete_one_by_one(uuid[], outbox.status) IS
+    'Internal to delete_finished() and delete_events(): deletes with the owner''s rights.';
+
 -- The part of delete_finished() that needs the owner's rights.
 --
 -- What is PENDING stays, and so does what holds its key, however old: the events behind it wait for it. A row that someone else has
--- locked is passed over, and one whose deletion is refused, by a foreign key that refers to it or by a trigger, is kept and told of.
--- Neither keeps the others: when the statement for all of them has failed, one is tried after the other.
+-- locked is passed over, and one whose deletion is refused is kept and told of. Neither keeps the others: when the statement for all
+-- of them has failed, one is tried after the other.
 CREATE OR REPLACE FUNCTION outbox.delete_pages(
     sent_before timestamptz, failed_before timestamptz, from_page bigint, pages integer,
     OUT deleted         bigint,
@@ -38,8 +85,7 @@ DECLARE
     last_page CONSTANT bigint := 4294967295;
     first tid;
     behind tid;
-    place tid;
-    event_id uuid;
+    old_ids uuid[];
     left_over_id uuid;
     left_over bigint;
     has_failed boolean := false;
@@ -59,30 +105,22 @@ BEGIN
         WHERE e.ctid >= first AND e.ctid < behind
           AND NOT e.holds_key AND outbox.is_old(e.status, coalesce(e.processed_at, e.created_at), sent_before, failed_before);
         GET DIAGNOSTICS deleted = ROW_COUNT;
-    EXCEPTION WHEN OTHERS THEN
+    EXCEPTION WHEN OTHERS OR assert_failure THEN
         has_failed := true;
     END;
     IF has_failed THEN
-        FOR place, event_id IN
-            SELECT e.ctid, e.id FROM ONLY outbox.events AS e
+        SELECT array_agg(e.id) INTO old_ids
+        FROM (
+            SELECT e.id FROM ONLY outbox.events AS e
             WHERE e.ctid >= first AND e.ctid < behind
               AND NOT e.holds_key AND outbox.is_old(e.status, coalesce(e.processed_at, e.created_at), sent_before, failed_before)
             FOR UPDATE SKIP LOCKED
-        LOOP
-            BEGIN
-                DELETE FROM ONLY outbox.events AS e WHERE e.ctid = place;
-                IF FOUND THEN
-                    deleted := deleted + 1;
-                ELSE
-                    refused := refused + 1;
-                    refused_id := event_id;
-                END IF;
-            EXCEPTION WHEN OTHERS THEN
-                refused := refused + 1;
-                refused_id := event_id;
-                refused_because := sqlerrm;
-            END;
-        END LOOP;
+        ) AS e;
+        SELECT count(*) FILTER (WHERE d.outcome = 'deleted'), count(*) FILTER (WHERE d.outcome = 'refused'),
+               (array_agg(d.event_id) FILTER (WHERE d.outcome = 'refused'))[1],
+               (array_agg(d.because) FILTER (WHERE d.outcome = 'refused'))[1]
+        INTO deleted, refused, refused_id, refused_because
+        FROM outbox.delete_one_by_one(coalesce(old_ids, '{}')) AS d;
     END IF;
 
     SELECT count(*) FILTER (WHERE e.is_old AND e.holds_key), count(*) FILTER (WHERE e.is_old AND NOT e.holds_key),
@@ -132,6 +170,21 @@ $$;
 COMMENT ON FUNCTION outbox.delete_finished(timestamptz, timestamptz, bigint, integer) IS
     'Deletes finished events that are old, in some pages of the table.';
 
+-- Deletes the events with these ids that are finished, however long ago. One that holds its key stays: a release comes first. For
+-- outbox-relay purge ID. Constraints are checked at once, as above.
+CREATE OR REPLACE FUNCTION outbox.delete_events(ids uuid[], status outbox.status DEFAULT NULL)
+RETURNS TABLE (event_id uuid, outcome text, because text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SET CONSTRAINTS ALL IMMEDIATE;
+    RETURN QUERY SELECT d.* FROM outbox.delete_one_by_one(delete_events.ids, delete_events.status) AS d;
+END
+$$;
+COMMENT ON FUNCTION outbox.delete_events(uuid[], outbox.status) IS
+    'Deletes the finished events with these ids, and says of each what became of it.';
+
 -- The whole table, for pg_cron or by hand, where no relay does it:
 --
 --     CALL outbox.maintain(retention => '30 days');
@@ -154,6 +207,9 @@ DECLARE
     refused_id uuid;
     refused_because text;
     tries integer := 60; -- half a minute
+    failed_steps bigint := 0;
+    failed_page bigint;
+    failed_because text;
 BEGIN
     SET LOCAL search_path = pg_catalog, pg_temp;
     IF num_nonnulls(retention, retention_failed) = 0 OR retention < '0' OR retention_failed < '0' THEN
@@ -173,6 +229,14 @@ BEGIN
                 RAISE;
             END IF;
             CONTINUE;
+        WHEN insufficient_privilege THEN
+            RAISE;
+        WHEN OTHERS THEN -- other pages may fare better, where one is damaged
+            failed_steps := failed_steps + 1;
+            failed_page := coalesce(failed_page, page);
+            failed_because := coalesce(failed_because, sqlerrm);
+            SELECT 0::bigint AS deleted, 0::bigint AS holding, 0::bigint AS locked, 0::bigint AS refused, NULL::uuid AS refused_id, NULL::text AS refused_because,
+                   pg_relation_size('outbox.events') / current_setting('block_size')::bigint AS table_pages INTO step;
         END;
         deleted := deleted + step.deleted;
         holding := holding + step.holding;
@@ -191,6 +255,11 @@ BEGIN
         RAISE WARNING '% old events cannot be deleted', refused
             USING DETAIL = format('One is %s: %s.', refused_id, refused_because),
                   HINT = format('SELECT * FROM outbox.events WHERE id = %L;', refused_id);
+    END IF;
+    IF failed_steps > 0 THEN
+        RAISE WARNING '% of the table''s parts cannot be looked through', failed_steps
+            USING DETAIL = format('The first begins with page %s: %s.', failed_page, failed_because),
+                  HINT = 'The others were. See the server''s log.';
     END IF;
     IF holding > 0 THEN
         RAISE NOTICE '% old events hold their keys and are kept', holding

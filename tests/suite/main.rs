@@ -11,6 +11,7 @@ mod fault;
 mod not_run;
 mod publish;
 mod random;
+mod refused_deletions;
 mod relay;
 mod replication;
 mod scripts;

@@ -190,29 +190,22 @@ pub(super) const KEYS_WITHOUT_INDEX: &str = "
 /// Pages of the table.
 pub(super) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
 
-/// Whether an event is finished, and for so long: since before the time `$2`. `$1` is its status, or null for either.
-const FINISHED: &str = "status <> 'PENDING' AND ($1::text IS NULL OR status = $1::text::outbox.status)
-    AND processed_at < $2::text::timestamptz";
+/// How many events in the `$4` pages from page `$3` on have been SENT since before `$1` or FAILED since before `$2`: those that may be
+/// deleted, and those that hold their keys. `outbox.delete_finished` has the same rule; a role that only counts may not call it.
+pub(super) const COUNT_FINISHED: &str =
+    "SELECT count(*) FILTER (WHERE NOT holds_key), count(*) FILTER (WHERE holds_key)
+    FROM ONLY outbox.events
+    WHERE (status = 'SENT' AND coalesce(processed_at, created_at) < $1::text::timestamptz
+        OR status = 'FAILED' AND coalesce(processed_at, created_at) < $2::text::timestamptz)
+      AND ctid >= format('(%s,0)', $3::bigint)::tid AND ctid < format('(%s,0)', $3::bigint + $4::integer)::tid";
 
-/// From page `$3` on, and before page `$4`.
-const IN_PAGES: &str = "ctid >= format('(%s,0)', $3::bigint)::tid AND ctid < format('(%s,0)', $4::bigint)::tid";
+/// Deletes them.
+pub(super) const DELETE_FINISHED: &str = "SELECT deleted, holding, locked, refused, refused_id, refused_because
+    FROM outbox.delete_finished($1::text::timestamptz, $2::text::timestamptz, $3::bigint, $4::integer)";
 
-/// How many finished events are in these pages.
-pub(super) fn count_finished() -> String {
-    format!("SELECT count(*) FROM ONLY outbox.events WHERE {FINISHED} AND {IN_PAGES}")
-}
-
-/// Deletes those of the events `$1` that are finished.
-pub(super) const DELETE_IDS: &str = "DELETE FROM ONLY outbox.events WHERE id = ANY ($1::uuid[]) AND status <> 'PENDING'
-    AND ($2::text IS NULL OR status = $2::text::outbox.status)";
-
-/// Deletes the finished events in these pages.
-pub(super) fn delete_finished() -> String {
-    format!("DELETE FROM ONLY outbox.events WHERE {FINISHED} AND {IN_PAGES}")
-}
-
-/// Whether this role may delete events.
-pub(super) const MAY_DELETE: &str = "SELECT has_table_privilege('outbox.events', 'DELETE')";
+/// Deletes those of the events `$1` that are finished, and have the status `$2` unless that is null. Says what became of each.
+pub(super) const DELETE_EVENTS: &str =
+    "SELECT event_id, outcome, because FROM outbox.delete_events($1::uuid[], $2::text::outbox.status)";
 
 // For `check`.
 

@@ -17,10 +17,10 @@ use tokio::process::Command;
 
 /// How a command has ended.
 #[derive(Debug)]
-struct Asked {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(crate) struct Asked {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Asked {
@@ -37,7 +37,7 @@ impl Asked {
     }
 
     /// The exit code was as expected.
-    fn ended_with(self, code: i32) -> Self {
+    pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
@@ -59,7 +59,7 @@ async fn finish(mut command: Command) -> Asked {
 }
 
 /// Calls the command as a superuser.
-async fn ask(stack: &Stack, arguments: &[&str]) -> Asked {
+pub(crate) async fn ask(stack: &Stack, arguments: &[&str]) -> Asked {
     finish(command(stack, stack.db.url(), arguments)).await
 }
 

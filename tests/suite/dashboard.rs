@@ -4,6 +4,7 @@ mod access;
 mod browser;
 mod hostile;
 mod http;
+mod live;
 mod pictures;
 mod rights;
 
@@ -58,7 +59,8 @@ impl Dashboard {
         }
         let relay = more(relay).start().await;
         let line = relay.wait_for_log("listening for HTTP").await;
-        let port = line.split("127.0.0.1:").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+        let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap();
+        let port = address.rsplit(':').next().unwrap();
         Self { stack, relay, port: port.parse().unwrap(), folder }
     }
 

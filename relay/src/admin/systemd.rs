@@ -1,5 +1,5 @@
 //! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, or has been starting for a while;
-//! `WATCHDOG=1` as long as its loop turns; `STATUS=` the sentence of `/readyz` (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
+//! `WATCHDOG=1` as long as its loop turns; `STATUS=` the sentence of `/readyz` without its times (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
 
 use std::{
     env,
@@ -62,9 +62,8 @@ pub(super) async fn tell(observed: &Observed) {
         if watchdog.is_some() && observed.is_alive() {
             notify(&NotifyState::Watchdog, &mut failed);
         }
-        let readiness = Readiness::of(&view, Instant::now());
-        if readiness.sentence() != last {
-            notify(&NotifyState::Status(readiness.sentence()), &mut failed);
+        let readiness = Readiness::without_times(&view, Instant::now());
+        if readiness.sentence() != last && notify(&NotifyState::Status(readiness.sentence()), &mut failed) {
             last = readiness.sentence().to_owned();
         }
     }
@@ -89,12 +88,14 @@ fn notify(state: &NotifyState<'_>, failed: &mut Repeats) -> bool {
     sent.is_ok()
 }
 
-/// Not by the crate's own `notify`, which takes each name for a path.
+/// Not by the crate's own `notify`, which takes each name for a path, and waits: a full socket would stop all HTTP.
 fn send(state: &NotifyState<'_>) -> io::Result<()> {
     let name = env::var_os(NOTIFY_SOCKET).unwrap_or_default();
     let mut message = String::new();
     let _ = writeln!(message, "{state}"); // a String takes everything
-    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address(&name)?).map(drop)
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(message.as_bytes(), &address(&name)?).map(drop)
 }
 
 /// A path, or a name in Linux's abstract namespace, which systemd writes with an @ before it.

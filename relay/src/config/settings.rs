@@ -221,7 +221,7 @@ settings! {
         dashboard_operator_database_url_file: Optional<PathBuf> = FILE, Some("off");
 
         /// File with the tokens of those who may read the dashboard.
-        /// One name and token per line. Without it, whoever reaches the relay over loopback may read, and nobody else.
+        /// One name and token per line. Without it, whoever reaches a relay that listens on loopback may read, and nobody else.
         dashboard_readers: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
 
         /// File with the tokens of those who may also see payloads, replay and release.

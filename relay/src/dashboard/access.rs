@@ -1,7 +1,7 @@
 //! Who somebody is, and what they may do.
 //!
 //! A token says it: in `Authorization: Bearer …` for scripts, or given once by a person, whose browser then has a cookie that no script
-//! of the page can read. Without a file of readers' tokens, whoever reaches the relay over loopback may read.
+//! of the page can read. Without a file of readers' tokens, whoever reaches a relay that listens on loopback may read.
 
 use std::{
     collections::HashMap,
@@ -42,6 +42,14 @@ const MOST_SESSIONS_OF_A_NAME: usize = 20;
 
 /// How long an unknown token waits for the answer.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
+
+/// Why nobody comes in, and what to do about it.
+const NO_TOKENS: &str = "it has no tokens, and listens on more than the loopback address; name a file of tokens \
+    (dashboard_readers), or listen on 127.0.0.1 (http_listen)";
+
+/// The same of a dashboard that lets in whoever comes over loopback, and of a request that a proxy has forwarded.
+const FORWARDED_WITHOUT_TOKENS: &str = "this request was forwarded by a proxy, and without a token only those who come \
+    to the relay's machine themselves may read; name a file of tokens (dashboard_readers)";
 
 /// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,8 +117,12 @@ impl Access {
                 format!("{reader} of dashboard_readers and {operator} of dashboard_operators have the same token");
             return Err(RunError::new(Kind::Usage, what).hint("give each a token of their own"));
         }
+        let is_open = readers.is_none() && address.ip().is_loopback();
+        if !is_open && readers.is_none() && operators.is_none() {
+            warn!(target: "relay", %address, "the dashboard lets nobody in: {NO_TOKENS}");
+        }
         Ok(Self {
-            is_open: readers.is_none() && address.ip().is_loopback(),
+            is_open,
             readers,
             operators,
             cookie: format!("outbox_{}", address.port()),
@@ -141,7 +153,10 @@ impl Access {
 
     /// Who asks, if they may do what this role may.
     pub(super) fn at_least(&self, role: Role, headers: &HeaderMap) -> Result<Who, Refusal> {
-        let who = self.who(headers).ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "Sign in with a token."))?;
+        let who = self.who(headers).ok_or_else(|| {
+            let closed = self.closed().map(|why| format!("Nobody is let in: {why}."));
+            Refusal::new(StatusCode::UNAUTHORIZED, closed.unwrap_or_else(|| "Sign in with a token.".to_owned()))
+        })?;
         if who.role < role {
             return Err(Refusal::forbidden("That takes an operator's token."));
         }
@@ -156,6 +171,12 @@ impl Access {
             return Err(Refusal::forbidden("This request does not come from the dashboard's page. Load it again."));
         }
         Ok(who)
+    }
+
+    /// Why nobody can sign in; `None`: with a token somebody can.
+    fn closed(&self) -> Option<&'static str> {
+        let has_tokens = self.readers.is_some() || self.operators.is_some();
+        (!has_tokens).then_some(if self.is_open { FORWARDED_WITHOUT_TOKENS } else { NO_TOKENS })
     }
 
     fn owner(&self, token: &str) -> Option<Who> {
@@ -218,7 +239,7 @@ pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: Heade
         "name": who.as_ref().and_then(|who| who.name.as_deref()),
         "csrf": who.as_ref().and_then(|who| who.csrf.as_deref()),
         "can_act": is_operator && dashboard.operator.is_some(),
-        "has_tokens": access.readers.is_some() || access.operators.is_some(),
+        "closed": access.closed(),
     }))
 }
 
@@ -259,9 +280,16 @@ fn set_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> Str
     format!("{name}={value}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
 }
 
-/// Whether a proxy says that the request is another's.
+/// Whether a proxy says that the request is another's. Proxies name their client under many names, which have a form in common: they
+/// end with `ip` or `addr`, or have `forwarded` in them. Browsers and scripts send none of these by themselves.
 fn is_forwarded(headers: &HeaderMap) -> bool {
-    let says_so = |name: &str| ["forwarded", "via", "x-real-ip"].contains(&name) || name.starts_with("x-forwarded");
+    let says_so = |name: &str| {
+        ["via", "cdn-loop", "client", "x-client", "x-remote", "x-envoy-external-address", "x-amzn-trace-id"]
+            .contains(&name)
+            || name.contains("forwarded")
+            || name.starts_with("cf-")
+            || ["-ip", "clientip", "-addr"].iter().any(|end| name.ends_with(end))
+    };
     headers.keys().any(|name| says_so(name.as_str()))
 }
 

@@ -20,7 +20,7 @@ use axum::{
 use futures_util::stream::unfold;
 use serde_json::{Map, Value, json};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{MissedTickBehavior, interval},
 };
 
@@ -49,6 +49,8 @@ pub(super) struct Live {
     told: watch::Sender<Arc<str>>,
     seen: Mutex<Seen>,
     streams: AtomicUsize,
+    /// The relay's state is another one: what the database said before is about the earlier one.
+    state_changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,15 @@ struct Seen {
     health: Option<Value>,
     /// Why there is none.
     health_error: Option<String>,
+    /// When the database was asked for it.
+    asked_at: Option<Instant>,
+}
+
+impl Seen {
+    /// What the database says of the state in which the relay is now.
+    fn health_since(&self, state_since: Instant) -> Option<&Value> {
+        self.health.as_ref().filter(|_| self.asked_at.is_some_and(|at| at >= state_since))
+    }
 }
 
 impl Live {
@@ -75,12 +86,17 @@ async fn watch_database(dashboard: &Dashboard) {
     let mut turns = interval(HEALTH_EVERY);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        turns.tick().await;
+        tokio::select! {
+            _ = turns.tick() => {}
+            () = dashboard.live.state_changed.notified() => turns.reset(),
+        }
+        let asked_at = Instant::now();
         let asked = match dashboard.reader() {
             Ok(reader) => reader.json(HEALTH, &[Some(&dashboard.slot)]).await,
             Err(refusal) => Err(refusal),
         };
         let mut seen = dashboard.live.seen();
+        seen.asked_at = Some(asked_at);
         (seen.health, seen.health_error) = match asked {
             Ok(health) => (Some(health), None),
             Err(refusal) => (None, Some(refusal.sentence().to_owned())),
@@ -95,6 +111,9 @@ async fn watch_relay(dashboard: &Dashboard) {
     loop {
         turns.tick().await;
         let (view, now) = (dashboard.observed.view(), Instant::now());
+        if view.state_since != before.state_since {
+            dashboard.live.state_changed.notify_one();
+        }
         let mut seen = dashboard.live.seen();
         let sample = sample(&before, &view, now.duration_since(looked), seen.health.as_ref());
         seen.samples.push(sample);
@@ -125,7 +144,7 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Value>) 
 
 fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
     let expiring = expiring(view, SystemTime::now());
-    let (level, words) = answer(&Readiness::of(view, now), seen.health.as_ref(), expiring.as_deref());
+    let (level, words) = answer(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
     let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
     let mut figures: Map<String, Value> =
         sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use axum::http::StatusCode;
 use pg_replication::ConnInfo;
 use serde_json::Value;
-use tokio::{sync::Mutex, task::JoinSet, time::timeout};
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_postgres::{
     Client, Error,
     error::SqlState,
@@ -18,6 +22,9 @@ use crate::{config::Address, error::chain, postgres};
 
 /// A page waits so long for the database to be reached, at most.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// Whoever asks waits so long for those who asked before, at most: the session answers one after the other.
+const QUEUE: Duration = Duration::from_secs(5);
 
 /// What a session for reading begins with: it cannot write, whatever its role may do, and no statement lasts. Plans are made for what is
 /// asked; those that would read the whole table are ruled out.
@@ -59,6 +66,8 @@ pub(super) struct Source {
     name: String,
     begin: &'static str,
     session: Mutex<Option<Arc<Session>>>,
+    /// One statement at a time. Whoever hangs up while waiting leaves the queue, and costs the database nothing.
+    turn: Mutex<()>,
     /// One deed at a time: who acts is a setting of the session.
     acting: Mutex<()>,
 }
@@ -70,17 +79,25 @@ struct Session {
     _work: JoinSet<()>,
 }
 
+/// Waits until the others are through, for a while.
+async fn in_turn(turn: &Mutex<()>) -> Result<MutexGuard<'_, ()>, Refusal> {
+    let busy =
+        |_| Refusal::unavailable("The database is still busy with what others have asked. Try again in a moment.");
+    timeout(QUEUE, turn.lock()).await.map_err(busy)
+}
+
 impl Source {
     pub(super) fn new(server: Address<ConnInfo>, relay_name: &str, begin: &'static str) -> Self {
         let mut name = format!("{relay_name} dashboard");
         name.truncate(name.floor_char_boundary(63));
-        Self { server, name, begin, session: Mutex::default(), acting: Mutex::default() }
+        Self { server, name, begin, session: Mutex::default(), turn: Mutex::default(), acting: Mutex::default() }
     }
 
     /// The JSON that a statement returns in its only column, a text, of its only row.
     pub(super) async fn json(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
         let arguments: Vec<(&(dyn ToSql + Sync), Type)> =
             arguments.iter().map(|argument| (argument as &(dyn ToSql + Sync), Type::TEXT)).collect();
+        let _turn = in_turn(&self.turn).await?;
         let session = self.session().await?;
         let rows = session.client.query_typed(sql, &arguments).await.map_err(|error| self.refuse(&error))?;
         let text: Option<&str> = rows.first().and_then(|row| row.try_get(0).ok());
@@ -90,11 +107,12 @@ impl Source {
 
     /// Runs one deed of an operator's, for whom the session acts meanwhile.
     pub(super) async fn act(&self, who: &str, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
-        let _alone = self.acting.lock().await;
+        let _alone = in_turn(&self.acting).await?;
         self.json("SELECT to_json(set_config('outbox.operator', $1, false))::text", &[Some(who)]).await?;
         self.json(sql, arguments).await
     }
 
+    /// The session, opened if there is none.
     async fn session(&self) -> Result<Arc<Session>, Refusal> {
         let mut kept = self.session.lock().await;
         if let Some(session) = kept.as_ref().filter(|session| !session.client.is_closed()) {

@@ -25,36 +25,45 @@ pub enum Readiness {
 impl Readiness {
     /// Of a relay at `now`.
     pub fn of(view: &View, now: Instant) -> Self {
-        let lasted = numbers::time(now.duration_since(view.state_since));
+        Self::told(view, now, |changing| changing)
+    }
+
+    /// The same without what changes while the state lasts, times above all: for those who are told of each change.
+    pub fn without_times(view: &View, now: Instant) -> Self {
+        Self::told(view, now, |_| String::new())
+    }
+
+    /// `changing` says what becomes of a part of the sentence that is another one each second.
+    fn told(view: &View, now: Instant, changing: impl Fn(String) -> String) -> Self {
+        let lasting = |time: Duration| changing(format!(" for {}", numbers::time(time)));
+        let lasted = lasting(now.duration_since(view.state_since));
         match (view.state(), view.away_for(now)) {
-            (State::Standby, _) => Self::Waiting(format!("another relay is at work; this one has waited for {lasted}")),
+            (State::Standby, _) => Self::Waiting(format!("another relay is at work; this one has waited{lasted}")),
             (State::Stopped, _) => Self::Not("stopped".to_owned()),
             (State::Draining, _) => {
                 Self::Not("stopping: what is in flight is finished, and nothing more is taken".to_owned())
             }
             (State::Disconnected, _) => Self::Not(disconnected(&view.phase, &lasted)),
             _ if let Some(silent) = for_longer(view.silent_since, SILENT, now) => {
-                Self::Not(format!("PostgreSQL has said nothing for {silent}, although it was asked"))
+                Self::Not(format!("PostgreSQL has said nothing{}, although it was asked", lasting(silent)))
             }
-            (_, Some(away)) => Self::Not(away_sentence(view, &numbers::time(away))),
+            (_, Some(away)) => Self::Not(away_sentence(view, &lasting(away))),
             (State::Refused, _) => Self::Not(format!(
-                "RabbitMQ refuses every message for {lasted} (basic.nack); \
+                "RabbitMQ refuses every message{lasted} (basic.nack); \
                  look for full queues, and queues without a majority"
             )),
             (State::Parked, _) if view.is_making_slot => {
                 let why = view.waits_for.as_deref().unwrap_or("making the slot takes long");
-                Self::Not(format!("{why}; for {lasted} the table has been read every second instead"))
+                Self::Not(format!("{why}; the table is read every second instead{lasted}"))
             }
             (State::Parked, _) => {
-                Self::Not(format!("working off a backlog from the table for {lasted}: events are late, none is lost"))
+                Self::Not(format!("working off a backlog from the table{lasted}: events are late, none is lost"))
             }
             (State::Streaming, _) if let Some(waited) = for_longer(view.unanswered_since, UNANSWERED, now) => {
-                Self::Not(format!(
-                    "RabbitMQ has answered no message for {waited}; {} in flight",
-                    view.figures.in_flight
-                ))
+                let in_flight = changing(format!("; {} in flight", view.figures.in_flight));
+                Self::Not(format!("RabbitMQ has answered no message{}{in_flight}", lasting(waited)))
             }
-            (State::Streaming, _) => Self::Delivering(format!("delivering for {lasted}")),
+            (State::Streaming, _) => Self::Delivering(format!("delivering{lasted}")),
         }
     }
 
@@ -71,26 +80,26 @@ impl Readiness {
     }
 }
 
-fn for_longer(since: Option<Instant>, limit: Duration, now: Instant) -> Option<String> {
+fn for_longer(since: Option<Instant>, limit: Duration, now: Instant) -> Option<Duration> {
     let lasted = now.duration_since(since?);
-    (lasted >= limit).then(|| numbers::time(lasted))
+    (lasted >= limit).then_some(lasted)
 }
 
 fn disconnected(phase: &Phase, lasted: &str) -> String {
     match phase {
         Phase::Disconnected { error: Some(error) } => {
-            format!("not connected for {lasted}: {error}")
+            format!("not connected{lasted}: {error}")
         }
-        _ => format!("connecting for {lasted}"),
+        _ => format!("connecting{lasted}"),
     }
 }
 
 fn away_sentence(view: &View, away: &str) -> String {
     if view.figures.is_blocked {
-        format!("RabbitMQ has blocked publishing for {away} (a memory or disk alarm)")
+        format!("RabbitMQ has blocked publishing{away} (a memory or disk alarm)")
     } else {
         let why = view.sink.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        format!("no connection to RabbitMQ for {away}{why}")
+        format!("no connection to RabbitMQ{away}{why}")
     }
 }
 
@@ -142,6 +151,22 @@ mod tests {
             assert!(readiness.sentence().contains(sentence), "{readiness:?}");
             assert_eq!(readiness.is_ready(), is_ready, "{readiness:?}");
         }
+    }
+
+    #[test]
+    fn what_is_told_at_each_change_stays_the_same_while_the_state_lasts() {
+        let began = Instant::now();
+        let live = Figures { is_live: true, in_flight: 3, ..Figures::default() };
+        let mut view = at_work(live, SinkFigures::default(), began);
+        let at = |view: &View, seconds| Readiness::without_times(view, began + Duration::from_secs(seconds));
+        for (from, sentence) in [(0, "delivering"), (10, "RabbitMQ has answered no message")] {
+            for second in 0..9 {
+                view.publish(Shown { figures: Figures { in_flight: second + 1, ..live }, ..Shown::default() }, began);
+                assert_eq!(at(&view, from + second as u64).sentence(), sentence);
+            }
+        }
+        view.enters(Phase::Disconnected { error: Some("refused".to_owned()) }, began);
+        assert_eq!(at(&view, 70).sentence(), "not connected: refused");
     }
 
     #[test]

@@ -111,9 +111,41 @@ async fn without_tokens_loopback_reads_and_nobody_acts() {
         "x-real-ip",
         "X-Forwarded-Proto",
         "x-forwarded-port",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+        "X-Client-IP",
+        "X-Cluster-Client-IP",
+        "Fastly-Client-IP",
+        "Fly-Client-IP",
+        "X-Azure-ClientIP",
+        "X-Original-Forwarded-For",
+        "X-Envoy-External-Address",
+        "X-Remote-Addr",
+        "Proxy-Client-IP",
+        "CDN-Loop",
+        "X-Amzn-Trace-Id",
     ] {
         assert_eq!(dashboard.ask("GET", "/api/events", &[(header, "10.0.0.1")], None).await.status, 401, "{header}");
     }
+}
+
+#[tokio::test]
+async fn a_dashboard_that_can_let_nobody_in_says_so_at_its_start_and_to_whoever_asks_with_the_way_out() {
+    let open = Dashboard::start_with(Tokens::None, |relay| relay.set("http-listen", "0.0.0.0:0")).await;
+    let line = open.relay.wait_for_log("the dashboard lets nobody in").await;
+    let answer = open.ask("GET", "/api/events", &[], None).await;
+    let session = open.ask("GET", "/api/session", &[], None).await.json();
+    assert_eq!((answer.status, &session["role"]), (401, &Value::Null));
+    for said in [&*line, &*answer.body, session["closed"].as_str().unwrap()] {
+        assert!(said.contains("dashboard_readers") && said.contains("http_listen"), "{said}");
+    }
+    let loopback = Dashboard::start(Tokens::None).await;
+    assert!(!loopback.relay.log_text().contains("lets nobody in"));
+    let forwarded = loopback.ask("GET", "/api/events", &[("via", "1.1 proxy")], None).await;
+    assert!(forwarded.status == 401 && forwarded.body.contains("dashboard_readers"), "{forwarded:?}");
+    let with_tokens = Dashboard::start_with(Tokens::Both, |relay| relay.set("http-listen", "0.0.0.0:0")).await;
+    assert!(!with_tokens.relay.log_text().contains("lets nobody in"));
+    assert_eq!(with_tokens.ask_as(READER, "GET", "/api/events", None).await.status, 200);
 }
 
 #[tokio::test]

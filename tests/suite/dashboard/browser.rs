@@ -48,6 +48,7 @@ async fn the_first_page_says_in_words_whether_events_flow() {
     browser.sees(".answer", "Events flow, but 4 failed.").await;
     dashboard.relay.kill().await;
     browser.sees(".answer", "This page has lost its relay.").await;
+    browser.sees("#pause", "Not connected").await;
     let others: Vec<String> = browser.complaints().into_iter().filter(|said| !said.contains("ERR_")).collect();
     assert_eq!(others, [""; 0], "it complains of the lost connection and of nothing else");
 }
@@ -156,6 +157,39 @@ async fn events_are_found_by_filter_and_one_shows_its_life() {
     browser.sees("main", "request-7").await;
     browser.sees("main", "Payload and headers are shown to operators only.").await;
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_page_whose_relay_hangs_says_that_it_is_not_connected_until_it_hears_of_it_again() {
+    let Some(browser) = browser().await else { return };
+    let dashboard = Dashboard::start(Tokens::None).await;
+    dashboard.open(&browser, "", None).await;
+    browser.sees("#pause", "Live").await;
+    dashboard.relay.pause();
+    browser.sees("#pause", "Not connected").await;
+    browser.sees(".answer", "This page has lost its relay.").await;
+    dashboard.relay.resume();
+    browser.sees("#pause", "Live").await;
+    browser.sees(".answer", "Events flow").await;
+}
+
+#[tokio::test]
+async fn an_address_that_nobody_meant_and_an_event_from_the_future_are_shown_in_words() {
+    let Some(browser) = browser().await else { return };
+    let dashboard = Dashboard::start(Tokens::None).await;
+    for address in ["events/%", "events/%E0%A4%A", "events/x/y", "%/%"] {
+        dashboard.open(&browser, address, None).await;
+        browser.wait_for("(document.querySelector('main')?.innerText ?? '').length > 20").await;
+        let shown = browser.text("main").await;
+        assert!(!shown.contains("URI") && !shown.contains("Error"), "{address}: {shown}");
+    }
+    let later = "INSERT INTO outbox.events (topic, payload, created_at, status, processed_at)
+                 VALUES ('t', '{}', now() + interval '3 hours', 'SENT', now()) RETURNING id::text";
+    let id: String = dashboard.stack.db.query_one(later, &[]).await.unwrap().get(0);
+    dashboard.open(&browser, &format!("events/{id}"), None).await;
+    browser.sees(".life", "By the database's clock its transaction began later.").await;
+    let others: Vec<String> = browser.complaints().into_iter().filter(|said| !said.contains("400")).collect();
+    assert_eq!(others, [""; 0]);
 }
 
 #[tokio::test]

@@ -3,12 +3,16 @@
 import { h } from './dom.js';
 import { bytes, compact, duration } from './format.js';
 
+// Steps of an axis: whole events, and powers of two where sizes are.
+const WHOLE = [1, 2, 5].flatMap((digit) => [...Array(12)].map((_, power) => digit * 10 ** power)).sort((one, other) => one - other);
+const BINARY = [...Array(50)].map((_, power) => 2 ** power);
+
 const CHARTS = [
-  { title: 'Rate', unit: 'events per second', value: compact, series: [['received', 'received'], ['sent', 'sent'], ['failed', 'failed']] },
+  { title: 'Rate', unit: 'events per second', value: compact, steps: WHOLE, series: [['received', 'received'], ['sent', 'sent'], ['failed', 'failed']] },
   { title: 'Latency', unit: 'commit to confirm', value: duration, series: [['p50', 'half are faster'], ['p99', '99 % are faster']] },
-  { title: 'Backlog', unit: 'events pending, and the oldest', value: compact, series: [['pending', 'pending']],
+  { title: 'Backlog', unit: 'events pending, and the oldest', value: compact, steps: WHOLE, series: [['pending', 'pending']],
     second: { value: duration, series: [['oldest', 'oldest']] } },
-  { title: 'Slot', unit: 'WAL kept, and not acknowledged', value: bytes, series: [['kept', 'kept'], ['behind', 'behind']] },
+  { title: 'Slot', unit: 'WAL kept, and not acknowledged', value: bytes, steps: BINARY, series: [['kept', 'kept'], ['behind', 'behind']] },
 ];
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -34,7 +38,7 @@ function draw(chart, box, samples) {
     scales: { x: { time: true }, y: { range }, second: { range } },
     axes: [
       axis(String, { size: 28, grid: { show: false }, space: 70, values: [[60, '{HH}:{mm}', null, null, null, null, null, null, 1], [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]] }),
-      axis(chart.value),
+      axis(chart.value, chart.steps && { incrs: chart.steps }),
       ...(chart.second ? [axis(chart.second.value, { scale: 'second', side: 1, grid: { show: false } })] : []),
     ],
     series: [

@@ -19,20 +19,22 @@ export function visible(text) {
   return text.replace(UNSEEN, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
 }
 
-// Text that somebody else wrote.
+// Text that somebody else wrote. A line may end behind its punctuation, rather than inside a word.
 export function raw(text, attributes = {}) {
   if (text === null || text === undefined) return h('span', { class: 'none' }, '–');
-  return h('bdi', { class: 'raw', ...attributes }, visible(text));
+  const [first, ...parts] = visible(text).split(/(?<=[./:_-])(?=[^./:_-])/);
+  return h('bdi', { class: 'raw', ...attributes }, first, parts.map((part) => [h('wbr'), part]));
 }
 
+// A column without a value in any row is left out: its room is for the others.
 export function table(columns, rows, { empty, label }) {
   if (rows.length === 0) return h('p', { class: 'empty' }, empty);
+  const filled = columns.map((column) => ({ ...column, cells: rows.map((row) => column.cell(row)) }))
+    .filter(({ cells }) => cells.some((cell) => cell !== ''));
   return h('div', { class: 'table' }, h('table', { 'aria-label': label },
-    h('thead', {}, h('tr', {}, columns.map((column) => h('th', { scope: 'col', class: column.class }, column.title)))),
-    h('tbody', {}, rows.map((row) => h('tr', {}, columns.map((column) => {
-      const cell = column.cell(row);
-      return h('td', { class: `${column.class ?? ''} ${cell === '' ? 'blank' : ''}`, 'data-label': column.title }, h('div', {}, cell));
-    }))))));
+    h('thead', {}, h('tr', {}, filled.map((column) => h('th', { scope: 'col', class: column.class }, column.title)))),
+    h('tbody', {}, rows.map((_, index) => h('tr', {}, filled.map(({ cells, class: name, title }) =>
+      h('td', { class: `${name ?? ''} ${cells[index] === '' ? 'blank' : ''}`, 'data-label': title }, h('div', {}, cells[index]))))))));
 }
 
 export function show(container, ...children) {

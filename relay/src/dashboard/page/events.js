@@ -46,7 +46,7 @@ export async function events(container, parameters, signal) {
       : `#/events?${new URLSearchParams([...(status ? [['status', status]] : []), ...entries])}`;
   } },
   field('id', 'Id', { placeholder: 'goes to the event' }), FILTERS.map(([name, title]) => field(name, title)),
-  field('from', 'Emitted from', { type: 'datetime-local', step: 1 }), field('to', 'to', { type: 'datetime-local', step: 1 }),
+  field('from', 'Emitted from', { type: 'datetime-local', step: 1 }), field('to', 'Emitted before', { type: 'datetime-local', step: 1 }),
   h('div', { class: 'buttons' }, h('button', { class: 'primary' }, 'Filter'),
     h('a', { class: 'button', href: status ? `#/events?status=${status}` : '#/events' }, 'Clear')));
   const list = h('div', { id: 'list' });
@@ -82,7 +82,10 @@ function life(event, audit) {
     steps.push(['last attempt', event.last_attempted_at, event.last_error ?? 'The broker gave no reason.']);
   }
   if (event.processed_at) {
-    steps.push(event.state === 'sent' ? ['sent', event.processed_at, `Confirmed by the broker, ${duration((Date.parse(event.processed_at) - Date.parse(event.created_at)) / 1000)} after its transaction began.`]
+    const took = (Date.parse(event.processed_at) - Date.parse(event.created_at)) / 1000;
+    // A clock that was set back meanwhile, or a created_at that was written by hand.
+    const after = took < 0 ? '. By the database\'s clock its transaction began later' : `, ${duration(took)} after its transaction began`;
+    steps.push(event.state === 'sent' ? ['sent', event.processed_at, `Confirmed by the broker${after}.`]
       : ['failed', event.processed_at, 'The relay has given it up.']);
   }
   if (event.state === 'retrying') steps.push(['next attempt', event.available_at, `Attempt ${event.attempts + 1}.`]);

@@ -21,6 +21,7 @@ export function bytes(value) {
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return '–';
   if (seconds === 0) return '0 s';
+  if (seconds < 0) return `−${duration(-seconds)}`; // clocks may differ
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

@@ -28,10 +28,10 @@ function theme(next) {
 
 function tools() {
   const again = () => route();
-  const pause = h('button', { id: 'pause', 'aria-pressed': String(live.paused()), title: 'Pause or go on (p)', onclick: () => {
+  const pause = h('button', { id: 'pause', 'aria-pressed': String(live.paused()), 'data-lost': String(live.lost()), title: 'Pause or go on (p)', onclick: () => {
     live.pause(!live.paused());
     tools();
-  } }, live.paused() ? 'Paused' : 'Live');
+  } }, live.paused() ? 'Paused' : live.lost() ? 'Not connected' : 'Live');
   const dark = theme() === 'dark';
   show(document.getElementById('tools'), pause,
     h('button', { id: 'theme', title: 'Dark or light', 'aria-label': dark ? 'Light colours' : 'Dark colours', onclick: () => {
@@ -39,7 +39,7 @@ function tools() {
       tools();
     } }, dark ? '☀' : '☾'),
     session.name ? h('button', { id: 'signout', title: `Signed in as ${session.name}, ${session.role}`, onclick: () => signin.end(again) }, 'Sign out')
-      : session.has_tokens && session.role && h('button', { id: 'signin', onclick: () => signin.ask(again) }, 'Sign in'));
+      : !session.closed && session.role && h('button', { id: 'signin', onclick: () => signin.ask(again) }, 'Sign in'));
 }
 
 async function route() {
@@ -47,7 +47,8 @@ async function route() {
   showing = new AbortController();
   const { signal } = showing;
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  const [name, id] = path.split('/');
+  const [name, given] = path.split('/');
+  const id = given && decoded(given);
   const page = PAGES.find(([key]) => key === name) ?? PAGES[0];
   show(document.getElementById('nav'), session.role && PAGES.map(([key, title]) =>
     h('a', { href: `#/${key}`, 'aria-current': key === page[0] ? 'page' : null }, title)));
@@ -59,7 +60,7 @@ async function route() {
   }
   if (!live.running()) live.start();
   try {
-    if (name === 'events' && id) await event(main, decodeURIComponent(id), signal);
+    if (name === 'events' && id) await event(main, id, signal);
     else await page[2](main, new URLSearchParams(query), signal);
     if (!signal.aborted) main.dataset.shown = location.hash; // for those who wait for it
   } catch (error) {
@@ -69,6 +70,15 @@ async function route() {
       return session.role ? show(main, problem(error)) : route();
     }
     show(main, h('h1', {}, page[1]), problem(error));
+  }
+}
+
+// What stands in the address may have been typed: a lone % is taken as it is.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
 
@@ -92,6 +102,7 @@ document.addEventListener('keydown', (press) => {
   }
 });
 
+live.watch(tools);
 const kept = localStorage.getItem('outbox-theme');
 if (kept === 'dark' || kept === 'light') document.documentElement.dataset.theme = kept;
 addEventListener('hashchange', () => {

@@ -30,6 +30,10 @@ export function ask(done) {
 }
 
 export function page(container, done) {
+  if (session.closed) { // nobody has a token
+    container.replaceChildren(h('section', { class: 'card narrow' }, h('h1', {}, 'Nobody is let in'), h('p', {}, `The reason: ${session.closed}.`)));
+    return;
+  }
   container.replaceChildren(h('section', { class: 'card narrow' }, h('h1', {}, 'Sign in'), form(done)));
   container.querySelector('input').focus();
 }

@@ -4,7 +4,7 @@
 --     SELECT outbox.replay_many(topic => 'orders.created', error_like => '%NO_ROUTE%');
 --     SELECT outbox.replay_many(created_from => now() - interval '1 hour', status => 'SENT', max_events => 1000);
 --
--- Not an overload of outbox.replay(id): PostgreSQL would take replay('0190…') for the one with a text argument.
+-- Not an overload of outbox.replay(id): PostgreSQL would take replay('0190...') for the one with a text argument.
 CREATE OR REPLACE FUNCTION outbox.replay_many(
     topic          text          DEFAULT NULL,
     aggregate_type text          DEFAULT NULL,

@@ -1,11 +1,22 @@
 -- What the database must be like.
 --
--- Any encoding will do: PostgreSQL sends the relay all text in UTF-8, and what is none in UTF-8 is refused when it is emitted.
+-- Any encoding will do that PostgreSQL converts to UTF-8, in which it sends the relay all text: that is all but MULE_INTERNAL. What is no
+-- text in UTF-8 is refused when it is emitted.
 --
 -- Without wal_level = logical nothing is ever sent: events wait in the table, which is worth a warning, not a refusal,
 -- since the setting may come with the next restart.
 DO $$
 BEGIN
+    IF getdatabaseencoding() NOT IN ('UTF8', 'SQL_ASCII') AND NOT EXISTS (
+        SELECT FROM pg_conversion
+        WHERE condefault AND conforencoding = pg_char_to_encoding(getdatabaseencoding()) AND contoencoding = pg_char_to_encoding('UTF8')
+    ) THEN
+        RAISE EXCEPTION 'no relay could read a database in %', getdatabaseencoding()
+            USING ERRCODE = 'feature_not_supported',
+                  DETAIL = 'PostgreSQL cannot convert its texts to UTF-8, in which messages are sent.',
+                  HINT = format('CREATE DATABASE %I_utf8 TEMPLATE template0 ENCODING ''UTF8'';', current_database());
+    END IF;
+
     -- From PostgreSQL 19 on, replica is enough: the first logical slot raises it.
     IF current_setting('wal_level') <> 'logical'
        AND NOT (current_setting('wal_level') = 'replica' AND current_setting('server_version_num')::int >= 190000) THEN

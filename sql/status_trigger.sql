@@ -1,12 +1,12 @@
 -- The legal moves of an event's status:
 --
---     PENDING → SENT, FAILED     a verdict
---     PENDING → PENDING          an attempt that will be repeated (attempts + 1), or that does not count and is repeated later
---     FAILED, SENT → PENDING     a replay
+--     PENDING -> SENT, FAILED    a verdict
+--     PENDING -> PENDING         an attempt that will be repeated (attempts + 1), or that does not count and is repeated later
+--     FAILED, SENT -> PENDING    a replay
 --     FAILED, no longer holding its key (holds_key to false)
 --
 -- Everything else is refused. The trigger stamps counters and times itself and trusts none that it is given, so that an
--- operator's plain UPDATE … SET status = 'PENDING' is a whole replay.
+-- operator's plain UPDATE ... SET status = 'PENDING' is a whole replay.
 CREATE OR REPLACE FUNCTION outbox.move_status() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -1,8 +1,13 @@
 //! Databases in other encodings than UTF-8: texts are measured and checked as they are sent, which is in UTF-8.
 
-use harness::{Database, Postgres};
+use std::{fs, path::PathBuf, process::Command};
 
-use super::{install_plain_sql, refusal, run, value};
+use harness::{
+    Database, Postgres,
+    places::{checkout, pg_config},
+};
+
+use super::{install_plain_sql, refusal, run, upgrade::EARLIER, value};
 
 /// One of each installation, in each encoding.
 async fn databases() -> Vec<(&'static str, Database)> {
@@ -17,6 +22,75 @@ async fn databases() -> Vec<(&'static str, Database)> {
         databases.extend([(encoding, extension), (encoding, plain)]);
     }
     databases
+}
+
+#[tokio::test]
+async fn both_installations_go_into_a_database_of_every_encoding_that_a_server_can_have() {
+    let postgres = Postgres::shared().await;
+    let known =
+        "SELECT string_agg(pg_encoding_to_char(n), ' ') FROM generate_series(0, pg_char_to_encoding('KOI8U')) AS n";
+    let known = value(&*postgres.empty_database().await, known).await; // KOI8U is the last one: those after it are for clients
+    assert!(known.split(' ').count() > 30 && known.contains("EUC_JP"), "{known}");
+    for encoding in known.split(' ').filter(|encoding| *encoding != WITHOUT_CONVERSION) {
+        let db = postgres.empty_database_in(encoding).await;
+        let works = async |installation: &str| {
+            run(&db, "SELECT outbox.emit('a', '{\"a\": 1}', headers => '{\"h\": 1}')").await;
+            let pending = "SELECT string_agg(topic || payload, '') FROM outbox.pending(0, 10, 1000)";
+            assert_eq!(value(&db, pending).await, "a{\"a\": 1}", "{installation} in {encoding}");
+        };
+        let output = install_plain_sql(&db).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{encoding}: {said}");
+        works("the plain SQL").await;
+        run(&db, "DROP SCHEMA outbox CASCADE").await;
+        db.batch_execute("CREATE EXTENSION outbox").await.unwrap_or_else(|error| panic!("{encoding}: {error:?}"));
+        works("the extension").await;
+    }
+}
+
+/// The one encoding of a server that PostgreSQL cannot convert to UTF-8: no relay can read its texts.
+const WITHOUT_CONVERSION: &str = "MULE_INTERNAL";
+
+#[tokio::test]
+async fn a_database_whose_texts_no_relay_could_read_is_refused_at_once() {
+    let postgres = Postgres::shared().await;
+    let db = format!("mule_{}", std::process::id());
+    let create = ["--template=template0", "--locale=C", "--encoding", WITHOUT_CONVERSION, &db];
+    assert!(postgres.program("createdb").args(create).status().unwrap().success());
+    let create = "CREATE EXTENSION outbox";
+    let extension = postgres.program("psql").args(["--no-psqlrc", "--dbname", &db, "--command", create]).output();
+    let plain = postgres.install_plain_sql(&db);
+    assert!(postgres.program("dropdb").args(["--force", &db]).status().unwrap().success());
+    for output in [extension.unwrap(), plain] {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains("ERROR:  no relay could read a database in MULE_INTERNAL\n"), "{said}");
+        assert!(said.contains("HINT:  CREATE DATABASE "), "{said}");
+    }
+}
+
+/// A script is read in the database's own encoding, whatever it is, and by a psql whose terminal has another one.
+#[test]
+fn every_script_that_is_installed_is_ascii() {
+    let sharedir = Command::new(pg_config()).arg("--sharedir").output().unwrap();
+    let installed = PathBuf::from(String::from_utf8(sharedir.stdout).unwrap().trim()).join("extension");
+    let control = fs::read_to_string(installed.join("outbox.control")).unwrap();
+    assert!(control.contains("encoding = 'SQL_ASCII'"), "{control}");
+    let scripts = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of_extension = scripts(installed).filter(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let is_earlier = EARLIER.iter().any(|version| name == format!("outbox--{version}.sql")); // put there by another test
+        name.starts_with("outbox") && name.ends_with(".sql") && !is_earlier
+    });
+    let plain = ["sql", "sql/plain", "sql/extension"].map(|folder| scripts(checkout().join(folder)));
+    let mut read = 0;
+    for path in of_extension.chain(plain.into_iter().flatten()).filter(|path| path.is_file()) {
+        let script = fs::read(&path).unwrap();
+        let line = script.split(|byte| *byte == b'\n').position(|line| !line.is_ascii());
+        assert_eq!(line.map(|line| line + 1), None, "{} is not ASCII in that line", path.display());
+        read += 1;
+    }
+    assert!(read > 50, "{read}");
 }
 
 #[tokio::test]

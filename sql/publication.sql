@@ -49,6 +49,18 @@ BEGIN
         END IF;
     END LOOP;
 
+    -- PostgreSQL's own words would not say which role lacks the right: this function acts as the owner of the table.
+    IF publication.oid IS NULL AND NOT has_database_privilege(current_database(), 'CREATE') THEN
+        RAISE EXCEPTION 'the owner of outbox.events, %, may not make a publication in this database', current_user
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = format('As the owner of the database: GRANT CREATE ON DATABASE %I TO %I;', current_database(), current_user);
+    END IF;
+    IF NOT pg_has_role(publication.pubowner, 'USAGE') THEN
+        RAISE EXCEPTION 'publication % belongs to %, and not to the owner of outbox.events', name, publication.pubowner::regrole
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = format('As a superuser: ALTER PUBLICATION %I OWNER TO %I;', name, current_user);
+    END IF;
+
     IF publication.oid IS NULL THEN
         EXECUTE format('CREATE PUBLICATION %I FOR TABLE outbox.events WITH (publish = ''insert'')', name);
         EXECUTE format('COMMENT ON PUBLICATION %I IS %L', name, mark);

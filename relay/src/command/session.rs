@@ -28,6 +28,24 @@ pub(super) enum Grant {
     Operate,
 }
 
+impl Grant {
+    /// The function that grants it.
+    fn by(self) -> &'static str {
+        match self {
+            Self::Monitor => "grant_monitor",
+            Self::Operate => "grant_operate",
+        }
+    }
+
+    /// A function that it lets a role call.
+    fn allows(self) -> &'static str {
+        match self {
+            Self::Monitor => "failures",
+            Self::Operate => "replay_many",
+        }
+    }
+}
+
 /// A session, and the task that drives it.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -38,6 +56,8 @@ pub(super) struct Session {
     /// The schema's, if there is one.
     version: Option<String>,
     needs: Grant,
+    /// Whether the role has that.
+    is_granted: bool,
     limit: Duration,
 }
 
@@ -55,9 +75,20 @@ impl Session {
         let (client, driver, peer) = connected.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
-        let mut session = Self { client, peer, _driver: tasks, role: database.user(), version: None, needs, limit };
+        let mut session = Self {
+            client,
+            peer,
+            _driver: tasks,
+            role: database.user(),
+            version: None,
+            needs,
+            is_granted: false,
+            limit,
+        };
         session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
         session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
+        let is_granted = session.client.query_one(sql::MAY_CALL, &[&needs.allows()]).await;
+        session.is_granted = is_granted.and_then(|row| row.try_get(0)).unwrap_or_default();
         Ok(session)
     }
 
@@ -66,12 +97,16 @@ impl Session {
         let role = &self.role;
         let is = |states: &[SqlState]| error.code().is_some_and(|state| states.contains(state));
         let failed = if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
-            let grant = match self.needs {
-                Grant::Monitor => "grant_monitor",
-                Grant::Operate => "grant_operate",
-            };
-            RunError::new(Kind::NotPermitted, format!("the role {role:?} is not permitted to do this"))
-                .hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')"))
+            let refused = RunError::new(Kind::NotPermitted, format!("the role {role:?} is not permitted to do this"));
+            let grant = self.needs.by();
+            // The outbox's own functions say themselves what to do.
+            match error.as_db_error().and_then(|refusal| refusal.hint()) {
+                Some(_) => refused,
+                None if self.is_granted => {
+                    refused.hint(format!("it has what outbox.{grant}() grants: grant it what the server names"))
+                }
+                None => refused.hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')")),
+            }
         } else if is(&[
             SqlState::INVALID_SCHEMA_NAME,
             SqlState::UNDEFINED_TABLE,

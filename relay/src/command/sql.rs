@@ -209,7 +209,11 @@ pub(super) const DELETE_EVENTS: &str =
 
 // For `check`.
 
-pub(super) use crate::outbox::sql::{MAY_MAINTAIN, MAY_RELAY, VERSION};
+pub(super) use crate::outbox::sql::{MAY_MAINTAIN, MAY_RELAY, MISSING_BEYOND_GRANTS, VERSION};
+
+/// Whether this role may call a function of the outbox.
+pub(super) const MAY_CALL: &str = "SELECT coalesce(bool_or(has_function_privilege(oid, 'EXECUTE')), false) FROM pg_proc
+    WHERE pronamespace = to_regnamespace('outbox') AND proname = $1";
 
 /// Whether this role may read events, as those who look at them may, and a relay need not.
 pub(super) const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";
@@ -246,6 +250,12 @@ pub(super) const PUBLICATION: &str = "SELECT p.pubinsert, p.puballtables OR r.oi
     FROM pg_publication AS p
     LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid AND r.prrelid = to_regclass('outbox.events')
     WHERE p.pubname = $1";
+
+/// The role that would make the publication, if it lacks the right to, and the statement that gives it.
+pub(super) const MAY_NOT_PUBLISH: &str = "
+    SELECT c.relowner::regrole::text, format('GRANT CREATE ON DATABASE %I TO %s', current_database(), c.relowner::regrole)
+    FROM pg_class AS c
+    WHERE c.oid = to_regclass('outbox.events') AND NOT has_database_privilege(c.relowner, current_database(), 'CREATE')";
 
 /// Whether the publication has the table's schema (since PostgreSQL 15).
 pub(super) const PUBLISHES_SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_publication AS p

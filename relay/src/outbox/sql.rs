@@ -167,8 +167,24 @@ pub(crate) const SERVER: &str =
 pub(crate) const VERSION: &str = "SELECT outbox.version()";
 
 /// Whether this role may run the relay's functions.
-pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
+pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false)
+         AND pg_catalog.has_schema_privilege('outbox'::regnamespace, 'USAGE')
+     FROM pg_proc p
      WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'owed', 'pending', 'due', 'next_due', 'holding', 'flush')";
+
+/// The statements that give this role back what everybody has in PostgreSQL unless somebody has revoked it, and without which no relay
+/// sees its slot.
+pub(crate) const MISSING_BEYOND_GRANTS: &str = "
+    SELECT pg_catalog.format('GRANT EXECUTE ON FUNCTION pg_catalog.%I(%s) TO %I', p.proname,
+        pg_catalog.pg_get_function_identity_arguments(p.oid), current_user)
+    FROM pg_catalog.pg_proc AS p
+    WHERE p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND p.proname IN ('pg_stat_get_activity', 'pg_get_replication_slots')
+      AND NOT pg_catalog.has_function_privilege(p.oid, 'EXECUTE')
+    UNION ALL
+    SELECT pg_catalog.format('GRANT SELECT ON pg_catalog.%I TO %I', c.relname, current_user)
+    FROM pg_catalog.pg_class AS c
+    WHERE c.relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND c.relname IN ('pg_stat_activity', 'pg_replication_slots')
+      AND NOT pg_catalog.has_table_privilege(c.oid, 'SELECT')";
 
 /// The slot, and who reads it.
 pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),

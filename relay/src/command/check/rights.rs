@@ -18,7 +18,7 @@ use crate::{
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
 
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
-    let is_installed = extension(session, report).await;
+    let is_installed = extension(session, &config.database_url.user(), report).await;
     if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
@@ -53,7 +53,7 @@ fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mu
 }
 
 /// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
-async fn extension(session: &Session, report: &mut Report) -> bool {
+async fn extension(session: &Session, role: &str, report: &mut Report) -> bool {
     match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
         Ok(version) => match mismatch(&version) {
             None => report.ok("extension", format!("version {version}")),
@@ -62,6 +62,13 @@ async fn extension(session: &Session, report: &mut Report) -> bool {
         Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
             let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";
             report.bad("extension", "the extension outbox is not installed in this database", to_do);
+            return false;
+        }
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            let to_do =
+                format!("as the extension's owner: SELECT outbox.grant_relay('{role}') if this is the relay's role");
+            report.bad("grants", format!("the role {role:?} may not use the schema outbox"), to_do);
+            report.unknown("extension", chain(&error), "");
             return false;
         }
         Err(error) => {
@@ -92,6 +99,12 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
     let name = &config.publication;
     let Some(row) = session.client.query_opt(sql::PUBLICATION, &[name]).await? else {
         let found = format!("there is no publication {name:?} yet");
+        if let Some(row) = session.client.query_opt(sql::MAY_NOT_PUBLISH, &[]).await? {
+            let (owner, statement): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            let found = format!("{found}, and the owner of outbox.events, {owner}, may not make one");
+            report.bad("publication", found, format!("as the owner of the database: {statement}"));
+            return Ok(());
+        }
         if config.create_slot {
             report.warning("publication", found, "the relay makes it at its start, or run `outbox-relay init`");
         } else {
@@ -128,8 +141,17 @@ async fn grants(session: &Session, config: &Config, report: &mut Report) -> Resu
         if deletes && !session.client.query_one(sql::MAY_MAINTAIN, &[]).await?.try_get::<_, bool>(0)? {
             let found = format!("retention is set, and the role {role:?} may not delete old events");
             report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));
-        } else {
+            return Ok(());
+        }
+        let missing = session.client.query(sql::MISSING_BEYOND_GRANTS, &[]).await?;
+        let missing: Vec<&str> = missing.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        if missing.is_empty() {
             report.ok("grants", format!("the role {role:?} may run the relay's functions"));
+        } else {
+            let found = format!(
+                "the role {role:?} lacks a right that PostgreSQL gives everybody, and that somebody has revoked"
+            );
+            report.bad("grants", found, format!("as a superuser: {}", missing.join("; ")));
         }
     } else {
         let to_do = format!(

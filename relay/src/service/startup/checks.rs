@@ -76,19 +76,33 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
             let what = format!("the extension outbox is not installed in this database ({database})");
             return Err(RunError::new(Kind::ExtensionMissing, what).hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names; if it was dropped, its events are gone with it"));
         }
+        Err(error) if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) => {
+            return Err(not_granted(database).source(error)); // the use of the schema, which is everybody's unless rights got lost
+        }
         Err(error) => return Err(error.into()),
     };
     if let Some(Mismatch { what, hint, schema_is_earlier }) = mismatch(&version) {
         return Err(RunError::new(Kind::ExtensionVersion, what).hint(hint).may_pass_if(schema_is_earlier));
     }
-    let permitted: bool = client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)?;
-    if permitted {
-        Ok(())
-    } else {
-        let role = database.user();
-        Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not run the relay's functions"))
-            .hint(format!("as the extension's owner: SELECT outbox.grant_relay('{role}')")))
+    if !client.query_one(sql::MAY_RELAY, &[]).await?.try_get::<_, bool>(0)? {
+        return Err(not_granted(database));
     }
+    let missing = client.query(sql::MISSING_BEYOND_GRANTS, &[]).await?;
+    let missing: Vec<&str> = missing.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "the role {:?} lacks a right that PostgreSQL gives everybody, and that somebody has revoked",
+        database.user()
+    );
+    Err(RunError::new(Kind::NotPermitted, what).hint(format!("as a superuser: {}", missing.join("; "))))
+}
+
+fn not_granted(database: &Address<ConnInfo>) -> RunError {
+    let role = database.user();
+    RunError::new(Kind::NotPermitted, format!("the role {role:?} may not run the relay's functions"))
+        .hint(format!("as the extension's owner: SELECT outbox.grant_relay('{role}')"))
 }
 
 /// A connection that could not be made, in the operator's terms.
@@ -179,9 +193,12 @@ pub(super) fn invalidated(config: &Config) -> RunError {
 impl From<tokio_postgres::Error> for RunError {
     fn from(error: tokio_postgres::Error) -> Self {
         if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
-            Self::new(Kind::NotPermitted, "the database does not permit what the relay needs")
-                .hint("as the extension's owner: SELECT outbox.grant_relay('<role>')")
-                .source(error)
+            // Whether the role has what outbox.grant_relay() grants was looked at before. The server says what else is missing, and the
+            // outbox's own functions say what to do about it.
+            let says_what_to_do = error.as_db_error().is_some_and(|refusal| refusal.hint().is_some());
+            let refused =
+                Self::new(Kind::NotPermitted, "the database does not permit what the relay needs").source(error);
+            if says_what_to_do { refused } else { refused.hint("grant the relay's role what the server names") }
         } else if is(&error, &[SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT]) {
             behind_a_pooler("the database has lost a statement that was prepared, or has one of somebody else's")
                 .source(error)

@@ -25,6 +25,9 @@ DECLARE
     bytes bigint := 0;
     reason text;
 BEGIN
+    IF has_function_privilege('public', 'outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)');
+    END IF;
     FOR found IN
         SELECT e.tableoid AS home, e.ctid AS place,
             CASE WHEN NOT careful THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes
@@ -78,6 +81,9 @@ AS $$
 DECLARE
     since timestamptz := clock_timestamp();
 BEGIN
+    IF has_function_privilege('public', 'outbox.next_due()'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.next_due()');
+    END IF;
     RETURN (
         SELECT ceil(extract(epoch FROM e.available_at - since) * 1000)
         FROM outbox.events AS e

@@ -13,6 +13,9 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF has_function_privilege('public', 'outbox.failures(integer)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.failures(integer)');
+    END IF;
     IF max_rows < 0 THEN
         RAISE EXCEPTION 'max_rows cannot be negative, and is %', max_rows
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for the latest 10,000 failed events.';

@@ -8,6 +8,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF has_function_privilege('public', 'outbox.flush(pg_lsn)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.flush(pg_lsn)');
+    END IF;
     IF pg_current_wal_flush_lsn() < up_to THEN
         PERFORM set_config('synchronous_commit', 'local', true);
         PERFORM pg_logical_emit_message(true, 'outbox.flush', '');

@@ -5,6 +5,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz),
         outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) TO %s', role);

@@ -4,6 +4,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.delete_finished(timestamptz, timestamptz, bigint, integer),
         outbox.delete_pages(timestamptz, timestamptz, bigint, integer),

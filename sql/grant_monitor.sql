@@ -4,9 +4,11 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.health(text, interval, interval, bigint, bigint),
-        outbox.failures(integer) TO %s', role);
+        outbox.failures(integer),
+        outbox.open_to_public(text) TO %s', role);
     EXECUTE format('GRANT SELECT ON outbox.failed, outbox.backlog, outbox.audit TO %s', role);
     EXECUTE format('GRANT SELECT (id, seq, created_at, status, attempts, replays, holds_key, topic, exchange, event_type, aggregate_type,
         aggregate_id, content_type, correlation_id, available_at, last_error, first_attempted_at, last_attempted_at, processed_at)

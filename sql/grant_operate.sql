@@ -4,6 +4,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM outbox.begin_grant(role);
     PERFORM outbox.grant_monitor(role);
     EXECUTE format('GRANT SELECT ON outbox.events, outbox.failed, outbox.backlog TO %s', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION

@@ -6,6 +6,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.owed(bigint, integer, text[], text[], bigint, boolean),
         outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean),
@@ -15,7 +16,8 @@ BEGIN
         outbox.health(text, interval, interval, bigint, bigint),
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
-        outbox.ensure_publication(text) TO %s', role);
+        outbox.ensure_publication(text),
+        outbox.open_to_public(text) TO %s', role);
     IF NOT EXISTS (
         SELECT FROM pg_roles AS r
         WHERE (r.oid = role AND (r.rolreplication OR r.rolsuper))

@@ -53,6 +53,9 @@ DECLARE
     slot_found boolean;
     problems text[];
 BEGIN
+    IF has_function_privilege('public', 'outbox.health(text, interval, interval, bigint, bigint)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.health(text, interval, interval, bigint, bigint)');
+    END IF;
     -- Owed now: events without a time of their own, and those whose time has come.
     SELECT c.events, c.is_estimate INTO pending, pending_is_estimate FROM outbox.count_by_seq('PENDING') AS c;
     SELECT since - e.created_at INTO oldest_pending

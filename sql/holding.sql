@@ -8,6 +8,9 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
 BEGIN
+    IF has_function_privilege('public', 'outbox.holding(integer)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.holding(integer)');
+    END IF;
     RETURN QUERY
         SELECT e.id, e.aggregate_type, e.aggregate_id
         FROM outbox.events AS e

@@ -132,12 +132,15 @@ $$;
 COMMENT ON PROCEDURE inbox.forget(interval) IS 'Deletes what was received longer ago; call it regularly.';
 
 -- Grants what a consumer's role needs. It can read and delete nothing. Roles that have it are not kept apart: each can receive in the name
--- of any consumer of this database.
+-- of any consumer of this database. What everybody may do is taken back first: a restore may have given it.
 CREATE FUNCTION inbox.grant_receive(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    REVOKE ALL ON SCHEMA inbox FROM PUBLIC;
+    REVOKE ALL ON ALL TABLES IN SCHEMA inbox FROM PUBLIC;
+    REVOKE ALL ON ALL ROUTINES IN SCHEMA inbox FROM PUBLIC;
     EXECUTE format('GRANT USAGE ON SCHEMA inbox TO %s', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION inbox.receive(text, uuid, integer) TO %s', role);
 END

@@ -63,6 +63,7 @@ CREATE SCHEMA outbox;
 \ir failures.sql
 \ir version.sql
 \ir emit_text.sql
+\ir rights.sql
 \ir grant_emit.sql
 \ir grant_relay.sql
 \ir grant_operate.sql

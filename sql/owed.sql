@@ -37,6 +37,9 @@ AS $$
 DECLARE
     oldest CONSTANT xid := older_than::text::xid;
 BEGIN
+    IF has_function_privilege('public', 'outbox.owed(bigint, integer, text[], text[], bigint, boolean)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.owed(bigint, integer, text[], text[], bigint, boolean)');
+    END IF;
     RETURN QUERY
         SELECT e.id, e.seq, e.created_at, e.status, e.attempts, e.replays, e.holds_key, e.topic, e.exchange,
             e.event_type, e.aggregate_type, e.aggregate_id,

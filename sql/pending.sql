@@ -36,6 +36,9 @@ DECLARE
     bytes bigint := 0;
     reason text;
 BEGIN
+    IF has_function_privilege('public', 'outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean)');
+    END IF;
     FOR found IN
         SELECT e.tableoid AS home, e.ctid AS place, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old,
             CASE WHEN NOT careful THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes

@@ -4,8 +4,14 @@
 --
 -- One call each grants what an application, the relay, an operator and monitoring need: grant_emit.sql, grant_relay.sql,
 -- grant_operate.sql, grant_monitor.sql.
+--
+-- What else everybody may do is taken back here, at the installation and at each upgrade, and by each grant_*() (rights.sql): the default
+-- privileges of the owner, or a restore, may have given it.
+REVOKE CREATE ON SCHEMA outbox FROM PUBLIC;
 GRANT USAGE ON SCHEMA outbox TO PUBLIC;
 
+REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
 REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     outbox.version(),

@@ -17,6 +17,9 @@ DECLARE
     is_partial boolean;
     is_own boolean;
 BEGIN
+    IF has_function_privilege('public', 'outbox.ensure_publication(text)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.ensure_publication(text)');
+    END IF;
     FOR attempt IN 1..2 LOOP
         SELECT * INTO publication FROM pg_publication AS p WHERE p.pubname = ensure_publication.name;
         -- Read from here and not from the view pg_publication_tables, which waits for whoever has locked one of the tables

@@ -5,6 +5,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF has_function_privilege('public', 'outbox.release(uuid)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.release(uuid)');
+    END IF;
     UPDATE outbox.events AS e SET holds_key = false
     WHERE e.id = release.id AND e.status = 'FAILED' AND e.holds_key;
     IF NOT FOUND THEN

@@ -5,6 +5,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF has_function_privilege('public', 'outbox.replay(uuid)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.replay(uuid)');
+    END IF;
     UPDATE outbox.events AS e SET status = 'PENDING'
     WHERE e.id = replay.id AND e.status IN ('FAILED', 'SENT');
     IF NOT FOUND THEN

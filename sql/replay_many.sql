@@ -25,6 +25,9 @@ AS $$
 DECLARE
     replayed bigint;
 BEGIN
+    IF has_function_privilege('public', 'outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint, text, text, uuid[])'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.replay_many(text, text, text, timestamptz, timestamptz, text, outbox.status, bigint, text, text, uuid[])');
+    END IF;
     IF num_nonnulls(topic, aggregate_type, aggregate_id, created_from, created_to, error_like, topic_like, correlation_id, ids) = 0 THEN
         RAISE EXCEPTION 'replay_many needs a filter'
             USING ERRCODE = 'invalid_parameter_value',

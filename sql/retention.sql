@@ -28,6 +28,9 @@ DECLARE
     found_status outbox.status;
     holds boolean;
 BEGIN
+    IF has_function_privilege('public', 'outbox.delete_one_by_one(uuid[], outbox.status)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.delete_one_by_one(uuid[], outbox.status)');
+    END IF;
     FOREACH event_id IN ARRAY ids LOOP
         because := NULL;
         BEGIN
@@ -90,6 +93,9 @@ DECLARE
     left_over bigint;
     has_failed boolean := false;
 BEGIN
+    IF has_function_privilege('public', 'outbox.delete_pages(timestamptz, timestamptz, bigint, integer)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.delete_pages(timestamptz, timestamptz, bigint, integer)');
+    END IF;
     IF from_page IS NULL OR pages IS NULL OR from_page NOT BETWEEN 0 AND last_page OR pages < 1 THEN
         RAISE EXCEPTION 'from_page and pages must say where to look'
             USING ERRCODE = 'invalid_parameter_value',

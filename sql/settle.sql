@@ -31,6 +31,9 @@ DECLARE
     written bigint;
     settled bigint := 0;
 BEGIN
+    IF has_function_privilege('public', 'outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean)');
+    END IF;
     IF cardinality(ids) IS DISTINCT FROM cardinality(statuses) OR cardinality(ids) IS DISTINCT FROM cardinality(errors) THEN
         RAISE EXCEPTION 'ids, statuses and errors must have one element per event'
             USING ERRCODE = 'array_subscript_error',

@@ -76,7 +76,8 @@ extension_sql_file!(
     name = "emit_text",
     requires = ["version", emit::emit_jsonb, emit::emit_bytea]
 );
-extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["emit_text"]);
+extension_sql_file!("../../sql/rights.sql", name = "rights", requires = ["emit_text"]);
+extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["rights"]);
 extension_sql_file!("../../sql/grant_relay.sql", name = "grant_relay", requires = ["grant_emit"]);
 extension_sql_file!("../../sql/grant_operate.sql", name = "grant_operate", requires = ["grant_relay"]);
 extension_sql_file!("../../sql/grant_monitor.sql", name = "grant_monitor", requires = ["grant_operate"]);

@@ -18,6 +18,9 @@ AS $$
 DECLARE
     event_id uuid;
 BEGIN
+    IF has_function_privilege('public', 'outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz)');
+    END IF;
     INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange,
                                available_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -53,6 +56,9 @@ AS $$
 DECLARE
     event_id uuid;
 BEGIN
+    IF has_function_privilege('public', 'outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text)');
+    END IF;
     INSERT INTO outbox.events (topic, payload_bytes, event_type, aggregate_type, aggregate_id, headers, correlation_id,
                                exchange, available_at, content_type)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

@@ -53,6 +53,7 @@ $$;
 \ir ../health.sql
 \ir ../failures.sql
 \ir ../version.sql
+\ir ../rights.sql
 \ir ../grant_emit.sql
 \ir ../grant_relay.sql
 \ir ../grant_operate.sql

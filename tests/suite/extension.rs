@@ -23,6 +23,7 @@ mod insert;
 mod install;
 mod interrupted;
 mod limits;
+mod lost_rights;
 mod memory;
 mod notify;
 mod other_tables;
@@ -152,4 +153,9 @@ async fn role(db: &Database, what: &str) -> String {
     let role = format!("{}_{what}", db.name());
     run(db, &format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN")).await;
     role
+}
+
+/// The statement after which `owner` owns everything of the outbox.
+pub(crate) fn with_owner(owner: &str) -> String {
+    rights::OWN.replace("{}", owner)
 }

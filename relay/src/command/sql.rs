@@ -218,6 +218,15 @@ pub(super) const MAY_CALL: &str = "SELECT coalesce(bool_or(has_function_privileg
 /// Whether this role may read events, as those who look at them may, and a relay need not.
 pub(super) const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";
 
+/// What everybody may do with the outbox and is not meant to, as `SELECT on table outbox.events`, and the statement that takes it back.
+pub(super) const OPEN_TO_PUBLIC: &str =
+    "SELECT privilege || ' on ' || object, closing FROM outbox.open_to_public() ORDER BY object, privilege";
+
+/// The same for the inbox, where this database has one.
+pub(super) const INBOX_OPEN_TO_PUBLIC: &str = "SELECT privilege || ' on ' || object, closing FROM outbox.open_to_public('inbox')
+    WHERE EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = 'inbox' AND p.proname = 'receive')
+    ORDER BY object, privilege";
+
 /// Version and settings of the server, and what is in use of them; last, whether a session that sets nothing of its own is read-only.
 pub(super) const SERVER: &str =
     "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),

@@ -25,7 +25,7 @@ const ROLES: [(&str, &str); 7] = [
 ];
 
 /// Makes a role the owner of everything, as the one is that runs sql/install.sql. It comes last: the others are granted by the owner before.
-const OWN: &str = "
+pub(super) const OWN: &str = "
     DO $$
     DECLARE object text;
     BEGIN

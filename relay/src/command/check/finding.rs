@@ -17,7 +17,7 @@ pub(super) enum Level {
     Ok,
     /// Works, and will not under some circumstances.
     Warning,
-    /// Events do not flow, or will not.
+    /// Events do not flow, or will not; or somebody may do with them what was granted to nobody.
     Bad,
     /// It could not be looked at.
     Unknown,
@@ -44,7 +44,7 @@ impl Level {
 }
 
 /// Every check, in the order in which findings are told.
-pub(super) const CHECKS: [&str; 21] = [
+pub(super) const CHECKS: [&str; 22] = [
     "database",
     "primary",
     "wal_level",
@@ -59,6 +59,7 @@ pub(super) const CHECKS: [&str; 21] = [
     "publication",
     "grants",
     "replication_right",
+    "everybody",
     "foreign_keys",
     "clock",
     "routes",

@@ -3,6 +3,7 @@
 mod broker;
 mod certificate;
 mod database;
+mod everybody;
 mod finding;
 mod references;
 mod rights;
@@ -37,6 +38,7 @@ pub(super) async fn carry_out(config: &Config, Options { question }: Options) ->
             is_at_work = slot::is_read(&session, config).await.unwrap_or_default();
             transactions::look(&session, keeps_much, &mut report).await;
             rights::look(&session, config, &mut report).await;
+            everybody::look(&session, &mut report).await;
             references::look(&session, &mut report).await;
             routes::look(&session, &mut report).await;
         }

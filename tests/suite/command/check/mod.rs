@@ -1,5 +1,6 @@
 //! `check`: finds what is wrong, says what to do, and changes nothing.
 
+mod rights;
 mod transactions;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,150 @@
+//! `check` on rights: those that somebody lacks, and those that everybody has.
+
+use harness::{Postgres, RabbitMq, Stack};
+
+use super::{
+    super::{RELAY, ask_as, command, finish, forget, role, value},
+    check, findings, level,
+};
+use crate::extension::with_owner;
+
+#[tokio::test]
+async fn what_everybody_may_do_is_bad_and_each_is_named_with_the_statement_that_ends_it() {
+    let stack = Stack::new().await;
+    let relay = role(&stack.db, "relay", RELAY).await;
+    for open in [
+        "GRANT SELECT ON outbox.events TO PUBLIC",
+        "GRANT UPDATE (status) ON outbox.events TO PUBLIC",
+        "GRANT EXECUTE ON FUNCTION outbox.settle TO PUBLIC",
+        "GRANT EXECUTE ON PROCEDURE outbox.maintain TO PUBLIC",
+        "GRANT CREATE ON SCHEMA outbox TO PUBLIC",
+        "GRANT USAGE ON SEQUENCE outbox.events_seq_seq TO PUBLIC",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA outbox GRANT SELECT ON TABLES TO PUBLIC",
+        "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC",
+    ] {
+        assert_eq!(level(&check(&stack, &[]).await, "everybody"), "ok", "{open}");
+        stack.db.batch_execute(open).await.unwrap();
+        let asked = check(&stack, &[]).await.ended_with(1);
+        let finding = &findings(&asked)["everybody"];
+        assert_eq!(finding["level"], "bad", "{open}: {finding}");
+        let (_, statement) = finding["to_do"].as_str().unwrap().split_once(": ").unwrap();
+        let same = ask_as(&stack, &relay, &["check", "--json"]).await;
+        assert_eq!(level(&same, "everybody"), "bad", "{open}: the relay's role may see it");
+        stack.db.batch_execute(statement).await.unwrap();
+    }
+
+    stack.db.batch_execute("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO PUBLIC").await.unwrap();
+    let asked = check(&stack, &[]).await.ended_with(1);
+    let finding = &findings(&asked)["everybody"];
+    assert!(finding["found"].as_str().unwrap().ends_with(" rights more"), "{finding}");
+    assert!(finding["to_do"].as_str().unwrap().contains("outbox.grant_emit('<role>')"), "{finding}");
+    stack
+        .db
+        .batch_execute(&format!("SET client_min_messages = error; SELECT outbox.grant_emit('{relay}')"))
+        .await
+        .unwrap();
+    assert_eq!(level(&check(&stack, &[]).await, "everybody"), "ok");
+    forget(&stack.db, &relay).await;
+}
+
+#[tokio::test]
+async fn an_inbox_that_everybody_may_use_is_bad_where_there_is_one() {
+    let stack = Stack::new().await;
+    let inbox = harness::places::checkout().join("sql/inbox.sql");
+    let mut psql = Postgres::shared().await.program("psql");
+    psql.args(["--quiet", "--no-psqlrc", "--dbname", stack.db.name(), "--file"]).arg(inbox);
+    assert!(psql.status().unwrap().success());
+    assert_eq!(level(&check(&stack, &[]).await, "everybody"), "ok");
+    stack
+        .db
+        .batch_execute("GRANT SELECT ON inbox.received TO PUBLIC; GRANT USAGE ON SCHEMA inbox TO PUBLIC")
+        .await
+        .unwrap();
+    let asked = check(&stack, &[]).await.ended_with(1);
+    let finding = &findings(&asked)["everybody"];
+    let to_do = finding["to_do"].as_str().unwrap();
+    assert!(to_do.contains("REVOKE SELECT ON inbox.received FROM PUBLIC"), "{finding}");
+    assert!(to_do.contains("REVOKE USAGE ON SCHEMA inbox FROM PUBLIC"), "{finding}");
+}
+
+#[tokio::test]
+async fn an_owner_who_may_not_make_a_publication_is_named_with_the_statement_that_helps() {
+    let stack = Stack::new().await;
+    let relay = role(&stack.db, "relay", RELAY).await;
+    let owner = role(&stack.db, "owner", "").await;
+    let revoke = format!("REVOKE CREATE ON DATABASE {} FROM {owner}", stack.db.name());
+    stack.db.batch_execute(&format!("{}; {revoke}", with_owner(&owner))).await.unwrap();
+    let statement = format!("GRANT CREATE ON DATABASE {} TO {owner}", stack.db.name());
+
+    let finding = findings(&ask_as(&stack, &relay, &["check", "--json"]).await)["publication"].clone();
+    assert_eq!(finding["level"], "bad", "{finding}");
+    assert!(finding["to_do"].as_str().unwrap().contains(&statement), "{finding}");
+    let init = command(&stack, &stack.db.url_as(&relay), &["init"]);
+    let asked = finish(init).await.ended_with(13);
+    assert!(asked.err.contains(&statement) && !asked.err.contains("grant_relay"), "{asked:?}");
+
+    stack.db.batch_execute(&statement).await.unwrap();
+    finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(0);
+    // A publication that stayed with the owner before.
+    let other = role(&stack.db, "other", "").await;
+    let repair = "ALTER PUBLICATION outbox DROP TABLE outbox.events; ALTER PUBLICATION outbox OWNER TO";
+    stack
+        .db
+        .batch_execute(&format!("GRANT CREATE ON DATABASE {} TO {other}; {repair} {other}", stack.db.name()))
+        .await
+        .unwrap();
+    let asked = finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(13);
+    let statement = format!("ALTER PUBLICATION outbox OWNER TO {owner}");
+    assert!(asked.err.contains(&statement) && !asked.err.contains("grant_relay"), "{asked:?}");
+    stack.db.batch_execute(&statement).await.unwrap();
+    finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(0);
+    assert_eq!(value(&stack.db, "SELECT count(*) FROM pg_publication_rel").await, "1");
+    for role in [relay, other] {
+        forget(&stack.db, &role).await;
+    }
+}
+
+#[tokio::test]
+async fn a_right_of_everybodys_that_somebody_has_revoked_is_named_with_the_statement_that_gives_it_back() {
+    let postgres = Postgres::private().start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let relay = role(&stack.db, "relay", &format!("{RELAY}; {}", super::super::MONITOR)).await;
+    for (revoke, statement) in [
+        (
+            "REVOKE EXECUTE ON FUNCTION pg_stat_get_activity FROM PUBLIC",
+            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_stat_get_activity(".to_owned(),
+        ),
+        (
+            "REVOKE SELECT ON pg_replication_slots FROM PUBLIC",
+            format!("GRANT SELECT ON pg_catalog.pg_replication_slots TO {relay}"),
+        ),
+    ] {
+        stack.db.batch_execute(revoke).await.unwrap();
+        let finding = findings(&ask_as(&stack, &relay, &["check", "--json"]).await)["grants"].clone();
+        assert_eq!(finding["level"], "bad", "{revoke}: {finding}");
+        let to_do = finding["to_do"].as_str().unwrap();
+        assert!(to_do.contains(&statement) && !to_do.contains("grant_relay"), "{finding}");
+        let asked = finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(13);
+        assert!(asked.err.contains(&statement) && !asked.err.contains("grant_relay"), "{asked:?}");
+        let asked = ask_as(&stack, &relay, &["status"]).await;
+        assert!(!asked.err.contains("outbox.grant_monitor('"), "{asked:?}");
+        stack.db.batch_execute(to_do.split_once(": ").unwrap().1).await.unwrap();
+        finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(0);
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_even_use_the_schema_is_told_the_grant_that_lets_it() {
+    let stack = Stack::new().await;
+    let relay = role(&stack.db, "relay", "ALTER ROLE {} REPLICATION").await;
+    stack.db.batch_execute("REVOKE USAGE ON SCHEMA outbox FROM PUBLIC").await.unwrap();
+    let finding = findings(&ask_as(&stack, &relay, &["check", "--json"]).await.ended_with(1))["grants"].clone();
+    assert_eq!(finding["level"], "bad", "{finding}");
+    let statement = format!("SELECT outbox.grant_relay('{relay}')");
+    assert!(finding["to_do"].as_str().unwrap().contains(&statement), "{finding}");
+    let asked = finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(13);
+    assert!(asked.err.contains(&statement), "{asked:?}");
+    stack.db.batch_execute(&statement).await.unwrap();
+    finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(0);
+    forget(&stack.db, &relay).await;
+}

@@ -4,7 +4,8 @@
 --
 -- The condition is written out in the statements, or the planner would not see that the partial index fits.
 CREATE OR REPLACE FUNCTION outbox.count_by_seq(wanted outbox.status, OUT events bigint, OUT is_estimate boolean)
-LANGUAGE plpgsql STABLE -- with the settings of health(), which alone calls it
+LANGUAGE plpgsql STABLE -- the planner's settings are those of health(), which calls it
+SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     max_exact CONSTANT integer := 10000;

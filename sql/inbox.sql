@@ -97,14 +97,15 @@ COMMENT ON FUNCTION inbox.receive(text, uuid, integer) IS
 -- It deletes ten thousand rows at a time, oldest first, and commits each time, so it cannot run within a transaction. No consumer waits for
 -- it, and it waits for none: it leaves out rows that somebody has locked. Two calls at a time share the work.
 CREATE PROCEDURE inbox.forget(older_than interval)
-LANGUAGE plpgsql -- without SECURITY DEFINER and SET, with which PostgreSQL lets no procedure commit
+LANGUAGE plpgsql -- without SECURITY DEFINER and SET, with which PostgreSQL lets no procedure commit: each transaction pins the path
 AS $$
 DECLARE
     batch CONSTANT integer := 10000;
-    until timestamptz;
-    reached timestamptz := '-infinity'; -- what was deleted before is not looked at again
+    until pg_catalog.timestamptz;
+    reached pg_catalog.timestamptz := '-infinity'; -- what was deleted before is not looked at again
     deleted bigint;
 BEGIN
+    SET LOCAL search_path = pg_catalog, pg_temp;
     IF (older_than > '0') IS NOT TRUE THEN
         RAISE EXCEPTION 'older_than must be positive, it is %', coalesce(older_than::text, 'null')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'For example CALL inbox.forget(''30 days'').';
@@ -114,6 +115,7 @@ BEGIN
         -- Under a stricter level, rows that another call has just deleted would end this one.
         COMMIT;
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        SET LOCAL search_path = pg_catalog, pg_temp;
         WITH oldest AS MATERIALIZED (
             SELECT r.ctid AS place FROM inbox.received AS r
             WHERE r.received_at >= reached AND r.received_at < until
@@ -124,7 +126,6 @@ BEGIN
             DELETE FROM inbox.received AS r USING oldest WHERE r.ctid = oldest.place RETURNING r.received_at
         )
         SELECT count(*), coalesce(max(gone.received_at), reached) INTO deleted, reached FROM gone;
-        COMMIT;
         EXIT WHEN deleted < batch;
     END LOOP;
 END

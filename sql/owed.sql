@@ -1,10 +1,11 @@
 -- Whether a body is large, judged by its stored size, with a lower limit for a compressed value, which may print a hundred times as
--- many bytes. It becomes a part of the query that calls it, and does not unpack the value.
+-- many bytes. It becomes a part of the query that calls it, and does not unpack the value. A function with a search_path of its own
+-- would not, so the operators are named in full.
 CREATE OR REPLACE FUNCTION outbox.is_large(body anyelement) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
-    SELECT pg_catalog.pg_column_size(body) > 16384
-        OR pg_catalog.pg_column_size(body) > 2048 AND pg_catalog.pg_column_compression(body) IS NOT NULL
+    SELECT pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 16384
+        OR pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 2048 AND pg_catalog.pg_column_compression(body) IS NOT NULL
 $$;
 COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether a body is too large to be read without counting bytes.';
 

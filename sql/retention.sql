@@ -196,26 +196,26 @@ COMMENT ON FUNCTION outbox.delete_events(uuid[], outbox.status) IS
 --     CALL outbox.maintain(retention => '30 days');
 --
 -- It commits after each step, so it cannot be called in a transaction block. Each transaction pins the search_path for itself: a
--- procedure that commits can have no such setting.
+-- procedure that commits can have no such setting. The declarations are read before that, so they name types in full.
 CREATE OR REPLACE PROCEDURE outbox.maintain(retention interval DEFAULT NULL, retention_failed interval DEFAULT NULL)
 LANGUAGE plpgsql
 AS $$
 DECLARE
     step_pages CONSTANT integer := 256; -- 2 MiB, some thousand events, some ten milliseconds
-    since CONSTANT timestamptz := pg_catalog.now();
-    step record;
+    since CONSTANT pg_catalog.timestamptz := pg_catalog.now();
+    step pg_catalog.record;
     page bigint := 0;
     pages bigint;
     deleted bigint := 0;
     holding bigint := 0;
     locked bigint := 0;
     refused bigint := 0;
-    refused_id uuid;
-    refused_because text;
+    refused_id pg_catalog.uuid;
+    refused_because pg_catalog.text;
     tries integer := 60; -- half a minute
     failed_steps bigint := 0;
     failed_page bigint;
-    failed_because text;
+    failed_because pg_catalog.text;
 BEGIN
     SET LOCAL search_path = pg_catalog, pg_temp;
     IF num_nonnulls(retention, retention_failed) = 0 OR retention < '0' OR retention_failed < '0' THEN
@@ -226,7 +226,6 @@ BEGIN
                          'same for FAILED events, which can no longer be replayed then.';
     END IF;
     LOOP
-        SET LOCAL search_path = pg_catalog, pg_temp;
         BEGIN
             SELECT * INTO step FROM outbox.delete_finished(since - retention, since - retention_failed, page, step_pages);
         EXCEPTION WHEN lock_not_available THEN -- of the table: a row that is locked is passed over
@@ -253,9 +252,9 @@ BEGIN
         pages := coalesce(pages, step.table_pages); -- events that are written later are not old
         page := page + step_pages;
         COMMIT;
+        SET LOCAL search_path = pg_catalog, pg_temp;
         EXIT WHEN page >= pages;
     END LOOP;
-    SET LOCAL search_path = pg_catalog, pg_temp;
     RAISE NOTICE 'deleted % events', deleted;
     IF refused > 0 THEN
         RAISE WARNING '% old events cannot be deleted', refused

@@ -10,8 +10,11 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use pg_replication::{ConnInfo, ConnectCause, ConnectError, Peer, Socket, channel_binding};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use pg_replication::{ConnInfo, ConnectCause, ConnectError, PIN_SEARCH_PATH, Peer, Socket, channel_binding};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    select,
+};
 use tokio_postgres::{
     Client,
     config::TargetSessionAttrs,
@@ -22,7 +25,7 @@ use tokio_postgres::{
 /// else in its row is less than a tenth of a MiB.
 const LARGEST_ROW: usize = 130 << 20;
 
-/// Opens a session. The second part does its work: it must be polled for as long as the client is used, and ends when the
+/// Opens a session, in which names mean PostgreSQL's own objects. The second part does its work: it must be polled for as long as the client is used, and ends when the
 /// client is dropped or the connection breaks. The third is the host that has let it in.
 ///
 /// # Errors
@@ -32,11 +35,18 @@ pub async fn connect(
     server: &ConnInfo,
     application_name: &str,
 ) -> Result<(Client, impl Future<Output = Result<(), tokio_postgres::Error>> + Send + use<>, Peer), ConnectError> {
-    let config = server.session(application_name);
     let ((client, connection), peer) = server
-        .open(|socket| async {
+        .open_session(application_name, |socket, config| async move {
             let socket = Bounded::new(socket, LARGEST_ROW);
-            let (client, connection) = config.connect_raw(socket, Established).await.map_err(connect_cause)?;
+            #[expect(clippy::disallowed_methods, reason = "this is the one place: the search path is pinned below")]
+            let (client, mut connection) = config.connect_raw(socket, Established).await.map_err(connect_cause)?;
+            select! {
+                pinned = client.batch_execute(PIN_SEARCH_PATH) => pinned.map_err(connect_cause)?,
+                ended = &mut connection => {
+                    ended.map_err(connect_cause)?;
+                    return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
+                }
+            }
             // Reported since PostgreSQL 14, for this very question.
             let on = |name| connection.parameter(name) == Some("on");
             let read_only = on("in_hot_standby") || on("default_transaction_read_only");

@@ -38,6 +38,7 @@ mod replica_role;
 mod retention;
 mod rights;
 mod scan;
+mod search_path;
 mod session_settings;
 mod settle;
 mod settle_alike;

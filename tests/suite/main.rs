@@ -15,5 +15,6 @@ mod refused_deletions;
 mod relay;
 mod replication;
 mod scripts;
+mod search_path;
 mod servers;
 mod watch;

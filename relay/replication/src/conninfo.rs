@@ -21,6 +21,7 @@ use crate::{
     options,
     peer::Peer,
     replication::Replication,
+    search_path,
     sslmode::TlsPolicy,
 };
 
@@ -75,19 +76,43 @@ impl ConnInfo {
     /// As for [`open`](Self::open). A user without the `REPLICATION` right is refused with `42501`; with no walsender free
     /// (`max_wal_senders`) it is `53300`.
     pub async fn connect_replication(&self, application_name: &str) -> Result<Replication, ConnectError> {
-        let config = self.session(application_name);
-        self.open(|socket| async {
+        self.open_session(application_name, |socket, config| async move {
             let binding = channel_binding(&socket);
             let mut framed = Framed::new(socket);
             let pid = login(&mut framed, &config, binding).await?;
-            Ok(Replication::new(framed, pid))
+            let mut session = Replication::new(framed, pid);
+            session.pin_search_path().await?;
+            Ok(session)
         })
         .await
         .map(|(session, _)| session)
     }
 
-    /// Opens a session of any kind: connects, encrypts where the string asks for it, and leaves the rest to `log_in`, as to
-    /// [`Config::connect_raw`] of what [`session`](Self::session) gives. Says which host has let it in.
+    /// Opens a session of any kind: leaves the login to `log_in`, as to [`Config::connect_raw`]. Says which host has let it in.
+    ///
+    /// The configuration that `log_in` gets has the search path pinned by an option of the start-up message. A pooler may drop that
+    /// option, so the session's first statement has to be [`PIN_SEARCH_PATH`](crate::PIN_SEARCH_PATH). Where the option is refused, as
+    /// by PgBouncer, the session is opened without it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub async fn open_session<T, F: Future<Output = Result<T, ConnectCause>>>(
+        &self,
+        application_name: &str,
+        log_in: impl Fn(Socket, Config) -> F,
+    ) -> Result<(T, Peer), ConnectError> {
+        let pinned = self.session(application_name);
+        match self.open(|socket| log_in(socket, pinned.clone())).await {
+            Err(error) if error.sqlstate().is_some_and(search_path::refuses_options) => {
+                let without = self.session_without_pin(application_name);
+                self.open(|socket| log_in(socket, without.clone())).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// Connects, encrypts where the string asks for it, and leaves the rest to `log_in`. Says which host has let it in.
     ///
     /// Tries the hosts in order. Every step (reaching a host, the login) has `connect_timeout`, by default ten seconds.
     ///
@@ -122,6 +147,12 @@ impl ConnInfo {
 
     /// User, password, database and options of a session over a socket that is connected, and encrypted, already.
     pub fn session(&self, application_name: &str) -> Config {
+        let mut config = self.session_without_pin(application_name);
+        config.options(search_path::option(self.config.get_options()));
+        config
+    }
+
+    fn session_without_pin(&self, application_name: &str) -> Config {
         let mut config = self.config.clone();
         // tokio-postgres must not negotiate again.
         config.application_name(application_name).ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);

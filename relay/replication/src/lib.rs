@@ -16,6 +16,7 @@
 //! | module | what it is | I/O |
 //! |---|---|---|
 //! | `conninfo`, `options`, `sslmode` | connection strings | no |
+//! | `search_path` | where a session looks names up | no |
 //! | `dial`, `login`, `channel_binding` | from a host to a session | yes |
 //! | `peer` | which host that was | no |
 //! | `replication` | commands | yes |
@@ -48,6 +49,7 @@ mod options;
 mod peer;
 pub mod pgoutput;
 mod replication;
+mod search_path;
 mod server_error;
 mod sslmode;
 mod stream;
@@ -63,6 +65,7 @@ pub use self::{
     lsn::Lsn,
     peer::Peer,
     replication::{Identity, Replication},
+    search_path::PIN_SEARCH_PATH,
     server_error::ServerError,
     stream::ReplicationStream,
 };

@@ -12,9 +12,10 @@ use postgres_protocol::message::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    error::ReplError,
+    error::{ConnectCause, ReplError},
     framed::{Framed, SESSION_LIMIT},
     lsn::Lsn,
+    search_path::PIN_SEARCH_PATH,
     server_error::ServerError,
     stream::ReplicationStream,
 };
@@ -44,6 +45,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
     pub(crate) fn new(mut framed: Framed<S>, pid: i32) -> Self {
         framed.set_limit(SESSION_LIMIT);
         Self { framed, pid }
+    }
+
+    /// Has the session look names up among PostgreSQL's own objects alone. A part of connecting.
+    pub(crate) async fn pin_search_path(&mut self) -> Result<(), ConnectCause> {
+        self.command(PIN_SEARCH_PATH).await.map(drop).map_err(|error| match error {
+            ReplError::Command(refusal) => ConnectCause::Refused(refusal),
+            ReplError::Io(error) => ConnectCause::Unreachable(error),
+            other => ConnectCause::Login(other.to_string()),
+        })
     }
 
     /// Id of the server process: `pg_blocking_pids` of it says whom a [`create_slot`](Self::create_slot) waits for.

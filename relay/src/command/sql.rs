@@ -5,11 +5,10 @@ use std::time::Duration;
 /// The longest `statement_timeout` that PostgreSQL takes, in milliseconds: 24 days.
 const MOST_MILLIS: u128 = i32::MAX as u128;
 
-/// What a session of a command is like: names mean PostgreSQL's own objects, times are UTC, a statement ends after `limit`, and waits
-/// for a lock no longer than a person would.
+/// Settings of a command's session: times are UTC, and a statement ends after `limit` and waits for a lock no longer than a person would.
 pub(super) fn settings(limit: Duration) -> String {
     format!(
-        "SET search_path = pg_catalog, pg_temp; SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; \
+        "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; \
          SET statement_timeout = {}; SET default_transaction_read_only = off; SET jit = off",
         limit.as_millis().min(MOST_MILLIS)
     )

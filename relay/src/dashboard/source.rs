@@ -36,7 +36,6 @@ pub(super) const READING: &str = "
     SET enable_bitmapscan = off;
     SET jit = off;
     SET max_parallel_workers_per_gather = 0;
-    SET search_path = pg_catalog, pg_temp;
     SET timezone = 'UTC'";
 
 /// The same for an operator's.
@@ -44,7 +43,6 @@ pub(super) const OPERATING: &str = "
     SET statement_timeout = '30s';
     SET lock_timeout = '5s';
     SET jit = off;
-    SET search_path = pg_catalog, pg_temp;
     SET timezone = 'UTC'";
 
 /// What this role may do that the page never asks for: nothing, or a sentence. `$1` is whether it acts for operators.

@@ -111,7 +111,12 @@ impl Postgres {
 
     /// What it has logged. A database in another encoding logs its texts in that.
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(self.log_file()).unwrap_or_default()).into_owned()
+        String::from_utf8_lossy(&std::fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    /// The file of its log.
+    pub fn log_path(&self) -> PathBuf {
+        self.folder.join("log")
     }
 
     /// Stops it and waits until it has.
@@ -146,7 +151,7 @@ impl Postgres {
         command.arg("-D").arg(self.folder.join("data"));
         command.env("RUST_BACKTRACE", "1"); // as an administrator may set it: no error may have a backtrace in its DETAIL
         let name = format!("postgres on port {}", self.port);
-        let log = self.log_file();
+        let log = self.log_path();
         let start =
             Start { name: &name, run: run_folder(&self.folder), log: Some(&log), user: postgres_user(), stop: "QUIT" };
         let (process, _) = Guarded::start(&start, &command);
@@ -170,10 +175,6 @@ impl Postgres {
         for child in children_of(postmaster.pid()) {
             let _ = rustix::process::kill_process(child, signal);
         }
-    }
-
-    fn log_file(&self) -> PathBuf {
-        self.folder.join("log")
     }
 
     async fn make_template(&self) {

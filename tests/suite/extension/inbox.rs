@@ -31,7 +31,7 @@ async fn install(db: &Database, role: &str) -> Output {
     psql.arg(checkout().join("sql/inbox.sql")).output().unwrap()
 }
 
-async fn installed(db: &Database, role: &str) {
+pub(super) async fn installed(db: &Database, role: &str) {
     let output = install(db, role).await;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "psql: {said}");

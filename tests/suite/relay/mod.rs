@@ -14,6 +14,7 @@ mod refusal;
 mod replay;
 mod retention;
 mod secret_files;
+mod shadowed;
 mod shutdown;
 mod startup;
 mod traces;

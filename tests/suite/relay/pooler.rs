@@ -93,4 +93,7 @@ async fn a_relay_that_is_pointed_at_a_pooler_says_so_at_once() {
     refused(relay(), 10, &["replication", "pooler", "DATABASE_URL"]).await;
     let (status, said) = relay().arguments(&["check"]).finish().await;
     assert!(!status.success() && said.contains("pooler"), "{said}");
+    // It refuses the option of the start-up message that pins the search path; sessions are opened without it then.
+    let (_, said) = relay().arguments(&["events"]).finish().await;
+    assert!(!said.contains("startup parameter"), "{said}");
 }

@@ -50,7 +50,7 @@ impl Readiness {
             (_, Some(away)) => Self::Not(away_sentence(view, &lasting(away))),
             (State::Refused, _) => Self::Not(format!(
                 "RabbitMQ refuses every message{lasted} (basic.nack); \
-                 look for full queues, and queues without a majority"
+                 look for queues that are full, have no majority, or have crashed"
             )),
             (State::Parked, _) if view.is_making_slot => {
                 let why = view.waits_for.as_deref().unwrap_or("making the slot takes long");

@@ -48,7 +48,7 @@ impl Log {
             Report::Refusing { lasted, routes } => {
                 warn!(target: "relay", state = %"refused", for = ?lasted, routes, reason = NACKED,
                       "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
-                       look for full queues, and queues without a majority");
+                       look for queues that are full, have no majority, or have crashed");
             }
             Report::RefusingNoMore { is_live } => {
                 let state = if is_live { "streaming" } else { "parked" };

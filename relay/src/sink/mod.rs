@@ -23,14 +23,14 @@ pub struct SinkFigures {
     pub returned: u64,
     /// Messages that a queue did not take.
     pub nacked: u64,
-    /// Messages that it refused for what they are, or for where they were to go.
-    pub refused: u64,
+    /// Messages that the broker has rejected for good, for what they are, or for where they were to go.
+    pub rejected: u64,
 }
 
 impl SinkFigures {
     /// Messages that the broker has answered.
     pub(crate) fn answers(&self) -> u64 {
-        self.confirmed + self.returned + self.nacked + self.refused
+        self.confirmed + self.returned + self.nacked + self.rejected
     }
 
     /// With what earlier sinks have counted.
@@ -39,7 +39,7 @@ impl SinkFigures {
         self.confirmed += past.confirmed;
         self.returned += past.returned;
         self.nacked += past.nacked;
-        self.refused += past.refused;
+        self.rejected += past.rejected;
         self
     }
 }

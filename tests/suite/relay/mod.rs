@@ -89,14 +89,14 @@ async fn slot_lag(stack: &Stack) -> i64 {
 }
 
 /// A queue that nacks every publish, since it is full.
-struct FullQueue<'a> {
+pub(crate) struct FullQueue<'a> {
     vhost: &'a Vhost,
     path: String,
 }
 
 impl<'a> FullQueue<'a> {
     /// Binds it to the relay's default exchange by `topic`, which is its name, too.
-    async fn bind(vhost: &'a Vhost, topic: &str) -> Self {
+    pub(crate) async fn bind(vhost: &'a Vhost, topic: &str) -> Self {
         let name = vhost.name();
         vhost.exchange("outbox").await;
         let path = format!("/api/queues/{name}/{topic}");
@@ -110,7 +110,7 @@ impl<'a> FullQueue<'a> {
     }
 
     /// Room for one message.
-    async fn make_room(&self) {
+    pub(crate) async fn make_room(&self) {
         self.vhost.api("DELETE", &format!("{}/contents", self.path), None).await;
     }
 }

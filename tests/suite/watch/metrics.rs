@@ -3,7 +3,7 @@
 use harness::{SOON, Stack, get};
 
 use super::{http_port, metric, wait_for_metric};
-use crate::relay::wait_for_counts;
+use crate::relay::{FullQueue, wait_for_counts};
 
 #[tokio::test]
 async fn every_event_is_counted_by_what_became_of_it() {
@@ -38,6 +38,23 @@ async fn every_event_is_counted_by_what_became_of_it() {
     assert_eq!(metric(port, "outbox_alive", &database).await, Some(1.0), "each series names its database");
     let sum = metric(port, "outbox_commit_to_confirm_seconds_sum", "").await.unwrap();
     assert!(sum > 0.0 && sum < 100.0 * SOON.as_secs_f64(), "{sum}");
+}
+
+#[tokio::test]
+async fn what_rabbitmq_rejects_for_good_is_counted_apart_from_what_a_queue_refuses_for_now() {
+    let stack = Stack::new().await;
+    let full = FullQueue::bind(&stack.vhost, "full").await;
+    let _consumer = stack.consumer("known.#").await;
+    let relay = stack.relay().set("http-listen", "0").start().await;
+    let port = http_port(&relay).await;
+    stack.db.batch_execute("SELECT outbox.emit('full', '{}')").await.unwrap();
+    wait_for_metric(port, "outbox_state", "state=\"refused\"", 1.0).await;
+    assert_eq!(metric(port, "outbox_events_rejected_total", "").await, Some(0.0), "a nack passes");
+    full.make_room().await;
+    stack.db.batch_execute("SELECT outbox.emit('known.a', '{}', exchange => 'missing')").await.unwrap();
+    wait_for_metric(port, "outbox_events_rejected_total", "", 1.0).await;
+    wait_for_counts(&stack.db, (0, 1, 1), SOON).await;
+    assert_eq!(metric(port, "outbox_events_refused_total", "").await, None, "one word has one meaning");
 }
 
 #[tokio::test]

@@ -34,9 +34,9 @@ pub static METRICS: &[Metric] = &[
     }),
     count("outbox_events_nacked", "Messages that a queue did not take (basic.nack).", |seen| seen.view.sink.nacked),
     count(
-        "outbox_events_refused",
-        "Messages that RabbitMQ has refused for what they are, or for where they were to go.",
-        |seen| seen.view.sink.refused,
+        "outbox_events_rejected",
+        "Messages that RabbitMQ has rejected for good, for what they are, or for where they were to go.",
+        |seen| seen.view.sink.rejected,
     ),
     count("outbox_events_sent", "Events whose row was set to SENT.", |seen| seen.view.figures.counts.sent),
     count("outbox_events_failed", "Events whose row was set to FAILED.", |seen| seen.view.figures.counts.failed),

@@ -181,7 +181,7 @@ impl RabbitMq {
             Verdict::Confirmed => &mut self.figures.confirmed,
             Verdict::Nacked => &mut self.figures.nacked,
             Verdict::Returned { .. } => &mut self.figures.returned,
-            Verdict::Refused { .. } => &mut self.figures.refused,
+            Verdict::Refused { .. } => &mut self.figures.rejected,
         } += 1;
         match verdict {
             Verdict::Confirmed => Outcome::Delivered,

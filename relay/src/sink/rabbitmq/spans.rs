@@ -83,7 +83,7 @@ impl Spans {
             Verdict::Confirmed => None,
             Verdict::Nacked => Some(("nacked", NACKED.to_owned())),
             Verdict::Returned { code, text } => Some(("returned", format!("{code} {text}"))),
-            Verdict::Refused { code, text } => Some(("refused", format!("{code} {text}"))),
+            Verdict::Refused { code, text } => Some(("rejected", format!("{code} {text}"))),
         };
         self.end(open, error);
     }

@@ -31,6 +31,7 @@ CREATE SCHEMA outbox;
 \ir plain/printed_bytes.sql
 \ir plain/header_size.sql
 \ir plain/check_headers.sql
+\ir plain/check_reserved.sql
 \ir plain/check_payload_size.sql
 \ir plain/check_utf8.sql
 \ir plain/context.sql

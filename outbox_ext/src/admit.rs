@@ -7,7 +7,7 @@ use pgrx::prelude::*;
 use crate::json::{Printed, Tokens};
 use crate::postgres::{Column, Jsonb, NewRow, SqlFunction, is_replica, transaction_time, utf8_bytes};
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
-use crate::{headers, settings};
+use crate::{headers, reserved, settings};
 
 /// Where PostgreSQL finds the function below, by the name that `pg_extern` gives it.
 pub(crate) const ADDRESS: SqlFunction = admit_wrapper;
@@ -30,15 +30,13 @@ fn check_and_complete(row: &mut NewRow) -> Result<(), Refusal> {
     check_text(row, Column::Topic)?.ok_or(Refusal::NoTopic)?;
     check_payload(row, is_new)?;
     check_text(row, Column::EventType)?;
+    if is_new && row.text(Column::EventType) == Some(reserved::AMQP_1_0) {
+        return Err(Refusal::EventTypeReserved);
+    }
     check_text(row, Column::AggregateType)?;
     check_text(row, Column::AggregateId)?;
     check_headers(row, is_new)?;
-    if check_text(row, Column::CorrelationId)?.is_none()
-        && is_new
-        && let Some(correlation_id) = settings::correlation_id()?
-    {
-        row.set_text(Column::CorrelationId, &correlation_id);
-    }
+    check_correlation_id(row, is_new)?;
     check_text(row, Column::Exchange)?;
     if check_text(row, Column::ContentType)?.is_none() && !row.is_null(Column::PayloadBytes) {
         row.set_text(Column::ContentType, b"application/octet-stream");
@@ -94,9 +92,26 @@ fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
     if is_utf8 { Ok(()) } else { Err(Refusal::NotUtf8(Column::Payload)) }
 }
 
+fn check_correlation_id(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
+    let given = check_text(row, Column::CorrelationId)?.is_some();
+    if !is_new {
+        return Ok(());
+    }
+    if given {
+        let is_broken = row.text(Column::CorrelationId).is_some_and(reserved::is_broken_urn);
+        return if is_broken { Err(Refusal::CorrelationIdBrokenUrn) } else { Ok(()) };
+    }
+    let Some(correlation_id) = settings::correlation_id()? else { return Ok(()) };
+    if reserved::is_broken_urn(&correlation_id) {
+        return Err(Refusal::CorrelationIdBrokenUrn);
+    }
+    row.set_text(Column::CorrelationId, &correlation_id);
+    Ok(())
+}
+
 fn check_headers(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
     let given = row.jsonb(Column::Headers);
-    let traced = given.as_ref().map(headers::check).transpose()?.unwrap_or(false);
+    let traced = given.as_ref().map(|given| headers::check(given, is_new)).transpose()?.unwrap_or(false);
     if is_new
         && !traced
         && let Some(traceparent) = settings::traceparent()?
@@ -106,7 +121,7 @@ fn check_headers(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
             Some(given) => given.with(&traceparent),
             None => traceparent,
         };
-        headers::check(&completed)?;
+        headers::check(&completed, is_new)?;
         row.set_jsonb(Column::Headers, &completed);
     }
     Ok(())

@@ -3,6 +3,7 @@
 use crate::json::{Printed, Token, Tokens};
 use crate::postgres::{Column, Jsonb, are_sent_unchanged, utf8_bytes};
 use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
+use crate::reserved::{self, Rule, Shape};
 
 /// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>). RabbitMQ
 /// closes the channel over anything else in them.
@@ -11,11 +12,12 @@ const COPIES: [&str; 2] = ["CC", "BCC"];
 /// The header of W3C Trace Context.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 
-/// Checks headers against the limits of AMQP, and says whether they have a `traceparent`.
+/// Checks headers against the limits of AMQP, and says whether they have a `traceparent`. Those of a new event are checked for what
+/// RabbitMQ or its plugins cannot bear, too; of a restored one the relay leaves that out.
 ///
 /// A field of a table is its name (a length byte and the text), a type byte and the value; the relay sends numbers in 8
 /// bytes, and text and containers have a length of 4 bytes before their content.
-pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
+pub(crate) fn check(headers: &Jsonb, is_new: bool) -> Result<bool, Refusal> {
     if !headers.is_object() {
         return Err(Refusal::HeadersNoObject);
     }
@@ -30,6 +32,8 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
     let mut copies = [0; COPIES.len()]; // which headers those are, from 1
     let mut no_list = None;
     let mut beyond_double = None;
+    let mut shaped: Vec<(usize, Shape, &[u8])> = Vec::new(); // headers whose values must have a shape, by their numbers from 1
+    let mut reserved: Option<(usize, Refusal)> = None; // the first header that must not be as it is
     let mut printed = Printed::nothing();
     for token in Tokens::of(headers.bytes()) {
         printed.add(&token);
@@ -41,6 +45,12 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
             if !matches!(token, Token::Array(_)) {
                 no_list = no_list.or(copies.iter().position(|copy| *copy == header));
             }
+            if let Some((_, shape, name)) =
+                shaped.iter().find(|(number, shape, _)| *number == header && !shape.fits(&token, sent_bytes))
+                && reserved.as_ref().is_none_or(|(number, _)| header < *number)
+            {
+                reserved = Some((header, Refusal::HeaderUnfit(beginning(name), *shape)));
+            }
         }
         bytes += match token {
             Token::Name(name) => {
@@ -50,6 +60,13 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
                     named += 1;
                     let copy = COPIES.iter().zip(&mut copies).find(|(copy, _)| copy.as_bytes() == name);
                     copy.into_iter().for_each(|(_, number)| *number = named);
+                    match is_new.then(|| reserved::rule(name)).flatten() {
+                        Some(Rule::Is(shape)) => shaped.push((named, shape, name)),
+                        Some(Rule::Never) if reserved.is_none() => {
+                            reserved = Some((named, Refusal::HeaderReserved(beginning(name))));
+                        }
+                        _ => {}
+                    }
                 }
                 let length = sent_bytes(name);
                 if longest.is_none_or(|(longest, _)| length > longest) {
@@ -104,7 +121,7 @@ pub(crate) fn check(headers: &Jsonb) -> Result<bool, Refusal> {
             .filter_map(|token| if let Token::Name(name) = token { Some(name) } else { None });
         return Err(Refusal::HeaderNumberTooLarge(beginning(names.nth(header - 1).unwrap_or_default())));
     }
-    Ok(traced)
+    reserved.map_or(Ok(traced), |(_, refusal)| Err(refusal))
 }
 
 /// As many bytes as the relay is sent of a text; of what is none, and refused for that, as many as it has.

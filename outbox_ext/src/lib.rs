@@ -26,6 +26,7 @@ mod headers;
 mod json;
 mod postgres;
 mod refusal;
+mod reserved;
 mod settings;
 mod settle_sent;
 mod uuid_v7;

@@ -3,6 +3,7 @@
 use pgrx::PgSqlErrorCode;
 
 use crate::postgres::{Column, Report, raise};
+use crate::reserved::Shape;
 
 /// Longest text that AMQP carries as a short string, in bytes of UTF-8 (AMQP 0-9-1, section 4.2.5.3).
 pub(crate) const SHORT_STRING_BYTES: usize = 255;
@@ -46,6 +47,14 @@ pub(crate) enum Refusal {
     HeadersNoObject,
     /// A header of RabbitMQ's that must be an array.
     HeaderNoList(&'static str),
+    /// A header that only RabbitMQ writes: the beginning of its name.
+    HeaderReserved(String),
+    /// A header that RabbitMQ or the relay reads, and whose value is none for it: its name, and what the value must be.
+    HeaderUnfit(String, Shape),
+    /// An `event_type` that has a meaning of its own for RabbitMQ.
+    EventTypeReserved,
+    /// A `correlation_id` that says that it is a uuid and is none.
+    CorrelationIdBrokenUrn,
     /// A header without a name, at any depth.
     HeaderNameEmpty,
     /// A header whose name is longer than [`SHORT_STRING_BYTES`]: its length and its beginning.
@@ -154,6 +163,36 @@ impl Refusal {
                 format!("the header {name} must be an array"),
                 Some("RabbitMQ takes it for routing keys by which it sends copies.".into()),
                 Some("For example '{\"CC\": [\"orders.copy\"]}'; or give the header another name."),
+            ),
+            Refusal::HeaderReserved(name) => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the header {name} is RabbitMQ's own"),
+                Some("RabbitMQ or one of its plugins writes it, and what others write there can crash queues and consumers.".into()),
+                Some("Leave it out, or give the header another name."),
+            ),
+            Refusal::HeaderUnfit(name, Shape::Encoding) => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the header {name} must be {}", Shape::Encoding.words()),
+                Some("It becomes the AMQP property content_encoding.".into()),
+                Some("For example '{\"content-encoding\": \"gzip\"}'."),
+            ),
+            Refusal::HeaderUnfit(name, shape) => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the header {name} must be {}", shape.words()),
+                Some("RabbitMQ or one of its plugins reads it, and closes connections over anything else.".into()),
+                Some("Give such a value, or give the header another name."),
+            ),
+            Refusal::EventTypeReserved => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "event_type must not be amqp-1.0".into(),
+                Some("RabbitMQ takes the payload of such a message for encoded AMQP 1.0.".into()),
+                Some("Give the type another name."),
+            ),
+            Refusal::CorrelationIdBrokenUrn => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                "correlation_id must have a uuid behind urn:uuid:".into(),
+                Some("RabbitMQ reads it, and closes connections over anything else.".into()),
+                Some("For example 'urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6'; or leave out urn:uuid:."),
             ),
             Refusal::HeaderNameEmpty => (
                 ERRCODE_INVALID_PARAMETER_VALUE,

@@ -80,6 +80,9 @@ BEGIN
         IF current_setting('outbox.correlation_id', true) <> '' AND new.correlation_id IS NULL THEN
             new.correlation_id := outbox.context_correlation_id();
         END IF;
+        IF new.headers IS NOT NULL OR new.event_type = 'amqp-1.0' OR new.correlation_id LIKE 'urn:uuid:%' THEN
+            PERFORM outbox.check_reserved(new.headers, new.event_type, new.correlation_id);
+        END IF;
         IF new.available_at <= now() THEN
             new.available_at := NULL;
         END IF;

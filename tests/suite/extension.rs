@@ -35,6 +35,7 @@ mod privileges;
 mod publication;
 pub(crate) mod replay;
 mod replica_role;
+mod reserved;
 mod retention;
 mod rights;
 mod scan;

@@ -6,6 +6,7 @@
 \ir ../printed_bytes.sql
 \ir ../header_size.sql
 \ir ../check_headers.sql
+\ir ../check_reserved.sql
 \ir ../check_payload_size.sql
 \ir ../check_utf8.sql
 \ir ../context.sql

@@ -67,6 +67,25 @@ async fn every_column_arrives_where_amqp_has_its_place() {
 }
 
 #[tokio::test]
+async fn the_header_content_encoding_arrives_as_the_property() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let _relay = stack.relay().start().await;
+    let zipped = r#"'a', '\x1f8b08'::bytea, content_type => 'application/json', headers => '{"content-encoding": "gzip", "b": 1}'"#;
+    emit(&stack.db, zipped, &[]).await;
+    // An earlier version took any value for it.
+    let earlier = r#"INSERT INTO outbox.events (topic, payload, headers, created_at)
+                     VALUES ('a', '{}', '{"content-encoding": 5}', now() - interval '1 hour')"#;
+    stack.db.batch_execute(earlier).await.unwrap();
+    let deliveries = consumer.wait_for(2).await;
+    let encoding = |at: usize| deliveries[at].properties.content_encoding().as_ref().map(ToString::to_string);
+    assert_eq!((encoding(0), encoding(1)), (Some("gzip".into()), None));
+    assert_eq!(deliveries[0].header("content-encoding"), None);
+    assert_eq!(deliveries[0].header("b"), Some(&AMQPValue::LongLongInt(1)));
+    assert_eq!(deliveries[1].header("content-encoding"), Some(&AMQPValue::LongLongInt(5)));
+}
+
+#[tokio::test]
 async fn what_is_rolled_back_never_arrives() {
     let mut stack = Stack::new().await;
     let consumer = stack.consumer("#").await;

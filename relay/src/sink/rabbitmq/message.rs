@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use outbox_core::{Event, Text};
 
-use super::spans::Continued;
+use super::{reserved, spans::Continued};
 
 /// An event on its way to RabbitMQ.
 pub struct Outbound {
@@ -32,17 +32,22 @@ impl Outgoing for Outbound {
         let body = event.body.as_ref().map_err(|reason| &**reason)?;
         let properties = Properties {
             content_type: Some(event.content_type.as_bytes()),
-            correlation_id: event.correlation_id.as_ref().map(Text::as_bytes),
+            content_encoding: event.headers.as_ref().and_then(|json| reserved::content_encoding(json)),
+            correlation_id: event
+                .correlation_id
+                .as_ref()
+                .filter(|id| !reserved::is_broken_urn(id.as_str()))
+                .map(Text::as_bytes),
             timestamp: Some(u64::try_from(event.created_at_us.div_euclid(1_000_000)).unwrap_or(0)),
-            kind: event.event_type.as_ref().map(Text::as_bytes),
+            kind: event.event_type.as_ref().map(Text::as_bytes).filter(|kind| *kind != reserved::AMQP_1_0),
             ..Properties::default()
         };
         let exchange = event.exchange.as_ref().map(Text::as_bytes);
         Ok(Message { exchange, routing_key: event.topic.as_bytes(), properties, body })
     }
 
-    /// The relay's headers and the event's own. A header of the event that the relay sets itself is replaced, and one that says it
-    /// were a replay is left out.
+    /// The relay's headers and the event's own. A header of the event that the relay sets itself is replaced. One that says it were a
+    /// replay is left out, as are one that has become a property, and those that would harm ([`reserved`]).
     fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), InvalidHeaders> {
         const SEQ: &str = "x-outbox-seq";
         const REPLAY: &str = "x-outbox-replay";
@@ -59,12 +64,14 @@ impl Outgoing for Outbound {
             }
         }
         self.continued.put(headers)?;
+        let Some(json) = &event.headers else { return Ok(()) };
         let replaced = |name: &str| match name {
             SEQ | REPLAY => true,
             AGGREGATE_TYPE => event.aggregate_type.is_some(),
             AGGREGATE_ID => event.aggregate_id.is_some(),
+            reserved::CONTENT_ENCODING => reserved::content_encoding(json).is_some(),
             _ => self.continued.replaces(name),
         };
-        event.headers.as_ref().map_or(Ok(()), |json| headers.json(json, replaced))
+        reserved::put(headers, json, replaced)
     }
 }

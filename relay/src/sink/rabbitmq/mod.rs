@@ -2,6 +2,7 @@
 
 mod message;
 mod refusal;
+mod reserved;
 #[cfg(feature = "otel")]
 mod spans;
 #[cfg(not(feature = "otel"))]

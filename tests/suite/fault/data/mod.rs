@@ -3,6 +3,7 @@
 //! Every test here emits each key from one session only, so that the order of `seq` is the order of the key's commits.
 
 mod beside_backlog;
+mod brokers_headers;
 mod gate;
 mod history;
 mod hot_key;

@@ -23,6 +23,7 @@
 //! | [`config`] | settings |
 //! | [`contact`] | a server that the relay is connected to |
 //! | `numbers` | numbers, sizes and lengths of time for people |
+//! | [`redact`] | what may be shown of a value that somebody has set: no secret |
 //! | [`unseen`] | what a terminal must not be told, in text that others have written |
 //! | [`observe`] | what the relay shows of itself: state, counts, whether it delivers |
 //! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
@@ -45,6 +46,7 @@ pub mod observe;
 pub mod outbox;
 mod platform;
 pub mod postgres;
+pub mod redact;
 mod repeats;
 pub mod service;
 pub mod session;

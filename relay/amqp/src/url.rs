@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use client_socket::{Identity, Roots, TlsOptions, Verification};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -94,16 +94,23 @@ pub(crate) enum Mechanism {
 /// The text is not a URL that this client can use. The message shows nothing of the text, which holds a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an AMQP URL of the form amqp[s]://user:password@host:port,host:port/vhost?parameters: {0}")]
-pub struct InvalidAmqpUrl(&'static str);
+pub struct InvalidAmqpUrl(Cow<'static, str>);
+
+impl InvalidAmqpUrl {
+    fn new(why: &'static str) -> Self {
+        Self(why.into())
+    }
+}
 
 impl FromStr for AmqpUrl {
     type Err = InvalidAmqpUrl;
 
     fn from_str(text: &str) -> Result<Self, InvalidAmqpUrl> {
+        let text = text.trim();
         let (tls, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("amqp") => (None, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("amqps") => (Some(TlsFiles::default()), rest),
-            _ => return Err(InvalidAmqpUrl("it must start with amqp:// or amqps://")),
+            _ => return Err(InvalidAmqpUrl::new("it must start with amqp:// or amqps://")),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, vhost) = rest.split_once('/').unwrap_or((rest, ""));
@@ -113,13 +120,20 @@ impl FromStr for AmqpUrl {
         };
         // Several logins, or several URLs. What is before the last @ could as well be part of a password.
         if login.is_some_and(|login| login.contains(',')) || text.matches("://").count() > 1 {
-            return Err(InvalidAmqpUrl(
+            return Err(InvalidAmqpUrl::new(
                 "several hosts stand in one URL, with one login and one vhost: amqp://user:password@a:5672,b:5672/vhost \
                  (in a user or password, write , as %2C)",
             ));
         }
+        // A password may have blanks that nobody has encoded; a line's end in it comes from the file that it was taken from.
+        let is_stray = |c: char| c.is_whitespace() || c.is_control();
+        if authority.contains(char::is_control) || [vhost, query].iter().any(|part| part.contains(is_stray)) {
+            return Err(InvalidAmqpUrl::new(
+                "there is white space or a line's end in it (if it is meant, write it as %20 or %0A)",
+            ));
+        }
         if vhost.contains('@') {
-            return Err(InvalidAmqpUrl(
+            return Err(InvalidAmqpUrl::new(
                 "after the host there is an @ (in a user or password, write / as %2F; in a vhost, @ as %40)",
             ));
         }
@@ -138,8 +152,10 @@ impl FromStr for AmqpUrl {
             frame_max: None,
         };
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            let (name, value) = parameter.split_once('=').ok_or(InvalidAmqpUrl("a parameter has no value"))?;
-            url.set(name, decode(value)?)?;
+            let (name, value) = parameter.split_once('=').ok_or(InvalidAmqpUrl::new("a parameter has no value"))?;
+            if !url.set(name, decode(value)?)? {
+                return Err(unknown(name, query, &url));
+            }
         }
         url.check()
     }
@@ -148,25 +164,25 @@ impl FromStr for AmqpUrl {
 impl AmqpUrl {
     fn check(self) -> Result<Self, InvalidAmqpUrl> {
         if self.vhost.len() > SHORT_STRING_MAX {
-            return Err(InvalidAmqpUrl("a vhost's name has at most 255 bytes"));
+            return Err(InvalidAmqpUrl::new("a vhost's name has at most 255 bytes"));
         }
         // The smallest that the protocol allows.
         if self.frame_max.is_some_and(|bytes| bytes != 0 && bytes < 4096) {
-            return Err(InvalidAmqpUrl("frame_max is 0 or at least 4096"));
+            return Err(InvalidAmqpUrl::new("frame_max is 0 or at least 4096"));
         }
         if self.tls.as_ref().is_some_and(|tls| tls.certificate.is_some() != tls.key.is_some()) {
-            return Err(InvalidAmqpUrl("certfile and keyfile belong together"));
+            return Err(InvalidAmqpUrl::new("certfile and keyfile belong together"));
         }
         Ok(self)
     }
 
-    /// Sets one parameter; `value` is decoded.
-    fn set(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
-        let number = |reason| value.parse::<u32>().map_err(|_| InvalidAmqpUrl(reason));
+    /// Sets one parameter; `value` is decoded. `false`: there is no such parameter.
+    fn set(&mut self, name: &str, value: String) -> Result<bool, InvalidAmqpUrl> {
+        let number = |reason| value.parse::<u32>().map_err(|_| InvalidAmqpUrl::new(reason));
         match name {
             "heartbeat" => {
                 let reason = "heartbeat is a number of seconds from 0 to 65535";
-                self.heartbeat = Some(u16::try_from(number(reason)?).map_err(|_| InvalidAmqpUrl(reason))?);
+                self.heartbeat = Some(u16::try_from(number(reason)?).map_err(|_| InvalidAmqpUrl::new(reason))?);
             }
             "connection_timeout" => {
                 let millis = number("connection_timeout is a number of milliseconds")?;
@@ -178,21 +194,16 @@ impl AmqpUrl {
                 self.mechanism = match value.to_ascii_lowercase().as_str() {
                     "plain" => Mechanism::Plain,
                     "external" => Mechanism::External,
-                    _ => return Err(InvalidAmqpUrl("auth_mechanism is plain or external")),
+                    _ => return Err(InvalidAmqpUrl::new("auth_mechanism is plain or external")),
                 }
             }
-            _ => self.set_tls(name, value)?,
+            _ => return self.set_tls(name, value),
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn set_tls(&mut self, name: &str, value: String) -> Result<(), InvalidAmqpUrl> {
-        let unknown = InvalidAmqpUrl(
-            "unknown parameter; known are heartbeat, connection_timeout, frame_max, channel_max, auth_mechanism, and \
-             with amqps cacertfile, certfile, keyfile, verify, server_name_indication \
-             (in a user, password or vhost, write special characters as %XX)",
-        );
-        let Some(tls) = &mut self.tls else { return Err(unknown) };
+    fn set_tls(&mut self, name: &str, value: String) -> Result<bool, InvalidAmqpUrl> {
+        let Some(tls) = &mut self.tls else { return Ok(false) };
         match name {
             "cacertfile" => tls.ca = Some(value.into()),
             "certfile" => tls.certificate = Some(value.into()),
@@ -200,14 +211,32 @@ impl AmqpUrl {
             "server_name_indication" => tls.server_name = Some(value),
             "verify" if value == "verify_peer" => {}
             "verify" => {
-                return Err(InvalidAmqpUrl(
+                return Err(InvalidAmqpUrl::new(
                     "verify must be verify_peer: without it TLS proves nothing; trust a private authority with cacertfile",
                 ));
             }
-            _ => return Err(unknown),
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
+}
+
+/// An unknown parameter is named, unless it may be part of a password: one with a `?` in it continues up to an `@`.
+fn unknown(name: &str, query: &str, url: &AmqpUrl) -> InvalidAmqpUrl {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let name = if is_name && !query.contains('@') && !url.password.contains(name) {
+        format!(" {name}")
+    } else {
+        String::new()
+    };
+    InvalidAmqpUrl(
+        format!(
+            "unknown parameter{name}; known are heartbeat, connection_timeout, frame_max, channel_max, auth_mechanism, and \
+             with amqps cacertfile, certfile, keyfile, verify, server_name_indication \
+             (in a user, password or vhost, write special characters as %XX)"
+        )
+        .into(),
+    )
 }
 
 impl fmt::Display for AmqpUrl {
@@ -232,13 +261,13 @@ fn hosts(addresses: &str, default_port: u16) -> Result<Vec<Host>, InvalidAmqpUrl
         let (name, port) = host_and_port(address)?;
         let name = match decode(name)? {
             name if name.is_empty() && is_list => {
-                return Err(InvalidAmqpUrl("a host has no name (one comma stands between two hosts)"));
+                return Err(InvalidAmqpUrl::new("a host has no name (one comma stands between two hosts)"));
             }
             name if name.is_empty() => "localhost".to_owned(),
             name => name,
         };
         if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(InvalidAmqpUrl("a host's name has neither spaces nor control characters"));
+            return Err(InvalidAmqpUrl::new("a host's name has neither spaces nor control characters"));
         }
         Ok(Host { name, port: port.unwrap_or(default_port) })
     };
@@ -248,7 +277,7 @@ fn hosts(addresses: &str, default_port: u16) -> Result<Vec<Host>, InvalidAmqpUrl
 fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or(InvalidAmqpUrl("an IPv6 address ends with ]"))?;
+            let (host, port) = rest.split_once(']').ok_or(InvalidAmqpUrl::new("an IPv6 address ends with ]"))?;
             (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').unwrap_or("")) })
         }
         None => match address.split_once(':') {
@@ -257,7 +286,9 @@ fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
         },
     };
     let port = port.map(|port| port.parse().ok().filter(|port| *port != 0)).map(|port: Option<u16>| {
-        port.ok_or(InvalidAmqpUrl("the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)"))
+        port.ok_or(InvalidAmqpUrl::new(
+            "the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)",
+        ))
     });
     Ok((host, port.transpose()?))
 }
@@ -266,8 +297,8 @@ fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
 fn decode(text: &str) -> Result<String, InvalidAmqpUrl> {
     let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
     if !text.split('%').skip(1).all(is_code) {
-        return Err(InvalidAmqpUrl("a % is not followed by two hexadecimal digits"));
+        return Err(InvalidAmqpUrl::new("a % is not followed by two hexadecimal digits"));
     }
     let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(Into::into).map_err(|_| InvalidAmqpUrl("it is not UTF-8"))
+    decoded.map(Into::into).map_err(|_| InvalidAmqpUrl::new("it is not UTF-8"))
 }

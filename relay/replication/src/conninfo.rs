@@ -48,8 +48,12 @@ impl FromStr for ConnInfo {
         if has_stray_at(url) {
             return Err(InvalidConnInfo::AtSign);
         }
-        let parts = options::split(url.trim());
-        let mut config: Config = parts.rest.parse().map_err(|error| InvalidConnInfo::explain(&error))?;
+        let url = url.trim();
+        if has_stray_space(url) {
+            return Err(InvalidConnInfo::WhiteSpace);
+        }
+        let parts = options::split(url);
+        let mut config: Config = parts.rest.parse().map_err(|error| InvalidConnInfo::explain(&error, url))?;
         let tls = TlsPolicy::from_options(parts.tls)?;
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
         let count = hosts.len().max(addresses.len());
@@ -191,4 +195,14 @@ fn has_stray_at(url: &str) -> bool {
     let (before_options, _) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = before_options.split_once('/').unwrap_or((before_options, ""));
     authority.matches('@').count() > 1 || path.contains('@')
+}
+
+/// Whether a URL has white space behind its login, which would become part of a name or of an option's value, or a line's end anywhere.
+fn has_stray_space(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://").filter(|(scheme, _)| ["postgres", "postgresql"].contains(scheme))
+    else {
+        return false;
+    };
+    let behind = rest.rsplit_once('@').map_or(rest, |(_, behind)| behind);
+    rest.contains(char::is_control) || behind.contains(char::is_whitespace)
 }

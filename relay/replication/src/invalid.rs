@@ -13,9 +13,12 @@ pub enum InvalidConnInfo {
     /// An option has an impossible value.
     #[error("{0}")]
     Value(String),
-    /// An option of libpq that is not supported here.
-    #[error("the option {0} is not supported")]
-    Unsupported(&'static str),
+    /// An option of libpq, or of a library's own, that is not supported here.
+    #[error("the option {0} is not supported: leave it out")]
+    Unsupported(String),
+    /// White space that is part of the host, the database or an option.
+    #[error("there is white space or a line's end in it: leave it out (if it is meant, write it as %20 or %0A)")]
+    WhiteSpace,
     /// No host and no socket folder.
     #[error("it names no host")]
     NoHost,
@@ -65,13 +68,26 @@ const UNSUPPORTED: [&str; 24] = [
 ];
 
 impl InvalidConnInfo {
-    /// Tells what is wrong as far as it cannot be part of a secret: a password that was not quoted ends up anywhere.
-    pub(crate) fn explain(error: &tokio_postgres::Error) -> Self {
+    /// Tells what is wrong with `text` as far as it cannot be part of a secret: a password that was not quoted ends up anywhere.
+    pub(crate) fn explain(error: &tokio_postgres::Error, text: &str) -> Self {
         let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        match UNSUPPORTED.iter().find(|name| why == format!("unknown option `{name}`")) {
-            Some(name) => Self::Unsupported(name),
+        let option = why.strip_prefix("unknown option `").and_then(|rest| rest.strip_suffix('`'));
+        match option {
+            Some(name) if UNSUPPORTED.contains(&name) || is_of_query(name, text) => Self::Unsupported(name.to_owned()),
             None if why.starts_with("invalid value for option") => Self::Value(why), // names the option only
-            None => Self::Syntax,
+            _ => Self::Syntax,
         }
     }
+}
+
+/// Whether the option stands behind a URL's `?`, where nothing of a password can be: Prisma's `schema` and `pgbouncer`, Rails' `pool`.
+/// A password that has a `?` itself continues up to an `@`.
+fn is_of_query(name: &str, url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let (login, rest) = rest.split_once('@').unwrap_or(("", rest));
+    let query = rest.split_once('?').map(|(_, query)| query);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let has_it =
+        |query: &str| !query.contains('@') && query.split('&').any(|pair| pair.split('=').next() == Some(name));
+    is_name && !login.contains(name) && query.is_some_and(has_it)
 }

@@ -9,7 +9,10 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::output::{Form, Output};
-use crate::error::{Kind, RunError};
+use crate::{
+    error::{Kind, RunError},
+    redact::file_name,
+};
 
 /// Print what a shell needs to complete the names of commands and options
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -50,7 +53,7 @@ pub fn manual(mut program: clap::Command, options: &Manual) -> Result<(), RunErr
         return Output::new(Form::default()).print(&String::from_utf8_lossy(&page));
     };
     write_all(program, "outbox-relay", folder)
-        .map_err(|error| RunError::new(Kind::Usage, format!("cannot write to {}", folder.display())).source(error))
+        .map_err(|error| RunError::new(Kind::Usage, format!("cannot write to {}", file_name(folder))).source(error))
 }
 
 fn page(program: clap::Command) -> std::io::Result<Vec<u8>> {

@@ -2,8 +2,6 @@
 
 use std::{
     fmt::{self, Display},
-    fs::{self, File},
-    io::{self, Read},
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
@@ -12,10 +10,14 @@ use std::{
 
 use pg_replication::ConnInfo;
 
-use crate::error::{Kind, RunError};
-
-/// More than any address has: a file that is larger is another one.
-const LARGEST_FILE: u64 = 64 * 1024;
+use super::{
+    given::{QUOTED, is_quoted},
+    text_file::{self, Unread},
+};
+use crate::{
+    error::{Kind, RunError},
+    redact::file_name,
+};
 
 /// How long the password in a file may be another than the server's. Whoever changes one changes it in two places: Kubernetes brings a
 /// secret into its pods within two minutes.
@@ -32,26 +34,16 @@ pub struct Address<T> {
 /// A file that holds no address now. It may in a moment: somebody who changes a password may be at work on it. Shows nothing of what
 /// the file holds.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {why}", path.display())]
+#[error("{}: {why}", file_name(path))]
 pub struct BadFile {
     path: PathBuf,
     why: Why,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Why {
-    #[error("cannot be read: {0}")]
-    Unreadable(#[from] io::Error),
-    #[error("is no regular file, and so cannot be read again for each connection")]
-    Irregular,
-    #[error("has more than {} KiB", LARGEST_FILE / 1024)]
-    TooLarge,
-    #[error("is empty")]
-    Empty,
-    #[error("is not UTF-8")]
-    NotText,
-    #[error("has a NUL in it, as a file may that is being written")]
-    Nul,
+enum Why {
+    #[error(transparent)]
+    Unread(#[from] Unread),
     #[error("{0}")]
     NotAnAddress(String),
 }
@@ -76,7 +68,7 @@ impl<T: Clone + Display + FromStr<Err: Display>> Address<T> {
         let bad = |path: &Path, why| BadFile { path: path.to_owned(), why };
         match (&self.file, self.latest()) {
             (None, Some(address)) => Ok(address),
-            (None, None) => Err(bad(Path::new(""), Why::Empty)), // given() has one
+            (None, None) => Err(bad(Path::new(""), Unread::Empty.into())), // given() has one
             (Some(path), _) => {
                 let address: T = read(path).map_err(|why| bad(path, why))?;
                 *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
@@ -102,7 +94,7 @@ impl<T: Clone + Display + FromStr<Err: Display>> Address<T> {
 
     /// Where an operator looks for a mistake in it: the file, or else the variable of this name.
     pub fn place(&self, variable: &str) -> String {
-        self.file().map_or_else(|| variable.to_owned(), |path| path.display().to_string())
+        self.file().map_or_else(|| variable.to_owned(), file_name)
     }
 }
 
@@ -122,7 +114,7 @@ impl<T: Clone + Display + FromStr<Err: Display>> Display for Address<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.latest(), self.file()) {
             (Some(address), _) => address.fmt(f),
-            (None, Some(path)) => write!(f, "the server of {}", path.display()),
+            (None, Some(path)) => write!(f, "the server of {}", file_name(path)),
             (None, None) => Ok(()),
         }
     }
@@ -144,31 +136,16 @@ impl From<BadFile> for RunError {
 }
 
 fn read<T: FromStr<Err: Display>>(path: &Path) -> Result<T, Why> {
-    text(path)?.parse().map_err(|error: T::Err| Why::NotAnAddress(error.to_string()))
-}
-
-/// The text in a file without the space around it, such as the end of its line.
-pub(super) fn text(path: &Path) -> Result<String, Why> {
-    // Opening a pipe would wait for somebody to write.
-    if !fs::metadata(path)?.is_file() {
-        return Err(Why::Irregular);
+    let text = text_file::secret(path)?;
+    if is_quoted(&text) {
+        return Err(Why::NotAnAddress(QUOTED.to_owned()));
     }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(Why::TooLarge);
-    }
-    let text = String::from_utf8(bytes).map_err(|_| Why::NotText)?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).trim(); // some editors begin a file of UTF-8 with it
-    if text.is_empty() {
-        return Err(Why::Empty);
-    }
-    if text.contains('\0') { Err(Why::Nul) } else { Ok(text.to_owned()) }
+    text.parse().map_err(|error: T::Err| Why::NotAnAddress(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
     use super::*;
 

@@ -11,26 +11,30 @@ use super::{
     setting::{PREFIX, Setting, nearest},
     settings::{SETTINGS, by_key},
 };
+use crate::redact::redacted;
 
 const CONFIG: &str = "OUTBOX_RELAY_CONFIG";
 
 /// The file that the environment names.
 pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
-    variables.get(OsStr::new(CONFIG)).filter(|path| !path.is_empty()).map(PathBuf::from)
+    let path = variables.get(OsStr::new(CONFIG))?;
+    let path = path.to_str().map_or(path.as_os_str(), |text| OsStr::new(text.trim()));
+    Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Takes every variable of ours. An empty one counts as not set: that is what compose files and charts make of a value
+/// Takes every variable of ours. An empty one, or one of white space, counts as not set: that is what compose files and charts make of a value
 /// that was left out.
 pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) {
     for setting in SETTINGS {
         // The prefixed name is meant for us alone, so it comes last and wins.
         let shared = setting.plain_variable().into_iter().chain(setting.standard_variable());
         for name in shared.chain([setting.prefixed_variable()]) {
-            let Some(value) = variables.get(OsStr::new(&name)).filter(|value| !value.is_empty()) else {
+            let Some(value) = variables.get(OsStr::new(&name)) else {
                 continue;
             };
             match value.to_str() {
-                Some(text) => given.give(setting, text.to_owned(), Origin::Variable(name)),
+                Some(text) if text.trim().is_empty() => {}
+                Some(text) => given.give(setting, text, Origin::Variable(name)),
                 None => given.refuse(format!("{name}: not UTF-8: expected {}", setting.rule.allowed())),
             }
         }
@@ -47,6 +51,7 @@ pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) 
 }
 
 fn unknown(name: &str, rest: &str) -> String {
+    let name = redacted(name);
     let keys = SETTINGS.iter().map(|setting| setting.key).chain(["config"]);
     let Some(key) = nearest(rest, keys) else {
         return format!("{name}: unknown variable: outbox-relay run --help lists the known ones");

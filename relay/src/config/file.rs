@@ -1,6 +1,6 @@
 //! Settings from a TOML file: one flat table with the settings' keys.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use toml::de::{DeTable, DeValue};
 
@@ -8,20 +8,22 @@ use super::{
     given::{Given, Origin},
     setting::nearest,
     settings::{SETTINGS, by_key},
+    text_file,
 };
+use crate::redact::{file_name, redacted};
 
 /// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
 /// its message and the line's number are told.
 pub(super) fn read(path: &Path, given: &mut Given) {
-    let text = match std::fs::read_to_string(path) {
+    let text = match text_file::once(path) {
         Ok(text) => text,
-        Err(error) => return given.refuse(format!("{}: cannot be read: {error}", path.display())),
+        Err(why) => return given.refuse(format!("{}: {why}", file_name(path))),
     };
     match DeTable::parse(&text) {
         Ok(table) => take(path, &text, table.get_ref(), given),
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
-            let place = format!("{}:{line}", path.display());
+            let place = format!("{}:{line}", file_name(path));
             given.refuse(match key_without_value(&text, line) {
                 Some(key) => {
                     format!("{place}: {key}: there is no value: write \"\" for an empty one, or leave the line out")
@@ -35,11 +37,12 @@ pub(super) fn read(path: &Path, given: &mut Given) {
 fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
     for (key, value) in table {
         let line = line_of(text, key.span().start);
-        let place = format!("{}:{line}: {}", path.display(), key.get_ref().escape_debug());
+        let shown = redacted(key.get_ref()).escape_debug().to_string();
+        let place = format!("{}:{line}: {}", file_name(path), shown);
         if let DeValue::Table(_) = value.get_ref() {
             given.refuse(format!(
                 "{place}: a section: the file is one flat table, so write the settings without [{}]",
-                key.get_ref().escape_debug()
+                shown
             ));
             continue;
         }
@@ -51,7 +54,7 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
             continue;
         };
         match scalar(value.get_ref()) {
-            Some(text) => given.give(setting, text, Origin::File { path: path.to_owned(), line }),
+            Some(text) => given.give(setting, &text, Origin::File { path: path.to_owned(), line }),
             None => given.refuse(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
         }
     }
@@ -72,10 +75,10 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
 }
 
 /// The key of a line that ends behind its `=`, but for a comment. A value, which may be secret, is never told.
-fn key_without_value(text: &str, line: usize) -> Option<&str> {
+fn key_without_value(text: &str, line: usize) -> Option<Cow<'_, str>> {
     let (key, value) = text.lines().nth(line - 1)?.split_once('=')?;
     let value = value.trim();
-    (value.is_empty() || value.starts_with('#')).then_some(key.trim())
+    (value.is_empty() || value.starts_with('#')).then(|| redacted(key.trim()))
 }
 
 /// Number of the line (1 is the first) that holds the byte at `offset`.

@@ -15,6 +15,7 @@ use super::{
     setting::Setting,
     settings::SETTINGS,
 };
+use crate::redact::{HIDDEN, redacted};
 
 /// What overrides what; the end of the help text.
 pub const PRECEDENCE: &str = "\
@@ -62,22 +63,23 @@ fn flag(setting: &'static Setting) -> Arg {
         .long_help(long)
 }
 
-/// Reads a command line. An error is the usage error or the help text to print; it shows no password.
+/// Reads a command line. An error is the usage error or the help text to print; it shows no secret.
 pub fn read(program: &mut Command, arguments: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, clap::Error> {
-    program.try_get_matches_from_mut(arguments).map_err(without_urls)
+    program.try_get_matches_from_mut(arguments).map_err(without_secrets)
 }
 
-/// An argument in the wrong place is quoted by clap; a URL would show its password.
-fn without_urls(mut error: clap::Error) -> clap::Error {
-    let quotes_url = |value: &ContextValue| match value {
-        ContextValue::String(text) => text.contains("://") || text.contains("password"),
-        ContextValue::Strings(texts) => texts.iter().any(|text| text.contains("://") || text.contains("password")),
+/// An argument in the wrong place is quoted by clap; it could be a secret.
+fn without_secrets(mut error: clap::Error) -> clap::Error {
+    let is_secret = |text: &String| redacted(text) != *text;
+    let quotes_secret = |value: &ContextValue| match value {
+        ContextValue::String(text) => is_secret(text),
+        ContextValue::Strings(texts) => texts.iter().any(is_secret),
         _ => false,
     };
     let kinds: Vec<ContextKind> =
-        error.context().filter(|(_, value)| quotes_url(value)).map(|(kind, _)| kind).collect();
+        error.context().filter(|(_, value)| quotes_secret(value)).map(|(kind, _)| kind).collect();
     for kind in kinds {
-        error.insert(kind, ContextValue::String("(hidden)".to_owned()));
+        error.insert(kind, ContextValue::String(HIDDEN.to_owned()));
     }
     error
 }
@@ -96,7 +98,7 @@ pub fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (OsString
     environment::read(&variables, &mut given);
     for setting in SETTINGS {
         if let Some(text) = places.iter().find_map(|flags| flags.get_one::<String>(setting.key)) {
-            given.give(setting, text.clone(), Origin::Flag);
+            given.give(setting, text, Origin::Flag);
         }
     }
     given

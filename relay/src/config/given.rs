@@ -3,12 +3,13 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use super::{
-    address,
     rule::Rule,
     setting::Setting,
     settings::SETTINGS,
+    text_file,
     value::{OFF, Value},
 };
+use crate::redact::{HIDDEN, file_name, redacted};
 
 /// The text of every setting that was given, with its origin.
 #[derive(Default)]
@@ -35,9 +36,9 @@ pub(super) enum Origin {
 }
 
 impl Given {
-    /// Takes a value; it overrides one given before.
-    pub(super) fn give(&mut self, setting: &'static Setting, text: String, origin: Origin) {
-        self.values.insert(setting.key, Raw { text, origin });
+    /// Takes a value; it overrides one given before. White space around it, such as a line's end from a file, is nobody's intention.
+    pub(super) fn give(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
+        self.values.insert(setting.key, Raw { text: text.trim().to_owned(), origin });
     }
 
     /// Takes note of something that cannot be understood.
@@ -52,9 +53,12 @@ impl Given {
                 (setting, Err(format!("{} is given, too: leave one of them out", self.shown(file))))
             }
             (_, Some((file, path)), _) => (file, T::in_file(path, needed)),
+            (Some(raw), None, _) if is_quoted(&raw.text) => (setting, Err(QUOTED.to_owned())),
             (Some(raw), None, _) => (setting, T::read(&setting.rule, &raw.text)),
             (None, None, Some(default)) => (setting, T::read(&setting.rule, default)),
             (None, None, None) if !needed => return T::unneeded(),
+            // The name of its file is bad, which is said of that setting.
+            (None, None, None) if self.names_file_of(setting) => return None,
             (None, None, None) => (setting, Err(format!("expected {}", setting.rule.allowed()))),
         };
         read.map_err(|why| problems.push(format!("{}: {why}", self.shown(told_as)))).ok()
@@ -65,6 +69,12 @@ impl Given {
         let file = SETTINGS.iter().find(|other| other.is_file_of(setting))?;
         let path = &self.values.get(file.key)?.text;
         (path != OFF && file.rule.takes(path)).then(|| (file, path.into()))
+    }
+
+    /// Whether something is given as the name of the file with this value.
+    fn names_file_of(&self, setting: &Setting) -> bool {
+        let file = SETTINGS.iter().find(|other| other.is_file_of(setting)).and_then(|file| self.values.get(file.key));
+        file.is_some_and(|raw| raw.text != OFF)
     }
 
     /// A setting with its value, as it is written where it stands.
@@ -79,11 +89,11 @@ impl Given {
                 },
             };
         };
-        let text = if setting.rule.is_secret() { "(hidden)".to_owned() } else { text.escape_debug().to_string() };
+        let text = if setting.rule.is_secret() { HIDDEN.to_owned() } else { shown_value(setting, text) };
         match origin {
             Origin::Flag => format!("--{} {text}", setting.flag()),
             Origin::Variable(name) => format!("{name}={text}"),
-            Origin::File { path, line } => format!("{}:{line}: {key} = {text}", path.display()),
+            Origin::File { path, line } => format!("{}:{line}: {key} = {text}", file_name(path)),
         }
     }
 
@@ -93,12 +103,12 @@ impl Given {
         match setting.rule {
             Rule::Url { check, .. } | Rule::Secret { check, .. } => {
                 let shown = match self.file_of(setting) {
-                    Some((_, path)) => address::text(&path).ok().and_then(|text| check(&text).ok()),
+                    Some((_, path)) => text_file::secret(&path).ok().and_then(|text| check(&text).ok()),
                     None => check(text).ok(),
                 };
-                shown.unwrap_or_else(|| "(hidden)".to_owned())
+                shown.unwrap_or_else(|| HIDDEN.to_owned())
             }
-            _ => text.escape_debug().to_string(),
+            _ => shown_value(setting, text),
         }
     }
 
@@ -109,7 +119,24 @@ impl Given {
             None => "default".to_owned(),
             Some(Origin::Flag) => format!("--{}", setting.flag()),
             Some(Origin::Variable(name)) => name.clone(),
-            Some(Origin::File { path, line }) => format!("{}:{line}", path.display()),
+            Some(Origin::File { path, line }) => format!("{}:{line}", file_name(path)),
         }
+    }
+}
+
+/// What is wrong with a value in quotes. A shell takes them away, and most other places do not: Docker's env files, a systemd unit in which
+/// they stand behind the `=`, a second pair of them in YAML.
+pub(super) const QUOTED: &str = "the quotes around it are part of the value: leave them out";
+
+/// Whether the same quotes begin and end the text.
+pub(super) fn is_quoted(text: &str) -> bool {
+    text.len() > 1 && ['"', '\'', '`'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote))
+}
+
+/// A value that is no secret by its rule, and may be one by mistake.
+fn shown_value(setting: &Setting, text: &str) -> String {
+    match setting.rule {
+        Rule::File if text != OFF => file_name(text.as_ref()).escape_debug().to_string(),
+        _ => redacted(text).escape_debug().to_string(),
     }
 }

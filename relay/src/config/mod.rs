@@ -20,6 +20,7 @@ mod setting;
 mod settings;
 #[cfg(test)]
 mod tests;
+pub(crate) mod text_file;
 mod units;
 mod value;
 

@@ -5,6 +5,10 @@ use std::{ops::RangeInclusive, time::Duration};
 use tracing_subscriber::EnvFilter;
 
 use super::units::{parse_size, parse_time, show_size, show_time};
+use crate::redact::{holds_login, is_url};
+
+/// Bytes of a file's name, as long as Linux takes one.
+const LONGEST_PATH: usize = 4096;
 
 /// The values that a setting takes.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub enum Rule {
         /// As of a server's address.
         check: fn(&str) -> Result<String, String>,
     },
+    /// Name of a file, or `off`.
+    File,
     /// Names of hosts, with commas between.
     HostNames,
     /// Part of a URL.
@@ -90,10 +96,11 @@ impl Rule {
             Self::Text { max_bytes } => format!("1 to {max_bytes} bytes, no control characters"),
             Self::Url { form, .. } => format!("a URL such as {form}"),
             Self::Secret { form, .. } => (*form).to_owned(),
+            Self::File => format!("the name of a file, of up to {LONGEST_PATH} bytes"),
             Self::HostNames => {
                 "names such as outbox.example, with commas between, without scheme, port or wildcard".to_owned()
             }
-            Self::UrlPath => "/ or a path such as /ops/outbox, of letters, digits, -, _, . and /".to_owned(),
+            Self::UrlPath => "/ or a path such as /ops/outbox, of letters, digits, -, _, . and /, but not /metrics, /healthz or /readyz".to_owned(),
             Self::Filter => {
                 "off, error, warn, info, debug or trace, or target=level pairs, with commas only".to_owned()
             }
@@ -112,6 +119,7 @@ impl Rule {
             Self::SlotName | Self::Identifier | Self::Text { .. } => "NAME".to_owned(),
             Self::Url { .. } => "URL".to_owned(),
             Self::Secret { .. } => "TEXT".to_owned(),
+            Self::File => "FILE".to_owned(),
             Self::HostNames => "NAMES".to_owned(),
             Self::UrlPath => "PATH".to_owned(),
             Self::Filter => "FILTER".to_owned(),
@@ -137,6 +145,10 @@ impl Rule {
 
     /// Whether `text` is allowed by a rule that takes text as it is.
     pub(super) fn takes(&self, text: &str) -> bool {
+        // Accepted, it would be shown: in the log, in pg_stat_activity, to the broker.
+        if holds_login(text) {
+            return false;
+        }
         match self {
             Self::SlotName => {
                 (1..=63).contains(&text.len())
@@ -144,6 +156,7 @@ impl Rule {
             }
             Self::Identifier => is_printable(text, 63),
             Self::Text { max_bytes } => is_printable(text, *max_bytes),
+            Self::File => is_printable(text, LONGEST_PATH) && !is_url(text),
             Self::HostNames => text.len() <= 4096 && text.split(',').all(|name| is_host_name(name.trim())),
             Self::UrlPath => is_path(text),
             Self::Filter => is_filter(text),
@@ -169,6 +182,9 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
+/// What `http_listen` serves beside the dashboard.
+const TAKEN_PATHS: [&str; 3] = ["metrics", "healthz", "readyz"];
+
 /// Plain parts between single slashes: nothing that a router or a proxy takes for something else.
 fn is_path(text: &str) -> bool {
     let is_plain = |part: &str| {
@@ -177,7 +193,9 @@ fn is_path(text: &str) -> bool {
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };
     let parts = text.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-    text == "/" || text.len() <= 255 && parts.is_some_and(|parts| parts.split('/').all(is_plain))
+    text == "/"
+        || text.len() <= 255
+            && parts.is_some_and(|parts| !TAKEN_PATHS.contains(&parts) && parts.split('/').all(is_plain))
 }
 
 /// `EnvFilter` takes a lone word that is no level for a target, and then logs nothing else: `inof` would silence the
@@ -227,10 +245,13 @@ mod tests {
 
     #[test]
     fn a_path_is_plain_parts_between_slashes() {
-        for good in ["/", "/outbox", "/ops/outbox/", "/a-b/c_d/e.f"] {
+        for good in ["/", "/outbox", "/ops/outbox/", "/a-b/c_d/e.f", "/metrics/outbox", "/api"] {
             assert!(Rule::UrlPath.takes(good), "{good:?}");
         }
         for bad in ["", "outbox", "//", "/a//b", "/..", "/{x}", "/a b", "/%2e", "/ö", &"/a".repeat(200)] {
+            assert!(!Rule::UrlPath.takes(bad), "{bad:?}");
+        }
+        for bad in ["/metrics", "/metrics/", "/healthz", "/readyz"] {
             assert!(!Rule::UrlPath.takes(bad), "{bad:?}");
         }
     }

@@ -9,7 +9,7 @@ use super::{
     address::Address,
     given::Given,
     otlp::{OtlpEndpoint, OtlpHeaders},
-    rule::Rule::{self, Count, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
+    rule::Rule::{self, Count, File, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
     value::{
         AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, OPTIONAL_WAL, ORDERING,
@@ -22,8 +22,6 @@ const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const MIB: u64 = 1 << 20;
-/// A file's name, as long as Linux takes one.
-const FILE: Rule = Text { max_bytes: 4096 };
 
 settings! {
     "Servers" {
@@ -33,7 +31,7 @@ settings! {
 
         /// File that holds database_url, instead of it.
         /// It is read again for each connection, so a password that is changed there needs no restart.
-        database_url_file: Optional<PathBuf> = FILE, Some("off");
+        database_url_file: Optional<PathBuf> = File, Some("off");
 
         /// RabbitMQ to publish to.
         /// Any number of nodes, with a comma between: amqp://user:password@a:5672,b,c/vhost. They, and all addresses of a name, are
@@ -42,7 +40,7 @@ settings! {
 
         /// File that holds amqp_url, instead of it.
         /// It is read again for each connection.
-        amqp_url_file: Optional<PathBuf> = FILE, Some("off");
+        amqp_url_file: Optional<PathBuf> = File, Some("off");
 
         /// Whether a start ends instead of waiting for a server or for the schema's upgrade.
         /// For scripts; the flag needs no value. A permanent error, such as a wrong password, ends a start in any case.
@@ -210,7 +208,7 @@ settings! {
 
         /// File that holds dashboard_database_url, instead of it.
         /// It is read again for each connection.
-        dashboard_database_url_file: Optional<PathBuf> = FILE, Some("off");
+        dashboard_database_url_file: Optional<PathBuf> = File, Some("off");
 
         /// PostgreSQL for the dashboard's operators: a role with outbox.grant_operate().
         /// For payloads, replays and releases. Without it the dashboard is for reading only.
@@ -218,15 +216,15 @@ settings! {
 
         /// File that holds dashboard_operator_database_url, instead of it.
         /// It is read again for each connection.
-        dashboard_operator_database_url_file: Optional<PathBuf> = FILE, Some("off");
+        dashboard_operator_database_url_file: Optional<PathBuf> = File, Some("off");
 
         /// File with the tokens of those who may read the dashboard.
         /// One name and token per line. Without it, whoever reaches a relay that listens on loopback may read, and nobody else.
-        dashboard_readers: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
+        dashboard_readers: Optional<PathBuf> = File, Some("off");
 
         /// File with the tokens of those who may also see payloads, replay and release.
         /// One name and token per line. The name is written into outbox.audit.
-        dashboard_operators: Optional<PathBuf> = Text { max_bytes: 4096 }, Some("off");
+        dashboard_operators: Optional<PathBuf> = File, Some("off");
 
         /// Host names under which browsers may reach the dashboard, separated by commas.
         /// Addresses and localhost are always allowed. Other names are refused, so that no other site can pass for this one.

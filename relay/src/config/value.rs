@@ -17,6 +17,7 @@ use super::{
     otlp::{OtlpEndpoint, OtlpHeaders},
     rule::Rule,
 };
+use crate::redact::{file_name, holds_login};
 
 /// What becomes of an event that no queue is bound for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub(super) trait Value: Sized {
 
     /// Takes the value that stands in a file; reads it, if that is needed now. The error repeats nothing of a secret.
     fn in_file(path: PathBuf, _needed: bool) -> Result<Self, String> {
-        Err(format!("cannot stand in a file, as in {}", path.display()))
+        Err(format!("cannot stand in a file, as in {}", file_name(&path)))
     }
 
     /// What stands for a value that is not given and not needed.
@@ -106,6 +107,12 @@ impl Value for bool {
 
 impl Value for String {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        if holds_login(text) {
+            return Err(format!(
+                "it looks like a login with a password, which has no place here: expected {}",
+                rule.allowed()
+            ));
+        }
         expected(rule, rule.takes(text).then(|| text.to_owned()))
     }
 }

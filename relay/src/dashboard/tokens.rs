@@ -1,11 +1,12 @@
 //! Files of tokens: who may sign in. One `name token` a line; empty lines and those that begin with # count for nothing.
 
-use std::{collections::HashMap, fmt, fs, hint::black_box, path::Path};
+use std::{collections::HashMap, fmt, hint::black_box, path::Path};
 
-use crate::error::{Kind, RunError};
-
-/// A token of fewer bytes could be guessed.
-const SHORTEST: usize = 16;
+use crate::{
+    config::text_file,
+    error::{Kind, RunError},
+    redact::{SHORTEST_TOKEN as SHORTEST, file_name},
+};
 
 /// The tokens of one file, each with the name of who has it. Shown without the tokens.
 #[derive(Default)]
@@ -18,9 +19,9 @@ impl Tokens {
     ///
     /// It cannot be read, a line is no name and token, a token is short or two people's, or there is none. No error repeats a token.
     pub(super) fn read(path: &Path) -> Result<Self, RunError> {
-        let shown = path.display();
-        let text = fs::read_to_string(path)
-            .map_err(|error| RunError::new(Kind::Usage, format!("cannot read the tokens in {shown}")).source(error))?;
+        let shown = file_name(path);
+        let text = text_file::once(path)
+            .map_err(|why| RunError::new(Kind::Usage, format!("cannot read the tokens in {shown}")).source(why))?;
         Self::parse(&text).map_err(|why| {
             RunError::new(Kind::Usage, format!("{shown}: {why}"))
                 .hint(format!("write one person a line, as \"ada 3f9c…\", with tokens of {SHORTEST} bytes or more: openssl rand -hex 32"))
@@ -28,7 +29,7 @@ impl Tokens {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text); // some editors begin a file of UTF-8 with it
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
         let tokens = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).map(|(number, line)| {
             match line.split_whitespace().collect::<Vec<_>>()[..] {

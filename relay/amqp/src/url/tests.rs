@@ -33,6 +33,29 @@ fn every_part_is_read_and_decoded() {
 }
 
 #[test]
+fn white_space_around_a_url_is_no_part_of_it() {
+    for text in ["amqp://u:p@broker/shop ", " amqp://u:p@broker/shop", "amqp://u:p@broker/shop\r\n"] {
+        assert_eq!(parse(text).vhost, "shop", "{text:?}");
+    }
+}
+
+#[test]
+fn an_unknown_parameter_is_named_unless_it_may_be_part_of_a_password() {
+    let why = |text: &str| text.parse::<AmqpUrl>().unwrap_err().to_string();
+    for (text, named) in [
+        ("amqp://u:p@broker/shop?pool=5", "unknown parameter pool;"),
+        ("amqp://broker?colour=red&heartbeat=7", "unknown parameter colour;"),
+        ("amqp://broker?cacertfile=/ca.pem", "unknown parameter cacertfile;"),
+        ("amqp://u:s3cret@broker?s3cret=1", "unknown parameter;"),
+        ("amqp://u:s3?cret=1@broker", "unknown parameter;"),
+        ("amqp://u?cret=1@broker", "unknown parameter;"),
+        ("amqp://broker?s%3Fcret=1", "unknown parameter;"),
+    ] {
+        assert!(why(text).contains(named), "{text}: {}", why(text));
+    }
+}
+
+#[test]
 fn a_url_that_cannot_be_used_is_refused() {
     for text in [
         "",
@@ -56,6 +79,11 @@ fn a_url_that_cannot_be_used_is_refused() {
         "amqp://a, b",
         "amqp://a%0Ab",
         "amqp://a:5672,b:x",
+        "amqp://broker/a b",
+        "amqp://broker/a\nb",
+        "amqp://broker/a ?heartbeat=7",
+        "amqp://broker/a?heartbeat= 7",
+        "amqp://u:pass\nword@broker/a",
     ] {
         assert!(text.parse::<AmqpUrl>().is_err(), "{text}");
     }

@@ -45,8 +45,25 @@ fn what_is_wrong_is_told() {
         ("host=a,b,c port=1,2 user=u", "it must name one port"),
         ("postgres://u@h/d?sslmode=allow", "sslmode must be"),
         ("mysql://u@h/d", "not a connection string"),
+        ("postgres://u@h/d?schema=public&pgbouncer=true", "the option schema is not supported"),
+        ("postgres://u:p@h/d?connect_timeout=3&pool=5", "the option pool is not supported"),
+        ("postgres://u:p@h/d?s%3Fcret=5", "not a connection string"),
+        ("postgres://u:p?word=p@h/d", "not a connection string"),
+        ("host=h user=u pool=5", "not a connection string"),
+        ("postgres://u@h/d e", "there is white space"),
+        ("postgres://u@h/d ?sslmode=require", "there is white space"),
+        ("postgres://u:pass\nword@h/d", "there is white space"),
+        ("postgres://u@h /d", "there is white space"),
     ] {
         let error = text.parse::<ConnInfo>().unwrap_err().to_string();
         assert!(error.starts_with(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn white_space_around_a_connection_string_is_no_part_of_it() {
+    for text in ["postgres://u:p@h/d ", " postgres://u:p@h/d", "postgres://u:p@h/d\r\n", "\nhost=h\tuser=u\ndbname=d\n"]
+    {
+        assert_eq!(text.parse::<ConnInfo>().unwrap().to_string(), "h:5432/d as u", "{text:?}");
     }
 }

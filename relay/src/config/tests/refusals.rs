@@ -98,3 +98,47 @@ fn settings_that_contradict_each_other_are_refused_with_both_origins() {
         "--max-slot-wal 10GiB: not together with --create-slot false: a slot that was let go would not be created again"
     );
 }
+
+#[test]
+fn white_space_around_a_value_does_not_count_wherever_it_stands() {
+    let file = file("slot = \" shop\\n\"\nin_flight = ' 7 '\n");
+    for config in [
+        resolve(&["--slot= shop\n", "--in-flight", " 7"], &[]).unwrap(),
+        resolve(&[], &[("OUTBOX_RELAY_SLOT", "shop\r\n"), ("OUTBOX_RELAY_IN_FLIGHT", "\t7 ")]).unwrap(),
+        resolve(&["--config", file.path()], &[]).unwrap(),
+    ] {
+        assert_eq!((config.slot.as_str(), config.in_flight), ("shop", 7));
+    }
+    let broker = ("OUTBOX_RELAY_AMQP_URL", "amqp://relay:hunter2@mq/shop \n");
+    assert_eq!(resolve(&[], &[broker]).unwrap().amqp_url.unwrap().to_string(), "amqp://relay@mq:5672/shop");
+    assert_eq!(resolve(&[], &[("OUTBOX_RELAY_SLOT", " \n")]).unwrap().slot, "outbox");
+    assert!(resolve(&[], &[("OUTBOX_RELAY_CONFIG", " \n")]).is_ok());
+    let path = format!(" {}\n", file.path());
+    assert_eq!(resolve(&[], &[("OUTBOX_RELAY_CONFIG", &path)]).unwrap().slot, "shop");
+}
+
+#[test]
+fn a_value_that_brings_its_quotes_along_is_refused_with_that_reason() {
+    for setting in SETTINGS {
+        for quote in ["\"", "'"] {
+            let value = format!("{quote}amqp://relay:hunter2@mq/{quote}");
+            let told = refusal(&[], &[(&setting.prefixed_variable(), &value)]);
+            assert!(told.contains("the quotes around it are part of the value"), "{}: {told}", setting.key);
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+    assert!(refusal(&["--exchange", "'outbox'"], &[]).contains("the quotes around it"));
+    let quoted = file("\"amqp://relay:hunter2@mq/\"\n");
+    let variables = [super::URLS[0], ("AMQP_URL_FILE", quoted.path())];
+    let told = given(&["run"], &variables).resolve(Servers::All).unwrap_err().to_string();
+    assert!(told.contains("the quotes around it") && !told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn an_option_that_no_url_here_has_is_named() {
+    let told =
+        refusal(&[], &[("OUTBOX_RELAY_DATABASE_URL", "postgres://u:hunter2@db/shop?schema=public&pgbouncer=true")]);
+    assert_eq!(told, "OUTBOX_RELAY_DATABASE_URL=(hidden): the option schema is not supported: leave it out");
+    let told = refusal(&[], &[("OUTBOX_RELAY_AMQP_URL", "amqp://u:hunter2@mq/shop?pool=5")]);
+    assert!(told.contains("unknown parameter pool; known are heartbeat"), "{told}");
+}

@@ -4,7 +4,7 @@ mod cli;
 
 use std::process::ExitCode;
 
-use cli::{exit, logging, signal};
+use cli::{exit, logging, panic, signal};
 use relay::{
     command::{self, Answer, Command},
     config::{Config, LogFormat, PRECEDENCE},
@@ -13,6 +13,7 @@ use relay::{
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
+    panic::end_the_process();
     let ends = format!("{PRECEDENCE}\n\n{}", exit::help());
     let mut program =
         command::program().mut_subcommand("run", |run| run.after_long_help(ends.clone())).after_long_help(ends);
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Config(options) => end(command::config(&given, &options), format),
         Command::Errand(errand) => match carry_out(errand, &config) {
             Ok(Answer::No) => exit::NO.into(),
+            Ok(Answer::Interrupted(code)) => code.into(),
             done => end(done.map(|_| ()), format),
         },
         Command::Completions(_) | Command::Man(_) | Command::Version(_) => ExitCode::SUCCESS, // done above

@@ -3,6 +3,7 @@
 use std::{
     net::{SocketAddr, TcpListener},
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
 fn outbox_relay(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -129,4 +130,110 @@ fn with_json_logs_the_failure_is_a_json_line_too() {
     let line: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
     assert_eq!((line["level"].as_str(), line["exit_code"].as_u64()), (Some("ERROR"), Some(10)), "{told}");
     assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn a_time_that_is_given_to_a_command_is_enough_for_all_of_it_although_both_servers_are_silent() {
+    // A connection is accepted by the system, and nobody answers.
+    let silent = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let [database, broker] = silent.each_ref().map(|listener| listener.local_addr().expect("a bound port"));
+    let (database, broker) = (format!("postgres://relay:hunter2@{database}/shop"), format!("amqp://relay@{broker}"));
+    let urls = [("DATABASE_URL", database.as_str()), ("AMQP_URL", broker.as_str())];
+    for (arguments, code) in [
+        (&["check", "--timeout", "1s"][..], 1),
+        (&["check", "--timeout", "1s", "--json"], 1),
+        (&["status", "--timeout", "1s"], 10),
+        (&["events", "--timeout", "1s"], 10),
+        (&["tail", "#", "--yes", "--for", "1s"], 20),
+    ] {
+        let began = Instant::now();
+        let asked = outbox_relay(arguments, &urls);
+        let (took, told) = (began.elapsed(), format!("{}{}", text(&asked.stdout), text(&asked.stderr)));
+        assert_eq!(asked.status.code(), Some(code), "{arguments:?}: {told}");
+        assert!(told.contains("has not answered within 1s"), "{arguments:?}: {told}");
+        assert!(took < Duration::from_secs(4), "{arguments:?}: {took:?}");
+    }
+}
+
+#[test]
+fn a_time_that_is_no_iso_date_is_refused_before_anybody_is_asked() {
+    let database = format!("postgres://relay@{}/shop", nowhere());
+    for command in ["events", "replay", "release"] {
+        for time in ["11/12/2026", "12.11.2026", "Nov 12 2026", "yesterday"] {
+            for option in ["--since", "--until"] {
+                let asked = outbox_relay(&[command, option, time], &[("DATABASE_URL", database.as_str())]);
+                let told = text(&asked.stderr);
+                assert_eq!(asked.status.code(), Some(2), "{told}");
+                assert!(told.contains(option) && told.contains("2026-01-31T08:00Z"), "{told}");
+            }
+        }
+        let asked = outbox_relay(&[command, "--since", "2026-11-12"], &[("DATABASE_URL", database.as_str())]);
+        assert_eq!(asked.status.code(), Some(10), "{}", text(&asked.stderr));
+    }
+}
+
+#[test]
+fn a_file_of_settings_that_never_ends_is_refused() {
+    let pipe = std::env::temp_dir().join(format!("outbox-relay-cli-pipe-{}", std::process::id()));
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    let pipe = pipe.to_str().expect("its name is UTF-8");
+    for (file, why) in [
+        ("/dev/zero", "has more than 1024 KiB"),
+        (pipe, "nobody has written into it within 5s"),
+        ("/", "Is a directory"),
+    ] {
+        let began = Instant::now();
+        let config = outbox_relay(&["config", "--config", file], &[]);
+        let told = text(&config.stderr);
+        assert_eq!(config.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("outbox-relay: {file}: ")) && told.contains(why), "{told}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{told}");
+    }
+    std::fs::remove_file(pipe).expect("the pipe was there");
+}
+
+#[test]
+fn a_purge_that_names_no_events_says_how_to_name_some_and_asks_nobody() {
+    let database = format!("postgres://relay@{}/shop", nowhere());
+    for arguments in [&["purge"][..], &["purge", "--yes"], &["purge", "--dry-run"], &["purge", "--status", "FAILED"]] {
+        let purge = outbox_relay(arguments, &[("DATABASE_URL", database.as_str())]);
+        let told = text(&purge.stderr);
+        assert_eq!(purge.status.code(), Some(2), "{told}");
+        let line =
+            "outbox-relay: neither an ID nor an age is given, so nothing is deleted (hint: --older-than 30d deletes";
+        assert!(told.starts_with(line) && told.contains("--dry-run") && told.lines().count() == 1, "{told}");
+    }
+}
+
+#[test]
+fn a_pipe_that_a_shell_has_made_is_taken_for_the_file_of_settings() {
+    let script = format!("{} config --config <(echo \"slot = 'shop'\")", env!("CARGO_BIN_EXE_outbox-relay"));
+    let urls = [("DATABASE_URL", "postgres://relay@db/shop"), ("AMQP_URL", "amqp://mq")];
+    let config = Command::new("bash").args(["-c", &script]).envs(urls).output().expect("bash is there");
+    let shown = text(&config.stdout);
+    assert!(
+        shown.lines().any(|line| line.starts_with("slot ") && line.contains("shop")),
+        "{shown} {}",
+        text(&config.stderr)
+    );
+}
+
+#[test]
+fn what_would_end_the_thread_for_http_is_refused_at_the_start() {
+    let (database, broker) = (format!("postgres://relay@{}/shop", nowhere()), format!("amqp://relay@{}", nowhere()));
+    let urls = [("DATABASE_URL", database.as_str()), ("AMQP_URL", broker.as_str()), ("OUTBOX_RELAY_HTTP_LISTEN", "0")];
+    for (name, value, more) in [
+        ("OUTBOX_RELAY_DASHBOARD_PATH", "/metrics", None),
+        ("OUTBOX_RELAY_DASHBOARD_PATH", "/healthz/", None),
+        ("OUTBOX_RELAY_DASHBOARD_PATH", "/readyz", None),
+        ("WATCHDOG_USEC", "0", Some(("NOTIFY_SOCKET", "@outbox-test"))),
+        ("WATCHDOG_USEC", "1", Some(("NOTIFY_SOCKET", "@outbox-test"))),
+        ("WATCHDOG_USEC", "soon", Some(("NOTIFY_SOCKET", "@outbox-test"))),
+    ] {
+        let variables: Vec<_> = urls.into_iter().chain([(name, value)]).chain(more).collect();
+        let run = outbox_relay(&["run", "--no-wait"], &variables);
+        let told = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{name}={value}: {told}");
+        assert!(told.lines().last().is_some_and(|line| line.contains(&format!("{name}={value}: "))), "{told}");
+    }
 }

@@ -7,9 +7,12 @@ pub mod metrics;
 mod owed;
 mod systemd;
 
-use std::{net::TcpListener, sync::Arc, thread};
+use std::{net::TcpListener, sync::Arc, thread, time::Duration};
 
-use tokio::{runtime::Builder, sync::oneshot};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::oneshot,
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -30,7 +33,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// The address cannot be listened on, or what systemd asks for cannot be done.
     pub fn start(config: &Config, observed: &Arc<Observed>) -> Result<Self, RunError> {
         let listener = config.http_listen.0.map(|address| {
             let cannot = |error| {
@@ -49,6 +52,7 @@ impl Admin {
         if listener.is_none() && !systemd::is_asked() {
             return Ok(Self { _until: None });
         }
+        let watchdog = systemd::watchdog()?;
         let (until, ended) = oneshot::channel::<()>();
         let shared = http::Shared {
             observed: Arc::clone(observed),
@@ -58,30 +62,30 @@ impl Admin {
         };
         let shared = Arc::new(shared);
         let cannot = |error| RunError::new(Kind::Internal, "cannot start the thread for HTTP").source(error);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         thread::Builder::new()
             .name("admin".to_owned())
-            .spawn(move || serve(listener, shared, ended))
+            .spawn(move || serve(runtime, listener, &shared, watchdog, ended))
             .map_err(cannot)?;
         Ok(Self { _until: Some(until) })
     }
 }
 
-fn serve(listener: Option<TcpListener>, shared: Arc<http::Shared>, ended: oneshot::Receiver<()>) {
-    let runtime = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            warn!(target: "relay", %error, "cannot start the runtime for HTTP: there are no metrics");
-            return;
-        }
-    };
+fn serve(
+    runtime: Runtime,
+    listener: Option<TcpListener>,
+    shared: &Arc<http::Shared>,
+    watchdog: Option<Duration>,
+    ended: oneshot::Receiver<()>,
+) {
     runtime.block_on(async {
         tokio::select! {
-            served = http::serve(listener, Arc::clone(&shared)) => {
+            served = http::serve(listener, Arc::clone(shared)) => {
                 if let Err(error) = served {
                     warn!(target: "relay", %error, "the HTTP server has stopped");
                 }
             }
-            () = systemd::tell(&shared.observed) => {}
+            () = systemd::tell(&shared.observed, watchdog) => {}
             _ = ended => systemd::stopping(),
         }
     });

@@ -22,7 +22,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
 use crate::{
+    error::{Kind, RunError},
     observe::{Observed, Readiness, State},
+    redact::redacted,
     repeats::Repeats,
 };
 
@@ -36,18 +38,42 @@ const LOOK: Duration = Duration::from_millis(500);
 /// `systemctl start`, which a package manager may have called, must not. What is refused at once ends the relay sooner.
 const START: Duration = Duration::from_secs(10);
 
+/// A thread that is to speak twice as often would do little else.
+const SHORTEST_WATCHDOG: Duration = Duration::from_millis(1);
+
 /// Whether systemd, or whoever stands in for it, asks to be told.
 pub(super) fn is_asked() -> bool {
     env::var_os(NOTIFY_SOCKET).is_some_and(|socket| !socket.is_empty())
 }
 
-/// Tells what happens, forever.
-pub(super) async fn tell(observed: &Observed) {
+/// How long systemd's watchdog bears silence, if it looks at this process.
+///
+/// # Errors
+///
+/// The variable is no number of microseconds, or so small a one that it could not be kept: systemd would kill the relay.
+pub(super) fn watchdog() -> Result<Option<Duration>, RunError> {
+    let text = |name| env::var_os(name).map(|value| value.to_string_lossy().trim().to_owned());
+    let (limit, process) = (text("WATCHDOG_USEC").filter(|text| !text.is_empty()), text("WATCHDOG_PID"));
+    let is_for_another = process.is_some_and(|pid| pid.parse() != Ok(std::process::id()));
+    let Some(limit) = limit.filter(|_| is_asked() && !is_for_another) else { return Ok(None) };
+    let parsed = limit.parse().ok().map(Duration::from_micros).filter(|limit| *limit >= SHORTEST_WATCHDOG);
+    let bad = || {
+        RunError::new(
+            Kind::Usage,
+            format!("WATCHDOG_USEC={}: not a time in microseconds of 1 ms or more", redacted(&limit)),
+        )
+        .hint("set WatchdogSec=30s in the unit, or leave it out")
+    };
+    parsed.map(Some).ok_or_else(bad)
+}
+
+/// Tells what happens, forever. `watchdog` is what [`watchdog`] gives.
+pub(super) async fn tell(observed: &Observed, watchdog: Option<Duration>) {
     if !is_asked() {
         return pending().await;
     }
     // Half of what is allowed, as sd_watchdog_enabled(3) recommends.
-    let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 2);
+    let watchdog = watchdog.map(|limit| limit / 2);
     let mut looks = interval(watchdog.map_or(LOOK, |half| half.min(LOOK)));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let began = Instant::now();

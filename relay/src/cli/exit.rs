@@ -14,7 +14,10 @@ const MEANINGS: [(Kind, &str); 13] = [
     (Kind::ExtensionMissing, "the database has no outbox extension"),
     (Kind::ExtensionVersion, "the schema's version does not fit the relay's"),
     (Kind::WalLevel, "wal_level is not logical (before PostgreSQL 19)"),
-    (Kind::Slot, "the replication slot is missing, invalidated or not of this database (one in use is waited for)"),
+    (
+        Kind::Slot,
+        "the replication slot is missing, invalidated, somebody else's, or not allowed (one in use is waited for)",
+    ),
     (Kind::Broker, "RabbitMQ cannot be reached or used"),
     (Kind::BrokerRefused, "RabbitMQ refuses user, vhost or exchange"),
     (Kind::DrainTimeout, "the drain took longer than shutdown-timeout"),
@@ -36,8 +39,8 @@ pub(crate) fn code(kind: Kind) -> u8 {
 /// Code and meaning of every way to end, success and signals included.
 fn rows() -> impl Iterator<Item = (u8, &'static str)> {
     let signals = [
-        (SIGINT, "a second signal, SIGINT, ended it at once"),
-        (SIGTERM, "a second signal, SIGTERM, ended it at once"),
+        (SIGINT, "SIGINT ended it: a command, or run at once as the second signal"),
+        (SIGTERM, "SIGTERM ended it: a command, or run at once as the second signal"),
     ];
     let answers = [
         (0, "done; or told to stop, and drained; or all is well"),

@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     io::{Write, stderr},
+    sync::OnceLock,
 };
 
 use relay::{
@@ -13,6 +14,14 @@ use relay::{
 };
 use tracing::{Level, Metadata, error};
 use tracing_subscriber::{EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// The form of the lines that are written, for those who do not know the settings.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// The form of the lines that are written.
+pub(crate) fn format() -> LogFormat {
+    FORMAT.get().copied().unwrap_or(LogFormat::Text)
+}
 
 /// Starts logging as configured.
 pub(crate) fn start(config: &Config) -> Result<(), RunError> {
@@ -32,7 +41,9 @@ pub(crate) fn start(config: &Config) -> Result<(), RunError> {
             .with(filter_fn(shows_no_parameters))
             .try_init(),
     };
-    started.map_err(|error| RunError::new(Kind::Internal, "cannot start logging").source(error))
+    started.map_err(|error| RunError::new(Kind::Internal, "cannot start logging").source(error))?;
+    FORMAT.get_or_init(|| config.log_format);
+    Ok(())
 }
 
 /// Below info, tokio-postgres logs the parameters of every statement: error texts of the broker, and whatever else a

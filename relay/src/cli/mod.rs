@@ -1,5 +1,6 @@
-//! The program's edges: exit codes, signals, the log.
+//! The program's edges: exit codes, signals, panics, the log.
 
 pub(crate) mod exit;
 pub(crate) mod logging;
+pub(crate) mod panic;
 pub(crate) mod signal;

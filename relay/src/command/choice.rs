@@ -14,6 +14,7 @@ use super::{
     events,
     filter::{Filter, Parameters, length},
     format::{count, thousands},
+    interrupt::Interrupt,
     output::{Form, Output, Progress, TRY_FIRST, confirmed, note},
     session::{Grant, Session},
     sql::{self, Among, Order},
@@ -89,10 +90,19 @@ impl Choice {
         Ok((session, Output::new(self.form)))
     }
 
-    /// Tells programs what was done. The answer is whether that is what was asked for.
-    pub(super) fn end(&self, done: &Done, mut output: Output) -> Result<Answer, RunError> {
+    /// Tells programs what was done, and people if a signal has ended it. The answer is whether that is what was asked for.
+    pub(super) fn end(&self, done: &Done, interrupt: &Interrupt, mut output: Output) -> Result<Answer, RunError> {
         if output.json {
             output.object(done)?;
+        }
+        let matched = i64::try_from(done.matched).unwrap_or(i64::MAX);
+        if let Some(code) = interrupt.code().filter(|_| done.done < matched) {
+            note(&format!(
+                "Interrupted: {} of {} done. What is done stays done; the same command goes on with the rest.",
+                thousands(done.done),
+                count(matched, "event")
+            ));
+            return Ok(Answer::Interrupted(code));
         }
         let is_all = done.matched > 0 && done.matched >= self.ids.len();
         Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
@@ -148,16 +158,20 @@ impl Choice {
 }
 
 /// Runs a statement that takes ids and says for how many it has worked, on one batch after the other. What is done stays done,
-/// whatever becomes of the rest.
+/// whatever becomes of the rest: a signal ends the work after the batch that has begun.
 pub(super) async fn work_through(
     session: &Session,
     statement: &str,
     ids: &[Uuid],
     parameters: &[&(dyn ToSql + Sync)],
+    interrupt: &Interrupt,
 ) -> Result<i64, RunError> {
     let mut progress = Progress::new("working", i64::try_from(ids.len()).unwrap_or(i64::MAX));
     let mut done = 0;
     for batch in ids.chunks(BATCH) {
+        if interrupt.code().is_some() {
+            break;
+        }
         let all: Vec<&(dyn ToSql + Sync)> =
             std::iter::once(&batch as &(dyn ToSql + Sync)).chain(parameters.iter().copied()).collect();
         let row = session.client.query_one(statement, &all).await.map_err(|error| {

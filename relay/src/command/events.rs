@@ -3,6 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use futures_util::TryStreamExt;
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use super::{
@@ -12,10 +13,13 @@ use super::{
     format::{Table, Tone},
     life,
     output::{Form, Output, note},
-    session::{Grant, Session, took_too_long},
+    session::{Grant, Session, silent, took_too_long, within},
     sql::{self, Among, Order},
 };
 use crate::{config::Config, error::RunError};
+
+/// The server ends a search at the deadline. One that does not answer is given up so much later.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// List events, the newest first; with an ID, tell what became of that event
 #[derive(Debug, clap::Args)]
@@ -65,19 +69,27 @@ impl Options {
 
 pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
     let needs = if options.payload { Grant::Operate } else { Grant::Monitor };
-    let session = Session::open(config, "events", needs, options.timeout).await?;
+    let deadline = Instant::now() + options.timeout;
+    let begun = within(options.timeout, config, async {
+        let session = Session::open(config, "events", needs, options.timeout).await?;
+        session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
+        options.filter = std::mem::take(&mut options.filter).fix(&session).await?;
+        session.end_at(deadline).await?;
+        Ok(session)
+    });
+    let session = begun.await?;
     let mut output = Output::new(options.form);
-    session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
     options.ids.sort_unstable();
     options.ids.dedup();
     if let [id] = *options.ids
         && options.status.is_none()
         && !options.holding
     {
-        return life::carry_out(&session, id, options.payload, &mut output).await;
+        let found = timeout_at(deadline + GRACE, life::find(&session, id, options.payload)).await;
+        let life = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
+        return life::show(life.as_ref(), id, &mut output);
     }
-    options.filter = std::mem::take(&mut options.filter).fix(&session).await?;
-    let Found { events, ids, count, is_whole } = find(&session, &options, &mut output).await?;
+    let Found { events, ids, count, is_whole } = find(&session, &options, deadline + GRACE, &mut output).await?;
     if !events.is_empty() {
         output.print(&list(&events, output.in_colour()))?;
     }
@@ -114,19 +126,24 @@ struct Found {
 }
 
 /// Looks for events. As JSON, each is printed as it is found: nothing is kept.
-async fn find(session: &Session, options: &Options, output: &mut Output) -> Result<Found, RunError> {
+async fn find(session: &Session, options: &Options, end: Instant, output: &mut Output) -> Result<Found, RunError> {
     let mut found = Found { events: Vec::new(), ids: Vec::new(), count: 0, is_whole: true };
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
     let parameters =
         Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
     let query = sql::events(options.among(), options.payload, options.order());
-    let rows = match session.client.query_raw(&query, parameters.list()).await {
-        Err(error) if took_too_long(&error) => return Ok(Found { is_whole: false, ..found }),
-        rows => rows.map_err(|error| session.failed(error))?,
+    let rows = match timeout_at(end, session.client.query_raw(&query, parameters.list())).await {
+        Err(_elapsed) => return Ok(Found { is_whole: false, ..found }),
+        Ok(Err(error)) if took_too_long(&error) => return Ok(Found { is_whole: false, ..found }),
+        Ok(rows) => rows.map_err(|error| session.failed(error))?,
     };
     let mut rows = pin!(rows);
     while !output.is_closed() {
-        match rows.try_next().await {
+        let Ok(next) = timeout_at(end, rows.try_next()).await else {
+            found.is_whole = false;
+            break;
+        };
+        match next {
             Ok(None) => break,
             Err(error) if took_too_long(&error) => {
                 found.is_whole = false;

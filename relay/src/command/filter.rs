@@ -6,7 +6,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{format::parse_age, session::Session, sql};
+use super::{
+    format::{is_moment, parse_age},
+    session::Session,
+    sql,
+};
 use crate::error::{Kind, RunError};
 
 /// Which events.
@@ -28,10 +32,10 @@ pub(super) struct Filter {
     #[arg(long, value_name = "ID")]
     pub(super) correlation_id: Option<String>,
     /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z (UTC unless it says otherwise)
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(super) since: Option<String>,
     /// Only events made before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(super) until: Option<String>,
     /// Only events whose last error is like this pattern
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
@@ -73,8 +77,7 @@ async fn fixed(session: &Session, name: &str, text: &str) -> Result<String, RunE
     match row {
         Ok(row) => row.try_get(0).map_err(|error| session.failed(error)),
         Err(error) if error.as_db_error().is_some() => {
-            Err(RunError::new(Kind::Usage, format!("--{name} {}: no time", text.escape_debug()))
-                .hint("say how long ago, as in 10m, 2h or 7d, or a time such as 2026-01-31T08:00Z"))
+            Err(RunError::new(Kind::Usage, format!("--{name} {}: no such time", text.escape_debug())).hint(A_TIME))
         }
         Err(error) => Err(session.failed(error)),
     }
@@ -118,6 +121,13 @@ fn pattern(text: &str) -> Result<String, String> {
     } else {
         Err(r"the \ at its end escapes nothing; write \\ for a backslash itself".to_owned())
     }
+}
+
+const A_TIME: &str = "say how long ago, as in 10m, 2h or 7d, or a time such as 2026-01-31T08:00Z";
+
+/// Reads a time for an option: how long ago, or when.
+fn moment(text: &str) -> Result<String, String> {
+    if parse_age(text).is_some() || is_moment(text) { Ok(text.to_owned()) } else { Err(A_TIME.to_owned()) }
 }
 
 /// Reads a length of time for an option, as `10s`.

@@ -19,7 +19,7 @@ const MOST_OF_KEY: i64 = 10_000;
 
 /// An event and what stands around it.
 #[derive(Debug, Serialize)]
-struct Life {
+pub(super) struct Life {
     #[serde(flatten)]
     event: Event,
     /// The event that holds its key, if this one waits for it.
@@ -37,25 +37,22 @@ struct Holder {
     last_error: Option<String>,
 }
 
-pub(super) async fn carry_out(
-    session: &Session,
-    id: Uuid,
-    payload: bool,
-    output: &mut Output,
-) -> Result<Answer, RunError> {
-    let Some(life) = find(session, id, payload).await? else {
+/// Shows what was found of the event with this id.
+pub(super) fn show(life: Option<&Life>, id: Uuid, output: &mut Output) -> Result<Answer, RunError> {
+    let Some(life) = life else {
         note(&format!("There is no event {id}: it was never committed, or has been deleted."));
         return Ok(Answer::No);
     };
     if output.json {
-        output.object(&life)?;
+        output.object(life)?;
     } else {
-        output.print(&tell(&life, output))?;
+        output.print(&tell(life, output))?;
     }
     Ok(Answer::Yes)
 }
 
-async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<Life>, RunError> {
+/// Finds an event, and what stands around it.
+pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<Life>, RunError> {
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: None, ids: Some(&[id]), limit: 1 };

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `line` | the command line | no |
 //! | `status`, `check`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, `settings`, `shell`, `version` | a command each | yes |
-//! | `question`, `filter`, `choice`, `event` | what several have in common: how they are asked, which events, how one is read | yes |
+//! | `question`, `filter`, `choice`, `event`, `interrupt` | what several have in common: how they are asked, which events, how one is read, how work is broken off | yes |
 //! | `session`, `sql` | the session with the database, and every statement | yes |
 //! | `output` | standard output, questions, progress | yes |
 //! | `format` | tables, JSON, ages, times, and what a terminal must not be told | no |
@@ -16,6 +16,7 @@ mod events;
 mod filter;
 mod format;
 mod init;
+mod interrupt;
 mod life;
 mod line;
 mod output;
@@ -49,6 +50,8 @@ pub enum Answer {
     Yes,
     /// Not so: something is wrong with what was looked at, nothing fits, or the person who was asked has said no.
     No,
+    /// Only a part was done: a signal has ended it, which has this exit code.
+    Interrupted(u8),
 }
 
 /// Carries out an errand.

@@ -7,7 +7,7 @@ use super::{filter::length, output::Form};
 /// How it is asked, and in which form it is answered.
 #[derive(Debug, clap::Args)]
 pub(super) struct Question {
-    /// How long the connection and each question to the database may take, as 5s
+    /// How long all of it may take, as 5s
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
     pub(super) timeout: Duration,
     #[command(flatten)]

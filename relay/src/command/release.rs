@@ -4,6 +4,7 @@ use super::{
     Answer,
     choice::{Choice, Done, work_through},
     format::count,
+    interrupt::Interrupt,
     output::note,
     sql::{self, Among},
 };
@@ -20,11 +21,13 @@ pub(super) async fn carry_out(config: &Config, Options { mut choice }: Options) 
     let (session, mut output) = choice.begin(config, "release").await?;
     let ids = choice.find(&session, Among::Holding, None).await?;
     let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
+    let is_confirmed = !ids.is_empty() && choice.is_confirmed(&session, "release", &ids, &mut output).await?;
+    let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
     if ids.is_empty() {
         note("No FAILED event that fits holds its key: nothing to release.");
-    } else if choice.is_confirmed(&session, "release", &ids, &mut output).await? {
-        done.done = work_through(&session, sql::RELEASE, &ids, &[]).await?;
+    } else if is_confirmed {
+        done.done = work_through(&session, sql::RELEASE, &ids, &[], &interrupt).await?;
         note(&format!("Released {}: what waited behind them goes on.", count(done.done, "event")));
     }
-    choice.end(&done, output)
+    choice.end(&done, &interrupt, output)
 }

@@ -7,6 +7,7 @@ use super::{
     choice::{Choice, Done, work_through},
     filter::word,
     format::count,
+    interrupt::Interrupt,
     output::note,
     sql::{self, Among},
 };
@@ -38,16 +39,18 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
     }
     let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
     let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
+    let is_confirmed = !ids.is_empty() && choice.is_confirmed(&session, "replay", &ids, &mut output).await?;
+    let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
     if ids.is_empty() {
         note("No event fits: nothing to replay.");
-    } else if choice.is_confirmed(&session, "replay", &ids, &mut output).await? {
+    } else if is_confirmed {
         for (status, ids) in &chosen {
             let filter = choice.filter.values();
             let parameters: Vec<&(dyn ToSql + Sync)> =
                 std::iter::once(status as &(dyn ToSql + Sync)).chain(filter).collect();
-            done.done += work_through(&session, sql::REPLAY, ids, &parameters).await?;
+            done.done += work_through(&session, sql::REPLAY, ids, &parameters, &interrupt).await?;
         }
         note(&format!("Replayed {}: the relay sends them again.", count(done.done, "event")));
     }
-    choice.end(&done, output)
+    choice.end(&done, &interrupt, output)
 }

@@ -1,9 +1,12 @@
 //! A command's session with the database: the same dial as the relay's, and bounds so that a question cannot hurt those who work there.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use pg_replication::Peer;
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 use tokio_postgres::{Client, Error, error::SqlState};
 
 use super::sql;
@@ -18,6 +21,9 @@ use crate::{
 
 /// The class of the states that say that a value is wrong, such as a pattern that is none. Every value is the caller's.
 const DATA_EXCEPTION: &str = "22";
+
+/// `statement_timeout` knows milliseconds, and 0 is no limit at all.
+const LEAST_LIMIT: Duration = Duration::from_millis(1);
 
 /// The least that a role must have been granted for what a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +74,8 @@ impl Session {
         // Not the relay's own name: whoever counts relays must not count this.
         let name = format!("{} {command}", config.application_name);
         let server = database.now()?;
-        let connected = timeout(limit, postgres::connect(&server, &name)).await.map_err(|_elapsed| {
-            RunError::new(Kind::Database, format!("{database} has not answered within {limit:?}"))
-                .hint("check that the server runs, or allow more by --timeout")
-        })?;
+        let connected =
+            timeout(limit, postgres::connect(&server, &name)).await.map_err(|_elapsed| silent(database, limit))?;
         let (client, driver, peer) = connected.map_err(|error| connect_error(error, database))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
@@ -90,6 +94,12 @@ impl Session {
         let is_granted = session.client.query_one(sql::MAY_CALL, &[&needs.allows()]).await;
         session.is_granted = is_granted.and_then(|row| row.try_get(0)).unwrap_or_default();
         Ok(session)
+    }
+
+    /// From now on a statement may take what is left until `deadline`.
+    pub(super) async fn end_at(&self, deadline: Instant) -> Result<(), RunError> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(LEAST_LIMIT);
+        self.client.batch_execute(&sql::end_after(left)).await.map_err(|error| self.failed(error))
     }
 
     /// A statement that failed, in the operator's terms.
@@ -131,6 +141,25 @@ impl Session {
         };
         failed.source(error)
     }
+}
+
+/// A server that has said nothing within a command's `--timeout`.
+pub(super) fn silent(server: &impl Display, limit: Duration) -> RunError {
+    RunError::new(Kind::Database, format!("{server} has not answered within {limit:?}"))
+        .hint("check that the server runs, or allow more by --timeout")
+}
+
+/// Ends work that asks the database once `limit` is over, whatever it waits for.
+///
+/// # Errors
+///
+/// Its own, or that it has taken too long.
+pub(super) async fn within<T>(
+    limit: Duration,
+    config: &Config,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    timeout(limit, work).await.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, limit)))
 }
 
 /// Whether the statement was ended because it took too long.

@@ -8,7 +8,7 @@ use super::{
     format::{Tone, age, bytes, count, escaped, fields, thousands},
     output::Output,
     question::Question,
-    session::{Grant, Session},
+    session::{Grant, Session, within},
     sql,
 };
 use crate::{config::Config, error::RunError};
@@ -145,12 +145,15 @@ impl Status {
 }
 
 pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
-    let session = Session::open(config, "status", Grant::Monitor, question.timeout).await?;
-    let failed = |error| session.failed(error);
-    let health = session.client.query_one(sql::HEALTH, &[&config.slot]).await.map_err(failed)?;
-    let relays =
-        session.client.query_one(sql::RELAYS, &[&config.slot, &config.application_name]).await.map_err(failed)?;
-    let status = Status::read(&health, &relays, &config.slot, session.peer.to_string()).map_err(failed)?;
+    let status = within(question.timeout, config, async {
+        let session = Session::open(config, "status", Grant::Monitor, question.timeout).await?;
+        let failed = |error| session.failed(error);
+        let health = session.client.query_one(sql::HEALTH, &[&config.slot]).await.map_err(failed)?;
+        let relays =
+            session.client.query_one(sql::RELAYS, &[&config.slot, &config.application_name]).await.map_err(failed)?;
+        Status::read(&health, &relays, &config.slot, session.peer.to_string()).map_err(failed)
+    });
+    let status = status.await?;
     let mut output = Output::new(question.form);
     if output.json {
         output.object(&status)?;

@@ -137,3 +137,47 @@ async fn an_operator_replays_and_releases_and_a_relays_role_may_not() {
     forget(&stack.db, &operator).await;
     forget(&stack.db, &relay).await;
 }
+
+#[tokio::test]
+async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_it_came() {
+    let stack = Stack::new().await;
+    stack
+        .db
+        .batch_execute(
+            "SELECT count(outbox.emit('t', '{}')) FROM generate_series(1, 3000);
+             SELECT outbox.settle(array_agg(id), array_agg('FAILED'::outbox.status), array_agg('no')) FROM outbox.events",
+        )
+        .await
+        .unwrap();
+    let mut blocker = stack.db.connect().await;
+    for signal in ["INT", "TERM"] {
+        let lock = "SELECT FROM outbox.events WHERE id = (SELECT id FROM outbox.events WHERE status = 'FAILED' ORDER BY seq OFFSET 500 LIMIT 1) FOR UPDATE";
+        let transaction = blocker.transaction().await.unwrap();
+        transaction.query(lock, &[]).await.unwrap();
+        let before: i64 =
+            value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'FAILED'").await.parse().unwrap();
+        let mut replay = super::command(&stack, stack.db.url(), &["replay", "--all", "--yes"]);
+        let replay = replay.spawn().unwrap();
+        eventually("it waits for the lock", SOON, async || {
+            let waiting =
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            match value(&stack.db, waiting).await.as_str() {
+                "1" => Ok(()),
+                other => Err(other.to_owned()),
+            }
+        })
+        .await;
+        let kill = std::process::Command::new("kill").args(["-s", signal, &replay.id().unwrap().to_string()]).status();
+        assert!(kill.unwrap().success());
+        transaction.rollback().await.unwrap();
+        let ended = replay.wait_with_output().await.unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(if signal == "INT" { 130 } else { 143 }), "{told}");
+        let line = if before == 3000 { "1,000 of 3,000 events done" } else { "1,000 of 2,000 events done" };
+        assert!(told.contains(&format!("Interrupted: {line}")), "{told}");
+        let after = value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'FAILED'").await;
+        assert_eq!(after, (before - 1000).to_string());
+    }
+    let done = ask(&stack, &["replay", "--all", "--yes", "--json"]).await.ended_with(0).object();
+    assert_eq!(done["done"], 1000, "{done}");
+}

@@ -9,7 +9,7 @@ pub(super) use self::{
     age::{age, parse_age},
     json::{line as json_line, raw as raw_json},
     table::{Table, fields},
-    time::rfc3339,
+    time::{is_moment, rfc3339},
 };
 pub(super) use crate::{
     numbers::{bytes, count, thousands},

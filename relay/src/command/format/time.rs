@@ -19,6 +19,38 @@ pub(in crate::command) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
+/// Whether the text is a moment of ISO 8601, such as `2026-01-31`, `2026-01-31T08:00Z` or `2026-01-31 08:00:30.5+01:00`. The month of
+/// `11/12/2026` would depend on the role's `DateStyle`. The server decides whether there is such a day.
+pub(in crate::command) fn is_moment(text: &str) -> bool {
+    let (date, time) = match text.split_once(['T', 't', ' ']) {
+        Some((date, time)) => (date, Some(time)),
+        None => (text, None),
+    };
+    let is_date = matches!(date.split('-').collect::<Vec<_>>()[..], [year, month, day]
+        if is_number(year, 4) && is_number(month, 2) && is_number(day, 2));
+    is_date && time.is_none_or(is_time)
+}
+
+fn is_time(text: &str) -> bool {
+    let (clock, zone) = text.split_at(text.find(['Z', 'z', '+', '-']).unwrap_or(text.len()));
+    let (clock, fraction) = clock.split_once('.').map_or((clock, None), |(clock, fraction)| (clock, Some(fraction)));
+    let parts: Vec<&str> = clock.split(':').collect();
+    let is_clock = (2..=3).contains(&parts.len()) && parts.iter().all(|part| is_number(part, 2));
+    let is_fraction = |digits: &str| parts.len() == 3 && (1..=6).any(|length| is_number(digits, length));
+    is_clock && fraction.is_none_or(is_fraction) && (zone.is_empty() || is_zone(zone))
+}
+
+/// `Z`, `+01`, `+0100` or `+01:00`.
+fn is_zone(text: &str) -> bool {
+    let Some(hours) = text.strip_prefix(['+', '-']) else { return text.eq_ignore_ascii_case("Z") };
+    let with_minutes = |(hours, minutes)| is_number(hours, 2) && is_number(minutes, 2);
+    is_number(hours, 2) || is_number(hours, 4) || hours.split_once(':').is_some_and(with_minutes)
+}
+
+fn is_number(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -34,6 +66,46 @@ mod tests {
             (4_102_444_800_000, "2100-01-01T00:00:00.000Z"),
         ] {
             assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(millis)), shown);
+        }
+    }
+
+    #[test]
+    fn a_moment_is_written_as_iso_has_it_and_in_no_other_way() {
+        for good in [
+            "2026-01-31",
+            "2026-01-31T08:00",
+            "2026-01-31T08:00Z",
+            "2026-01-31t08:00:59z",
+            "2026-01-31 08:00:59.123456+01",
+            "2026-01-31T08:00:59.1-0330",
+            "2026-01-31 08:00+01:00",
+        ] {
+            assert!(is_moment(good), "{good:?}");
+        }
+        for bad in [
+            "",
+            "11/12/2026",
+            "11-12-2026",
+            "12.11.2026",
+            "20261112",
+            "Nov 12 2026",
+            "2026-11",
+            "2026-1-2",
+            "yesterday",
+            "now",
+            "infinity",
+            "08:00",
+            "2026-01-31T",
+            "2026-01-31T08",
+            "2026-01-31T8:00",
+            "2026-01-31T08:00 CET",
+            "2026-01-31T08:00.5",
+            "2026-01-31T08:00:00.",
+            "2026-01-31T08:00+1",
+            "2026-01-31T08:00Z BC",
+            " 2026-01-31",
+        ] {
+            assert!(!is_moment(bad), "{bad:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     command::{
         Answer,
         format::count,
+        interrupt::Interrupt,
         output::{Output, Progress, TRY_FIRST, confirmed, note},
         session::Session,
         sql,
@@ -25,6 +26,8 @@ struct Purge<'a> {
     session: &'a Session,
     sent_before: Option<&'a str>,
     failed_before: Option<&'a str>,
+    /// Who ends it, once it deletes. Before that a signal ends the process as it does any other.
+    interrupt: Option<Interrupt>,
 }
 
 impl Purge<'_> {
@@ -43,7 +46,7 @@ impl Purge<'_> {
         let mut progress = Progress::new(what, pages);
         let mut failed = None;
         let mut from = 0;
-        while from < pages {
+        while from < pages && self.interrupted().is_none() {
             match self.step(&statement, from).await {
                 Ok(row) => take(row)?,
                 Err(error) if is_of_this_step(&error) => failed = failed.or(Some(error)),
@@ -53,6 +56,11 @@ impl Purge<'_> {
             from += i64::from(STEP);
         }
         Ok(failed)
+    }
+
+    /// The exit code for the signal that has come, if one has.
+    fn interrupted(&self) -> Option<u8> {
+        self.interrupt.as_ref().and_then(Interrupt::code)
     }
 
     async fn step(&self, statement: &Statement, from: i64) -> Result<Row, Error> {
@@ -81,7 +89,7 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     let now = session.client.query_one(&sql::fixed_time(), &[&"now", &seconds]).await;
     let before: String = now.and_then(|row| row.try_get(0)).map_err(failed)?;
     let of = |status| Some(before.as_str()).filter(|_| options.status().is_none_or(|wanted| wanted == status));
-    let purge = Purge { session, sent_before: of("SENT"), failed_before: of("FAILED") };
+    let mut purge = Purge { session, sent_before: of("SENT"), failed_before: of("FAILED"), interrupt: None };
     let mut done = Done { dry_run: options.dry_run, before: Some(before.clone()), ..Done::default() };
     if options.dry_run || !options.yes {
         let mut old = 0;
@@ -99,6 +107,7 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     let is_wanted = !options.dry_run && done.matched != Some(0) && confirmed(&question, options.yes, TRY_FIRST)?;
     let mut ended = Ok(None);
     if is_wanted {
+        purge.interrupt = Some(Interrupt::listen()?);
         done.holding = 0;
         let deleting = purge.pass("deleting", sql::DELETE_FINISHED, |row| {
             done.deleted += row.try_get::<_, i64>("deleted")?;
@@ -116,6 +125,10 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     }
     if let Some(error) = ended.map_err(failed)? {
         return Err(session.failed(error));
+    }
+    if let Some(code) = purge.interrupted() {
+        note("Interrupted: what is deleted stays deleted, and the same command goes on with the rest.");
+        return Ok(Answer::Interrupted(code));
     }
     let is_done = is_wanted && done.refused == 0;
     Ok(if is_done || options.dry_run || done.matched == Some(0) { Answer::Yes } else { Answer::No })

@@ -29,7 +29,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Events, however long ago they were finished
-    #[arg(value_name = "ID", conflicts_with = "older_than", required_unless_present = "older_than")]
+    #[arg(value_name = "ID", conflicts_with = "older_than")]
     ids: Vec<Uuid>,
     /// How long ago an event must have become SENT or FAILED, as 12h, 7d or 4w
     #[arg(long, value_name = "TIME", value_parser = length)]
@@ -109,6 +109,11 @@ impl Done {
 }
 
 pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+    if options.ids.is_empty() && options.older_than.is_none() {
+        return Err(RunError::new(Kind::Usage, "neither an ID nor an age is given, so nothing is deleted").hint(
+            "--older-than 30d deletes events that became SENT 30 days ago or earlier; --dry-run only counts them",
+        ));
+    }
     let session = Session::open(config, "purge", Grant::Operate, STEP_LIMIT).await?;
     let mut output = Output::new(options.form);
     let failed = |error| session.failed(error);

@@ -21,7 +21,7 @@ use pg_replication::Socket;
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::{JoinSet, spawn_blocking},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use self::message::Message;
@@ -36,7 +36,7 @@ use crate::{
     sink::rabbitmq::end_of_start,
 };
 
-/// How long connecting may take, and then having the queue made.
+/// How long connecting and having the queue made may take, together, unless `--for` ends sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long the broker's answer to the goodbye is waited for.
@@ -81,8 +81,10 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         return Ok(Answer::No);
     }
     let output = Output::new(options.form);
+    let until = options.for_time.map(|time| Instant::now() + time);
     // Until then a signal ends the process as it does any other.
-    let Tap { connection, consumer, bridge } = Tap::open(config, &options.bindings).await?;
+    let limit = options.for_time.map_or(CONNECT_LIMIT, |time| time.min(CONNECT_LIMIT));
+    let Tap { connection, consumer, bridge } = Tap::open(config, &options.bindings, limit).await?;
     let listen =
         |kind| signal(kind).map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error));
     let (mut interrupted, mut terminated) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
@@ -90,8 +92,8 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
         note(&format!("Showing what reaches the exchange {:?}, until Ctrl-C.", config.exchange));
     }
     let end = async {
-        match options.for_time {
-            Some(time) => tokio::time::sleep(time).await,
+        match until {
+            Some(until) => tokio::time::sleep_until(until).await,
             None => std::future::pending().await,
         }
     };
@@ -155,12 +157,15 @@ struct Tap {
 }
 
 impl Tap {
-    async fn open(config: &Config, bindings: &[String]) -> Result<Self, RunError> {
+    async fn open(config: &Config, bindings: &[String], limit: Duration) -> Result<Self, RunError> {
         let address = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
         let url = &address.now()?;
-        let socket = url.open(CONNECT_LIMIT).await.map_err(|error| end_of_start(&error, address))?;
-        timeout(CONNECT_LIMIT, Self::log_in(config, url, socket, bindings)).await.unwrap_or_else(|_| {
-            Err(RunError::new(Kind::Broker, format!("{url} has not answered within {CONNECT_LIMIT:?}"))
+        let opened = timeout(limit, async {
+            let socket = url.open(limit).await.map_err(|error| end_of_start(&error, address))?;
+            Self::log_in(config, url, socket, bindings).await
+        });
+        opened.await.unwrap_or_else(|_elapsed| {
+            Err(RunError::new(Kind::Broker, format!("{url} has not answered within {limit:?}"))
                 .hint("check that the broker runs, and has no alarm"))
         })
     }

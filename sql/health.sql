@@ -105,7 +105,7 @@ BEGIN
                    pg_wal_lsn_diff(wal_end, s.confirmed_flush_lsn)
             INTO slot_found, slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
             FROM pg_replication_slots AS s
-            WHERE s.slot_name = health.slot AND s.database = current_database();
+            WHERE s.slot_name = health.slot AND s.database = current_database() AND NOT s.temporary;
         EXCEPTION WHEN insufficient_privilege THEN
             unseen := format('the slot: %s (the owner of outbox.health() lacks that right)', sqlerrm);
         END;

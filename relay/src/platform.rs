@@ -83,6 +83,16 @@ impl Platform {
         }
     }
 
+    /// How pgoutput gets onto the list of plugins. The list is shown to superusers and `pg_read_all_settings`.
+    pub(crate) fn allow_pgoutput(self) -> String {
+        match self {
+            Self::Own => "as a superuser, with what SHOW output_plugin_libraries lists: ALTER SYSTEM SET output_plugin_libraries = pgoutput, …; \
+                          SELECT pg_reload_conf()"
+                .to_owned(),
+            _ => format!("add pgoutput to output_plugin_libraries {}, if it is offered there", self.place()),
+        }
+    }
+
     /// How the role gets the right to replicate.
     pub(crate) fn allow_replication(self, role: &str) -> String {
         match self {

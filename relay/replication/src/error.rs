@@ -154,6 +154,14 @@ impl ReplError {
         self.command_failed_with(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
     }
 
+    /// The server may not read the WAL with pgoutput: `output_plugin_libraries` does not name it (from the minor releases of November 2026
+    /// on). It says so with the code of a role that lacks the right to replicate.
+    pub fn plugin_refused(&self) -> bool {
+        let is_about_plugin = |error: &ServerError| error.routine.as_deref() == Some("StartupDecodingContext");
+        self.command_failed_with(&SqlState::INSUFFICIENT_PRIVILEGE)
+            && matches!(self, Self::Command(error) if is_about_plugin(error))
+    }
+
     /// There is no such publication. The server looks it up when the first change comes along, not at the start, and
     /// as of that change: creating the publication later does not help. Newer servers only log a warning.
     pub fn publication_missing(&self) -> bool {

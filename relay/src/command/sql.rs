@@ -8,10 +8,15 @@ const MOST_MILLIS: u128 = i32::MAX as u128;
 /// Settings of a command's session: times are UTC, and a statement ends after `limit` and waits for a lock no longer than a person would.
 pub(super) fn settings(limit: Duration) -> String {
     format!(
-        "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; \
-         SET statement_timeout = {}; SET default_transaction_read_only = off; SET jit = off",
-        limit.as_millis().min(MOST_MILLIS)
+        "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; {}; \
+         SET default_transaction_read_only = off; SET jit = off",
+        end_after(limit)
     )
+}
+
+/// Ends each statement after `limit`.
+pub(super) fn end_after(limit: Duration) -> String {
+    format!("SET statement_timeout = {}", limit.as_millis().min(MOST_MILLIS))
 }
 
 /// A time as text that means the same later: what `$1` says, or `$2` seconds before it.
@@ -170,7 +175,7 @@ pub(super) const HEALTH: &str = "SELECT healthy, reason, unseen, pending, pendin
 /// The relays of this database: who reads the slot, how many sessions have the relays' name, how many of these read another slot, and
 /// whether this role sees all names. Each relay has one session for SQL.
 pub(super) const RELAYS: &str = "SELECT
-        (SELECT slot.active_pid FROM pg_replication_slots AS slot WHERE slot.slot_name = $1 AND slot.database = current_database()),
+        (SELECT slot.active_pid FROM pg_replication_slots AS slot WHERE slot.slot_name = $1 AND slot.database = current_database() AND NOT slot.temporary),
         (SELECT count(*) FROM pg_stat_activity
          WHERE application_name = $2 AND datname = current_database() AND backend_type = 'client backend'),
         (SELECT count(*) FROM pg_replication_slots AS slot JOIN pg_stat_activity AS reader ON reader.pid = slot.active_pid
@@ -238,13 +243,19 @@ pub(super) const SERVER: &str =
         current_setting('synchronous_standby_names'),
         (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')";
 
+/// Whether pgoutput may read the WAL: null on a server that has no list of plugins. Only some roles are shown the list.
+pub(super) const OUTPUT_PLUGIN: &str = "SELECT list, 'pgoutput' = ANY (SELECT pg_catalog.btrim(name, ' \"')
+        FROM pg_catalog.string_to_table(list, ',') AS name)
+    FROM pg_catalog.current_setting('output_plugin_libraries', true) AS list";
+
 /// The database's clock, in seconds since 1970.
 pub(super) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
 
-/// The slot: plugin, whether it is of this database and read, what it keeps, and whether it is still being made.
+/// The slot: plugin, whether it is of this database and read, what it keeps, whether it is still being made, and whose it is.
 pub(super) const SLOT: &str = "SELECT plugin::text, database = current_database(), active, wal_status,
         CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size, confirmed_flush_lsn IS NULL,
-        coalesce((to_jsonb(s) ->> 'failover')::bool, false), current_setting('server_version_num')::int
+        coalesce((to_jsonb(s) ->> 'failover')::bool, false), current_setting('server_version_num')::int,
+        database::text, temporary, active_pid
     FROM pg_replication_slots AS s WHERE slot_name = $1";
 
 /// The table's triggers, and when each fires.

@@ -190,7 +190,7 @@ pub(crate) const MISSING_BEYOND_GRANTS: &str = "
 pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
             coalesce(slot.wal_status = 'lost', false), slot.active_pid,
             coalesce(holder.usename, '')::text, holder.application_name,
-            coalesce((pg_catalog.to_jsonb(slot) ->> 'failover')::bool, false)
+            coalesce((pg_catalog.to_jsonb(slot) ->> 'failover')::bool, false), slot.database::text, slot.temporary
      FROM pg_catalog.pg_replication_slots AS slot
      LEFT JOIN pg_catalog.pg_stat_activity AS holder ON holder.pid = slot.active_pid
      WHERE slot.slot_name = $1";

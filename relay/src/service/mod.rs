@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 pub use self::startup::{InitReport, SlotState, init};
 pub(crate) use self::startup::{
-    OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
+    Listed, OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
 };
 use self::{
     connecting::Connecting,

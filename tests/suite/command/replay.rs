@@ -145,7 +145,7 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
         .db
         .batch_execute(
             "SELECT count(outbox.emit('t', '{}')) FROM generate_series(1, 3000);
-             SELECT outbox.settle(array_agg(id), array_agg('FAILED'::outbox.status), array_agg('no')) FROM outbox.events",
+             SELECT outbox.settle(array_agg(id), array_agg('FAILED'::outbox.status), array_agg('no'::text)) FROM outbox.events",
         )
         .await
         .unwrap();

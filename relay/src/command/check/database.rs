@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Error, Row, error::SqlState};
 
-use super::finding::Report;
+use super::{finding::Report, slot};
 use crate::{
     command::{session::Session, sql},
     config::Config,
@@ -26,7 +26,32 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
         Ok(()) => {}
         Err(error) => report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), ""),
     }
+    output_plugin(session, config, platform, report).await;
     clock(session, report).await;
+}
+
+/// Whether the server lets pgoutput read its WAL.
+async fn output_plugin(session: &Session, config: &Config, platform: Platform, report: &mut Report) {
+    const CHECK: &str = "output_plugin";
+    let looked = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
+    let looked = looked.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
+    match looked {
+        Ok((Some(list), Some(false))) => {
+            let found = format!("output_plugin_libraries is {list:?}: pgoutput may not read the WAL, so no relay can");
+            report.bad(CHECK, found, platform.allow_pgoutput());
+        }
+        Ok((Some(_), _)) => report.ok(CHECK, "output_plugin_libraries names pgoutput"),
+        Ok((None, _)) => report.ok(CHECK, "this server lets every plugin read the WAL"),
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            if slot::is_read(session, config).await.unwrap_or_default() {
+                report.ok(CHECK, "a relay reads the WAL by pgoutput");
+            } else {
+                let found = "this role is not shown output_plugin_libraries, which must name pgoutput";
+                report.unknown(CHECK, found, "GRANT pg_read_all_settings to this role, or check as a superuser");
+            }
+        }
+        Err(error) => report.unknown(CHECK, chain(&error), ""),
+    }
 }
 
 fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! What a check has found.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::{
@@ -44,10 +46,11 @@ impl Level {
 }
 
 /// Every check, in the order in which findings are told.
-pub(super) const CHECKS: [&str; 22] = [
+pub(super) const CHECKS: [&str; 23] = [
     "database",
     "primary",
     "wal_level",
+    "output_plugin",
     "replication_slots",
     "wal_senders",
     "slot",
@@ -115,11 +118,24 @@ impl Report {
         self.add(check, Level::Unknown, found, to_do);
     }
 
-    /// Brings findings into their order. What was not looked at is unknown.
-    pub(super) fn complete(mut self) -> Self {
-        for check in CHECKS {
-            if !self.findings.iter().any(|finding| finding.check == check) {
-                self.unknown(check, "could not be looked at, because of what is wrong above or below", "");
+    /// Takes what was found at the same time.
+    pub(super) fn join(&mut self, other: Self) {
+        self.findings.extend(other.findings);
+    }
+
+    /// Whether this was looked at.
+    pub(super) fn has(&self, check: &str) -> bool {
+        self.findings.iter().any(|finding| finding.check == check)
+    }
+
+    /// Brings findings into their order. What was not looked at is unknown: because `out_of_time` was over, if it was.
+    pub(super) fn complete(mut self, out_of_time: Option<Duration>) -> Self {
+        for check in CHECKS.into_iter().filter(|check| !self.has(check)).collect::<Vec<_>>() {
+            match out_of_time {
+                Some(limit) => {
+                    self.unknown(check, format!("not looked at within {limit:?}"), "allow more by --timeout");
+                }
+                None => self.unknown(check, "could not be looked at, because of what is wrong above or below", ""),
             }
         }
         self.findings.sort_by_key(|finding| CHECKS.iter().position(|check| *check == finding.check));
@@ -156,7 +172,7 @@ mod tests {
     fn what_was_not_looked_at_is_unknown_and_never_ok() {
         let mut report = Report::default();
         report.ok("broker", "connected");
-        let report = report.complete();
+        let report = report.complete(None);
         assert_eq!(report.findings.len(), CHECKS.len());
         for (finding, check) in report.findings.iter().zip(CHECKS) {
             assert_eq!(finding.check, check);

@@ -11,12 +11,16 @@ mod routes;
 mod slot;
 mod transactions;
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use self::finding::Report;
 use super::{
     Answer,
     output::Output,
     question::Question,
-    session::{Grant, Session},
+    session::{Grant, Session, silent},
 };
 use crate::{config::Config, error::RunError};
 
@@ -28,25 +32,46 @@ pub struct Options {
 }
 
 pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
-    let mut report = Report::default();
+    let limit = question.timeout;
+    let (mut report, mut of_certificate, mut of_broker) = (Report::default(), Report::default(), Report::default());
     let mut is_at_work = false;
-    match Session::open(config, "check", Grant::Monitor, question.timeout).await {
-        Ok(session) => {
-            report.ok("database", format!("connected to {}", config.database_url));
-            database::look(&session, config, &mut report).await;
-            let keeps_much = slot::look(&session, config, &mut report).await;
-            is_at_work = slot::is_read(&session, config).await.unwrap_or_default();
-            transactions::look(&session, keeps_much, &mut report).await;
-            rights::look(&session, config, &mut report).await;
-            everybody::look(&session, &mut report).await;
-            references::look(&session, &mut report).await;
-            routes::look(&session, &mut report).await;
-        }
-        Err(error) => report.bad("database", error.to_string(), ""),
+    // Side by side: a server that says nothing takes the time of nobody else's check.
+    let (database, certificate, broker) = tokio::join!(
+        timeout(limit, look_at_database(config, limit, &mut is_at_work, &mut report)),
+        timeout(limit, certificate::look_at_database(config, &mut of_certificate)),
+        timeout(limit, broker::look(config, &mut of_broker)),
+    );
+    let out_of_time = [database.is_err(), certificate.is_err(), broker.is_err()].contains(&true).then_some(limit);
+    report.join(of_certificate);
+    report.join(of_broker);
+    if database.is_err() && !report.has("database") {
+        report.bad("database", silent(&config.database_url, limit).to_string(), "");
     }
-    certificate::look_at_database(config, &mut report).await;
-    broker::look(config, is_at_work, &mut report).await;
-    let report = report.complete();
+    match (broker, &config.amqp_url) {
+        (Ok(broker::Found::NoExchange), _) => broker::tell_of_missing_exchange(config, is_at_work, &mut report),
+        (Err(_elapsed), Some(address)) if !report.has("broker") => {
+            report.bad("broker", silent(address, limit).to_string(), "");
+        }
+        _ => {}
+    }
+    let report = report.complete(out_of_time);
     report.tell(&mut Output::new(question.form))?;
     Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
+}
+
+/// Looks at all that a session shows. `is_at_work` becomes whether a relay reads the slot.
+async fn look_at_database(config: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
+    let session = match Session::open(config, "check", Grant::Monitor, limit).await {
+        Ok(session) => session,
+        Err(error) => return report.bad("database", error.to_string(), ""),
+    };
+    report.ok("database", format!("connected to {}", config.database_url));
+    database::look(&session, config, report).await;
+    let keeps_much = slot::look(&session, config, report).await;
+    *is_at_work = slot::is_read(&session, config).await.unwrap_or_default();
+    transactions::look(&session, keeps_much, report).await;
+    rights::look(&session, config, report).await;
+    everybody::look(&session, report).await;
+    references::look(&session, report).await;
+    routes::look(&session, report).await;
 }

@@ -7,7 +7,7 @@ use crate::{
     command::{format::bytes, session::Session, sql},
     config::Config,
     error::chain,
-    service::failover_slot_refused,
+    service::{Listed, failover_slot_refused},
 };
 
 /// From so much on, the WAL that a slot keeps is worth a look: 1 GiB.
@@ -32,8 +32,10 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
 
 /// Whether a relay is at work.
 pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, Error> {
-    let slot = session.client.query_opt(sql::SLOT, &[&config.slot]).await?;
-    slot.map(|row| row.try_get(2)).transpose().map(Option::unwrap_or_default)
+    let Some(slot) = session.client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(false) };
+    let (is_here, active, is_temporary): (Option<bool>, bool, bool) =
+        (slot.try_get(1)?, slot.try_get(2)?, slot.try_get(10)?);
+    Ok(is_here == Some(true) && active && !is_temporary)
 }
 
 fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
@@ -49,9 +51,16 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
     let is_filling = kept.zip(safe).is_some_and(|(kept, safe)| safe < kept);
     let is_nearly_lost = kept.zip(safe).is_some_and(|(kept, safe)| safe < kept / 4) || wal_status == Some("unreserved");
     let keeps_much = is_being_made || is_filling || is_nearly_lost || kept.is_some_and(|kept| kept > MUCH);
-    if is_here != Some(true) || plugin != Some("pgoutput") {
-        let found = format!("the slot {slot:?} is not a pgoutput slot of this database");
-        report.bad("slot", found, "choose another name with --slot, or drop that slot");
+    let listed = Listed {
+        name: slot,
+        plugin,
+        database: row.try_get(9)?,
+        is_here: is_here == Some(true),
+        is_temporary: row.try_get(10)?,
+        pid: row.try_get(11)?,
+    };
+    if let Some((found, to_do)) = listed.refused() {
+        report.bad("slot", found, to_do);
     } else if wal_status == Some("lost") {
         let found = format!("PostgreSQL has given up the slot {slot:?}");
         let to_do = "no event is lost: start the relay, which creates the slot again and reads what is PENDING from the table; then look at max_slot_wal_keep_size";

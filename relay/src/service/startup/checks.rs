@@ -169,6 +169,9 @@ fn behind_a_pooler(what: impl Into<String>) -> RunError {
 
 /// What a failure of the replication connection means for the operator.
 pub(super) async fn stream_error(config: &Config, client: &Client, error: ReplError) -> RunError {
+    if error.plugin_refused() {
+        return plugin_refused(Platform::of(client).await).source(error);
+    }
     if error.sqlstate() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         // A server may let the connection in, and ask for the right only at the first command.
         no_replication_right(&config.database_url, Platform::of(client).await).source(error)
@@ -182,6 +185,12 @@ pub(super) async fn stream_error(config: &Config, client: &Client, error: ReplEr
             .may_pass_if(error.may_pass())
             .source(error)
     }
+}
+
+/// The server has a list of the plugins that may read its WAL, and pgoutput is not on it.
+fn plugin_refused(platform: Platform) -> RunError {
+    RunError::new(Kind::Slot, "the server does not let pgoutput read its WAL: output_plugin_libraries does not name it")
+        .hint(platform.allow_pgoutput())
 }
 
 pub(super) fn invalidated(config: &Config) -> RunError {

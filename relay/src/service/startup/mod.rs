@@ -1,6 +1,7 @@
 //! From settings to a session, with a clear answer to whatever is missing.
 
 mod checks;
+mod foreign;
 mod slot;
 mod takeover;
 mod waiting;
@@ -19,6 +20,7 @@ use tracing::{debug, info, warn};
 pub(crate) use self::checks::{
     OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
 };
+pub(crate) use self::foreign::Listed;
 pub use self::slot::SlotState;
 use self::takeover::Turn;
 use crate::{

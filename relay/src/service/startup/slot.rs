@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
-use super::{checks, waiting};
+use super::{checks, foreign::Listed, waiting};
 use crate::{
     config::Config,
     error::{Kind, RunError, chain},
@@ -68,11 +68,16 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
     let Some(row) = client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(Found::Nothing) };
     let (plugin, here, lost): (Option<&str>, Option<bool>, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let (pid, user, application): (Option<i32>, _, _) = (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
-    // While a slot is being made it has no plugin for a moment.
-    let is_ours = here == Some(true) && (plugin == Some("pgoutput") || (plugin == Some("") && pid.is_some()));
-    if !is_ours {
-        let what = format!("the slot {:?} is not a pgoutput slot of this database", config.slot);
-        return Err(RunError::new(Kind::Slot, what).hint("choose another name with --slot, or drop that slot"));
+    let listed = Listed {
+        name: &config.slot,
+        plugin,
+        database: row.try_get(7)?,
+        is_here: here == Some(true),
+        is_temporary: row.try_get(8)?,
+        pid,
+    };
+    if let Some((what, hint)) = listed.refused() {
+        return Err(RunError::new(Kind::Slot, what).hint(hint));
     }
     Ok(match pid {
         Some(pid) => Found::Taken(Holder { pid, user, application }),

@@ -1,6 +1,7 @@
 //! `check`: finds what is wrong, says what to do, and changes nothing.
 
 mod rights;
+mod slots;
 mod transactions;
 
 use std::collections::BTreeMap;
@@ -322,4 +323,26 @@ async fn a_certificate_that_is_about_to_expire_is_found() {
     let mut tail = command(&stack, stack.db.url(), &["tail", "#", "--yes", "--for", "1s"]);
     tail.env("AMQP_URL", &url);
     finish(tail).await.ended_with(0);
+}
+
+#[tokio::test]
+async fn a_time_is_enough_for_the_whole_check_although_each_statement_waits_for_a_lock() {
+    let stack = Stack::new().await;
+    let mut blocker = stack.db.connect().await;
+    let transaction = blocker.transaction().await.unwrap();
+    transaction
+        .batch_execute("LOCK TABLE outbox.events, pg_publication, pg_trigger IN ACCESS EXCLUSIVE MODE")
+        .await
+        .unwrap();
+    let began = std::time::Instant::now();
+    let asked = check_with(command(&stack, stack.db.url(), &["check", "--json", "--timeout", "2s"]), &[]).await;
+    let took = began.elapsed();
+    transaction.rollback().await.unwrap();
+    assert!(took < std::time::Duration::from_secs(5), "{took:?} {asked:?}");
+    let found = findings(&asked);
+    assert_eq!(found["database"]["level"], "ok", "{asked:?}");
+    assert!(
+        found.values().any(|finding| finding["level"] == "unknown" && finding["to_do"] == "allow more by --timeout"),
+        "{asked:?}"
+    );
 }

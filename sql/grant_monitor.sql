@@ -7,6 +7,7 @@ BEGIN
     PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
         outbox.health(text, interval, interval, bigint, bigint),
+        outbox.health_with_codes(text, interval, interval, bigint, bigint),
         outbox.failures(integer),
         outbox.open_to_public(text) TO %s', role);
     EXECUTE format('GRANT SELECT ON outbox.failed, outbox.backlog, outbox.audit TO %s', role);

@@ -14,6 +14,7 @@ BEGIN
         outbox.next_due(),
         outbox.flush(pg_lsn),
         outbox.health(text, interval, interval, bigint, bigint),
+        outbox.health_with_codes(text, interval, interval, bigint, bigint),
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text),

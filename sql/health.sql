@@ -1,15 +1,16 @@
 -- Answers "do events flow?" in one row, to alert on:
 --
 --     SELECT healthy, reason FROM outbox.health();
---     SELECT * FROM outbox.health(max_pending_age => '5 min', max_failed => 100);
+--     SELECT codes FROM outbox.health_with_codes(max_pending_age => '5 min', max_failed => 100);
 --
--- healthy is false if anything is wrong, and reason then says what, the worst first. It is null if nothing is known to be wrong and
+-- healthy is false if anything is wrong, and reason then says what, the worst first, in a sentence for people; codes has a word for each
+-- part of it, for programs. It is null if nothing is known to be wrong and
 -- something could not be seen: unseen says what. What the relay's own process knows, such as a broker that is away, is not in the
 -- database: it shows here as events that grow old.
 --
 -- Whatever is in the table, at most some ten thousand entries of each partial index are read. Counts are exact up to 10,000, and an
 -- estimate beyond.
-CREATE OR REPLACE FUNCTION outbox.health(
+CREATE OR REPLACE FUNCTION outbox.health_with_codes(
     slot             text     DEFAULT 'outbox',
     max_pending_age  interval DEFAULT '1 min',
     max_retrying_age interval DEFAULT '10 min',
@@ -17,6 +18,7 @@ CREATE OR REPLACE FUNCTION outbox.health(
     max_kept_bytes   bigint   DEFAULT 1073741824, -- 1 GiB
     OUT healthy               boolean,
     OUT reason                text,
+    OUT codes                 text[],  -- empty: nothing is known to be wrong
     OUT unseen                text,
     OUT pending               bigint,
     OUT pending_is_estimate   boolean,
@@ -51,10 +53,10 @@ DECLARE
     with_a_time bigint;
     wal_end pg_lsn;
     slot_found boolean;
-    problems text[];
+    problems text[] := '{}';
 BEGIN
-    IF has_function_privilege('public', 'outbox.health(text, interval, interval, bigint, bigint)'::regprocedure, 'EXECUTE') THEN
-        PERFORM outbox.require_grant('outbox.health(text, interval, interval, bigint, bigint)');
+    IF has_function_privilege('public', 'outbox.health_with_codes(text, interval, interval, bigint, bigint)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.health_with_codes(text, interval, interval, bigint, bigint)');
     END IF;
     -- Owed now: events without a time of their own, and those whose time has come.
     SELECT c.events, c.is_estimate INTO pending, pending_is_estimate FROM outbox.count_by_seq('PENDING') AS c;
@@ -105,41 +107,103 @@ BEGIN
                    pg_wal_lsn_diff(wal_end, s.confirmed_flush_lsn)
             INTO slot_found, slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
             FROM pg_replication_slots AS s
-            WHERE s.slot_name = health.slot AND s.database = current_database() AND NOT s.temporary;
+            WHERE s.slot_name = health_with_codes.slot AND s.database = current_database() AND NOT s.temporary;
         EXCEPTION WHEN insufficient_privilege THEN
             unseen := format('the slot: %s (the owner of outbox.health() lacks that right)', sqlerrm);
         END;
     END IF;
 
-    problems := array_remove(ARRAY[
-        CASE WHEN unseen IS NULL AND slot_found IS NULL
-            THEN format('this database has no replication slot "%s", so no relay is at work', health.slot) END,
-        CASE WHEN slot_wal_status = 'lost'
-            THEN format('PostgreSQL has given up the slot "%s" (no event is lost: a relay creates it again when it starts)', health.slot)
-            WHEN NOT slot_active
-            THEN format('no relay reads the slot "%s"', health.slot)
-            WHEN slot_found AND slot_behind_bytes IS NULL
-            THEN format('a relay makes the slot "%s", and waits for older transactions to end', health.slot) END,
-        CASE WHEN oldest_pending > max_pending_age
-            THEN format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
-                    ELSE '%s wait, the oldest for %s, perhaps behind one of %s that hold their keys' END,
-                concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending), date_trunc('second', oldest_pending), keys_held) END,
-        CASE WHEN slot_wal_status = 'unreserved'
-            THEN format('the slot "%s" is about to be lost: it keeps %s of WAL, more than max_slot_wal_keep_size',
-                health.slot, pg_size_pretty(slot_kept_bytes))
-            WHEN slot_safe_bytes < slot_kept_bytes / 4 -- a fifth of what it may keep
-            THEN format('the slot "%s" is about to be lost: it keeps %s of WAL, and may keep %s more',
-                health.slot, pg_size_pretty(slot_kept_bytes), pg_size_pretty(slot_safe_bytes))
-            WHEN slot_kept_bytes > max_kept_bytes AND slot_wal_status <> 'lost'
-            THEN format('the slot "%s" keeps %s of WAL', health.slot, pg_size_pretty(slot_kept_bytes)) END,
-        CASE WHEN failed > max_failed
-            THEN format('%s failed', concat(CASE WHEN failed_is_estimate THEN 'about ' END, failed)) END,
-        CASE WHEN oldest_retrying > max_retrying_age
-            THEN format('%s are refused again and again, the oldest for %s',
-                concat(CASE WHEN scheduled_is_estimate THEN 'about ' END, retrying), date_trunc('second', oldest_retrying)) END
-    ], NULL);
+    codes := '{}';
+    IF unseen IS NULL AND slot_found IS NULL THEN
+        codes := codes || 'slot_missing'::text;
+        problems := problems || format('this database has no replication slot "%s", so no relay is at work', health_with_codes.slot);
+    END IF;
+    IF slot_wal_status = 'lost' THEN
+        codes := codes || 'slot_lost'::text;
+        problems := problems || format('PostgreSQL has given up the slot "%s" (no event is lost: a relay creates it again when it starts)',
+            health_with_codes.slot);
+    ELSIF NOT slot_active THEN
+        codes := codes || 'slot_not_read'::text;
+        problems := problems || format('no relay reads the slot "%s"', health_with_codes.slot);
+    ELSIF slot_found AND slot_behind_bytes IS NULL THEN
+        codes := codes || 'slot_not_ready'::text;
+        problems := problems || format('a relay makes the slot "%s", and waits for older transactions to end', health_with_codes.slot);
+    END IF;
+    IF oldest_pending > max_pending_age THEN
+        codes := codes || CASE keys_held WHEN 0 THEN 'events_do_not_leave' ELSE 'events_wait' END;
+        problems := problems || format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
+                ELSE '%s wait, the oldest for %s, perhaps behind one of %s that hold their keys' END,
+            concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending), date_trunc('second', oldest_pending), keys_held);
+    END IF;
+    IF slot_wal_status = 'unreserved' THEN
+        codes := codes || 'slot_nearly_lost'::text;
+        problems := problems || format('the slot "%s" is about to be lost: it keeps %s of WAL, more than max_slot_wal_keep_size',
+            health_with_codes.slot, pg_size_pretty(slot_kept_bytes));
+    ELSIF slot_safe_bytes < slot_kept_bytes / 4 THEN -- a fifth of what it may keep
+        codes := codes || 'slot_nearly_lost'::text;
+        problems := problems || format('the slot "%s" is about to be lost: it keeps %s of WAL, and may keep %s more',
+            health_with_codes.slot, pg_size_pretty(slot_kept_bytes), pg_size_pretty(slot_safe_bytes));
+    ELSIF slot_kept_bytes > max_kept_bytes AND slot_wal_status <> 'lost' THEN
+        codes := codes || 'slot_keeps_wal'::text;
+        problems := problems || format('the slot "%s" keeps %s of WAL', health_with_codes.slot, pg_size_pretty(slot_kept_bytes));
+    END IF;
+    IF failed > max_failed THEN
+        codes := codes || 'events_failed'::text;
+        problems := problems || format('%s failed', concat(CASE WHEN failed_is_estimate THEN 'about ' END, failed));
+    END IF;
+    IF oldest_retrying > max_retrying_age THEN
+        codes := codes || 'events_retried'::text;
+        problems := problems || format('%s are refused again and again, the oldest for %s',
+            concat(CASE WHEN scheduled_is_estimate THEN 'about ' END, retrying), date_trunc('second', oldest_retrying));
+    END IF;
     reason := nullif(array_to_string(problems, '; '), '');
     healthy := CASE WHEN reason IS NOT NULL THEN false WHEN unseen IS NULL THEN true END;
+END
+$$;
+COMMENT ON FUNCTION outbox.health_with_codes(text, interval, interval, bigint, bigint) IS
+    'One row to alert on: whether events flow, and if not why, in a sentence and in codes.';
+
+-- The same without codes: earlier relays, and views of yours, keep to these columns.
+CREATE OR REPLACE FUNCTION outbox.health(
+    slot             text     DEFAULT 'outbox',
+    max_pending_age  interval DEFAULT '1 min',
+    max_retrying_age interval DEFAULT '10 min',
+    max_failed       bigint   DEFAULT 0,
+    max_kept_bytes   bigint   DEFAULT 1073741824, -- 1 GiB
+    OUT healthy               boolean,
+    OUT reason                text,
+    OUT unseen                text,
+    OUT pending               bigint,
+    OUT pending_is_estimate   boolean,
+    OUT oldest_pending        interval,
+    OUT retrying              bigint,
+    OUT oldest_retrying       interval,
+    OUT scheduled             bigint,
+    OUT scheduled_is_estimate boolean, -- and retrying
+    OUT failed                bigint,
+    OUT failed_is_estimate    boolean,
+    OUT keys_held             bigint,
+    OUT slot_active           boolean,
+    OUT slot_wal_status       text,
+    OUT slot_kept_bytes       bigint,
+    OUT slot_safe_bytes       bigint,
+    OUT slot_behind_bytes     bigint
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER -- for a role that may call this one only
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF has_function_privilege('public', 'outbox.health(text, interval, interval, bigint, bigint)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.health(text, interval, interval, bigint, bigint)');
+    END IF;
+    SELECT h.healthy, h.reason, h.unseen, h.pending, h.pending_is_estimate, h.oldest_pending, h.retrying, h.oldest_retrying, h.scheduled,
+        h.scheduled_is_estimate, h.failed, h.failed_is_estimate, h.keys_held, h.slot_active, h.slot_wal_status, h.slot_kept_bytes,
+        h.slot_safe_bytes, h.slot_behind_bytes
+    INTO healthy, reason, unseen, pending, pending_is_estimate, oldest_pending, retrying, oldest_retrying, scheduled,
+        scheduled_is_estimate, failed, failed_is_estimate, keys_held, slot_active, slot_wal_status, slot_kept_bytes,
+        slot_safe_bytes, slot_behind_bytes
+    FROM outbox.health_with_codes(health.slot, health.max_pending_age, health.max_retrying_age, health.max_failed, health.max_kept_bytes) AS h;
 END
 $$;
 COMMENT ON FUNCTION outbox.health(text, interval, interval, bigint, bigint) IS

@@ -2,6 +2,7 @@
 
 mod commands;
 mod figures;
+mod prose;
 
 use std::{
     io::Write,

@@ -165,12 +165,12 @@ pub(super) const OPERATOR: &str = "SELECT set_config('outbox.operator', $1, fals
 /// Lets the events behind these go on; says how many held their key.
 pub(super) const RELEASE: &str = "SELECT count(*) FILTER (WHERE outbox.release(id)) FROM unnest($1::uuid[]) AS id";
 
-/// Every column of `outbox.health`; times as seconds.
+/// Every column of `outbox.health_with_codes`; times as seconds.
 pub(super) const HEALTH: &str = "SELECT healthy, reason, unseen, pending, pending_is_estimate,
         extract(epoch FROM oldest_pending)::float8, retrying, extract(epoch FROM oldest_retrying)::float8,
         scheduled, scheduled_is_estimate, failed, failed_is_estimate, keys_held,
-        slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
-    FROM outbox.health($1)";
+        slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes, codes
+    FROM outbox.health_with_codes($1)";
 
 /// The relays of this database: who reads the slot, how many sessions have the relays' name, how many of these read another slot, and
 /// whether this role sees all names. Each relay has one session for SQL.
@@ -281,11 +281,12 @@ pub(super) const PUBLISHES_SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_publica
     JOIN pg_publication_namespace AS n ON n.pnpubid = p.oid
     WHERE p.pubname = $1 AND n.pnnspid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox.events')))";
 
-/// Exchange and topic of events of the last day, how many, and how long ago the last was routed and the last was not. Those with ids of
-/// the outbox are found by the time that is in them, and what has failed by its index.
+/// Exchange and topic of events of the last day, how many, how long ago the last was routed and the last has failed, and the broker's words
+/// to that one. Those with ids of the outbox are found by the time that is in them, and what has failed by its index.
 pub(super) const ROUTES: &str = "SELECT exchange, topic, count(*),
         extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8,
-        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status <> 'SENT' AND last_error LIKE '312 %'))::float8
+        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status = 'FAILED'))::float8,
+        (array_agg(left(last_error, 200) ORDER BY last_attempted_at DESC) FILTER (WHERE status = 'FAILED'))[1]
     FROM (
         (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
          WHERE status <> 'FAILED' AND created_at > now() - interval '1 day'

@@ -28,6 +28,8 @@ struct Status {
     /// Null: nothing is known to be wrong, and something could not be seen.
     healthy: Option<bool>,
     reason: Option<String>,
+    /// A word for each part of the reason.
+    codes: Vec<String>,
     unseen: Option<String>,
     pending: Option<i64>,
     pending_is_estimate: Option<bool>,
@@ -62,6 +64,7 @@ impl Status {
             database_host: host,
             healthy: health.try_get(0)?,
             reason: health.try_get(1)?,
+            codes: health.try_get(18)?,
             unseen: health.try_get(2)?,
             pending: health.try_get(3)?,
             pending_is_estimate: health.try_get(4)?,

@@ -11,13 +11,13 @@ use super::{
     refusal::{Refusal, json},
 };
 
-/// `outbox.health()`, with seconds for intervals.
+/// `outbox.health_with_codes()`, with seconds for intervals.
 pub(super) const HEALTH: &str = "
     SELECT to_json(h)::text FROM (
-        SELECT healthy, reason, unseen, pending, pending_is_estimate, extract(epoch FROM oldest_pending)::float8 AS oldest_pending,
+        SELECT healthy, reason, codes, unseen, pending, pending_is_estimate, extract(epoch FROM oldest_pending)::float8 AS oldest_pending,
                retrying, extract(epoch FROM oldest_retrying)::float8 AS oldest_retrying, scheduled, scheduled_is_estimate,
                failed, failed_is_estimate, keys_held, slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
-        FROM outbox.health($1)
+        FROM outbox.health_with_codes($1)
     ) AS h";
 
 /// The state of an event in one word, the same as in `outbox.backlog`. For a statement in which `outbox.events` is e.

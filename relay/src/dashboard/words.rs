@@ -55,10 +55,14 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     }
 }
 
-/// The answer. `health` is the row of `outbox.health()`, if the database could be asked; `expiring` says which certificates expire soon.
+/// The code of `outbox.health_with_codes()` for events that do not leave, though no key is held.
+const LEAVES_NOTHING: &str = "events_do_not_leave";
+
+/// The answer. `health` is the row of `outbox.health_with_codes()`, if the database could be asked; `expiring` says which certificates expire soon.
 pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Option<&str>) -> (Level, String) {
     let reason = health.and_then(|health| health["reason"].as_str());
-    let leaves_nothing = reason.is_some_and(|reason| reason.contains("events do not leave"));
+    let codes = health.and_then(|health| health["codes"].as_array());
+    let leaves_nothing = codes.is_some_and(|codes| codes.iter().any(|code| code == LEAVES_NOTHING));
     match readiness {
         Readiness::Delivering(_) => match (reason, expiring) {
             (Some(reason), _) if leaves_nothing => (Level::Wrong, format!("The relay is at work, but {reason}.")),
@@ -76,10 +80,7 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
         Readiness::Not(sentence) => {
             let mut words = capital(sentence);
             if let Some(waiting) = health.and_then(waiting) {
-                words = match words.contains("events wait safely") {
-                    true => words.replacen("events wait safely", &format!("{waiting} wait safely"), 1),
-                    false => format!("{words}; {waiting} wait"),
-                };
+                words.push_str(&format!("; {waiting} wait"));
             }
             if let Some(kept) = health.and_then(|health| health["slot_kept_bytes"].as_i64()) {
                 words.push_str(&format!("; the slot keeps {} of WAL", numbers::bytes(kept)));
@@ -129,28 +130,30 @@ mod tests {
     #[test]
     fn the_answer_says_what_is_wrong_and_what_waits() {
         let delivering = Readiness::Delivering("delivering for 3 min 0 s".to_owned());
-        let away = Readiness::Not("no connection to RabbitMQ for 3 min 0 s: refused; events wait safely".to_owned());
+        let away = Readiness::Not("no connection to RabbitMQ for 3 min 0 s: refused".to_owned());
         let backlog = Readiness::Not("working off a backlog".to_owned());
         let standby = Readiness::Waiting("another relay is at work".to_owned());
         let well = json!({ "reason": null, "pending": 12_418, "retrying": 0, "slot_kept_bytes": 8 << 20 });
-        let failed = json!({ "reason": "3 failed" });
-        let stuck = json!({ "reason": "events do not leave: 5 pending, the oldest for 00:05:00" });
+        let failed = json!({ "reason": "3 failed", "codes": ["events_failed"] });
+        let stuck = json!({ "reason": "5 are stuck", "codes": ["events_do_not_leave"] });
+        let held = json!({ "reason": "5 wait because events do not leave before another", "codes": ["events_wait"] });
         for (readiness, health, level, words) in [
             (&delivering, None, Level::Ok, "Events flow."),
             (&delivering, Some(&well), Level::Ok, "Events flow."),
             (&delivering, Some(&failed), Level::Waiting, "Events flow, but 3 failed."),
             (
                 &delivering,
-                Some(&stuck),
-                Level::Wrong,
-                "The relay is at work, but events do not leave: 5 pending, the oldest for 00:05:00.",
+                Some(&held),
+                Level::Waiting,
+                "Events flow, but 5 wait because events do not leave before another.",
             ),
-            (&away, None, Level::Wrong, "No connection to RabbitMQ for 3 min 0 s: refused; events wait safely."),
+            (&delivering, Some(&stuck), Level::Wrong, "The relay is at work, but 5 are stuck."),
+            (&away, None, Level::Wrong, "No connection to RabbitMQ for 3 min 0 s: refused."),
             (
                 &away,
                 Some(&well),
                 Level::Wrong,
-                "No connection to RabbitMQ for 3 min 0 s: refused; 12,418 events wait safely; the slot keeps 8192 kB of WAL.",
+                "No connection to RabbitMQ for 3 min 0 s: refused; 12,418 events wait; the slot keeps 8192 kB of WAL.",
             ),
             (
                 &backlog,
@@ -164,12 +167,7 @@ mod tests {
                 Level::Ok,
                 "Events flow: another relay is at work, and this one waits for its turn.",
             ),
-            (
-                &standby,
-                Some(&stuck),
-                Level::Wrong,
-                "Another relay is at work, but events do not leave: 5 pending, the oldest for 00:05:00.",
-            ),
+            (&standby, Some(&stuck), Level::Wrong, "Another relay is at work, but 5 are stuck."),
         ] {
             assert_eq!(answer(readiness, health, None), (level, words.to_owned()));
         }

@@ -11,6 +11,7 @@ on_both_installations!(
     a_refused_event_is_retrying_also_when_its_next_time_has_come,
     a_replayed_event_is_pending_again,
     what_is_wrong_is_said_worst_first_by_the_thresholds_given,
+    each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes,
     counts_are_exact_up_to_ten_thousand_and_estimates_beyond,
     a_backlog_with_gaps_is_estimated_by_what_is_there,
     health_reads_a_bounded_part_of_the_table_whatever_the_statistics,
@@ -195,7 +196,8 @@ async fn what_cannot_be_seen_is_said_and_is_not_called_healthy(db: Database) {
             "REVOKE SELECT ON pg_replication_slots FROM PUBLIC;
              GRANT CREATE ON SCHEMA outbox TO {owner}; GRANT SELECT ON outbox.events TO {owner};
              GRANT EXECUTE ON FUNCTION outbox.count_by_seq(outbox.status) TO {owner};
-             ALTER FUNCTION outbox.health(text, interval, interval, bigint, bigint) OWNER TO {owner}"
+             ALTER FUNCTION outbox.health(text, interval, interval, bigint, bigint) OWNER TO {owner};
+             ALTER FUNCTION outbox.health_with_codes(text, interval, interval, bigint, bigint) OWNER TO {owner}"
         ),
     )
     .await;
@@ -206,7 +208,8 @@ async fn what_cannot_be_seen_is_said_and_is_not_called_healthy(db: Database) {
     run(&db, "SELECT outbox.emit('a', '{}'); UPDATE outbox.events SET status = 'FAILED'").await;
     assert_eq!(value(&db, "SELECT concat_ws(' ', healthy, reason) FROM outbox.health()").await, "f 1 failed");
     let back = format!(
-        "ALTER FUNCTION outbox.health(text, interval, interval, bigint, bigint) OWNER TO postgres; DROP OWNED BY {owner}"
+        "ALTER FUNCTION outbox.health(text, interval, interval, bigint, bigint) OWNER TO postgres;
+         ALTER FUNCTION outbox.health_with_codes(text, interval, interval, bigint, bigint) OWNER TO postgres; DROP OWNED BY {owner}"
     );
     run(&db, &back).await;
 }
@@ -257,4 +260,39 @@ async fn a_standby_says_that_its_primary_has_the_slot() {
         if row == expected { Ok(()) } else { Err(row) }
     })
     .await;
+}
+
+async fn each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes(db: Database) {
+    let codes = async |slot: &str, arguments: &str| {
+        let said = format!(
+            "array_to_string(codes, ' ') || '/' || cardinality(codes) || '/' ||
+            cardinality(string_to_array(coalesce(reason, ''), '; '))"
+        );
+        value(&db, &format!("SELECT {said} FROM outbox.health_with_codes('{slot}'{arguments})")).await
+    };
+    assert_eq!(codes("nowhere", "").await, "slot_missing/1/1");
+    slot(&db).await;
+    run(
+        &db,
+        "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => CASE n WHEN 3 THEN 'k' END) FROM generate_series(1, 6) AS n;
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload IN ('1', '2')",
+    )
+    .await;
+    let ages = ", max_pending_age => '-1 s', max_retrying_age => '-1 s', max_kept_bytes => 1";
+    assert_eq!(codes(db.name(), ages).await, "slot_not_read events_do_not_leave slot_keeps_wal events_failed/4/4");
+    run(
+        &db,
+        "SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}', '{true}') FROM outbox.events WHERE payload = '3'",
+    )
+    .await;
+    assert_eq!(
+        codes(db.name(), ages).await,
+        "slot_not_read events_wait slot_keeps_wal events_failed events_retried/5/5"
+    );
+    let same = format!(
+        "SELECT (to_jsonb(c) - '{{codes,oldest_pending,oldest_retrying}}'::text[]) = (to_jsonb(h) - '{{oldest_pending,oldest_retrying}}'::text[])
+         FROM outbox.health('{0}') AS h, outbox.health_with_codes('{0}') AS c",
+        db.name()
+    );
+    assert_eq!(value(&db, &same).await, "true");
 }

@@ -1,15 +1,15 @@
 //! Whether a queue is bound for every topic of the last day.
 //!
 //! AMQP cannot list bindings, and the one way to ask for a route is to publish: a message that is routed is there, for consumers to see.
-//! So nothing is asked. The table knows: `SENT` means that RabbitMQ has routed that event when it was sent, and the error 312 that it had
-//! no route. A topic is as good as its last verdict; one without a verdict is unknown.
+//! So nothing is asked. The table knows: `SENT` means that RabbitMQ has routed that event when it was sent, and `FAILED` that it has not, for
+//! a reason that is shown in the broker's words. A topic is as good as its last verdict; one without a verdict is unknown.
 
 use tokio_postgres::{Error, Row, error::SqlState};
 
 use super::finding::Report;
 use crate::{
     command::{
-        format::{age, count, thousands},
+        format::{age, count, escaped, thousands},
         session::{Session, took_too_long},
         sql,
     },
@@ -43,17 +43,21 @@ pub(super) async fn look(session: &Session, report: &mut Report) {
     }
 }
 
-/// What the rows say: exchange and topic, how many events, and how many seconds ago one was routed, and one was not.
+/// What the rows say: exchange and topic, how many events, how many seconds ago one was routed and one has failed, and why.
 fn judge(rows: &[Row], report: &mut Report) -> Result<(), Error> {
     let (mut unrouted, mut unknown, mut events) = (Vec::new(), Vec::new(), 0);
     let mut oldest_proof: f64 = 0.0;
+    let mut why: Option<String> = None;
     for row in rows {
         let (exchange, topic): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
         events += row.try_get::<_, i64>(2)?;
-        let (routed, refused): (Option<f64>, Option<f64>) = (row.try_get(3)?, row.try_get(4)?);
+        let (routed, failed): (Option<f64>, Option<f64>) = (row.try_get(3)?, row.try_get(4)?);
         let name = exchange.map_or_else(|| topic.clone(), |exchange| format!("{topic} (exchange {exchange})"));
-        match (routed, refused) {
-            (routed, Some(refused)) if routed.is_none_or(|routed| routed > refused) => unrouted.push(name),
+        match (routed, failed) {
+            (routed, Some(failed)) if routed.is_none_or(|routed| routed > failed) => {
+                unrouted.push(name);
+                why = why.or(row.try_get(5)?);
+            }
             (Some(routed), _) => oldest_proof = oldest_proof.max(routed),
             (None, _) => unknown.push(name),
         }
@@ -64,8 +68,9 @@ fn judge(rows: &[Row], report: &mut Report) -> Result<(), Error> {
         format!("{}: {}{more}", count(number, "topic"), names.get(..NAMED).unwrap_or(names).join(", "))
     };
     if !unrouted.is_empty() {
-        let to_do = "bind a queue for them, then replay: outbox-relay replay --error-like '%NO_ROUTE%' --dry-run";
-        report.bad(CHECK, format!("no queue was bound for {}", topics(&unrouted)), to_do);
+        let to_do = "for 312 NO_ROUTE bind a queue for them; else see outbox-relay events ID; then replay: outbox-relay replay --topic … --dry-run";
+        let why = escaped(&why.unwrap_or_else(|| "without a reason".to_owned()));
+        report.bad(CHECK, format!("the last event has FAILED ({why}) of {}", topics(&unrouted)), to_do);
     } else if !unknown.is_empty() {
         report.unknown(
             CHECK,

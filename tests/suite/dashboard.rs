@@ -3,7 +3,7 @@
 mod access;
 mod browser;
 mod hostile;
-mod http;
+pub(crate) mod http;
 mod live;
 mod pictures;
 mod rights;

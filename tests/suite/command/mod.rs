@@ -64,7 +64,7 @@ pub(crate) async fn ask(stack: &Stack, arguments: &[&str]) -> Asked {
 }
 
 /// Calls the command as another role.
-async fn ask_as(stack: &Stack, role: &str, arguments: &[&str]) -> Asked {
+pub(crate) async fn ask_as(stack: &Stack, role: &str, arguments: &[&str]) -> Asked {
     finish(command(stack, &stack.db.url_as(role), arguments)).await
 }
 

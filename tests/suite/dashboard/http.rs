@@ -12,8 +12,8 @@ use super::{Dashboard, OPERATOR, Tokens, some_failures};
 
 /// An answer: status, headers by lower-case name, body.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     pub(super) headers: HashMap<String, String>,
     pub(super) body: String,
 }
@@ -27,36 +27,41 @@ impl Answer {
 impl Dashboard {
     /// Sends one request with these headers and no others but `Host` and the body's.
     pub(super) async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
-        let mut head = format!("{method} {path} HTTP/1.0\r\n");
-        if !headers.iter().any(|(name, _)| *name == "host") {
-            head += &format!("host: 127.0.0.1:{}\r\n", self.port);
-        }
-        for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        let body = body.map(Value::to_string).unwrap_or_default();
-        if !body.is_empty() {
-            head += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
-        }
-        let exchange = async {
-            let mut socket = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-            socket.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
-            let mut answer = Vec::new();
-            socket.read_to_end(&mut answer).await.unwrap();
-            String::from_utf8(answer).unwrap()
-        };
-        let answer = tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
-        Answer { status, headers, body: body.to_owned() }
+        ask(self.port, method, path, headers, body).await
     }
 
     /// As somebody with this token.
     pub(super) async fn ask_as(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
         self.ask(method, path, &[("authorization", &format!("Bearer {token}"))], body).await
     }
+}
+
+/// Sends one request to the dashboard on this port.
+pub(crate) async fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
+    let mut head = format!("{method} {path} HTTP/1.0\r\n");
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        head += &format!("host: 127.0.0.1:{port}\r\n");
+    }
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let body = body.map(Value::to_string).unwrap_or_default();
+    if !body.is_empty() {
+        head += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    }
+    let exchange = async {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        socket.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+    Answer { status, headers, body: body.to_owned() }
 }
 
 #[tokio::test]

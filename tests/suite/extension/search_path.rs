@@ -75,6 +75,7 @@ fn calls(role: &str) -> Vec<String> {
         "SELECT outbox.ensure_publication('of_this_test'), outbox.ensure_publication('of_this_test')".to_owned(),
         "ALTER PUBLICATION of_this_test DROP TABLE outbox.events".to_owned(),
         "SELECT outbox.ensure_publication('of_this_test')".to_owned(),
+        "SELECT outbox.require_grant('outbox.next_due()')".to_owned(),
         "SELECT outbox.flush('0/1'), outbox.ring(), outbox.version(), outbox.uuid_v7()".to_owned(),
         "SET outbox.allow_undumped_changes = off".to_owned(),
         "ALTER TABLE outbox.events ADD COLUMN mine pg_catalog.int4".to_owned(),

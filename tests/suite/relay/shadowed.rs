@@ -2,7 +2,7 @@
 
 use harness::{SOON, Stack};
 
-use super::{emit, wait_for_counts};
+use super::{emit, wait_for_counts, wait_for_status};
 
 /// A role of the test's own that may create objects in `public`; what it creates there notes who has called it.
 async fn trap(stack: &Stack, functions: &[&str]) {
@@ -43,4 +43,28 @@ async fn functions_in_public_that_fit_a_call_of_the_relays_better_are_not_called
     let loot = "SELECT coalesce(string_agg(role, ' '), '') FROM public.loot";
     assert_eq!(stack.db.query_one(loot, &[]).await.unwrap().get::<_, &str>(0), "");
     assert!(relay.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_search_path_of_the_database_or_of_the_role_is_not_the_relays() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let role = format!("{}_relay", stack.db.name());
+    let path = "SET search_path = evil, pg_catalog, public";
+    let evil = format!(
+        "CREATE SCHEMA evil; GRANT USAGE ON SCHEMA evil TO PUBLIC;
+         CREATE FUNCTION evil.current_setting(text) RETURNS bytea LANGUAGE sql RETURN '\\x00'::bytea;
+         CREATE ROLE {role} LOGIN REPLICATION; SELECT outbox.grant_relay('{role}');
+         ALTER DATABASE {} {path}; ALTER ROLE {role} {path}",
+        stack.db.name()
+    );
+    stack.db.batch_execute(&evil).await.unwrap();
+    let url = format!("{}?options=-c%20search_path%3Devil", stack.db.url_as(&role));
+    for url in [stack.db.url_as(&role), url] {
+        let relay = stack.relay().set("database-url", &url).start().await;
+        let id = emit(&stack.db, "'t', '{}'", &[]).await;
+        wait_for_status(&stack.db, id, "SENT").await;
+        assert!(relay.stop().await.success());
+    }
+    consumer.wait_for(2).await;
 }

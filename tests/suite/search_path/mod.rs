@@ -6,6 +6,7 @@
 
 pub(crate) mod log;
 pub(crate) mod plant;
+mod product;
 pub(crate) mod tree;
 
 use std::collections::BTreeSet;

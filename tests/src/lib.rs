@@ -59,7 +59,7 @@ pub use ports::free as free_port;
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};
 pub use processes::Usage;
 pub use prometheus::{Alert, Prometheus};
-pub use proxy::{Direction, Flow, Proxy};
+pub use proxy::{Direction, Ending, Flow, Proxy};
 pub use rabbitmq::{Cluster, RabbitMq, RabbitMqBuilder};
 pub use relay::{Relay, RelayBuilder};
 pub use stack::Stack;

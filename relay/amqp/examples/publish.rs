@@ -47,6 +47,8 @@ pub(crate) async fn publish(
         window: 1000, // more texts than that would have to wait for answers
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(10),
+        reopen_after: Duration::from_millis(5),
+        prove: false,
         connection_name: "example".to_owned(),
         product: "publish".to_owned(),
         version: "1".to_owned(),

@@ -25,6 +25,8 @@ pub(crate) struct Channel<M> {
     blocked: bool,
     /// The broker has stopped this channel.
     stopped: bool,
+    /// The broker has closed the channel, and another is to be opened.
+    reopens: bool,
     /// A return whose content header has not come yet: code and text.
     returning: Option<(u16, String)>,
     /// Bytes of a returned body that are still to come.
@@ -51,6 +53,7 @@ impl<M: Outgoing> Channel<M> {
             open: true,
             blocked: false,
             stopped: false,
+            reopens: false,
             returning: None,
             returning_body: 0,
             methods: BytesMut::new(),
@@ -160,7 +163,7 @@ impl<M: Outgoing> Channel<M> {
             Method::Unblocked => self.change_pressure(false, self.stopped, String::new()),
             Method::ConnectionClose { code, text } => {
                 method::connection_close_ok(&mut self.out);
-                return Err(PublishError::ConnectionClosed { code, text });
+                return Err(PublishError::connection_closed(code, text));
             }
             Method::ConnectionCloseOk => self.closed = true,
             other => return Err(unexpected(&format!("{other:?}"))),
@@ -182,7 +185,7 @@ impl<M: Outgoing> Channel<M> {
         }
     }
 
-    /// Opens the channel again, unless the reason for its end would end that too.
+    /// Prepares to open the channel again, unless the reason for its end would end that too.
     fn channel_closed(&mut self, code: u16, text: String) -> Result<(), PublishError> {
         method::channel_close_ok(&mut self.methods);
         (self.returning, self.returning_body) = (None, 0);
@@ -213,9 +216,20 @@ impl<M: Outgoing> Channel<M> {
         }
         self.open = false;
         self.change_pressure(self.blocked, false, String::new()); // channel.flow was about the channel that is gone
+        self.reopens = true;
+        Ok(())
+    }
+
+    /// Whether the broker has been told that its end of the channel was noticed, and another is to be opened.
+    pub(crate) fn waits_to_reopen(&self) -> bool {
+        self.reopens && self.methods.is_empty() && self.out.is_empty()
+    }
+
+    /// Opens the channel again, after [`waits_to_reopen`](Self::waits_to_reopen).
+    pub(crate) fn reopen(&mut self) {
+        self.reopens = false;
         method::channel_open(&mut self.methods);
         method::confirm_select(&mut self.methods);
-        Ok(())
     }
 }
 
@@ -302,7 +316,14 @@ mod tests {
         receive(&mut channel, Method::Flow { active: false });
         receive(&mut channel, Method::ChannelClose { code: 404, text: "no exchange".to_owned() });
 
-        let frames = written(&mut channel);
+        let mut frames = written(&mut channel);
+        assert!(
+            frames.ends_with(&[FLOW_OK, CLOSE_OK].map(Some)),
+            "another is opened when the broker has counted this one off"
+        );
+        assert!(channel.waits_to_reopen());
+        channel.reopen();
+        frames.extend(written(&mut channel));
         let methods: Vec<_> = frames.iter().copied().flatten().collect();
         assert_eq!(methods, [PUBLISH, PUBLISH, FLOW_OK, CLOSE_OK, OPEN, SELECT]);
         assert!(frames.ends_with(&[FLOW_OK, CLOSE_OK, OPEN, SELECT].map(Some)), "after the whole body");

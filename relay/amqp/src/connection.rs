@@ -14,7 +14,7 @@ use client_socket::Socket;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     sync::mpsc::{Receiver, Sender},
-    time::{MissedTickBehavior, interval, timeout},
+    time::{MissedTickBehavior, interval, sleep_until, timeout},
 };
 
 use crate::{
@@ -43,6 +43,10 @@ pub(crate) struct Connection<M> {
     channel: Channel<M>,
     /// Bytes were given to the writer that it may not have given to the network.
     unflushed: bool,
+    /// How long the broker may need to count a closed channel off.
+    reopen_after: Duration,
+    /// When the channel is opened again, which the broker has closed.
+    reopen_at: Option<Instant>,
 }
 
 impl<M: Outgoing> Connection<M> {
@@ -57,6 +61,8 @@ impl<M: Outgoing> Connection<M> {
             liveness: Liveness::new(opened.heartbeat, config.confirm_timeout, Instant::now()),
             channel: Channel::new(config.exchange, encoder, config.window),
             unflushed: false,
+            reopen_after: config.reopen_after,
+            reopen_at: None,
         }
     }
 
@@ -77,7 +83,9 @@ impl<M: Outgoing> Connection<M> {
         let farewell = async {
             match &ended {
                 Ok(()) => self.close().await,
-                Err(PublishError::ConnectionClosed { .. }) => self.writer.write_all_buf(&mut self.channel.out).await,
+                Err(PublishError::ConnectionClosed { .. } | PublishError::ChannelLimit(_)) => {
+                    self.writer.write_all_buf(&mut self.channel.out).await
+                }
                 Err(_) => Ok(()),
             }
         };
@@ -91,6 +99,9 @@ impl<M: Outgoing> Connection<M> {
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.channel.fill();
+            if self.reopen_at.is_none() && self.channel.waits_to_reopen() && !self.unflushed {
+                self.reopen_at = Some(Instant::now() + self.reopen_after);
+            }
             self.received.reserve(READ_BYTES);
             // In order of priority: what ends waiting comes before what begins it.
             tokio::select! { biased;
@@ -101,6 +112,10 @@ impl<M: Outgoing> Connection<M> {
                     }
                     self.liveness.read(Instant::now());
                     self.take_frames()?;
+                }
+                () = sleep_until(self.reopen_at.unwrap_or_else(Instant::now).into()), if self.reopen_at.is_some() => {
+                    self.reopen_at = None;
+                    self.channel.reopen();
                 }
                 permit = notices.reserve(), if self.channel.has_news() => {
                     if let (Ok(permit), Some(news)) = (permit, self.channel.take_news()) {

@@ -4,6 +4,9 @@ use std::{io, time::Duration};
 
 use client_socket::refused_by_tls;
 
+/// AMQP's reply code for a connection that an operator closes, or a broker that stops.
+const CONNECTION_FORCED: u16 = 320;
+
 const PERMIT: &str = "give its user write permission (rabbitmqctl set_permissions)";
 
 /// Why there is no connection to the broker, or no longer one. None of these is a message's fault: whatever was
@@ -48,6 +51,10 @@ pub enum PublishError {
     /// The user, the virtual host or the node has all the connections that it may have.
     #[error("the broker takes no more connections: {0}")]
     ConnectionLimit(String),
+    /// The user, the connection or the node has all the channels that it may have. After a channel was closed, the broker may not
+    /// have counted it off yet.
+    #[error("the broker takes no more channels: {0}")]
+    ChannelLimit(String),
     /// The configured exchange exists with another type or other properties than are declared (406).
     #[error("exchange {exchange:?} is not what is declared (topic, durable): {text}")]
     ExchangeMismatch {
@@ -140,6 +147,24 @@ impl PublishError {
         )
     }
 
+    /// For the words of a broker that ends a connection.
+    pub(crate) fn connection_closed(code: u16, text: String) -> Self {
+        if text.contains("number of channels opened") {
+            return Self::ChannelLimit(text); // rabbit_reader: of the user, the connection or the node
+        }
+        Self::ConnectionClosed { code, text }
+    }
+
+    /// Whether a message that was in flight may be the reason why the connection is lost: the broker ended it over something that it
+    /// was sent, or it broke. A broker that stops, an operator who closes connections, and silence are no message's doing.
+    pub fn may_be_a_message(&self) -> bool {
+        match self {
+            Self::ConnectionClosed { code, .. } => *code != CONNECTION_FORCED,
+            Self::Disconnected(_) | Self::Protocol(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether another attempt to connect may do although nobody changes anything: nodes start, networks come back, connections
     /// become free. What TLS or the broker has refused, and a port that is somebody else's, stay as they are.
     pub fn may_pass(&self) -> bool {
@@ -161,6 +186,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_message_may_be_the_reason_only_for_what_it_can_have_caused() {
+        let text = || "words".to_owned();
+        for code in [501, 502, 503, 505, 530, 540, 541] {
+            assert!(PublishError::connection_closed(code, text()).may_be_a_message(), "{code}");
+        }
+        assert!(PublishError::Disconnected(io::ErrorKind::ConnectionReset.into()).may_be_a_message());
+        assert!(PublishError::Protocol(text()).may_be_a_message());
+        let limit =
+            "NOT_ALLOWED - number of channels opened for user 'app' has reached the maximum allowed user limit of (1)";
+        for nobodys in [
+            PublishError::connection_closed(320, text()),
+            PublishError::connection_closed(530, limit.to_owned()),
+            PublishError::HeartbeatMissed(Duration::from_secs(20)),
+            PublishError::ConfirmTimeout { after: Duration::from_secs(30), unanswered: 1 },
+            PublishError::ChannelClosed { code: 406, text: text() },
+            PublishError::ExchangeMissing { exchange: text(), text: text() },
+            PublishError::AccessRefused { exchange: text(), text: text() },
+        ] {
+            assert!(!nobodys.may_be_a_message(), "{nobodys:?}");
+        }
+    }
+
+    #[test]
     fn what_passes_by_itself_is_told_from_what_an_operator_must_repair() {
         let text = || "words".to_owned();
         let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -171,6 +219,7 @@ mod tests {
             PublishError::Disconnected(broken()),
             PublishError::HungUp,
             PublishError::ConnectionLimit(text()),
+            PublishError::ChannelLimit(text()),
             PublishError::ConnectionClosed { code: 541, text: text() },
             PublishError::ConnectionClosed { code: 320, text: text() },
         ] {

@@ -58,6 +58,8 @@ fn handshake(says: &[u8], piece: usize, declare: bool) {
         window: 10,
         confirm_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(1),
+        reopen_after: Duration::ZERO,
+        prove: false,
         connection_name: "fuzz".to_owned(),
         product: "fuzz".to_owned(),
         version: "0".to_owned(),

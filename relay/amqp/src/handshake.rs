@@ -45,6 +45,8 @@ pub(crate) struct Opened<S = Socket> {
     pub(crate) frame_max: usize,
     /// Interval of heartbeats; `None`: none.
     pub(crate) heartbeat: Option<Duration>,
+    /// The broker has taken a message and sent it back, as [`PublishConfig::prove`] asks.
+    pub(crate) is_proven: bool,
 }
 
 /// Connects to the node and opens the channel. It takes as long as the node takes.
@@ -64,13 +66,16 @@ pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
     let mut handshake = Handshake { socket, received: BytesMut::new(), out, frame_max };
     let heartbeat = handshake.log_in(config).await?;
     handshake.open_vhost(&config.url.vhost).await?;
-    if let Err(error) = handshake.open_channel(config).await {
-        method::connection_close(&mut handshake.out); // so that the broker's log tells of no lost connection
-        let _ = handshake.send().await;
-        return Err(error);
-    }
+    let is_proven = match handshake.open_channel(config).await {
+        Ok(is_proven) => is_proven,
+        Err(error) => {
+            method::connection_close(&mut handshake.out); // so that the broker's log tells of no lost connection
+            let _ = handshake.send().await;
+            return Err(error);
+        }
+    };
     let Handshake { socket, received, frame_max, .. } = handshake;
-    Ok(Opened { socket, received, frame_max, heartbeat })
+    Ok(Opened { socket, received, frame_max, heartbeat, is_proven })
 }
 
 /// Connects to the node, and encrypts if the URL says so.
@@ -185,7 +190,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         }
     }
 
-    async fn open_channel(&mut self, config: &PublishConfig) -> Result<(), PublishError> {
+    /// Returns whether the broker has taken a message and sent it back, if it is asked.
+    async fn open_channel(&mut self, config: &PublishConfig) -> Result<bool, PublishError> {
         method::channel_open(&mut self.out);
         self.ask_for(&Method::ChannelOpenOk).await?;
         // AMQP's default exchange, the one without a name, always exists and cannot be declared.
@@ -198,10 +204,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
                 method::declare_exchange(&mut self.out, &config.exchange, false);
                 self.exchange_declared(&config.exchange).await?;
             }
-            self.check_permission(&config.exchange).await?;
+            self.check_permission(config).await?;
         }
+        let is_proven = config.prove && self.prove(config.reopen_after).await?;
         method::confirm_select(&mut self.out);
-        self.ask_for(&Method::SelectOk).await
+        self.ask_for(&Method::SelectOk).await?;
+        Ok(is_proven)
     }
 
     async fn exchange_declared(&mut self, exchange: &str) -> Result<(), PublishError> {
@@ -224,7 +232,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     /// Looks whether the user may publish to the exchange, before a message has to find out. To end a binding, the broker wants
     /// permission to write to the exchange that gets the messages, and then to read from the one they come from. The binding
     /// that is named here does not exist, so nothing changes.
-    async fn check_permission(&mut self, exchange: &str) -> Result<(), PublishError> {
+    async fn check_permission(&mut self, config: &PublishConfig) -> Result<(), PublishError> {
+        let exchange = config.exchange.as_str();
         // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says since
         // version 3.12 only, but for which exchange it always has.
         let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
@@ -237,6 +246,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
             }
             Method::ChannelClose { .. } => method::channel_close_ok(&mut self.out),
             other => return Err(unexpected(other)),
+        }
+        self.reopen_channel(config.reopen_after).await
+    }
+
+    /// Publishes a message that no queue gets, since the default exchange routes by their names, and waits until it comes back. Not in
+    /// confirm mode yet, in which the message would have a delivery tag. Returns `false` if this user may not publish there.
+    async fn prove(&mut self, reopen_after: Duration) -> Result<bool, PublishError> {
+        let routing_key = format!("outbox-relay.proof.{:032x}", fastrand::u128(..));
+        method::publish(&mut self.out, b"", routing_key.as_bytes());
+        method::empty_content(&mut self.out);
+        match self.ask().await? {
+            Method::Return { .. } => {}
+            Method::ChannelClose { .. } => {
+                method::channel_close_ok(&mut self.out);
+                self.reopen_channel(reopen_after).await?;
+                return Ok(false);
+            }
+            other => return Err(unexpected(other)),
+        }
+        match self.next_content().await? {
+            Content::Header { body: 0, .. } => Ok(true),
+            other => Err(PublishError::Protocol(format!("{other:?} was not expected"))),
+        }
+    }
+
+    /// Opens another channel, once the broker can have counted the one off that it has closed.
+    async fn reopen_channel(&mut self, after: Duration) -> Result<(), PublishError> {
+        self.send().await.map_err(PublishError::Disconnected)?;
+        if !after.is_zero() {
+            tokio::time::sleep(after).await;
         }
         method::channel_open(&mut self.out);
         self.ask_for(&Method::ChannelOpenOk).await
@@ -254,13 +293,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     }
 
     async fn next_method(&mut self) -> Result<Method, PublishError> {
+        match self.next_content().await? {
+            Content::Method(method) => Ok(method),
+            other => Err(PublishError::Protocol(format!("{other:?} was not expected"))),
+        }
+    }
+
+    /// Waits for what the next frame carries.
+    async fn next_content(&mut self) -> Result<Content, PublishError> {
         loop {
             let frame = next_frame(&mut self.received, self.frame_max)
                 .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?;
             match frame.map(|frame| frame.content) {
-                Some(Content::Method(method)) => return Ok(method),
                 Some(Content::Heartbeat) => {}
-                Some(other) => return Err(PublishError::Protocol(format!("{other:?} was not expected"))),
+                Some(content) => return Ok(content),
                 None => self.receive().await?,
             }
         }
@@ -288,7 +334,7 @@ fn is_limit(text: &str) -> bool {
 
 fn unexpected(method: Method) -> PublishError {
     match method {
-        Method::ConnectionClose { code, text } => PublishError::ConnectionClosed { code, text },
+        Method::ConnectionClose { code, text } => PublishError::connection_closed(code, text),
         Method::ChannelClose { code, text } => PublishError::ChannelClosed { code, text },
         other => PublishError::Protocol(format!("{other:?} was not expected")),
     }

@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::wire::{METHOD, Malformed, Reader, put_frame, put_long_string, put_short_string, put_sized};
+use crate::wire::{HEADER, METHOD, Malformed, Reader, put_frame, put_long_string, put_short_string, put_sized};
 
 /// The one channel that is used. Channel 0 is the connection itself.
 pub(crate) const CHANNEL: u16 = 1;
@@ -203,6 +203,16 @@ pub(crate) fn publish(out: &mut BytesMut, exchange: &[u8], routing_key: &[u8]) {
         put_short_string(out, exchange);
         put_short_string(out, routing_key);
         out.put_u8(MANDATORY);
+    });
+}
+
+/// The content header of a message without properties and without a body.
+pub(crate) fn empty_content(out: &mut BytesMut) {
+    put_frame(out, HEADER, CHANNEL, |out| {
+        out.put_u16(BASIC);
+        out.put_u16(0); // weight: unused
+        out.put_u64(0); // bytes of the body
+        out.put_u16(0); // no properties
     });
 }
 

@@ -38,6 +38,13 @@ pub struct PublishConfig {
     /// How long connecting to an address may take, up to the open channel, and looking up a name. `connection_timeout` in the URL
     /// overrides it.
     pub connect_timeout: Duration,
+    /// How long to wait, after the broker has closed a channel, before another is opened on the connection. The broker counts a
+    /// closed channel off some milliseconds late, and ends the connection of a user who has more channels than permitted
+    /// ([`PublishError::ChannelLimit`]).
+    pub reopen_after: Duration,
+    /// Whether to publish a message that no queue gets before any other, and to wait until the broker has sent it back
+    /// ([`Publisher::is_proven`]).
+    pub prove: bool,
     /// The connection's name in the broker's management pages.
     pub connection_name: String,
     /// The program's name there.
@@ -113,6 +120,7 @@ pub struct Publisher<M> {
     task: JoinSet<Result<(), PublishError>>,
     peer: Peer,
     expiry: Expiry,
+    is_proven: bool,
 }
 
 impl<M> fmt::Debug for Publisher<M> {
@@ -145,10 +153,10 @@ impl<M: Outgoing> Publisher<M> {
         let (batches, batch_receiver) = channel(config.window.max(1));
         // One is enough: the task collects answers for as long as the last are not fetched.
         let (notice_sender, notices) = channel(1);
-        let expiry = opened.socket.expiry();
+        let (expiry, is_proven) = (opened.socket.expiry(), opened.is_proven);
         let mut task = JoinSet::new();
         task.spawn(Connection::new(opened, config).run(batch_receiver, notice_sender));
-        Ok(Self { batches, notices, task, peer, expiry })
+        Ok(Self { batches, notices, task, peer, expiry, is_proven })
     }
 
     /// The node that it is connected to.
@@ -159,6 +167,12 @@ impl<M: Outgoing> Publisher<M> {
     /// Until when the certificates of the connection are good.
     pub fn expiry(&self) -> Expiry {
         self.expiry
+    }
+
+    /// Whether the broker has taken a message over this connection before any of yours, and sent it back, as
+    /// [`PublishConfig::prove`] asks. It may not, as when this user must not publish to the default exchange.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven
     }
 
     /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unanswered.

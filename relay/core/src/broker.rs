@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use crate::{
     config::Now,
     core::Core,
+    dispatch::{Alone, Loss},
     effect::Report,
     input::Notice,
-    verdict::{Answer, Status},
+    verdict::{Answer, Status, Verdict},
 };
 
 /// A connection that lives for so long has shown that the broker is back, although nothing was answered.
@@ -89,7 +90,8 @@ impl Core {
     pub(crate) fn noticed(&mut self, notice: Notice, now: Now) {
         match notice {
             Notice::Answers(answers) => self.answered(answers, now),
-            Notice::Ready(host) => {
+            Notice::Ready { host, is_proven } => {
+                self.dispatch.connected(is_proven);
                 let report = self.link.ready(host, now.instant);
                 self.report(report);
             }
@@ -102,13 +104,24 @@ impl Core {
                 self.link.blocked(now.instant);
                 self.report(Report::BrokerBlocked(reason));
             }
-            Notice::Away(error) => {
-                let in_flight = self.dispatch.in_flight();
-                self.dispatch.outage();
-                let lasted = self.link.lost(now.instant);
-                self.report(Report::BrokerAway { error, times: self.link.failures, lasted, in_flight });
-            }
+            Notice::Away(error) => self.away(error, false, now),
+            Notice::Ended(error) => self.away(error, true, now),
         }
+    }
+
+    fn away(&mut self, error: String, may_be_a_message: bool, now: Now) {
+        let in_flight = self.dispatch.in_flight();
+        let alone = self.dispatch.lost(if may_be_a_message { Loss::MaybeMessage(&error) } else { Loss::Outage });
+        let lasted = self.link.lost(now.instant);
+        if let Some(Alone { event, verdict, times }) = alone {
+            let Verdict { status, error: failed, retry_in, .. } = verdict.clone();
+            self.report(match retry_in {
+                Some(retry_in) => Report::EndedAlone { event, error: error.clone(), times, retry_in },
+                None => Report::Answered { event, status, error: failed },
+            });
+            self.settling.push(verdict, now.instant);
+        }
+        self.report(Report::BrokerAway { error, times: self.link.failures, lasted, in_flight });
     }
 
     pub(crate) fn answered(&mut self, answers: Vec<Answer>, now: Now) {

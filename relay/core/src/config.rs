@@ -94,6 +94,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether an event with this verdict holds its key.
+    pub(crate) fn holds(&self, status: Status) -> bool {
+        status == Status::Pending || status == Status::Failed && self.hold_failed
+    }
+
     /// What becomes of an event after a refusal that counts, its `attempts`th.
     pub(crate) fn after_refusal(
         &self,

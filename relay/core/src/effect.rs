@@ -135,6 +135,17 @@ pub enum Report {
         /// So many events were in flight.
         in_flight: usize,
     },
+    /// The connection ended while this event alone was in flight, which is no proof yet: it leaves alone again later.
+    EndedAlone {
+        /// The event.
+        event: Arc<Event>,
+        /// How it ended.
+        error: String,
+        /// How often that was so.
+        times: u32,
+        /// Until it is tried again.
+        retry_in: Duration,
+    },
     /// The broker has refused everything for so long.
     Refusing {
         /// Since when.

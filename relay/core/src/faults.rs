@@ -37,6 +37,10 @@ faults! {
     OutageCounts,
     /// What was in flight over a lost connection is not published again.
     OutageForgets,
+    /// What was in flight when connections ended is never suspected, and leaves together again.
+    EnderUnknown,
+    /// An event fails at once when a connection ends while it is alone in flight.
+    EndingFails,
     /// A row that is not visible yet is taken for gone.
     UnseenIsGone,
     /// A transaction that left something to the table is not awaited.

@@ -90,14 +90,23 @@ pub trait Row: std::fmt::Debug {
 pub enum Notice {
     /// It has answered.
     Answers(Vec<Answer>),
-    /// There is a connection to this host, and it takes messages.
-    Ready(String),
+    /// There is a connection, and it takes messages.
+    Ready {
+        /// To which host.
+        host: String,
+        /// The broker has taken a message over it already, which was made to be sent back. A sink asks for that after
+        /// [`Ended`](Self::Ended).
+        is_proven: bool,
+    },
     /// It takes messages again, over the same connection.
     Unblocked,
     /// It takes no messages for a while; what is in flight will be answered.
     Blocked(String),
     /// There is no connection, or it could not be made: which host, and why. What was in flight is unknown. Another attempt follows.
     Away(String),
+    /// As [`Away`](Self::Away), and one of the messages that were in flight may be the reason: the other side ended the connection,
+    /// and not because it stops.
+    Ended(String),
 }
 
 /// The end of a table operation.

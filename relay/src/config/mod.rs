@@ -45,6 +45,9 @@ use tracing::{Level, enabled};
 /// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// RabbitMQ 3.10 was seen to count a closed channel off within 1 to 5 ms, on a machine with much else to do.
+const REOPEN_AFTER: Duration = Duration::from_millis(5);
+
 impl Config {
     /// What the publisher needs to know, to publish to this broker.
     pub fn publish(&self, url: AmqpUrl) -> PublishConfig {
@@ -57,6 +60,8 @@ impl Config {
             window: self.in_flight,
             confirm_timeout: self.confirm_timeout,
             connect_timeout: CONNECT_TIMEOUT,
+            reopen_after: REOPEN_AFTER,
+            prove: false,
             connection_name: self.application_name.clone(),
             product: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -129,8 +129,8 @@ impl<'a> Connecting<'a> {
 async fn news(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
     let since = sink.away_since();
     match sink.next().await? {
-        Notice::Ready(host) => info!(target: "relay", host, "connected to the broker"),
-        Notice::Away(error) => {
+        Notice::Ready { host, .. } => info!(target: "relay", host, "connected to the broker"),
+        Notice::Away(error) | Notice::Ended(error) => {
             if let (true, tries) = away.count(&error) {
                 let lasted = since.map(|since| since.elapsed()).unwrap_or_default();
                 warn!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");

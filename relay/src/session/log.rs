@@ -45,6 +45,11 @@ impl Log {
                     debug!(target: "relay", error, tries = times, for = ?lasted, "no connection to the broker; trying again");
                 }
             }
+            Report::EndedAlone { event, error, times, retry_in } => {
+                let key = event.aggregate_id.as_ref().map(|text| text.as_str());
+                warn!(target: "relay", event = %event.id, key, topic = event.topic.as_str(), error, times, again_in = ?retry_in,
+                      "the connection ended while only this event was on its way: it waits, and leaves alone again; no attempt is counted");
+            }
             Report::Refusing { lasted, routes } => {
                 warn!(target: "relay", state = %"refused", for = ?lasted, routes, reason = NACKED,
                       "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \

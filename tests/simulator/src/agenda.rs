@@ -24,7 +24,8 @@ pub(crate) enum What {
     Wake(usize, u64, u64),
     Read(usize, u64),
     Connect(usize, u64),
-    Lost(usize, u64, &'static str),
+    /// And whether a message may be the reason.
+    Lost(usize, u64, &'static str, bool),
     Drain(usize, u64),
     Blocked(usize, u64, u64, bool),
     Keepalive(usize, u64),

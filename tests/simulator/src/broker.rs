@@ -44,6 +44,8 @@ pub(crate) struct Seen {
     pub(crate) accepted: u32,
     /// It was refused for good.
     pub(crate) rejected: u32,
+    /// The broker ended a connection over it.
+    pub(crate) ended: u32,
     /// It had no queue.
     pub(crate) returned: u32,
     /// It was nacked.
@@ -113,6 +115,10 @@ impl Broker {
         }
         let seq = seq_of(&event.id);
         let seen = self.seen.entry(seq).or_default();
+        if event.correlation_id.is_some() {
+            seen.ended += 1;
+            return Stepped::Closed;
+        }
         let taken = self.taken.entry(number).or_default();
         let queue = self.queues[usize::from(event.topic.as_bytes()[0] - b'a')];
         let is_poison = event.event_type.is_some();
@@ -168,6 +174,11 @@ impl Broker {
         }
         connection.owes_since = None;
         answers
+    }
+
+    /// Whether it takes a message over a connection that has just opened, and says so.
+    pub(crate) fn answers_a_proof(&self) -> bool {
+        !self.closes_on_publish && !self.is_silent
     }
 
     pub(crate) fn has_accepted(&self, seq: i64) -> bool {

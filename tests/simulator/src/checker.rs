@@ -160,7 +160,7 @@ impl Checker {
             Status::Sent if seen.accepted <= fact.earlier_lives => {
                 self.fail(Promise::SentMeansSafe, Some(seq), "SENT, and no queue has taken it");
             }
-            Status::Failed if seen.rejected == 0 => {
+            Status::Failed if seen.rejected + seen.ended == 0 => {
                 let counted = seen.returned + seen.countable;
                 if counted < knobs.config.policy.max_attempts {
                     self.fail(

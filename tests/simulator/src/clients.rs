@@ -31,10 +31,21 @@ impl World {
         self.later(lasts, What::Commit(xid));
     }
 
+    /// Life goes on: someone emits an event with nothing wrong about it.
+    pub(crate) fn emit_another(&mut self) {
+        if self.db.is_up {
+            let xid = self.db.begin();
+            self.emit_one(xid);
+            self.later(1000, What::Commit(xid));
+        }
+    }
+
     fn emit_one(&mut self, xid: u64) {
         let (poison, deferred, oversized) =
             (self.has(Trouble::Poison), self.has(Trouble::Deferred), self.has(Trouble::Oversized));
+        let ends = self.has(Trouble::EndsConnection);
         let (keys, now) = (self.knobs.keys, self.now);
+        let one_ender_in = (self.knobs.transactions / 2).max(60); // each holds its key for seconds
         let dice = &mut self.dice.clients;
         let key = (dice.u8(..4) > 0).then(|| dice.u64(..keys));
         let until = (dice.u8(..8) == 0 && deferred).then(|| now + dice.u64(..3000) * 1000);
@@ -43,6 +54,7 @@ impl World {
             key,
             topic: dice.usize(..3),
             is_poison: dice.u8(..12) == 0 && poison,
+            is_ender: ends && dice.usize(..one_ender_in) == 0,
             is_oversized: dice.u8(..20) == 0 && oversized,
             is_deferred: until.is_some(),
             is_published: self.db.is_published,

@@ -37,11 +37,12 @@ pub enum Trouble {
     Oversized,
     Unstreamable,
     Poison,
+    EndsConnection,
     Deferred,
 }
 
 impl Trouble {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::KillRelay,
         Self::FreezeRelay,
         Self::DrainRelay,
@@ -70,6 +71,7 @@ impl Trouble {
         Self::Oversized,
         Self::Unstreamable,
         Self::Poison,
+        Self::EndsConnection,
         Self::Deferred,
     ];
 }

@@ -50,13 +50,14 @@ impl World {
             }
             Trouble::BrokerDown if self.broker.is_up => {
                 self.broker.is_up = false;
-                self.cut_all("the broker is down");
+                let is_stopped = self.dice.troubles.bool();
+                self.cut_all("the broker is down", !is_stopped);
                 self.later(long, What::Undo(Undo::BrokerUp));
             }
             Trouble::ConnectionCut => {
                 let open: Vec<u64> = self.broker.connections.keys().copied().collect();
                 if let Some(connection) = self.dice.troubles.choice(open) {
-                    self.cut(connection, "the line is cut");
+                    self.cut(connection, "the line is cut", true);
                 }
             }
             Trouble::Blocked => self.block(long),
@@ -185,9 +186,9 @@ impl World {
         }
     }
 
-    fn cut_all(&mut self, why: &'static str) {
+    fn cut_all(&mut self, why: &'static str, may_be_a_message: bool) {
         for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
-            self.cut(connection, why);
+            self.cut(connection, why, may_be_a_message);
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{
         TcpStream,
         tcp::{ReadHalf, WriteHalf},
@@ -17,7 +17,8 @@ use tokio::{
     sync::watch,
 };
 
-use super::{Direction, State};
+use super::{Direction, Ending, State};
+use crate::SOON;
 
 /// Enough for a startup packet, or for AMQP's start-ok with all its client properties.
 const BEGINNING_BYTES: usize = 4096;
@@ -31,6 +32,8 @@ pub(super) struct Line {
     pub(super) cut: AtomicBool,
     pub(super) stranded: AtomicBool,
     pub(super) ended: AtomicBool,
+    /// How it ends, once its client has said what ends it.
+    ending: Mutex<Option<Ending>>,
 }
 
 /// Bytes in one direction.
@@ -88,7 +91,14 @@ pub(super) async fn forward(
             ended = async { tokio::try_join!(requests.run(from_client, to_server), answers.run(from_server, to_client)) } => ended,
         }
     };
-    if ended.is_err() {
+    let ending = line.ending.lock().expect("no panic while locked").take();
+    if let Some(Ending::Says(words)) = &ending {
+        let _ = server.set_zero_linger();
+        let _ = client.write_all(words).await;
+        // Until it closes: what is not read would be answered by a reset, and the words be lost.
+        let read_on = async { while client.read(&mut [0; 4096]).await.is_ok_and(|count| count > 0) {} };
+        let _ = tokio::time::timeout(SOON, read_on).await;
+    } else if ended.is_err() {
         // Closing then resets.
         let _ = client.set_zero_linger();
         let _ = server.set_zero_linger();
@@ -113,11 +123,22 @@ impl Pipe<'_> {
     async fn run(mut self, from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> io::Result<()> {
         let _ = to.as_ref().set_nodelay(true);
         let mut buffer = vec![0; 64 * 1024];
+        let mut said = Vec::new();
         loop {
             let read = read(&from, &mut buffer).await;
             let bytes = buffer.get(..*read.as_ref().unwrap_or(&0)).unwrap_or_default();
             if self.direction == Direction::FromClient {
                 self.line.listen(bytes);
+                let (ending, remembers) = {
+                    let state = self.state.borrow();
+                    (state.ending(&said, bytes), state.remembers())
+                };
+                if ending.is_some() {
+                    *self.line.ending.lock().expect("no panic while locked") = ending;
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                said.extend_from_slice(bytes);
+                said.drain(..said.len().saturating_sub(remembers));
             }
             if !self.pass(bytes, &to).await {
                 // That side broke. Its own direction will tell, as soon as it may.

@@ -50,11 +50,36 @@ struct State {
     refusing: bool,
     /// What is held: in that direction, on the connections that say those bytes.
     holds: Vec<(Vec<u8>, Direction)>,
+    /// What ends a connection when its client says it, and with which last words of the server's.
+    endings: Vec<(Vec<u8>, Ending)>,
     /// Every connection there was.
     lines: Vec<Arc<Line>>,
 }
 
+/// How a connection ends over what its client says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Ending {
+    /// The server says this, and nothing more is passed on; the client closes.
+    Says(Vec<u8>),
+    /// Both sides are reset.
+    Reset,
+}
+
 impl State {
+    /// How a connection ends whose client has said `said`, and by then `more`.
+    fn ending(&self, said: &[u8], more: &[u8]) -> Option<Ending> {
+        self.endings.iter().find_map(|(bytes, ending)| {
+            let tail = said.get(said.len().saturating_sub(bytes.len().saturating_sub(1))..).unwrap_or_default();
+            let heard = [tail, more].concat();
+            heard.windows(bytes.len()).any(|window| window == bytes).then(|| ending.clone())
+        })
+    }
+
+    /// How many of the last bytes of a client must be remembered.
+    fn remembers(&self) -> usize {
+        self.endings.iter().map(|(bytes, _)| bytes.len()).max().unwrap_or(0)
+    }
+
     fn holds(&self, line: &Line, direction: Direction) -> bool {
         self.holds.iter().any(|(saying, held)| *held == direction && line.says(saying))
     }
@@ -79,6 +104,16 @@ impl Proxy {
     /// From now on new connections are closed at once. Those that are open stay.
     pub fn refuse(&self) {
         self.flow.state.send_modify(|state| state.refusing = true);
+    }
+
+    /// From now on a connection ends as soon as its client says `bytes`, which may come in several pieces. Not for TLS.
+    pub fn end_over(&self, bytes: &str, ending: Ending) {
+        self.flow.state.send_modify(|state| state.endings.push((bytes.as_bytes().to_vec(), ending)));
+    }
+
+    /// Undoes every [`end_over`](Self::end_over).
+    pub fn end_no_more(&self) {
+        self.flow.state.send_modify(|state| state.endings.clear());
     }
 
     /// Undoes [`refuse`](Self::refuse).

@@ -162,3 +162,21 @@ async fn a_stranded_client_hears_nothing_more_and_a_new_one_is_served() {
     proxy.cut();
     assert!(hear(&mut old, 1).await.is_err());
 }
+
+#[tokio::test]
+async fn a_connection_ends_over_what_its_client_says_with_these_words_or_by_a_reset_and_others_go_on() {
+    let proxy = proxy().await;
+    proxy.end_over("fatal", Ending::Says(b"bye".to_vec()));
+    proxy.end_over("killer", Ending::Reset);
+    let (mut other, mut client) = (client(&proxy, "other").await, client(&proxy, "one").await);
+    client.write_all(b"so fa").await.unwrap();
+    assert_eq!(hear(&mut client, 5).await.unwrap(), "so fa");
+    client.write_all(b"tal it is").await.unwrap();
+    assert_eq!(hear(&mut client, 3).await.unwrap(), "bye");
+    drop(client);
+    let mut client = self::client(&proxy, "two").await;
+    assert!(ask(&mut client, "killer").await.is_err());
+    assert_eq!(ask(&mut other, "hello").await.unwrap(), "hello");
+    proxy.end_no_more();
+    assert_eq!(ask(&mut other, "killer").await.unwrap(), "killer");
+}

@@ -11,6 +11,7 @@ mod verdict;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use amqp_publisher::{
@@ -42,6 +43,8 @@ fn config(url: &str) -> PublishConfig {
         window: WINDOW,
         confirm_timeout: SOON,
         connect_timeout: SOON,
+        reopen_after: Duration::from_millis(5),
+        prove: false,
         connection_name: "suite".to_owned(),
         product: "suite".to_owned(),
         version: "1".to_owned(),

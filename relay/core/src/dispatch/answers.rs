@@ -1,11 +1,11 @@
 //! What an answer means for its event, and for those behind it: a verdict, and the key's next turn.
 
-use std::{cmp::Reverse, collections::hash_map::Entry, sync::Arc};
+use std::{cmp::Reverse, collections::hash_map::Entry, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
 use super::{
-    Dispatch, State,
+    Dispatch, State, Tracked,
     keys::KeyHash,
     refusals::{Judged, LONGEST_PAUSE},
 };
@@ -17,6 +17,25 @@ use crate::{
     verdict::{Outcome, Status, Verdict},
 };
 
+/// What its key needs to know of an event that is no longer in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    key: Option<KeyHash>,
+    number: u64,
+    returning: bool,
+    holds: bool,
+}
+
+impl Tracked {
+    /// The event has its verdict, by which it `holds` its key or not.
+    pub(super) fn leaves(&mut self, holds: bool) -> Left {
+        let left = Left { key: self.key, number: self.number, returning: self.returning, holds };
+        self.returning &= !holds;
+        self.state = State::Settling;
+        left
+    }
+}
+
 impl Dispatch {
     /// Takes the broker's answer, and gives the event away. `None`: it was refused and stays in memory; or it was not in flight,
     /// the answer is about an earlier connection.
@@ -25,6 +44,9 @@ impl Dispatch {
         let event = tracked.event.take()?;
         let attempts = tracked.attempts + 1;
         self.in_flight -= 1;
+        if tracked.endings > 0 {
+            self.suspects.answered(id, std::mem::take(&mut tracked.endings));
+        }
         let mut retry_in = self.policy.backoff.delay(attempts, &mut self.jitter);
         let (status, error) = match outcome {
             Outcome::Delivered => (Status::Sent, None),
@@ -54,10 +76,22 @@ impl Dispatch {
                 }
             }
         };
-        let holds = status == Status::Pending || (status == Status::Failed && self.policy.hold_failed);
-        let (key, number, returning) = (tracked.key, tracked.number, tracked.returning);
-        tracked.returning &= !holds;
-        tracked.state = State::Settling;
+        let left = tracked.leaves(self.policy.holds(status));
+        Some(self.decide(id, event, left, status, error, retry_in))
+    }
+
+    /// An event that is no longer in flight has this verdict, and what waited for it goes on. `retry_in` is its next attempt's if it is
+    /// `PENDING`.
+    pub(super) fn decide(
+        &mut self,
+        id: &Uuid,
+        event: Arc<Event>,
+        left: Left,
+        status: Status,
+        error: Option<String>,
+        retry_in: Duration,
+    ) -> (Verdict, Arc<Event>) {
+        let Left { key, number, returning, holds } = left;
         self.settling += 1;
         self.budget.give_back_bytes(event.memory());
         let takes_again =
@@ -78,7 +112,7 @@ impl Dispatch {
             self.end_probing();
         }
         let retry_in = (status == Status::Pending).then_some(retry_in);
-        Some((Verdict { id: *id, status, error, retry_in, holds_key: holds && key.is_some() }, event))
+        (Verdict { id: *id, status, error, retry_in, holds_key: holds && key.is_some() }, event)
     }
 
     /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
@@ -105,7 +139,7 @@ impl Dispatch {
     }
 
     /// The connection is lost: what was in flight is unknown and leaves again first, in its old order, at no attempt.
-    pub(crate) fn outage(&mut self) {
+    pub(super) fn outage(&mut self) {
         for (id, tracked) in &mut self.tracked {
             if tracked.state == State::InFlight && !faults::is_on(Fault::OutageForgets) {
                 tracked.state = State::Ready;

@@ -16,6 +16,7 @@ mod keys;
 mod probing;
 mod refusals;
 mod spilling;
+mod suspects;
 
 use std::{
     cmp::Reverse,
@@ -25,10 +26,12 @@ use std::{
 
 use uuid::Uuid;
 
+pub(crate) use self::suspects::{Alone, Loss};
 use self::{
     budget::Budget,
     keys::{KeyHash, Keys, Turn},
     refusals::Refusals,
+    suspects::Suspects,
 };
 use crate::{
     awaited::Origin,
@@ -63,6 +66,8 @@ struct Tracked {
     attempts: u32,
     /// The message's number, of those that were handed to the broker.
     number: u64,
+    /// Connections that ended while it was in flight, since its last answer; counted up to where it leaves alone ([`suspects`]).
+    endings: u8,
     /// Whether it was refused before and its key waits for it.
     returning: bool,
     ticket: Option<Ticket>,
@@ -102,6 +107,7 @@ pub(crate) struct Dispatch {
     /// number of hot keys keeps another waiting.
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
     pub(crate) refusals: Refusals,
+    suspects: Suspects,
     /// Ready, but the broker refuses everything: they wait for their turn to try.
     set_aside: Vec<(u64, Uuid)>,
     set_aside_keys: HashSet<KeyHash, IdHash>,
@@ -121,6 +127,7 @@ impl Dispatch {
             keys: Keys::new(policy.ordering, limits.key_share(), seed),
             ready: BinaryHeap::new(),
             refusals: Refusals::new(seed),
+            suspects: Suspects::default(),
             set_aside: Vec::new(),
             set_aside_keys: HashSet::default(),
             left_behind: Vec::new(),
@@ -184,6 +191,7 @@ impl Dispatch {
             order,
             state,
             number: 0,
+            endings: self.suspects.admit(&id),
             returning: turn == Turn::Returning,
             ticket: None,
             origin,
@@ -201,11 +209,14 @@ impl Dispatch {
 
     /// Takes at most `max` events that may leave now; they count as in flight.
     pub(crate) fn next_batch(&mut self, max: usize, now: Now) -> Vec<Arc<Event>> {
+        if let Some(batch) = self.next_suspect(max) {
+            return batch;
+        }
         if self.refusals.since().is_some() {
             return self.next_probes(max, now.instant);
         }
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
-        while batch.len() < max {
+        while batch.len() < max && !self.is_suspect_next() {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
             batch.extend(self.hand_over(&id));
         }

@@ -18,7 +18,9 @@ impl Dispatch {
     /// The first events of routes that were not tried yet, and those of a round, if one is due.
     pub(super) fn next_probes(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
         let mut batch = Vec::new();
-        while let Some(Reverse((order, id))) = self.ready.pop() {
+        while !self.is_suspect_next()
+            && let Some(Reverse((order, id))) = self.ready.pop()
+        {
             let Some(route) = self.may_leave_by(order, &id) else { continue };
             let waits = self.key_of(&id).is_some_and(|key| self.set_aside_keys.contains(&key));
             if !waits && batch.len() < max && self.refusals.may_try(route) {

@@ -118,6 +118,16 @@ impl Refusals {
         self.published
     }
 
+    /// The number of the message that was published last.
+    pub(super) fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// The highest number of a message that the broker took.
+    pub(super) fn last_confirmed(&self) -> u64 {
+        self.confirmed
+    }
+
     /// Since when the broker has refused every message.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.refusing.as_ref().map(|refusing| refusing.since)

@@ -49,6 +49,7 @@ impl Dispatch {
 
     pub(super) fn leave_to_table(&mut self, id: &Uuid) {
         if let Some(tracked) = self.tracked.remove(id) {
+            self.suspects.cleared(id, tracked.endings);
             self.budget.give_back_event();
             self.budget.give_back_bytes(tracked.event.map_or(0, |event| event.memory()));
             self.left_behind.push(LeftBehind { ticket: tracked.ticket, origin: tracked.origin });

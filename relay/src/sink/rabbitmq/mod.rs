@@ -48,6 +48,10 @@ const PROVEN_AFTER: Duration = Duration::from_secs(5);
 /// waits, so that a broker that ends each connection is not asked over and over.
 const LIVED_FOR: Duration = Duration::from_secs(1);
 
+/// The longest wait before a channel is opened in place of a closed one. It doubles up to here each time that the broker had not
+/// counted the closed one off.
+const LONGEST_REOPEN: Duration = Duration::from_secs(1);
+
 /// One RabbitMQ, by one connection after the other.
 pub struct RabbitMq {
     address: Address<AmqpUrl>,
@@ -128,18 +132,21 @@ impl RabbitMq {
     fn connected(&mut self, publisher: Publisher) -> Notice {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
         let contact = Contact::with_broker(&publisher);
-        let host = contact.peer.clone();
+        let (host, is_proven) = (contact.peer.clone(), publisher.is_proven());
         self.figures.reconnects += u64::from(is_another);
         self.spans.connected(publisher.peer());
         (self.figures.connected_to, self.figures.error) = (Some(contact), None);
         self.state = State::Open(Box::new(publisher), Instant::now());
         self.away_since = None;
-        Notice::Ready(host)
+        Notice::Ready { host, is_proven }
     }
 
     fn not_connected(&mut self, error: &ConnectError) -> Result<Notice, RunError> {
         if self.first.is_given_up(error, &self.address) {
             return Err(end_of_start(error, &self.address));
+        }
+        if error.failures.iter().any(|failure| is_channel_limit(&failure.cause)) {
+            self.reopen_later();
         }
         Ok(self.try_again(why(error, &self.address)))
     }
@@ -174,7 +181,16 @@ impl RabbitMq {
         let why = format!("{peer}: {}", explain(error));
         self.spans.lost(&why);
         (self.figures.connected_to, self.figures.error) = (None, Some(why.clone()));
-        Notice::Away(why)
+        if is_channel_limit(error) {
+            self.reopen_later();
+        }
+        // Whether the broker takes messages at all, the next connection has to show, before anything is thought of this one's.
+        self.config.prove = error.may_be_a_message();
+        if self.config.prove { Notice::Ended(why) } else { Notice::Away(why) }
+    }
+
+    fn reopen_later(&mut self) {
+        self.config.reopen_after = (2 * self.config.reopen_after).min(LONGEST_REOPEN);
     }
 
     fn outcome(&mut self, verdict: Verdict) -> Outcome {
@@ -195,6 +211,10 @@ impl RabbitMq {
             }
         }
     }
+}
+
+fn is_channel_limit(error: &PublishError) -> bool {
+    matches!(error, PublishError::ChannelLimit(_))
 }
 
 impl Sink for RabbitMq {

@@ -12,7 +12,10 @@ pub(crate) struct Emitted {
     pub(crate) seq: i64,
     pub(crate) key: Option<u64>,
     pub(crate) topic: usize,
+    /// The broker closes the channel over it.
     pub(crate) is_poison: bool,
+    /// The broker ends the connection over it.
+    pub(crate) is_ender: bool,
     pub(crate) is_oversized: bool,
     pub(crate) is_deferred: bool,
     /// The table was in the publication when it was inserted.
@@ -108,7 +111,7 @@ pub(crate) fn streamed(emitted: &Emitted) -> Event {
         body: Ok(Bytes::new()),
         content_type: Text::from_static("application/json"),
         headers: None,
-        correlation_id: None,
+        correlation_id: emitted.is_ender.then_some(Text::from_static("ender")),
         created_at_us: 0,
         attempts: 0,
         committed_at_us: None,

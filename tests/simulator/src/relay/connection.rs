@@ -13,13 +13,15 @@ impl World {
     /// The sink tries to connect.
     pub(crate) fn connect(&mut self, relay: usize, id: u64) {
         let now = self.clocks();
-        let is_up = self.broker.is_up;
+        let proves = self.session(relay, id).is_some_and(|session| session.proves);
+        let is_up = self.broker.is_up && (!proves || self.broker.answers_a_proof());
         let connection = if is_up { Some(self.broker.open()) } else { None };
         let Some(session) = self.session(relay, id) else { return };
         session.connection = connection;
         session.connects += 1;
         let most = (100_000_u64 << session.connects.min(6)).min(5_000_000);
-        let notice = if is_up { Notice::Ready("broker".to_owned()) } else { Notice::Away("refused".to_owned()) };
+        let ready = Notice::Ready { host: "broker".to_owned(), is_proven: proves };
+        let notice = if is_up { ready } else { Notice::Away("refused".to_owned()) };
         session.core.on(Input::Sink(notice), now);
         self.say(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
         if !is_up {
@@ -69,7 +71,7 @@ impl World {
                     self.checker.disruptions += u32::from(closes_channel);
                     self.may_delete_refused(seq);
                 }
-                Stepped::Closed => return self.cut(connection, "the broker closes the connection"),
+                Stepped::Closed => return self.cut(connection, "the broker closes the connection", true),
                 Stepped::Nothing => break,
             }
         }
@@ -99,7 +101,7 @@ impl World {
         if answers.is_empty() {
             let owes_since = self.broker.connections.get(&connection).and_then(|open| open.owes_since);
             if silent && owes_since.is_some_and(|since| self.now >= since + CONFIRM_TIMEOUT) {
-                return self.cut(connection, "the broker has answered nothing for long");
+                return self.cut(connection, "the broker has answered nothing for long", false);
             }
             if silent && owes_since.is_some() {
                 if let Some(open) = self.broker.connections.get_mut(&connection) {
@@ -130,24 +132,25 @@ impl World {
     }
 
     /// A connection to the broker ends.
-    pub(crate) fn cut(&mut self, connection: u64, why: &'static str) {
+    pub(crate) fn cut(&mut self, connection: u64, why: &'static str, may_be_a_message: bool) {
         let owner = self.owner(connection);
         self.broker.connections.remove(&connection);
         self.checker.disruptions += 1;
         self.tell("network", || format!("connection {connection} ends: {why}"));
         if let Some((relay, session)) = owner {
             let way = self.way();
-            self.later(way, What::Lost(relay, session, why));
+            self.later(way, What::Lost(relay, session, why, may_be_a_message));
         }
     }
 
     /// The relay notices that its connection has ended.
-    pub(crate) fn lost(&mut self, relay: usize, id: u64, why: &'static str) {
+    pub(crate) fn lost(&mut self, relay: usize, id: u64, why: &'static str, may_be_a_message: bool) {
         let now = self.clocks();
         let pause = self.dice.network.u64(50_000..200_000);
         let Some(session) = self.session(relay, id) else { return };
-        session.connection = None;
-        session.core.on(Input::Sink(Notice::Away(why.to_owned())), now);
+        (session.connection, session.proves) = (None, may_be_a_message);
+        let notice = if may_be_a_message { Notice::Ended(why.to_owned()) } else { Notice::Away(why.to_owned()) };
+        session.core.on(Input::Sink(notice), now);
         self.later(pause, What::Connect(relay, id));
         self.turn(relay);
     }

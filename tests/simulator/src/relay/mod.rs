@@ -49,6 +49,8 @@ pub(crate) struct Session {
     /// It has looked at the publication: from then on it notices a change.
     knows_publication: bool,
     pub(crate) connection: Option<u64>,
+    /// The last connection was lost in a way that a message may have caused.
+    proves: bool,
     /// Connects since the broker last answered.
     connects: u32,
     /// The last turn: a wake that belongs to an earlier one is void.
@@ -91,6 +93,7 @@ impl Session {
             described: None,
             knows_publication: false,
             connection: None,
+            proves: false,
             connects: 0,
             turn: 0,
             is_reading: false,

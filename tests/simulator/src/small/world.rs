@@ -62,6 +62,7 @@ impl Small {
                 key,
                 topic: 0,
                 is_poison: false,
+                is_ender: false,
                 is_oversized: false,
                 is_deferred: false,
                 is_published: true,
@@ -172,7 +173,7 @@ impl Small {
             }
             Step::Connect => {
                 self.is_connected = true;
-                self.core.on(Input::Sink(Notice::Ready(String::new())), now);
+                self.core.on(Input::Sink(Notice::Ready { host: String::new(), is_proven: false }), now);
             }
             Step::Cut => {
                 self.disconnect();

@@ -1,6 +1,7 @@
 //! The broker breaks, or the way to it: under load, nothing is lost, and it is nobody's fault.
 
 mod cluster;
+mod ending;
 mod full;
 mod line;
 mod load;

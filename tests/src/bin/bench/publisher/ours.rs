@@ -22,6 +22,8 @@ pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdi
         window: usize::try_from(IN_FLIGHT).expect("a small number"),
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(30),
+        reopen_after: Duration::from_millis(5),
+        prove: false,
         connection_name: "bench".to_owned(),
         product: "bench".to_owned(),
         version: String::new(),

@@ -1,0 +1,258 @@
+//! Which message may have ended the connection, and how that is found out. Pure.
+//!
+//! RabbitMQ ends a connection over what it cannot read, or when it fails inside over a message, and does not say which message that
+//! was; a proxy says even less. Lines also break by themselves, and that is no event's fault. So:
+//!
+//! ```text
+//! in flight ──connection ended twice──▶ suspect: leaves alone ──any answer──▶ as any other
+//!                                        ▲          │ connection ended
+//!               0.25 s, then doubling ──┘          ▼
+//!                                    waits in the table ──evidence is CONCLUSIVE──▶ FAILED
+//! ```
+//!
+//! No attempt counts on the way. Each ending over one event alone is evidence against it, by what has happened since the last:
+//!
+//! | since the last ending over this event | weight |
+//! |---|---|
+//! | the broker confirmed another event | [`STRONG`] |
+//! | it sent back the message that the sink made for this ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed an event since this one was first in flight when a connection ended | [`STRONG`] |
+//! | it sent that message back, and no other event ends connections | [`WEAK`] |
+//! | a connection ended over nothing, or over something that is not known to end them | 0 |
+//! | this one ended because the broker stops, an operator closed it, or nothing was heard | 0 |
+//!
+//! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
+//! that takes no event at all.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+use uuid::Uuid;
+
+use super::{Dispatch, State};
+use crate::{
+    event::Event,
+    faults::{self, Fault},
+    hash::IdHash,
+    verdict::{Status, Verdict},
+};
+
+/// After this many endings of the connection over which it was in flight, an event leaves alone.
+const SUSPECT_AFTER: u8 = 2;
+/// With evidence of this weight, and no answer about it, the event is the reason: after four endings, or after seven of which only
+/// messages of the sink's own have shown that the broker takes others.
+const CONCLUSIVE: u32 = 4 * STRONG;
+const STRONG: u32 = 2;
+const WEAK: u32 = 1;
+/// Endings that an event explains once it is the reason: those before it left alone, and the first over it alone.
+const EXPLAINS: u64 = SUSPECT_AFTER as u64 + 1;
+/// Pause after the first ending over the event alone; doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Most events that are remembered to have ended a connection alone: some 100 kB. Beyond that all begin anew.
+const MOST_ENDERS: usize = 1024;
+
+/// How a connection was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss<'a> {
+    /// No message had a part in it.
+    Outage,
+    /// A message that was in flight may be the reason; the words of whoever ended it.
+    MaybeMessage(&'a str),
+}
+
+/// The event that was alone in flight when the connection ended, and what follows.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    pub(crate) event: Arc<Event>,
+    pub(crate) verdict: Verdict,
+    /// Endings over this event alone so far.
+    pub(crate) times: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Suspects {
+    /// The number of the message published last when the present suspects were not yet.
+    began: u64,
+    /// How many are in memory and have no answer.
+    here: usize,
+    /// The suspect that is in flight; nothing else is then.
+    alone: Option<Uuid>,
+    /// Events that were alone in flight when a connection ended, and have no answer since.
+    enders: HashMap<Uuid, Ender, IdHash>,
+    /// Endings so far that were not over an event in `enders`.
+    unexplained: u64,
+    /// The broker has sent a message back over this connection before any event.
+    is_proven: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ender {
+    /// [`Suspects::began`] of its first ending.
+    began: u64,
+    /// Endings over this event alone.
+    times: u32,
+    /// The weight of the first, and of those that are evidence.
+    evidence: u32,
+    /// [`Suspects::unexplained`] after the last one.
+    unexplained: u64,
+    /// The number of the message that was published last before the last one.
+    published: u64,
+}
+
+impl Ender {
+    fn pause(&self) -> Duration {
+        FIRST_PAUSE.saturating_mul(1 << self.times.saturating_sub(1).min(10)).min(LONGEST_PAUSE)
+    }
+}
+
+impl Suspects {
+    /// The [`endings`](super::Tracked::endings) with which an event is admitted: it leaves alone if it has ended a connection alone.
+    pub(super) fn admit(&mut self, id: &Uuid) -> u8 {
+        if self.enders.is_empty() || !self.enders.contains_key(id) {
+            return 0; // nearly always
+        }
+        self.here += 1;
+        SUSPECT_AFTER
+    }
+
+    /// An event with that many endings has an answer, or leaves memory.
+    pub(super) fn cleared(&mut self, id: &Uuid, endings: u8) {
+        if endings >= SUSPECT_AFTER {
+            self.here -= 1;
+            self.alone.take_if(|alone| alone == id);
+        }
+    }
+
+    /// The broker has answered about an event with so many endings.
+    pub(super) fn answered(&mut self, id: &Uuid, endings: u8) {
+        self.cleared(id, endings);
+        self.enders.remove(id);
+    }
+
+    /// A connection has opened.
+    pub(super) fn connected(&mut self, is_proven: bool) {
+        self.is_proven = is_proven;
+    }
+
+    /// The event is the reason for its endings. If it is replayed, it begins anew.
+    fn explained_by(&mut self, id: &Uuid) {
+        self.enders.remove(id);
+        self.unexplained = self.unexplained.saturating_sub(EXPLAINS);
+    }
+
+    /// A connection ended, or could not be made; no suspect was alone in flight.
+    fn note_unexplained(&mut self) {
+        self.unexplained += 1;
+        self.is_proven = false;
+    }
+
+    /// The connection ended while this event alone was in flight. `published`: the number of the message published last;
+    /// `confirmed`: of the last that the broker took.
+    fn ended(&mut self, id: Uuid, loss: Loss<'_>, published: u64, confirmed: u64) -> Ender {
+        if self.enders.len() >= MOST_ENDERS && !self.enders.contains_key(&id) {
+            self.enders.clear();
+        }
+        let is_only = self.enders.keys().all(|known| *known == id);
+        let (ender, is_new) = match self.enders.entry(id) {
+            Entry::Occupied(known) => (known.into_mut(), false),
+            Entry::Vacant(new) => (new.insert(Ender { began: self.began, ..Ender::default() }), true),
+        };
+        let is_sure = is_new || confirmed > ender.published || self.is_proven && confirmed > ender.began;
+        let weight = match loss {
+            Loss::Outage => 0,
+            Loss::MaybeMessage(_) if self.unexplained > ender.unexplained && !is_new => 0,
+            Loss::MaybeMessage(_) if is_sure => STRONG,
+            Loss::MaybeMessage(_) => WEAK * u32::from(self.is_proven && is_only),
+        };
+        self.unexplained += u64::from(is_new || loss == Loss::Outage);
+        self.is_proven = false;
+        let evidence = ender.evidence + weight;
+        *ender = Ender { times: ender.times + 1, evidence, unexplained: self.unexplained, published, ..*ender };
+        *ender
+    }
+}
+
+impl Dispatch {
+    /// The connection is lost, or could not be made: what was in flight is unknown and leaves again first, in its old order, at no
+    /// attempt. But a suspect that was alone in flight waits in the table for its next turn, or has `FAILED`.
+    pub(crate) fn lost(&mut self, loss: Loss<'_>) -> Option<Alone> {
+        let alone = self.suspects.alone.take().and_then(|id| self.ended_alone(id, loss));
+        if alone.is_none() {
+            self.suspects.note_unexplained();
+            if loss != Loss::Outage && !faults::is_on(Fault::EnderUnknown) {
+                self.suspect_in_flight();
+            }
+        }
+        self.outage();
+        alone
+    }
+
+    /// A connection has opened. `is_proven`: over it, the broker has taken a message already and sent it back.
+    pub(crate) fn connected(&mut self, is_proven: bool) {
+        self.suspects.connected(is_proven);
+    }
+
+    /// What may leave while a suspect is in flight, or is the next: the suspect alone, or nothing. `None`: anything.
+    pub(super) fn next_suspect(&mut self, max: usize) -> Option<Vec<Arc<Event>>> {
+        if self.suspects.here == 0 {
+            return None; // nearly always
+        }
+        while self.suspects.alone.is_none() && self.is_suspect_next() {
+            if self.in_flight > 0 || max == 0 {
+                return Some(Vec::new());
+            }
+            if let Some((_, id)) = self.ready.pop().map(|ready| ready.0)
+                && let Some(event) = self.hand_over(&id)
+            {
+                self.suspects.alone = Some(id);
+                return Some(vec![event]);
+            }
+        }
+        self.suspects.alone.map(|_| Vec::new())
+    }
+
+    /// Whether the event that is to leave next is one that leaves alone.
+    pub(super) fn is_suspect_next(&self) -> bool {
+        self.suspects.here > 0
+            && self
+                .ready
+                .peek()
+                .and_then(|ready| self.tracked.get(&ready.0.1))
+                .is_some_and(|tracked| tracked.endings >= SUSPECT_AFTER)
+    }
+
+    fn suspect_in_flight(&mut self) {
+        if self.suspects.here == 0 {
+            self.suspects.began = self.refusals.published();
+        }
+        for tracked in self.tracked.values_mut().filter(|tracked| tracked.state == State::InFlight) {
+            tracked.endings = (tracked.endings + 1).min(SUSPECT_AFTER);
+            self.suspects.here += usize::from(tracked.endings == SUSPECT_AFTER);
+        }
+    }
+
+    fn ended_alone(&mut self, id: Uuid, loss: Loss<'_>) -> Option<Alone> {
+        let tracked = self.tracked.get_mut(&id).filter(|tracked| tracked.state == State::InFlight)?;
+        let event = tracked.event.take()?;
+        self.in_flight -= 1;
+        self.suspects.cleared(&id, std::mem::take(&mut tracked.endings));
+        let ender = self.suspects.ended(id, loss, self.refusals.published(), self.refusals.last_confirmed());
+        let error = match loss {
+            Loss::MaybeMessage(words) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {
+                self.suspects.explained_by(&id);
+                Some(format!("the connection ended each time that only this event was on its way: {words}"))
+            }
+            Loss::MaybeMessage(_) | Loss::Outage => None,
+        };
+        let status = if error.is_some() { Status::Failed } else { Status::Pending };
+        let left = tracked.leaves(self.policy.holds(status));
+        let (verdict, event) = self.decide(&id, event, left, status, error, ender.pause());
+        Some(Alone { event, verdict, times: ender.times })
+    }
+}

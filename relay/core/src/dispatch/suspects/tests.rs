@@ -1,0 +1,176 @@
+use std::time::Instant;
+
+use super::*;
+use crate::{
+    Limits, Now, Ordering, Outcome, Policy, Text,
+    tests::{config, event},
+};
+
+const WORDS: Loss<'_> = Loss::MaybeMessage("541 INTERNAL_ERROR");
+
+struct Driver {
+    dispatch: Dispatch,
+    now: Now,
+}
+
+impl Driver {
+    /// With events 1 to `count`, none of which has left.
+    fn new(count: i64) -> Self {
+        let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
+        let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 1, ..config().policy };
+        let now = Now { instant: Instant::now(), unix_us: 0 };
+        let mut driver = Self { dispatch: Dispatch::new(limits, policy, 0), now };
+        for seq in 1..=count {
+            driver.admit(seq, false);
+        }
+        driver
+    }
+
+    fn admit(&mut self, seq: i64, holds_key: bool) {
+        let key = Some(Text::from_static(if seq % 2 == 0 { "even" } else { "odd" }));
+        let event = Event { aggregate_id: key, holds_key, ..(*event(seq)).clone() };
+        self.dispatch.admit(Arc::new(event), None);
+    }
+
+    fn publish(&mut self) -> Vec<i64> {
+        self.dispatch.next_batch(100, self.now).iter().map(|event| event.seq).collect()
+    }
+
+    fn confirm(&mut self, seq: i64) {
+        self.dispatch.answered(&event(seq).id, Outcome::Delivered, self.now).unwrap();
+        self.dispatch.settled(&event(seq).id, false);
+    }
+
+    /// The connection ends, and what became of the event that was alone on its way is written.
+    fn lose(&mut self, loss: Loss<'_>) -> Option<Verdict> {
+        let alone = self.dispatch.lost(loss)?;
+        self.dispatch.settled(&alone.event.id, false);
+        self.dispatch.take_left_behind();
+        Some(alone.verdict)
+    }
+
+    /// All that is ready leaves and is taken, but for this event, over which the connection ends; until that leaves alone.
+    fn end_over(&mut self, ender: i64) -> Verdict {
+        for _ in 0..100 {
+            let batch = self.publish();
+            if batch.contains(&ender) {
+                if let Some(verdict) = self.lose(WORDS) {
+                    return verdict;
+                }
+                self.dispatch.connected(true);
+            } else {
+                batch.into_iter().for_each(|seq| self.confirm(seq));
+            }
+        }
+        panic!("{ender} does not leave alone: {:?}", self.dispatch);
+    }
+
+    /// The event's time has come, and it leaves alone.
+    fn again(&mut self, seq: i64) {
+        self.admit(seq, true);
+        assert_eq!(self.publish(), [seq]);
+    }
+}
+
+fn seqs(range: std::ops::RangeInclusive<i64>) -> Vec<i64> {
+    range.collect()
+}
+
+#[test]
+fn what_was_in_flight_when_two_connections_ended_leaves_one_at_a_time_in_order_and_later_events_behind_it() {
+    let mut driver = Driver::new(6);
+    assert_eq!(driver.publish(), seqs(1..=6));
+    assert!(driver.lose(WORDS).is_none());
+    assert_eq!(driver.publish(), seqs(1..=6), "once is no suspicion");
+    driver.confirm(1);
+    assert!(driver.lose(WORDS).is_none());
+    driver.admit(7, false);
+    for seq in 2..=6 {
+        assert_eq!(driver.publish(), [seq]);
+        assert!(driver.publish().is_empty(), "nothing beside it");
+        driver.confirm(seq);
+    }
+    driver.admit(8, false);
+    assert_eq!(driver.publish(), [7, 8]);
+}
+
+#[test]
+fn the_event_over_which_connections_end_fails_with_the_words_after_a_few_and_holds_its_key_until_then() {
+    let mut driver = Driver::new(6);
+    let mut verdicts = vec![driver.end_over(4)];
+    assert_eq!(driver.publish(), [5], "6 waits behind 4, which holds its key");
+    driver.confirm(5);
+    while verdicts.last().is_some_and(|verdict| verdict.status == Status::Pending) {
+        driver.dispatch.connected(true);
+        driver.again(4);
+        verdicts.push(driver.lose(WORDS).unwrap());
+    }
+    assert_eq!(verdicts.len(), 4);
+    let failed = verdicts.pop().unwrap();
+    assert!(failed.error.unwrap().contains("541 INTERNAL_ERROR"));
+    let pauses: Vec<_> = verdicts.iter().map(|verdict| verdict.retry_in.unwrap()).collect();
+    assert_eq!(pauses, [1, 2, 4].map(|factor| factor * FIRST_PAUSE));
+    assert!(verdicts.iter().all(|verdict| verdict.error.is_none() && verdict.holds_key), "no attempt counts");
+}
+
+#[test]
+fn one_event_alone_in_the_world_fails_after_more_endings_if_the_broker_takes_what_the_sink_makes_and_else_never() {
+    for (is_proven, endings) in [(true, 7), (false, 50)] {
+        let mut driver = Driver::new(1);
+        let mut verdict = driver.end_over(1);
+        for times in 2..=endings {
+            assert_eq!(verdict.status, Status::Pending, "after {times} endings");
+            driver.dispatch.connected(is_proven);
+            driver.again(1);
+            verdict = driver.lose(WORDS).unwrap();
+        }
+        assert_eq!(verdict.status == Status::Failed, is_proven);
+    }
+}
+
+#[test]
+fn a_broker_that_takes_no_event_at_all_fails_none() {
+    let mut driver = Driver::new(4);
+    for _ in 0..2 {
+        assert_eq!(driver.publish(), seqs(1..=4));
+        driver.lose(WORDS);
+    }
+    for seq in [1, 2].into_iter().cycle().take(50) {
+        driver.dispatch.connected(true);
+        assert_eq!(driver.publish(), [seq]);
+        assert_eq!(driver.lose(WORDS).unwrap().status, Status::Pending);
+        driver.admit(seq, true);
+    }
+}
+
+#[test]
+fn a_line_that_also_breaks_when_the_event_is_not_on_its_way_fails_nobody() {
+    let mut driver = Driver::new(4);
+    driver.end_over(4);
+    for other in 10..60 {
+        driver.admit(other * 2 + 1, false);
+        assert_eq!(driver.publish(), [other * 2 + 1]);
+        driver.lose(WORDS);
+        driver.dispatch.connected(true);
+        assert_eq!(driver.publish(), [other * 2 + 1]);
+        driver.confirm(other * 2 + 1);
+        driver.again(4);
+        assert_eq!(driver.lose(WORDS).unwrap().status, Status::Pending);
+    }
+}
+
+#[test]
+fn a_suspect_that_gets_no_answer_keeps_nobody_waiting_and_never_fails() {
+    let mut driver = Driver::new(4);
+    driver.end_over(4);
+    for other in 10..60 {
+        driver.dispatch.connected(true);
+        driver.again(4);
+        assert_eq!(driver.lose(Loss::Outage).unwrap().status, Status::Pending);
+        driver.admit(other * 2 + 1, false);
+        assert_eq!(driver.publish(), [other * 2 + 1]);
+        driver.confirm(other * 2 + 1);
+    }
+    driver.again(4);
+    driver.confirm(4);
+}

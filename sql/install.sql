@@ -32,6 +32,7 @@ CREATE SCHEMA outbox;
 \ir plain/header_size.sql
 \ir plain/check_headers.sql
 \ir plain/check_reserved.sql
+\ir plain/payload_limit.sql
 \ir plain/check_payload_size.sql
 \ir plain/check_utf8.sql
 \ir plain/context.sql
@@ -62,6 +63,7 @@ CREATE SCHEMA outbox;
 \ir count.sql
 \ir health.sql
 \ir failures.sql
+\ir limit_payloads.sql
 \ir version.sql
 \ir emit_text.sql
 \ir rights.sql

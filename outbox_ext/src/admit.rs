@@ -62,7 +62,7 @@ fn check_text(row: &NewRow, column: Column) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// The limit on a new payload is a setting, which may have been higher when a restored row was new.
+/// The limits on a new payload are settings, which may have been higher when a restored row was new.
 fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
     let mut is_utf8 = true;
     let bytes = match (row.size(Column::Payload), row.size(Column::PayloadBytes)) {
@@ -82,9 +82,9 @@ fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
             printed.bytes
         }
     };
-    let limit = usize::try_from(settings::MAX_PAYLOAD_BYTES.get()).unwrap_or_default(); // 1 at least
+    let (limit, limited_by) = settings::payload_limit();
     if is_new && bytes > limit {
-        return Err(Refusal::PayloadTooLarge(bytes, limit));
+        return Err(Refusal::PayloadTooLarge(bytes, limit, limited_by));
     }
     if bytes > MESSAGE_BYTES {
         return Err(Refusal::MessageTooLarge(bytes));

@@ -71,7 +71,8 @@ extension_sql_file!("../../sql/views.sql", name = "views", requires = ["retentio
 extension_sql_file!("../../sql/count.sql", name = "count", requires = ["views"]);
 extension_sql_file!("../../sql/health.sql", name = "health", requires = ["count"]);
 extension_sql_file!("../../sql/failures.sql", name = "failures", requires = ["health"]);
-extension_sql_file!("../../sql/version.sql", name = "version", requires = ["failures"]);
+extension_sql_file!("../../sql/limit_payloads.sql", name = "limit_payloads", requires = ["failures"]);
+extension_sql_file!("../../sql/version.sql", name = "version", requires = ["limit_payloads"]);
 extension_sql_file!(
     "../../sql/emit_text.sql",
     name = "emit_text",

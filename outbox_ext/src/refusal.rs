@@ -4,6 +4,7 @@ use pgrx::PgSqlErrorCode;
 
 use crate::postgres::{Column, Report, raise};
 use crate::reserved::Shape;
+use crate::settings::LimitedBy;
 
 /// Longest text that AMQP carries as a short string, in bytes of UTF-8 (AMQP 0-9-1, section 4.2.5.3).
 pub(crate) const SHORT_STRING_BYTES: usize = 255;
@@ -39,8 +40,8 @@ pub(crate) enum Refusal {
     CorrelationIdNotUtf8,
     /// The setting `outbox.traceparent` is something else.
     NotTraceparent,
-    /// A body larger than `outbox.max_payload_bytes`: its size and that limit.
-    PayloadTooLarge(usize, usize),
+    /// A body larger than the session or the owner permits: its size, that limit, and whose it is.
+    PayloadTooLarge(usize, usize, LimitedBy),
     /// A restored body larger than [`MESSAGE_BYTES`].
     MessageTooLarge(usize),
     /// Headers that are JSON, but no object.
@@ -140,11 +141,23 @@ impl Refusal {
                 Some("It was taken from the setting outbox.correlation_id.".into()),
                 Some("Shorten the setting, or give correlation_id."),
             ),
-            Refusal::PayloadTooLarge(bytes, limit) => (
+            Refusal::PayloadTooLarge(bytes, limit, limited_by) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("payload is {} bytes, the limit is {limit}", at_most(bytes)),
-                Some("The limit is the setting outbox.max_payload_bytes.".into()),
-                Some("Store the data and emit a reference to it, or raise the setting."),
+                Some(match limited_by {
+                    LimitedBy::Session => "The limit is the setting outbox.max_payload_bytes.".into(),
+                    LimitedBy::Owner => "The limit is the owner's, of all sessions.".into(),
+                    LimitedBy::Hidden => {
+                        "This session began with a value for outbox.payload_limit, which only a superuser sets.".into()
+                    }
+                }),
+                Some(match limited_by {
+                    LimitedBy::Session => "Store the data and emit a reference to it, or raise the setting.",
+                    LimitedBy::Hidden => "Connect without that option.",
+                    LimitedBy::Owner => {
+                        "Store the data and emit a reference to it. The owner raises the limit: SELECT outbox.limit_payloads('64MB');"
+                    }
+                }),
             ),
             Refusal::MessageTooLarge(bytes) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,

@@ -1,17 +1,55 @@
 //! The settings `outbox.*` of a session. They exist once the library is loaded; what was set before is taken over then.
 
-use std::{ops::Range, str::from_utf8};
+use std::{cell::Cell, ffi::CStr, ops::Range, str::from_utf8};
 
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 use crate::postgres::{
-    Check, Report, Setting, are_sent_unchanged, check_from_now_on, define_checked, read_setting, utf8_bytes,
+    Check, Report, Setting, are_sent_unchanged, check_from_now_on, define_checked, is_given, read_setting, utf8_bytes,
 };
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
 /// Largest body an event may have, in bytes. 1 MiB by default: a broker keeps messages in memory, copies them to every
-/// queue, and slows down for all when they are large. It is a guard against accidents, so any role may raise it.
-pub(crate) static MAX_PAYLOAD_BYTES: GucSetting<i32> = GucSetting::<i32>::new(1024 * 1024);
+/// queue, and slows down for all when they are large. It is a guard against accidents, so any role may raise it, as far as
+/// [`PAYLOAD_LIMIT`] lets it.
+static MAX_PAYLOAD_BYTES: GucSetting<i32> = GucSetting::<i32>::new(1024 * 1024);
+
+/// Largest body of all sessions, in bytes: the owner's, which bounds the relay's memory. 0, the default: [`USUAL_PAYLOAD_LIMIT`].
+static PAYLOAD_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(0);
+
+/// As much as RabbitMQ takes from 4.0 on.
+const USUAL_PAYLOAD_LIMIT: usize = 16 * 1024 * 1024;
+
+thread_local! {
+    /// The session had a value for [`PAYLOAD_LIMIT`] before the library was loaded, and may not set one. The value has taken the place of the
+    /// owner's, which is not known then.
+    static HIDES_LIMIT: Cell<bool> = const { Cell::new(false) };
+}
+
+const LIMIT_NAME: &CStr = c"outbox.payload_limit";
+
+/// Who has limited a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitedBy {
+    /// `outbox.max_payload_bytes`.
+    Session,
+    /// `outbox.payload_limit`.
+    Owner,
+    /// The session itself, which began with a value for `outbox.payload_limit` that it may not set: it emits nothing.
+    Hidden,
+}
+
+/// The largest body that this session may emit, in bytes, and who says so.
+pub(crate) fn payload_limit() -> (usize, LimitedBy) {
+    let [session, owner] =
+        [&MAX_PAYLOAD_BYTES, &PAYLOAD_LIMIT].map(|setting| usize::try_from(setting.get()).unwrap_or_default());
+    let owner = match owner {
+        0 if HIDES_LIMIT.get() => return (0, LimitedBy::Hidden),
+        0 => USUAL_PAYLOAD_LIMIT,
+        owner => owner,
+    };
+    if owner < session { (owner, LimitedBy::Owner) } else { (session, LimitedBy::Session) }
+}
 
 /// `correlation_id` of events that name none.
 static CORRELATION_ID: Setting = Setting::new(None);
@@ -63,6 +101,19 @@ pub(crate) fn define() {
         GucContext::Userset,
         GucFlags::UNIT_BYTE,
     );
+    let is_given = is_given(LIMIT_NAME);
+    GucRegistry::define_int_guc(
+        LIMIT_NAME,
+        c"Largest payload of all sessions, whatever outbox.max_payload_bytes says; 0 is 16MB.",
+        c"A superuser's; outbox.limit_payloads() sets it for the database. The relay's memory follows from it.",
+        &PAYLOAD_LIMIT,
+        0,
+        MESSAGE_BYTES as i32,
+        GucContext::Suset,
+        GucFlags::UNIT_BYTE,
+    );
+    // PostgreSQL has taken over what the session may set, and else the default.
+    HIDES_LIMIT.set(is_given && PAYLOAD_LIMIT.get() == 0);
     define_checked::<CorrelationId>(
         c"outbox.correlation_id",
         c"The correlation_id of events emitted without one.",

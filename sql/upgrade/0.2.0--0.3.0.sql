@@ -52,6 +52,7 @@ $$;
 \ir ../count.sql
 \ir ../health.sql
 \ir ../failures.sql
+\ir ../limit_payloads.sql
 \ir ../version.sql
 \ir ../rights.sql
 \ir ../grant_emit.sql

@@ -47,4 +47,4 @@ pub(crate) use jsonb::Jsonb;
 pub(crate) use plan::InsertedRows;
 pub(crate) use raise::{Report, raise, raise_corrupt_jsonb, raise_out_of_memory};
 pub(crate) use row::NewRow;
-pub(crate) use setting::{Check, Setting, check_from_now_on, define_checked, read as read_setting};
+pub(crate) use setting::{Check, Setting, check_from_now_on, define_checked, is_given, read as read_setting};

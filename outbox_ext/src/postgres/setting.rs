@@ -26,6 +26,13 @@ pub(crate) fn read<R>(setting: &'static Setting, look: impl FnOnce(&[u8]) -> R) 
     value.filter(|value| !value.is_empty()).map(look)
 }
 
+/// Whether the session has a value for a setting that is not defined yet, be it from the database, the role, or itself.
+pub(crate) fn is_given(name: &CStr) -> bool {
+    // SAFETY: the name is a C string; PostgreSQL returns null for a setting that nobody has named.
+    let value = unsafe { pg_sys::GetConfigOption(name.as_ptr(), true, false) };
+    !value.is_null()
+}
+
 /// What a setting may hold.
 pub(crate) trait Check {
     /// The error for a value that is refused.

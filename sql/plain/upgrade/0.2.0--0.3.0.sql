@@ -7,6 +7,7 @@
 \ir ../header_size.sql
 \ir ../check_headers.sql
 \ir ../check_reserved.sql
+\ir ../payload_limit.sql
 \ir ../check_payload_size.sql
 \ir ../check_utf8.sql
 \ir ../context.sql

@@ -21,7 +21,7 @@ async fn both_installations_offer_the_same() {
              provolatile,
              CASE WHEN proname <> 'emit' THEN concat_ws(' ', prosecdef, proconfig) END, proacl, obj_description(oid)), E'\\n' ORDER BY oid::regprocedure::text)
          FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace
-         AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_reserved', 'check_payload_size', 'check_utf8', 'context_correlation_id',
+         AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_reserved', 'check_payload_size', 'payload_limit', 'check_utf8', 'context_correlation_id',
              'context_traceparent', 'header_size', 'utf8_bytes', 'printed_bytes', 'uuid_v7', 'table_makeup', 'table_makeup_of_extension',
              'refuse_undumped_change')",
         "SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attidentity, attacl,
@@ -185,7 +185,7 @@ async fn settings_are_known_and_a_misspelt_one_is_refused() {
     assert_eq!(
         value(&db, settings).await,
         "outbox.allow_undumped_changes outbox.correlation_id outbox.direct_writes outbox.max_payload_bytes \
-         outbox.notify_status outbox.operator outbox.traceparent"
+         outbox.notify_status outbox.operator outbox.payload_limit outbox.traceparent"
     );
     assert_eq!(refusal(&db, "SET outbox.notify_status = 'perhaps'").await.code().code(), "22023");
     if value(&db, "SELECT current_setting('server_version_num')::int >= 150000").await == "true" {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use harness::{Postgres, RabbitMq, Stack};
+use harness::Stack;
 use uuid::Uuid;
 
 use super::{
@@ -88,33 +88,4 @@ async fn a_backlog_that_prints_far_larger_than_it_is_stored_fits_into_memory() {
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 200);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     assert_memory_was_bounded(&relay);
-}
-
-/// The buffers that come on top of `max_bytes`, at the worst: docs/delivery.md has the figure.
-#[tokio::test]
-async fn the_largest_payloads_that_one_emitter_can_send_fit_into_a_gigabyte() {
-    const PAYLOADS: [&str; 6] = [
-        "convert_to(repeat('x', 20000000), 'UTF8')",
-        "convert_to(repeat('x', 60000000), 'UTF8')",
-        "convert_to(repeat('x', 120000000), 'UTF8')",
-        "convert_to(repeat('x', 130000000), 'UTF8')",
-        "convert_to(repeat('x', 134000000), 'UTF8')",
-        "to_jsonb(repeat('x', 120000000))",
-    ];
-    // From RabbitMQ 4.0 on, 16 MB is the default.
-    let rabbitmq = RabbitMq::private().set("max_message_size", "134217728");
-    let (postgres, rabbitmq) = tokio::join!(Postgres::shared(), rabbitmq.start());
-    let stack = Stack::on(postgres, &rabbitmq).await;
-    let consumer = stack.consumer_with("#").without_bodies().start().await;
-    let relay = stack.relay().start().await;
-    stack.db.batch_execute("SET outbox.max_payload_bytes = '128MB'").await.unwrap();
-    for payload in PAYLOADS {
-        stack.db.batch_execute(&format!("SELECT outbox.emit('largest', {payload})")).await.unwrap();
-    }
-    wait_until_none_is_owed(&stack.db, "true").await;
-    assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 6);
-    consumer.wait_for_within(6, LONG).await;
-    let peak = relay.usage().peak_rss_bytes;
-    println!("peak of {} MB", peak / 1_000_000);
-    assert!(peak < 1_000_000_000, "{peak} bytes");
 }

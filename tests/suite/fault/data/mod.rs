@@ -8,6 +8,7 @@ mod gate;
 mod history;
 mod hot_key;
 mod large;
+mod largest;
 mod ledger;
 mod many_keys;
 mod nacked;

@@ -40,6 +40,7 @@ pub mod config;
 pub mod contact;
 mod dashboard;
 pub mod error;
+mod flow;
 mod maintenance;
 mod numbers;
 pub mod observe;

@@ -50,13 +50,13 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("outbox-relay-secrets-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).expect("it can be written");
         Self(folder)
     }
 
     fn file(&self, text: &str) -> String {
         let path = self.0.join("relay.toml");
-        fs::write(&path, text).unwrap();
+        fs::write(&path, text).expect("it can be written");
         path.display().to_string()
     }
 }

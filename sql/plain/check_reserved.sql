@@ -32,7 +32,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT jsonb_typeof(value), value #>> '{}') AS given (type, text)
     CROSS JOIN LATERAL (SELECT CASE
         WHEN key ~ '^x-(death|delivery-count|invalid-headers|received-from|stream-offset)$'
-            OR key ~ '^x-(amqp-1\.0|basic|mqtt)-' THEN 'not be there'
+            OR key ~ '^x-(amqp-1[.]0|basic|mqtt)-' THEN 'not be there'
         WHEN key = 'x-cache-ttl' AND type <> 'number' THEN 'be a number'
         WHEN key = 'x-delay' AND type <> 'number' AND (type <> 'string' OR text !~ '^[0-9]{1,18}$') THEN 'be a number'
         WHEN key IN ('x-correlation-id', 'x-reply-to-topic') AND type <> 'string' THEN 'be a text'

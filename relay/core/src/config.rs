@@ -1,6 +1,9 @@
 //! What an operator chooses, and what a session starts with.
 
-use std::time::{Duration, Instant};
+use std::{
+    num::NonZeroU32,
+    time::{Duration, Instant},
+};
 
 use crate::{Lsn, Snapshot, event::Event, verdict::Status};
 
@@ -9,6 +12,8 @@ use crate::{Lsn, Snapshot, event::Event, verdict::Status};
 pub struct Config {
     /// Events handed to the broker and not answered, at most.
     pub in_flight: usize,
+    /// Events that leave in a second, at most; `None`: as fast as the broker takes them.
+    pub max_rate: Option<NonZeroU32>,
     /// Bounds on what is held in memory.
     pub limits: Limits,
     /// Order, retries, and what follows a failure.

@@ -17,6 +17,7 @@ use crate::{
     faults::{self, Fault},
     figures::Tally,
     input::Input,
+    pace::Pace,
     parking::Parking,
     progress::Progress,
     resync::{Resync, Stream},
@@ -44,6 +45,7 @@ pub struct Core {
     pub(crate) link: Link,
     pub(crate) turns: Turns,
     pub(crate) parking: Parking,
+    pub(crate) pace: Pace,
     pub(crate) status: StatusUpdates,
     pub(crate) tally: Tally,
     reports: VecDeque<Report>,
@@ -72,6 +74,7 @@ impl Core {
             link: Link::new(start.broker_away_since),
             turns: Turns::new(start.careful, now + config.check_interval, now),
             parking: Parking::new(now),
+            pace: Pace::new(config.max_rate, now),
             status: StatusUpdates::new(now),
             tally: Tally::default(),
             reports: VecDeque::new(),
@@ -133,6 +136,7 @@ impl Core {
             self.deferred.next_timer(),
             self.dispatch.refusals.next_round(),
             self.look_up_at(),
+            self.pace.next(now),
             self.turns.scan_pause,
             Some(self.turns.check_at),
             self.drain_until,
@@ -179,7 +183,13 @@ impl Core {
         if !self.link.is_ready() || self.takes_nothing_new() {
             return None;
         }
-        let batch = self.dispatch.next_batch(self.may_publish(), now);
+        let max = if faults::is_on(Fault::RateIgnored) {
+            self.may_publish()
+        } else {
+            self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
+        };
+        let batch = self.dispatch.next_batch(max, now);
+        self.pace.left(batch.len(), now.instant);
         self.leave_behind();
         if faults::is_on(Fault::SettleBeforeConfirm) {
             let delivered = batch.iter().map(|event| Answer { id: event.id, outcome: Outcome::Delivered });

@@ -227,6 +227,8 @@ pub enum Reason {
         /// How many.
         events: usize,
     },
+    /// More is emitted than may leave in that time.
+    RateReached,
     /// More keys are known than memory has room for.
     TooManyKeys,
     /// A row of the stream is too large to be held in memory.
@@ -245,7 +247,7 @@ impl Reason {
     pub(crate) fn of_pass(self) -> PassReason {
         match self {
             Self::BrokerAway => PassReason::BrokerAway,
-            Self::MemoryFull { .. } => PassReason::MemoryFull,
+            Self::MemoryFull { .. } | Self::RateReached => PassReason::MemoryFull,
             Self::TooManyKeys => PassReason::Keys,
             Self::RowTooLarge { .. } => PassReason::RowTooLarge,
             Self::ColumnsMissing | Self::PublicationChanged => PassReason::Publication,
@@ -254,7 +256,7 @@ impl Reason {
 
     /// Whether people want to know it. The others are told of in another way, or pass in a moment.
     pub(crate) fn is_news(self) -> bool {
-        matches!(self, Self::BrokerAway | Self::MemoryFull { .. } | Self::RowTooLarge { .. })
+        matches!(self, Self::BrokerAway | Self::MemoryFull { .. } | Self::RateReached | Self::RowTooLarge { .. })
     }
 }
 

@@ -57,6 +57,8 @@ faults! {
     BudgetLeaks,
     /// More is published than verdicts are written.
     UnsettledUnbounded,
+    /// More leaves in a second than is allowed.
+    RateIgnored,
     /// A drain takes what the stream brings.
     DrainTakesMore,
     /// What waits long for its verdict holds the slot back.

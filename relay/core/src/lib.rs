@@ -47,6 +47,7 @@ mod figures;
 mod hash;
 mod input;
 mod lsn;
+mod pace;
 mod parking;
 mod progress;
 mod resync;

@@ -18,6 +18,8 @@ pub(crate) struct Parking {
     /// When an event last left memory.
     pub(crate) moved_at: Instant,
     full_since: Option<Instant>,
+    /// Since when half of memory has been taken by events that wait for their turn in time.
+    paced_since: Option<Instant>,
     /// Whether the log was told that the broker refuses everything.
     told_of_refusals: bool,
     /// Whether the log was told, since events were streamed last, that they wait for the broker.
@@ -28,7 +30,14 @@ pub(crate) struct Parking {
 
 impl Parking {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { moved_at: now, full_since: None, told_of_refusals: false, told_away: false, told_live: None }
+        Self {
+            moved_at: now,
+            full_since: None,
+            paced_since: None,
+            told_of_refusals: false,
+            told_away: false,
+            told_live: None,
+        }
     }
 }
 
@@ -69,6 +78,8 @@ impl Core {
             self.park(Reason::BrokerAway, now);
         } else if self.is_full_for(patience, now) || self.is_refused_and_full(patience, now) {
             self.park(Reason::MemoryFull { events: self.dispatch.len() }, now);
+        } else if self.is_paced_for(patience, now) {
+            self.park(Reason::RateReached, now);
         }
     }
 
@@ -130,6 +141,16 @@ impl Core {
     fn is_refused_and_full(&self, patience: Duration, now: Instant) -> bool {
         let is_refused = self.dispatch.refusals.since().is_some_and(|since| now.duration_since(since) >= patience);
         is_refused && !self.dispatch.budget.has_room()
+    }
+
+    /// Whether more has been emitted than may leave in that time, for so long: the stream would pin the WAL, the table does not.
+    fn is_paced_for(&mut self, patience: Duration, now: Instant) -> bool {
+        let is_crowded = self.dispatch.budget.is_crowded() && self.dispatch.refusals.since().is_none();
+        if !is_crowded || !self.pace.is_used_up(now) {
+            self.parking.paced_since = None;
+            return false;
+        }
+        now.duration_since(*self.parking.paced_since.get_or_insert(now)) >= patience
     }
 
     /// Whether memory has been full, and nothing has left it, for so long.

@@ -80,6 +80,7 @@ impl Driver {
 pub(crate) fn config() -> Config {
     Config {
         in_flight: 100,
+        max_rate: None,
         limits: Limits { max_events: 8, max_bytes: 1 << 20 },
         policy: Policy {
             ordering: Ordering::Strict,

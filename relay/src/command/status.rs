@@ -11,9 +11,9 @@ use super::{
     session::{Grant, Session, within},
     sql,
 };
-use crate::{config::Config, error::RunError};
+use crate::{config::Config, error::RunError, flow::flow};
 
-/// Tell at one glance whether events flow; the exit code is 0 if they do, and else 1
+/// Tell at one glance whether events flow; the exit code is 0 if they do and nothing else is wrong
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -94,6 +94,7 @@ impl Status {
                 0 => "Events flow: nothing waits.".to_owned(),
                 waiting => format!("Events flow: {} on the way.", count(waiting, "event")),
             },
+            (_, Some(but), _) if flow(self.codes.iter().map(String::as_str)) => format!("Events flow, but {but}."),
             (_, Some(reason), _) => format!("Something is wrong: {reason}."),
             (_, None, Some(unseen)) => format!("It is not known whether events flow: {unseen}."),
             (_, None, None) => "It is not known whether events flow.".to_owned(),

@@ -1,6 +1,9 @@
 //! Settings from a TOML file: one flat table with the settings' keys.
 
-use std::{borrow::Cow, path::Path};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use toml::de::{DeTable, DeValue};
 
@@ -11,6 +14,14 @@ use super::{
     text_file,
 };
 use crate::redact::{file_name, redacted};
+
+/// The file that packages install.
+pub(super) const USUAL: &str = "/etc/outbox-relay.toml";
+
+/// The usual file, where it is there and this user may read it: it holds passwords, and is root's.
+pub(super) fn usual(path: &str) -> Option<PathBuf> {
+    std::fs::File::open(path).is_ok().then(|| path.into())
+}
 
 /// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
 /// its message and the line's number are told.
@@ -84,4 +95,19 @@ fn key_without_value(text: &str, line: usize) -> Option<Cow<'_, str>> {
 /// Number of the line (1 is the first) that holds the byte at `offset`.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_file_counts_where_it_can_be_read() {
+        let path = std::env::temp_dir().join(format!("outbox-usual-{}.toml", std::process::id()));
+        let name = path.to_str().unwrap();
+        assert_eq!(usual(name), None);
+        std::fs::write(&path, "slot = \"shop\"").unwrap();
+        assert_eq!(usual(name).as_deref(), Some(&*path));
+        std::fs::remove_file(path).unwrap();
+    }
 }

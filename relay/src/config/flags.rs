@@ -38,7 +38,7 @@ fn config_file() -> Arg {
         .value_parser(value_parser!(PathBuf))
         .help_heading("Settings")
         .help("TOML file with settings")
-        .long_help("TOML file with settings.\n[env: OUTBOX_RELAY_CONFIG]")
+        .long_help("TOML file with settings.\n[env: OUTBOX_RELAY_CONFIG] [default: /etc/outbox-relay.toml, if it is there and may be read]")
 }
 
 fn flag(setting: &'static Setting) -> Arg {
@@ -92,7 +92,7 @@ pub fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (OsString
         flags.subcommand().map(|(_, behind)| behind).into_iter().chain(std::iter::once(flags)).collect();
     let mut given = Given::default();
     let file = places.iter().find_map(|flags| flags.get_one::<PathBuf>("config").cloned());
-    if let Some(path) = file.or_else(|| environment::config_file(&variables)) {
+    if let Some(path) = file.or_else(|| environment::config_file(&variables)).or_else(|| file::usual(file::USUAL)) {
         file::read(&path, &mut given);
     }
     environment::read(&variables, &mut given);

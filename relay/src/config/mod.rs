@@ -72,6 +72,7 @@ impl Config {
     pub fn core(&self, silence: Duration) -> outbox_core::Config {
         outbox_core::Config {
             in_flight: self.in_flight,
+            max_rate: self.max_rate.0,
             limits: Limits { max_events: self.max_events, max_bytes: self.max_bytes },
             policy: Policy {
                 ordering: self.ordering,

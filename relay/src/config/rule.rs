@@ -15,6 +15,8 @@ const LONGEST_PATH: usize = 4096;
 pub enum Rule {
     /// Whole numbers.
     Count(RangeInclusive<u64>),
+    /// Whole numbers, or `off`.
+    CountOrOff(RangeInclusive<u64>),
     /// Bytes.
     Size(RangeInclusive<u64>),
     /// Bytes, or `off`.
@@ -72,6 +74,7 @@ impl Rule {
     pub fn allowed(&self) -> String {
         match self {
             Self::Count(range) => format!("a whole number from {} to {}", range.start(), range.end()),
+            Self::CountOrOff(range) => format!("off, or a whole number from {} to {}", range.start(), range.end()),
             Self::Size(range) => {
                 format!("a size from {} to {} (B, KiB, MiB or GiB)", show_size(*range.start()), show_size(*range.end()))
             }
@@ -111,7 +114,7 @@ impl Rule {
     /// Placeholder of the value in help.
     pub fn placeholder(&self) -> String {
         match self {
-            Self::Count(_) => "N".to_owned(),
+            Self::Count(_) | Self::CountOrOff(_) => "N".to_owned(),
             Self::Size(_) | Self::SizeOrOff(_) => "SIZE".to_owned(),
             Self::Time(_) | Self::TimeOrOff(_) => "TIME".to_owned(),
             Self::Switch => "true|false".to_owned(),
@@ -130,7 +133,7 @@ impl Rule {
     /// The number that `text` means, of a count or a size.
     pub(super) fn number(&self, text: &str) -> Option<u64> {
         let (number, range) = match self {
-            Self::Count(range) => (parse_count(text)?, range),
+            Self::Count(range) | Self::CountOrOff(range) => (parse_count(text)?, range),
             Self::Size(range) | Self::SizeOrOff(range) => (parse_size(text)?, range),
             _ => return None,
         };

@@ -1,6 +1,6 @@
 //! The list of settings.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use amqp_publisher::AmqpUrl;
 use pg_replication::ConnInfo;
@@ -12,8 +12,8 @@ use super::{
     rule::Rule::{self, Count, File, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
     value::{
-        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, OPTIONAL_WAL, ORDERING,
-        OTLP_ENDPOINT, OTLP_HEADERS, Optional, RETENTION, UNROUTABLE, Unroutable, harmless,
+        AFTER_FAILED, AfterFailed, LOG_FORMAT, Listen, LogFormat, OPTIONAL_DATABASE, OPTIONAL_RATE, OPTIONAL_WAL,
+        ORDERING, OTLP_ENDPOINT, OTLP_HEADERS, Optional, RETENTION, UNROUTABLE, Unroutable, harmless,
     },
 };
 use outbox_core::Ordering;
@@ -107,6 +107,11 @@ settings! {
         /// Events handed to RabbitMQ and not yet confirmed, at most.
         /// A crash repeats these, and up to twice settle_batch whose verdicts were not written yet.
         in_flight: usize = Count(1..=10_000), Some("1000");
+
+        /// Events published in a second, at most.
+        /// For consumers that must not get a backlog of hours at once. What is emitted beyond it waits in the table, and the slot moves
+        /// on. Redeliveries count as well.
+        max_rate: Optional<NonZeroU32> = OPTIONAL_RATE, Some("off");
 
         /// How long RabbitMQ may confirm nothing before the relay drops the connection.
         /// Counts only while something waits for a confirm and RabbitMQ does not say that it is blocked.

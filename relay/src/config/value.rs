@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
     path::PathBuf,
     str::FromStr,
     time::Duration,
@@ -184,6 +185,12 @@ impl Value for Optional<u64> {
     }
 }
 
+impl Value for Optional<NonZeroU32> {
+    fn read(rule: &Rule, text: &str) -> Result<Self, String> {
+        if text == OFF { Ok(Self(None)) } else { whole(rule, text).map(|number| Self(NonZeroU32::new(number))) }
+    }
+}
+
 impl Value for Optional<Duration> {
     fn read(rule: &Rule, text: &str) -> Result<Self, String> {
         if text == OFF { Ok(Self(None)) } else { Duration::read(rule, text).map(|time| Self(Some(time))) }
@@ -203,6 +210,9 @@ pub(super) const OPTIONAL_DATABASE: Rule =
 
 /// A size of the WAL that may be left out.
 pub(super) const OPTIONAL_WAL: Rule = Rule::SizeOrOff(64 << 20..=1 << 50);
+
+/// Events in a second that may be left unbounded.
+pub(super) const OPTIONAL_RATE: Rule = Rule::CountOrOff(1..=1_000_000);
 
 /// A time after which something goes, if ever: up to ten years.
 pub(super) const RETENTION: Rule = Rule::TimeOrOff(Duration::from_secs(1)..=Duration::from_secs(3650 * 24 * 3600));

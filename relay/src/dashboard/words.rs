@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     contact::EXPIRES_SOON,
+    flow::flow,
     numbers,
     observe::{Readiness, View},
 };
@@ -55,17 +56,14 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     }
 }
 
-/// The code of `outbox.health_with_codes()` for events that do not leave, though no key is held.
-const LEAVES_NOTHING: &str = "events_do_not_leave";
-
 /// The answer. `health` is the row of `outbox.health_with_codes()`, if the database could be asked; `expiring` says which certificates expire soon.
 pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Option<&str>) -> (Level, String) {
     let reason = health.and_then(|health| health["reason"].as_str());
     let codes = health.and_then(|health| health["codes"].as_array());
-    let leaves_nothing = codes.is_some_and(|codes| codes.iter().any(|code| code == LEAVES_NOTHING));
+    let flows = flow(codes.into_iter().flatten().filter_map(Value::as_str));
     match readiness {
         Readiness::Delivering(_) => match (reason, expiring) {
-            (Some(reason), _) if leaves_nothing => (Level::Wrong, format!("The relay is at work, but {reason}.")),
+            (Some(reason), _) if !flows => (Level::Wrong, format!("The relay is at work, but {reason}.")),
             (None, None) => (Level::Ok, "Events flow.".to_owned()),
             (Some(but), None) | (None, Some(but)) => (Level::Waiting, format!("Events flow, but {but}.")),
             (Some(reason), Some(expiring)) => (Level::Waiting, format!("Events flow, but {reason}, and {expiring}.")),
@@ -75,7 +73,8 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
             (None, Some(_)) => {
                 (Level::Ok, "Events flow: another relay is at work, and this one waits for its turn.".to_owned())
             }
-            (Some(reason), _) => (Level::Wrong, format!("Another relay is at work, but {reason}.")),
+            (Some(reason), _) if !flows => (Level::Wrong, format!("Another relay is at work, but {reason}.")),
+            (Some(but), _) => (Level::Waiting, format!("Events flow, but {but}.")),
         },
         Readiness::Not(sentence) => {
             let mut words = capital(sentence);
@@ -167,6 +166,7 @@ mod tests {
                 Level::Ok,
                 "Events flow: another relay is at work, and this one waits for its turn.",
             ),
+            (&standby, Some(&failed), Level::Waiting, "Events flow, but 3 failed."),
             (&standby, Some(&stuck), Level::Wrong, "Another relay is at work, but 5 are stuck."),
         ] {
             assert_eq!(answer(readiness, health, None), (level, words.to_owned()));

@@ -129,6 +129,9 @@ impl Log {
             Reason::MemoryFull { events } => {
                 warn!(target: "relay", state = %"parked", events, "memory is full of events that cannot leave: later ones wait in the table");
             }
+            Reason::RateReached => {
+                info!(target: "relay", state = %"parked", "more is emitted than max_rate lets leave: later events wait in the table");
+            }
             Reason::RowTooLarge { bytes } => {
                 warn!(target: "relay", state = %"parked", bytes, "a row of the stream is too large to be held in memory: it is left to the table");
             }

@@ -34,6 +34,8 @@ pub enum Promise {
     NoPhantom,
     /// Memory is bounded.
     Memory,
+    /// No more leaves in a second than is allowed.
+    Rate,
     /// A crash repeats no more than is allowed.
     Duplicates,
     /// The slot moves on, whatever cannot leave.

@@ -1,7 +1,7 @@
 //! What a seed decides before a run begins: sizes, settings, and which faults there are at all (swarm testing: a run that has every
 //! fault hides what shows only without some of them).
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use fastrand::Rng;
 use outbox_core::{Backoff, Config, Limits, Ordering, Policy};
@@ -136,6 +136,7 @@ impl Knobs {
             seed,
             config: Config {
                 in_flight: rng.usize(1..20),
+                max_rate: max_rate(seed, is_wide),
                 limits: Limits { max_events, max_bytes: rng.usize(4..100) * if is_wide { 1_000_000 } else { 1000 } },
                 policy: Policy {
                     ordering,
@@ -168,4 +169,11 @@ impl Knobs {
     pub(crate) fn has(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
     }
+}
+
+/// One run in six is held to a rate. It has dice of its own, so that all else is as it would be without.
+fn max_rate(seed: u64, is_wide: bool) -> Option<NonZeroU32> {
+    let mut rng = Rng::with_seed(seed ^ 0x2a7e);
+    let rate = if is_wide { rng.u32(2000..5000) } else { rng.u32(20..500) };
+    NonZeroU32::new(rate).filter(|_| rng.u8(..6) == 0)
 }

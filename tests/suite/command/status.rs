@@ -81,6 +81,17 @@ async fn status_says_what_is_wrong_and_ends_with_1() {
 }
 
 #[tokio::test]
+async fn events_that_have_failed_are_wrong_while_the_others_flow() {
+    let stack = Stack::new().await;
+    let _relay = stack.relay().start().await;
+    let failed = "SELECT outbox.emit('nobody', '{}', available_at => now() + interval '1 day');
+                  UPDATE outbox.events SET status = 'FAILED'";
+    stack.db.batch_execute(failed).await.unwrap();
+    let asked = ask(&stack, &["status"]).await.ended_with(1);
+    assert!(asked.out.starts_with("Events flow, but 1 failed.\n"), "{asked:?}");
+}
+
+#[tokio::test]
 async fn an_operator_sees_the_status_and_what_the_operator_may_not_see_is_unknown_and_not_none() {
     let stack = Stack::new().await;
     let role = role(&stack.db, "operator", OPERATOR).await;

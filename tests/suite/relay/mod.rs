@@ -10,6 +10,7 @@ mod migrate;
 mod order;
 mod outage;
 mod pooler;
+mod rate;
 mod refusal;
 mod replay;
 mod retention;

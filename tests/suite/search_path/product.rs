@@ -223,11 +223,11 @@ async fn people(stack: &Stack, roles: &Roles, port: u16, failed: Uuid) {
         (operator, &["replay", "--all", "--dry-run"]),
         (operator, &["replay", "--topic", "nowhere", "--yes"]),
         (operator, &["release", "--all", "--dry-run"]),
-        (operator, &["release", &id]),
+        (operator, &["release", &id, "--yes"]),
         (owner, &["purge", "--older-than", "1h", "--dry-run"]),
         (owner, &["purge", "--older-than", "1h", "--yes"]),
         (owner, &["purge", &id, "--yes"]),
-        (monitor, &["tail", "#", "--for", "100ms", "--yes"]),
+        (monitor, &["tail", "#", "--for", "1s", "--yes"]),
     ];
     for (role, arguments) in calls {
         let asked = ask_as(stack, role, arguments).await;

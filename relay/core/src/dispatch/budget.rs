@@ -24,7 +24,7 @@ impl Budget {
     }
 
     /// Whether refused events must make room in memory for others.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         let (events, bytes) = self.room();
         events < self.limits.max_events / 2 || bytes < self.limits.max_bytes / 2
     }

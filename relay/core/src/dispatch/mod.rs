@@ -236,6 +236,11 @@ impl Dispatch {
         tracked.event.clone()
     }
 
+    /// Events that are ready to leave, at most: some of them may have to go back to the table.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len() + self.set_aside.len()
+    }
+
     /// What had to go back to the table since this was last asked.
     pub(crate) fn take_left_behind(&mut self) -> Vec<LeftBehind> {
         std::mem::take(&mut self.left_behind)

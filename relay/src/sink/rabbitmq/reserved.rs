@@ -74,7 +74,9 @@ pub(super) fn content_encoding(json: &[u8]) -> Option<&[u8]> {
         #[serde(rename = "content-encoding", borrow)]
         encoding: &'a str,
     }
-    let json = str::from_utf8(json).ok().filter(|json| json.contains(CONTENT_ENCODING))?; // a search is quicker than to parse
+    // A search is quicker than to parse, and serde would take an array for the struct's fields.
+    let is_candidate = |json: &&str| json.contains(CONTENT_ENCODING) && json.trim_start().starts_with('{');
+    let json = str::from_utf8(json).ok().filter(is_candidate)?;
     let Encoded { encoding } = serde_json::from_str(json).ok()?;
     let can_be = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~, -".contains(&byte);
     let is_name = (1..=255).contains(&encoding.len()) && encoding.bytes().all(can_be);

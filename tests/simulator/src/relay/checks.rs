@@ -60,6 +60,21 @@ impl World {
         }
     }
 
+    /// In a second no more leaves than is allowed in it, and what was not used of a tenth of one before.
+    pub(super) fn check_rate(&mut self, relay: usize, events: usize) {
+        let now = self.now;
+        let Some(rate) = self.knobs.config.max_rate else { return };
+        let Some(session) = &mut self.relays[relay].session else { return };
+        session.left_at.extend(std::iter::repeat_n(now, events));
+        while session.left_at.front().is_some_and(|at| at + 1_000_000 <= now) {
+            session.left_at.pop_front();
+        }
+        let (left, allowed) = (session.left_at.len(), rate.get() as usize * 11 / 10 + 2);
+        if left > allowed {
+            self.checker.fail(Promise::Rate, None, format!("{left} events left in a second, {allowed} are allowed"));
+        }
+    }
+
     /// Nothing is acknowledged before others can see it; and what was streamed while events come from the stream, only when it is
     /// settled.
     pub(super) fn check_acknowledged(&mut self, relay: usize, position: u64) {

@@ -36,6 +36,7 @@ impl World {
         let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
         self.say(relay, || format!("publishes {numbers:?}"));
         self.check_publishes(relay);
+        self.check_rate(relay, events.len());
         let Some(connection) = self.relays[relay].session.as_ref().and_then(|session| session.connection) else {
             return;
         };

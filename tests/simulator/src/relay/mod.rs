@@ -68,6 +68,8 @@ pub(crate) struct Session {
     from_table: BTreeSet<i64>,
     /// When it last published, or could not.
     tried_at: Micros,
+    /// When it published each event of the last second.
+    left_at: VecDeque<Micros>,
 }
 
 impl Relay {
@@ -103,6 +105,7 @@ impl Session {
             calm_since: now,
             from_table: BTreeSet::new(),
             tried_at: 0,
+            left_at: VecDeque::new(),
         }
     }
 }

@@ -308,6 +308,7 @@ impl Small {
 fn config() -> Config {
     Config {
         in_flight: 2,
+        max_rate: None,
         limits: Limits { max_events: 10, max_bytes: 1 << 20 },
         policy: Policy {
             ordering: Ordering::Strict,

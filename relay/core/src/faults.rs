@@ -65,6 +65,8 @@ faults! {
     WaitingPinsLog,
     /// The table can leave the publication without what was missed going first.
     PublicationTrusted,
+    /// A session's first look at the publication awaits no transaction that may be older than the publication.
+    FirstLookTrusted,
     /// What is ready and held back stays in memory while a pass reads.
     ReadyKeptInPass,
     /// When the row of an event that held its key is gone, what is ready leaves before what went back to the table.

@@ -198,6 +198,10 @@ pub struct Due {
 pub struct Published {
     /// Another text after any change; `None`: it cannot be told.
     pub identity: Option<String>,
+    /// The transactions that have made it what it is, as 32-bit ids.
+    pub changed_by: Vec<u32>,
     /// What was visible then.
     pub snapshot: Snapshot,
+    /// The transactions that had written to the table and had not ended then, or a moment later; `None`: any that had not ended may have.
+    pub writers: Option<Vec<u32>>,
 }

@@ -190,6 +190,14 @@ impl Resync {
         }
     }
 
+    /// These transactions may have written while the table was not published. That is not in the stream, so it must be read before events
+    /// are streamed again; and the WAL is not kept for it.
+    pub(crate) fn await_unstreamed(&mut self, transactions: Vec<u32>) {
+        for xid in transactions {
+            self.awaited.insert(Origin { xid, commit: Lsn(u64::MAX) });
+        }
+    }
+
     /// From now on the stream is acknowledged unread.
     pub(crate) fn park(&mut self, now: Instant) {
         self.left_to_table(); // the stream may be in the middle of a transaction

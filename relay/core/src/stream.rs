@@ -12,7 +12,6 @@ use crate::{
     faults::{self, Fault},
     figures::PassReason,
     input::{Published, Row, Streamed},
-    lsn::Lsn,
     resync::Fate,
 };
 
@@ -110,19 +109,27 @@ impl Core {
     /// read all.
     pub(crate) fn published(&mut self, published: Published, now: Instant) {
         self.turns.looks_at_publication = false;
-        let Published { identity, snapshot } = published;
+        let Published { identity, changed_by, snapshot, writers } = published;
         let before = self.turns.publication.replace(identity.clone());
         let is_same = identity.is_some() && before.as_ref() == Some(&identity);
         let is_first_look = before.is_none() && !self.resync.is_live();
-        if is_same || is_first_look || faults::is_on(Fault::PublicationTrusted) {
+        let mut unpublished = writers.unwrap_or_else(|| snapshot.running().collect());
+        if is_first_look {
+            // Those that are younger than the publication are streamed.
+            let may_be_older = |xid: u32| changed_by.iter().any(|change| snapshot.may_precede(xid, *change));
+            unpublished.retain(|xid| identity.is_none() || may_be_older(*xid));
+            if !faults::is_on(Fault::FirstLookTrusted) {
+                self.resync.await_unstreamed(unpublished);
+            }
+            return;
+        }
+        if is_same || faults::is_on(Fault::PublicationTrusted) {
             return;
         }
         if self.resync.is_live() {
             self.report(Report::Parked(Reason::PublicationChanged));
             self.park(Reason::PublicationChanged, now);
         }
-        // A transaction that runs now may have written while the table was not published. That is not in the WAL, so the WAL is not
-        // kept for it.
-        self.resync.passed_over(&snapshot, Lsn(u64::MAX));
+        self.resync.await_unstreamed(unpublished);
     }
 }

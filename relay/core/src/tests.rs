@@ -64,9 +64,7 @@ impl Driver {
             Request::Scan(from, _) => Finished::Scanned(from, scanned(from)),
             Request::Due(_) => Finished::Due(Due { snapshot: seen, events: Vec::new(), cut: false, next_in: None }),
             Request::Snapshot => Finished::Snapshot(seen),
-            Request::LookAtPublication => {
-                Finished::Published(Published { identity: Some("1".to_owned()), snapshot: seen })
-            }
+            Request::LookAtPublication => Finished::Published(published("1", seen)),
             Request::EnsurePublication => Finished::PublicationEnsured("exists".to_owned()),
             Request::Settle(batch) => {
                 let locked = batch.verdicts.iter().map(|verdict| verdict.id).collect();
@@ -75,6 +73,10 @@ impl Driver {
         };
         self.core.on(Input::Table(finished), self.now);
     }
+}
+
+fn published(identity: &str, snapshot: Snapshot) -> Published {
+    Published { identity: Some(identity.to_owned()), changed_by: vec![1], snapshot, writers: None }
 }
 
 pub(crate) fn config() -> Config {
@@ -219,7 +221,7 @@ fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had
     driver.finish(pass, |_| page("10:10:", Vec::new(), Some(1)));
     driver.core.on(Input::Stream(Streamed::TableDescribed), driver.now);
     assert!(matches!(driver.request(), Some(Request::LookAtPublication)), "it may have changed");
-    let changed = Published { identity: Some("2".to_owned()), snapshot: snapshot("10:11:10") };
+    let changed = published("2", snapshot("10:11:10"));
     driver.core.on(Input::Table(Finished::Published(changed)), driver.now);
     for _ in 0..10 {
         driver.wait(Duration::from_millis(200));

@@ -17,7 +17,7 @@ use std::{
 };
 
 use outbox_core::{Batch, Finished, NotWritten, Published, Request, Snapshot, Verdict};
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::{Client, Statement, error::SqlState};
 use uuid::Uuid;
 
 pub(crate) use self::{
@@ -48,6 +48,7 @@ pub struct Store {
     settle: Statement,
     ensure_publication: Statement,
     published: Statement,
+    writers: Statement,
     slot: Statement,
     oldest_transaction: Statement,
     table_lock: Statement,
@@ -78,6 +79,7 @@ impl Store {
             settle: client.prepare(sql::SETTLE).await?,
             ensure_publication: client.prepare(sql::ENSURE_PUBLICATION).await?,
             published: client.prepare(sql::PUBLISHED).await?,
+            writers: client.prepare(sql::WRITERS).await?,
             slot: client.prepare(sql::SLOT_KEEPS).await?,
             oldest_transaction: client.prepare(sql::OLDEST_TRANSACTION).await?,
             table_lock: client.prepare(sql::TABLE_LOCK).await?,
@@ -166,7 +168,21 @@ impl Store {
     /// Looks whether the publication is still the same.
     async fn published(&self) -> Result<Published, StoreError> {
         let row = self.client.query_one(&self.published, &[&self.publication]).await?;
-        Ok(Published { identity: row.try_get(1)?, snapshot: parse(&row, 0)? })
+        let (publication, its_writer): (Option<u32>, Option<&str>) = (row.try_get(1)?, row.try_get(2)?);
+        let (table, tables_writer): (Option<u32>, Option<&str>) = (row.try_get(3)?, row.try_get(4)?);
+        let identity = publication.map(|_| format!("{publication:?} {its_writer:?} {table:?} {tables_writer:?}"));
+        let changed_by = [its_writer, tables_writer].into_iter().flatten().map(id).collect::<Result<_, _>>()?;
+        // After the snapshot: who has ended in between is seen by the next one.
+        Ok(Published { identity, changed_by, snapshot: parse(&row, 0)?, writers: self.writers().await? })
+    }
+
+    /// Which transactions have written to the table and have not ended; `None`: this role may not see.
+    async fn writers(&self) -> Result<Option<Vec<u32>>, StoreError> {
+        match self.client.query(&self.writers, &[]).await {
+            Ok(rows) => rows.iter().map(|row| id(row.try_get(0)?)).collect::<Result<_, _>>().map(Some),
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -178,6 +194,11 @@ fn reads(read: impl Future<Output = Result<Finished, StoreError>> + Send + 'stat
             done => done,
         }
     })
+}
+
+/// A transaction's id, as PostgreSQL prints an `xid`.
+fn id(text: &str) -> Result<u32, StoreError> {
+    text.parse().map_err(|_| StoreError::Answer(format!("{text:?} is no transaction's id")))
 }
 
 fn parse<T: FromStr<Err: std::fmt::Display>>(row: &tokio_postgres::Row, place: usize) -> Result<T, StoreError> {

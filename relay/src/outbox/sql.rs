@@ -54,13 +54,21 @@ pub(crate) const ENSURE_PUBLICATION: &str = "SELECT outbox.ensure_publication($1
 
 /// What changes whenever the publication does: the rows in which PostgreSQL has it, and who wrote them. Null where those do not say
 /// all, as for a publication of a whole schema.
-pub(super) const PUBLISHED: &str = "SELECT pg_current_snapshot()::text, (
-        SELECT concat_ws(' ', publication.oid, publication.xmin, rel.oid, rel.xmin)
-        FROM pg_catalog.pg_publication AS publication
-        LEFT JOIN pg_catalog.pg_publication_rel AS rel
-            ON rel.prpubid = publication.oid AND rel.prrelid = pg_catalog.to_regclass('outbox.events')
-        WHERE publication.pubname = $1 AND (rel.oid IS NOT NULL OR publication.puballtables)
-    )";
+pub(super) const PUBLISHED: &str =
+    "SELECT pg_catalog.pg_current_snapshot()::text, publication.oid, publication.xmin::text, rel.oid, rel.xmin::text
+     FROM (SELECT) AS once
+     LEFT JOIN (
+         pg_catalog.pg_publication AS publication
+         LEFT JOIN pg_catalog.pg_publication_rel AS rel
+             ON rel.prpubid = publication.oid AND rel.prrelid = pg_catalog.to_regclass('outbox.events')
+     ) ON publication.pubname = $1 AND (rel.oid IS NOT NULL OR publication.puballtables)";
+
+/// The transactions that have written to the table and have not ended, prepared ones among them: they keep their lock on it.
+pub(super) const WRITERS: &str = "WITH locks AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks WHERE granted)
+     SELECT DISTINCT own.transactionid::text FROM locks AS own JOIN locks AS held USING (virtualtransaction)
+     WHERE own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock' AND held.mode = 'RowExclusiveLock'
+       AND held.relation = pg_catalog.to_regclass('outbox.events')
+       AND held.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
 // At the edge, for those who look.
 

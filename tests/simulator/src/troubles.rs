@@ -103,8 +103,7 @@ impl World {
             }
             Trouble::Unpublished if self.db.is_published => {
                 self.tell("operator", || "takes the table out of the publication".to_owned());
-                self.db.is_published = false;
-                self.db.publication += 1;
+                self.db.publish(false, 0);
                 self.later(long, What::Undo(Undo::Publish));
             }
             Trouble::Replay => self.replay(true),
@@ -136,10 +135,8 @@ impl World {
             Undo::Queue(queue) => self.broker.queues[queue] = Queue::Takes,
             Undo::DatabaseUp => self.db.is_up = true,
             Undo::Publish => {
-                if !self.db.is_published {
-                    self.db.is_published = true;
-                    self.db.publication += 1;
-                }
+                let ago = self.dice.troubles.u64(..20);
+                self.db.publish(true, ago);
             }
         }
     }

@@ -9,7 +9,7 @@ use outbox_core::{
 };
 use uuid::Uuid;
 
-use super::{Database, Micros, Row, id_of, seq_of};
+use super::{Database, Micros, Row, Transaction, id_of, seq_of};
 
 /// The end of an operation on the table, and whether it waits for the log to be on disk.
 pub(crate) struct Executed {
@@ -199,7 +199,23 @@ impl Database {
 
     /// The publication, as the relay looks at it.
     fn published(&self) -> Published {
-        Published { identity: self.is_published.then(|| self.publication.to_string()), snapshot: self.snapshot() }
+        let has_written = |(_, transaction): &(&u64, &Transaction)| !transaction.changes.is_empty();
+        let writers = self.open.iter().chain(&self.hidden).filter(has_written).map(|(xid, _)| *xid as u32).collect();
+        Published {
+            identity: self.is_published.then(|| self.publication.to_string()),
+            changed_by: self.published_by.iter().map(|xid| *xid as u32).collect(),
+            snapshot: self.snapshot(),
+            writers: Some(writers),
+        }
+    }
+
+    /// Puts the table into the publication, or takes it out, by a transaction that has begun some transactions ago.
+    pub(crate) fn publish(&mut self, is_published: bool, ago: u64) {
+        if self.is_published != is_published {
+            self.is_published = is_published;
+            self.publication += 1;
+            self.published_by = Some(self.take_xid() - ago);
+        }
     }
 
     /// `outbox.ensure_publication`.
@@ -207,8 +223,7 @@ impl Database {
         if self.is_published {
             return "exists";
         }
-        self.is_published = true;
-        self.publication += 1;
+        self.publish(true, 0);
         "table added"
     }
 

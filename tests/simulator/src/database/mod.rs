@@ -64,6 +64,8 @@ pub(crate) struct Database {
     /// The publication has the table; and a number that changes when it does.
     pub(crate) is_published: bool,
     pub(crate) publication: u64,
+    /// The transaction that changed it last; `None`: that was long ago.
+    published_by: Option<u64>,
     /// Statements that write, and that read, fail until then.
     pub(crate) statements_fail_until: Micros,
     next_xid: u64,
@@ -83,6 +85,7 @@ impl Database {
             is_up: true,
             is_published: true,
             publication: 0,
+            published_by: None,
             statements_fail_until: 0,
             next_xid: first_xid,
             next_seq: 1,

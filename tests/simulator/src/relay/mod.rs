@@ -46,8 +46,6 @@ pub(crate) struct Session {
     messages: VecDeque<Message>,
     /// The publication with which the table was described last.
     described: Option<u64>,
-    /// It has looked at the publication: from then on it notices a change.
-    knows_publication: bool,
     pub(crate) connection: Option<u64>,
     /// The last connection was lost in a way that a message may have caused.
     proves: bool,
@@ -93,7 +91,6 @@ impl Session {
             next_entry,
             messages: VecDeque::new(),
             described: None,
-            knows_publication: false,
             connection: None,
             proves: false,
             connects: 0,

@@ -6,7 +6,7 @@ use super::Session;
 use crate::{
     agenda::What,
     checker::Promise,
-    database::{Change, Micros, Slot},
+    database::{Micros, Slot},
     world::World,
 };
 
@@ -37,7 +37,6 @@ impl World {
         let now = self.clocks();
         let seed = self.dice.relays.u64(..);
         let (flushed, snapshot) = (self.db.flushed, self.db.snapshot());
-        self.excuse_unstreamed();
         let careful = self.dice.relays.u8(..4) == 0;
         let Some(slot) = &mut self.db.slot else { return };
         slot.reader = Some(id);
@@ -80,7 +79,6 @@ impl World {
         }
         let end = self.db.wal_end;
         self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true });
-        self.excuse_unstreamed();
         let next_entry = self.db.log.partition_point(|entry| entry.end <= end);
         self.say(relay, || format!("has made the slot, and streams from {end}"));
         let Some(session) = self.session(relay, id) else { return };
@@ -88,19 +86,6 @@ impl World {
         session.core.on(Input::StreamStarted, now);
         self.later(1_000_000, What::Keepalive(relay, id));
         self.turn(relay);
-    }
-
-    /// What is not streamed, and not to be seen when a session begins or first looks at the publication, only a later pass can find.
-    pub(super) fn excuse_unstreamed(&mut self) {
-        for transaction in self.db.open.values().chain(self.db.hidden.values()) {
-            for change in &transaction.changes {
-                if let Change::Insert(emitted, _) = change
-                    && !emitted.is_published
-                {
-                    self.checker.fact(emitted.seq).touched = true;
-                }
-            }
-        }
     }
 
     /// The process starts again after a pause, which grows with each failure.

@@ -39,13 +39,7 @@ impl World {
         // Without a stream what is due waits for a pass.
         let streams = self.db.slot.as_ref().is_some_and(|slot| slot.is_made);
         let takes_all_due = streams && matches!(&request, Request::Due(scan) if scan.older_than.is_none());
-        let (relay, id) = (operation.relay, operation.session);
         let executed = self.db.execute(request, self.now);
-        if matches!(executed.finished, Finished::Published(_))
-            && self.session(relay, id).is_some_and(|session| !std::mem::replace(&mut session.knows_publication, true))
-        {
-            self.excuse_unstreamed();
-        }
         if let Finished::Due(due) = &executed.finished
             && takes_all_due
         {

@@ -26,6 +26,61 @@ async fn events_of_a_time_when_the_table_was_not_in_the_publication_are_delivere
     assert_eq!(consumer.wait_for(3).await.len(), 3);
 }
 
+/// The stream leaves such an event out, and the pass with which a session begins does not see it.
+#[tokio::test]
+async fn an_event_of_a_time_without_the_table_that_commits_after_the_next_start_goes_before_later_ones_of_its_key() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let seldom = || super::relay(&stack).set("check-interval", "20s");
+    let relay = seldom().start().await;
+    emit(&stack.db, "k", 1).await;
+    wait_until_sent(&stack.db, 1).await;
+
+    let unpublished = stack.db.connect().await;
+    run(&stack.db, "ALTER PUBLICATION outbox DROP TABLE outbox.events").await;
+    run(&unpublished, "BEGIN").await;
+    emit(&unpublished, "k", 2).await;
+    // Whoever mends it has begun before, and ends later, than one who emits meanwhile.
+    let mends = stack.db.connect().await;
+    run(&mends, "BEGIN; ALTER PUBLICATION outbox ADD TABLE outbox.events").await;
+    let meanwhile = stack.db.connect().await;
+    run(&meanwhile, "BEGIN").await;
+    emit(&meanwhile, "l", 1).await;
+    run(&mends, "COMMIT").await;
+    relay.kill().await;
+    let relay = seldom().start().await;
+    emit(&stack.db, "other", 1).await;
+    wait_until_sent(&stack.db, 2).await;
+
+    for (open, key, n) in [(unpublished, "k", 3), (meanwhile, "l", 2)] {
+        run(&open, "COMMIT").await;
+        emit(&stack.db, key, n).await;
+    }
+    wait_until_sent(&stack.db, 6).await;
+    assert_one_attempt(&stack.db).await;
+    super::account::assert_in_order(&consumer.wait_for(6).await);
+    assert_eq!(consumer.count(), 6);
+    relay.wait_for_log("state=streaming").await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_has_written_no_event_keeps_no_session_from_streaming_after_the_publication_has_changed() {
+    let stack = Stack::new().await;
+    let relay = super::relay(&stack).start().await;
+    relay.wait_for_log("state=streaming").await;
+    let open = stack.db.connect().await;
+    run(&open, "CREATE TABLE theirs (id int); BEGIN; INSERT INTO theirs VALUES (1)").await;
+    run(
+        &stack.db,
+        "ALTER PUBLICATION outbox DROP TABLE outbox.events; ALTER PUBLICATION outbox ADD TABLE outbox.events",
+    )
+    .await;
+    relay.kill().await;
+    let relay = super::relay(&stack).start().await;
+    relay.wait_for_log("state=streaming").await;
+    run(&open, "COMMIT").await;
+}
+
 #[tokio::test]
 async fn a_publication_that_stays_without_the_table_delays_events_but_loses_none() {
     let stack = Stack::new().await;

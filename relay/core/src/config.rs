@@ -49,6 +49,9 @@ pub struct Start {
     pub passed_over: Option<Snapshot>,
     /// There is no stream yet: the table is read again and again until [`Input::StreamStarted`](crate::Input::StreamStarted).
     pub without_stream: bool,
+    /// The publication is of no use, and its repair was refused: the stream brings nothing, and the table is read again and again until
+    /// the publication is repaired.
+    pub is_unpublished: bool,
     /// The session before met a row that is larger than any event: this one tries each row before it reads it, once.
     pub careful: bool,
     /// Seeds hashes of keys, whose names emitters choose, and the jitter of delays.

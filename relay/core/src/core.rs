@@ -52,6 +52,10 @@ pub struct Core {
     /// When the time was last looked at; `None`: not yet.
     turned_at: Option<Now>,
     pub(crate) drain_until: Option<Instant>,
+    /// How the session ends when what is in flight is finished; `None`: it is told to stop.
+    drained: Option<End>,
+    /// The stream brings nothing.
+    pub(crate) is_unpublished: bool,
     end: Option<End>,
     has_ended: bool,
 }
@@ -59,7 +63,7 @@ pub struct Core {
 impl Core {
     /// A session that begins now: parked, and with a pass.
     pub fn new(config: Config, start: Start, now: Instant) -> Self {
-        let stream = if start.without_stream { Stream::Missing } else { Stream::Started };
+        let stream = if start.without_stream || start.is_unpublished { Stream::Missing } else { Stream::Started };
         let mut resync = Resync::new(stream, now);
         if let Some(snapshot) = &start.passed_over {
             resync.passed_over(snapshot, start.confirmed);
@@ -80,6 +84,8 @@ impl Core {
             reports: VecDeque::new(),
             turned_at: None,
             drain_until: None,
+            drained: None,
+            is_unpublished: start.is_unpublished,
             end: None,
             has_ended: false,
             config,
@@ -90,6 +96,7 @@ impl Core {
     pub fn on(&mut self, input: Input<'_>, now: Now) {
         match input {
             Input::Stream(streamed) => self.streamed(streamed, now.instant),
+            Input::StreamStarted if self.is_unpublished => {}
             Input::StreamStarted => self.resync.stream_started(self.turns.runs_whole_pass(), now.instant),
             Input::Sink(notice) => self.noticed(notice, now),
             Input::Table(finished) => self.finished(finished, now.instant),
@@ -233,7 +240,16 @@ impl Core {
         self.abandoned.seen(snapshot);
     }
 
+    /// Ends the session once what is in flight is finished.
+    pub(crate) fn finish(&mut self, end: End, now: Instant) {
+        if self.drain_until.is_none() {
+            self.drain_until = Some(now + self.config.drain_timeout);
+            self.drained = Some(end);
+        }
+    }
+
     fn drain(&mut self, now: Instant) {
+        self.drained = None;
         if self.drain_until.is_none() {
             self.drain_until = Some(now + self.config.drain_timeout);
             self.report(Report::Draining { in_flight: self.dispatch.in_flight() });
@@ -255,9 +271,10 @@ impl Core {
         }
         let until = self.drain_until?;
         if self.dispatch.in_flight() == 0 && self.settling.is_done() && self.turns.is_idle() {
-            Some(End::Drained)
+            Some(self.drained.take().unwrap_or(End::Drained))
         } else {
-            (now.instant >= until).then(|| End::DrainTimeout { unsettled: self.dispatch.unsettled() })
+            let timeout = || End::DrainTimeout { unsettled: self.dispatch.unsettled() };
+            (now.instant >= until).then(|| self.drained.clone().unwrap_or_else(timeout))
         }
     }
 }

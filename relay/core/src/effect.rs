@@ -178,6 +178,8 @@ pub enum Report {
     ColumnsMissing(String),
     /// The publication was missing, or had lost the table; this was done.
     PublicationRepaired(String),
+    /// The publication is of no use still; the server's words.
+    RepairRefused(String),
     /// A page was read.
     Scanned {
         /// Where it began.
@@ -274,4 +276,8 @@ pub enum End {
     StoodStill(Duration),
     /// The table is not the extension's.
     Unreadable(String),
+    /// The publication was to be repaired, and the server has refused it with these words: the stream may leave events out.
+    RepairRefused(String),
+    /// The publication, which was of no use, is repaired.
+    PublishedAgain,
 }

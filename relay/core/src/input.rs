@@ -128,6 +128,8 @@ pub enum Finished {
     Published(Published),
     /// The publication was looked after: what had to be done to it; `exists`, if nothing.
     PublicationEnsured(String),
+    /// The server has refused to have the publication looked after, with these words.
+    PublicationRefused(String),
 }
 
 /// A statement that failed, and may succeed another time.

@@ -6,7 +6,7 @@ use crate::{
     config::Ordering,
     core::Core,
     dispatch::Admission,
-    effect::{Batch, Report, ScanFrom},
+    effect::{Batch, End, Report, ScanFrom},
     figures::PassReason,
     input::{Due, Failure, Finished, NotWritten, Page, Remedy},
     settling::Settled,
@@ -33,11 +33,16 @@ impl Core {
             }
             Finished::Scanned(from, page) => self.scanned(from, page, now),
             Finished::PublicationEnsured(outcome) => {
+                if self.is_unpublished {
+                    self.finish(End::PublishedAgain, now);
+                }
                 if outcome != "exists" {
                     self.turns.looks_at_publication = true;
                     self.report(Report::PublicationRepaired(outcome));
                 }
             }
+            Finished::PublicationRefused(error) if self.is_unpublished => self.report(Report::RepairRefused(error)),
+            Finished::PublicationRefused(error) => self.finish(End::RepairRefused(error), now),
             Finished::Published(published) => self.published(published, now),
             Finished::Due(due) => self.due(due, now),
             Finished::Snapshot(snapshot) => {

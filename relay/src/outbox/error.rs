@@ -37,6 +37,12 @@ impl From<tokio_postgres::Error> for StoreError {
 }
 
 impl StoreError {
+    /// The server's words, if it has refused the statement; see [`refusal`].
+    pub(super) fn refusal(&self) -> Option<String> {
+        let Self::Sql(error) = self else { return None };
+        refusal(error)
+    }
+
     /// Whether a row that was read may be the cause: it is too large to print, or its pages on disk are damaged.
     pub(super) fn may_be_a_rows(&self) -> bool {
         let Self::Sql(error) = self else { return false };
@@ -69,6 +75,20 @@ impl StoreError {
             _ => Some(Remedy::Isolate),
         }
     }
+}
+
+/// What the server says to a statement that it refuses, which another session would hear as well: the message, its code, and where, as in
+/// an event trigger. `None`: the failure is of another kind. For statements that touch no row, whose DETAIL is nobody's payload.
+pub(crate) fn refusal(error: &tokio_postgres::Error) -> Option<String> {
+    let refused = error.as_db_error().filter(|_| !error.is_closed())?;
+    let state = refused.code();
+    let is_other = matches!(state.code().get(..2), Some("08" | "25" | "26" | "3F" | "40" | "53" | "57" | "58" | "XX"));
+    if is_other || [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::UNDEFINED_FUNCTION].contains(&state) {
+        return None;
+    }
+    let place = [refused.detail(), refused.where_()].into_iter().flatten();
+    let place: Vec<String> = place.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    Some([vec![told(error)], place].concat().join("; "))
 }
 
 /// The server's message and code. Not its DETAIL, which can hold a whole row, payload and all.

@@ -18,16 +18,19 @@ use std::{
 
 use outbox_core::{Batch, Finished, NotWritten, Published, Request, Snapshot, Verdict};
 use tokio_postgres::{Client, Statement, error::SqlState};
+use tracing::debug;
 use uuid::Uuid;
 
 pub(crate) use self::{
     blocker::Blocker,
+    error::refusal,
     slot::{SlotLook, Writer},
 };
 pub use self::{
     error::StoreError,
     row::{BadRow, Layout, Row},
 };
+use crate::error::chain;
 
 /// An operation that runs.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
@@ -65,7 +68,9 @@ impl Store {
         let columns = Layout::columns();
         let pending = client.prepare(&sql::pending(&columns)).await?;
         let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
-        client.batch_execute(sql::PATIENCE_WITH_LOCKS).await?;
+        if let Err(error) = client.batch_execute(sql::PATIENCE_WITH_LOCKS).await {
+            debug!(target: "relay", error = chain(&error), "statements wait for locks as long as the role's settings say");
+        }
         let encoding: String = client.query_one(sql::ENCODING, &[]).await?.try_get(0)?;
         Ok(Self {
             publication: publication.to_owned(),
@@ -111,9 +116,12 @@ impl Store {
             Request::Scan(from, scan) => reads(async move { Ok(Finished::Scanned(from, self.pending(scan).await?)) }),
             Request::Due(scan) => reads(async move { Ok(Finished::Due(self.due(scan).await?)) }),
             Request::LookAtPublication => reads(async move { Ok(Finished::Published(self.published().await?)) }),
-            Request::EnsurePublication => {
-                reads(async move { Ok(Finished::PublicationEnsured(self.ensure_publication().await?)) })
-            }
+            Request::EnsurePublication => reads(async move {
+                match self.ensure_publication().await {
+                    Ok(done) => Ok(Finished::PublicationEnsured(done)),
+                    Err(error) => error.refusal().map(Finished::PublicationRefused).ok_or(error),
+                }
+            }),
         }
     }
 

@@ -52,6 +52,14 @@ pub(super) const SETTLE: &str =
 /// Makes or repairs the publication.
 pub(crate) const ENSURE_PUBLICATION: &str = "SELECT outbox.ensure_publication($1)";
 
+/// Whether the publication publishes all columns of every insert into the table. One of the table's whole schema counts as one that
+/// does not.
+pub(crate) const PUBLICATION_IS_WHOLE: &str = "SELECT publication.pubinsert AND (publication.puballtables OR EXISTS (
+         SELECT FROM pg_catalog.pg_publication_rel AS rel
+         WHERE rel.prpubid = publication.oid AND rel.prrelid = pg_catalog.to_regclass('outbox.events')
+           AND pg_catalog.to_jsonb(rel) ->> 'prattrs' IS NULL AND pg_catalog.to_jsonb(rel) ->> 'prqual' IS NULL))
+     FROM pg_catalog.pg_publication AS publication WHERE publication.pubname = $1";
+
 /// What changes whenever the publication does: the rows in which PostgreSQL has it, and who wrote them. Null where those do not say
 /// all, as for a publication of a whole schema.
 pub(super) const PUBLISHED: &str =
@@ -197,11 +205,13 @@ pub(crate) const MISSING_BEYOND_GRANTS: &str = "
 /// The slot, and who reads it.
 pub(crate) const SLOT: &str = "SELECT slot.plugin::text, slot.database = pg_catalog.current_database(),
             coalesce(slot.wal_status = 'lost', false), slot.active_pid,
-            coalesce(holder.usename, '')::text, holder.application_name,
             coalesce((pg_catalog.to_jsonb(slot) ->> 'failover')::bool, false), slot.database::text, slot.temporary
      FROM pg_catalog.pg_replication_slots AS slot
-     LEFT JOIN pg_catalog.pg_stat_activity AS holder ON holder.pid = slot.active_pid
      WHERE slot.slot_name = $1";
+
+/// Role and program of a server process.
+pub(crate) const SESSION: &str =
+    "SELECT coalesce(usename, '')::text, application_name FROM pg_catalog.pg_stat_activity WHERE pid = $1";
 
 /// Drops the slot unless somebody reads it.
 pub(crate) const DROP_SLOT: &str =

@@ -25,6 +25,12 @@ pub enum SessionError {
     /// The database sent a row that is larger than any event; see [`Start::careful`](outbox_core::Start::careful).
     #[error("{0}")]
     RowTooLarge(String),
+    /// The publication was to be repaired, and that was refused: it may be of no use now.
+    #[error("the repair of the publication was refused: {0}")]
+    RepairRefused(String),
+    /// The publication was of no use, and is repaired.
+    #[error("the publication is repaired")]
+    PublishedAgain,
     /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
     #[error("stood still for {0:?}: another relay may have taken over")]
     StoodStill(Duration),

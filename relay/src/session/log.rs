@@ -72,6 +72,12 @@ impl Log {
             Report::PublicationRepaired(outcome) => {
                 warn!(target: "relay", publication = self.publication, outcome, "the publication was missing, or had lost the table; it is repaired");
             }
+            Report::RepairRefused(error) => {
+                let (is_news, times) = self.refused.count(&error);
+                if is_news {
+                    warn!(target: "relay", publication = self.publication, error, times, "the repair of the publication was refused again: the table is read every second");
+                }
+            }
             Report::Scanned { after_seq, found, complete } => {
                 debug!(target: "relay", after_seq, found, complete, "read the table");
             }

@@ -61,6 +61,8 @@ pub struct Session<S> {
     watch: Watch,
     guard: Guard,
     is_draining: bool,
+    /// The publication is of no use, and its repair was refused; the server's words.
+    unpublished: Option<String>,
     /// The session ends because the slot must go.
     lets_go: Option<TooMuch>,
 }
@@ -82,7 +84,13 @@ impl<S: Sink> Session<S> {
         let (table, log, watch) = (Table::new(store), Log::new(publication), Watch::new(observed));
         let guard = Guard::new(guard, Instant::now());
         let reader = Reader::default();
-        Self { core, source, reader, table, connection, sink, log, watch, guard, is_draining: false, lets_go: None }
+        let (unpublished, is_draining, lets_go) = (None, false, None);
+        Self { core, source, reader, table, connection, sink, log, watch, guard, unpublished, is_draining, lets_go }
+    }
+
+    /// With a publication that is of no use, and whose repair was refused with these words.
+    pub(crate) fn without_publication(self, unpublished: Option<String>) -> Self {
+        Self { unpublished, ..self }
     }
 
     /// The server process that streams, or makes the slot.
@@ -103,7 +111,9 @@ impl<S: Sink> Session<S> {
                 return self.finish(end).await;
             }
             self.log.tell_sums(now.instant);
-            let shown = self.watch.turn(now.instant, || shown(&self.core, &self.sink, &self.source, &self.guard));
+            let shown = self.watch.turn(now.instant, || {
+                shown(&self.core, &self.sink, &self.source, &self.guard, self.unpublished.as_deref())
+            });
             let wake = self.core.wake_at(now.instant).min(shown);
             // One that is due waits for the operation that runs.
             let look = self.guard.due().filter(|due| *due > now.instant);
@@ -173,10 +183,12 @@ impl<S: Sink> Session<S> {
     }
 
     async fn finish(mut self, end: End) -> Result<(), SessionError> {
-        self.watch.end(shown(&self.core, &self.sink, &self.source, &self.guard));
+        self.watch.end(shown(&self.core, &self.sink, &self.source, &self.guard, self.unpublished.as_deref()));
         let drained = match end {
             End::Drained => Ok(()),
             End::DrainTimeout { unsettled } => Err(SessionError::DrainTimeout { unsettled }),
+            End::RepairRefused(error) => return Err(SessionError::RepairRefused(error)),
+            End::PublishedAgain => return Err(SessionError::PublishedAgain),
             End::StoodStill(pause) => return Err(SessionError::StoodStill(pause)),
             End::Unreadable(error) => return Err(SessionError::Unreadable(error)),
         };
@@ -201,13 +213,15 @@ impl<S: Sink> Session<S> {
     }
 }
 
-fn shown<S: Sink>(core: &Core, sink: &S, source: &Source, guard: &Guard) -> Shown {
-    let waits_for = guard.waits_for().filter(|_| !source.is_stream()).map(str::to_owned);
+fn shown<S: Sink>(core: &Core, sink: &S, source: &Source, guard: &Guard, unpublished: Option<&str>) -> Shown {
+    let making = guard.waits_for().filter(|_| !source.is_stream()).map(str::to_owned);
+    let waits_for =
+        making.or_else(|| unpublished.map(|error| format!("the publication's repair was refused: {error}")));
     Shown {
         figures: core.figures(),
         sink: sink.figures(),
         silent_since: source.silent_since(),
-        is_making_slot: !source.is_stream(),
+        is_making_slot: !source.is_stream() || unpublished.is_some(),
         waits_for,
     }
 }

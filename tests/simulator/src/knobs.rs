@@ -27,6 +27,7 @@ pub enum Trouble {
     RowLocked,
     TriggerRefuses,
     Unpublished,
+    RepairRefused,
     Replay,
     UnheardReplay,
     Release,
@@ -42,7 +43,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::KillRelay,
         Self::FreezeRelay,
         Self::DrainRelay,
@@ -61,6 +62,7 @@ impl Trouble {
         Self::RowLocked,
         Self::TriggerRefuses,
         Self::Unpublished,
+        Self::RepairRefused,
         Self::Replay,
         Self::UnheardReplay,
         Self::Release,

@@ -104,7 +104,12 @@ impl World {
             Trouble::Unpublished if self.db.is_published => {
                 self.tell("operator", || "takes the table out of the publication".to_owned());
                 self.db.publish(false, 0);
+                let long = if self.dice.troubles.bool() { long } else { short / 4 };
                 self.later(long, What::Undo(Undo::Publish));
+            }
+            Trouble::RepairRefused => {
+                self.tell("database", || "refuses DDL".to_owned());
+                self.db.repairs_refused_until = now + 2 * long;
             }
             Trouble::Replay => self.replay(true),
             Trouble::UnheardReplay => self.replay(false),
@@ -136,7 +141,12 @@ impl World {
             Undo::DatabaseUp => self.db.is_up = true,
             Undo::Publish => {
                 let ago = self.dice.troubles.u64(..20);
+                let was_published = self.db.is_published;
                 self.db.publish(true, ago);
+                // Whoever mends it may start the relay anew.
+                if !was_published && self.dice.troubles.bool() {
+                    (0..self.relays.len()).for_each(|relay| self.restart(relay));
+                }
             }
         }
     }
@@ -148,6 +158,7 @@ impl World {
         }
         (0..3).for_each(|queue| self.undo(Undo::Queue(queue)));
         self.db.statements_fail_until = 0;
+        self.db.repairs_refused_until = 0;
         let now = self.now;
         for row in self.db.rows.values_mut() {
             row.refused_until = 0;
@@ -209,6 +220,14 @@ impl World {
         self.operations.clear();
         self.end_sessions();
         self.later(lasts, What::Undo(Undo::DatabaseUp));
+    }
+
+    fn restart(&mut self, relay: usize) {
+        if self.relays[relay].session.is_some() {
+            self.close(relay, true);
+            let after = self.dice.relays.u64(..20_000);
+            self.later(after, What::Start(relay));
+        }
     }
 
     fn end_sessions(&mut self) {

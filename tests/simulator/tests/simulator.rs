@@ -3,7 +3,7 @@
 use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, tell};
 
 /// Seeds in which each deliberate fault must show.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 4000;
 
 #[test]
 fn a_few_thousand_worlds_break_no_promise() {

@@ -2,6 +2,7 @@
 
 mod checks;
 mod foreign;
+mod publication;
 mod slot;
 mod takeover;
 mod waiting;
@@ -15,18 +16,18 @@ use outbox_core::{Core, Snapshot, Start};
 use pg_replication::{ConnInfo, Lsn, Replication};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 pub(crate) use self::checks::{
     OLDEST_SERVER, connect_error, failover_slot_refused, replication_connect_error, wal_level_suffices,
 };
 pub(crate) use self::foreign::Listed;
 pub use self::slot::SlotState;
-use self::takeover::Turn;
+use self::{publication::Publication, takeover::Turn};
 use crate::{
     config::Config,
     contact::Contact,
-    error::{Kind, RunError, chain},
+    error::{Kind, RunError},
     observe::{Observed, Phase},
     outbox::{Store, sql},
     postgres,
@@ -54,7 +55,7 @@ pub struct InitReport {
 /// Makes publication and slot.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     let Connected { client, mut connection, mut replication, .. } = connect(config).await?;
-    let publication = ensure_publication(config, &client).await?;
+    let publication = publication::ensure(config, &client).await?;
     let slot = slot::ensure(config, &client, &mut replication).await?;
     let report =
         InitReport { publication: (config.publication.clone(), publication), slot: (config.slot.clone(), slot) };
@@ -74,6 +75,8 @@ pub(crate) enum After {
     SlotUseless,
     /// The server cannot send what comes next in the WAL: the stream must begin behind it.
     NotStreamable,
+    /// The publication publishes every event again: the stream must begin behind the time when it did not.
+    PublishedAgain,
     /// It met a row that is larger than any event.
     RowTooLarge,
 }
@@ -83,9 +86,15 @@ impl After {
         match end {
             SessionError::Stream(error) if error.publication_missing() => Self::SlotUseless,
             SessionError::Stream(error) if error.not_streamable() => Self::NotStreamable,
+            SessionError::PublishedAgain => Self::PublishedAgain,
             SessionError::RowTooLarge(_) => Self::RowTooLarge,
             _ => Self::Usual,
         }
+    }
+
+    /// Whether a part of the WAL is passed over.
+    fn passes_over(self) -> bool {
+        matches!(self, Self::NotStreamable | Self::PublishedAgain)
     }
 }
 
@@ -103,6 +112,7 @@ pub(crate) struct Database {
     store: Store,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
     source: Source,
+    publication: Publication,
     /// How long the server bears silence.
     silence: Duration,
     confirmed: Lsn,
@@ -120,7 +130,7 @@ pub(crate) async fn take_over(
     let mut slot_is_useless = after == After::SlotUseless;
     let mut turn = Turn::new(walsender);
     let (mut away, mut lost_at) = (Repeats::default(), None);
-    let (client, connection, source, database) = loop {
+    let (client, connection, (source, publication), database) = loop {
         let taken = async {
             let Connected { client, connection, server, replication, database } = connect(config).await?;
             observed.connected(database.clone());
@@ -129,9 +139,9 @@ pub(crate) async fn take_over(
                 slot_is_useless = false;
             }
             (away, lost_at) = (Repeats::default(), None);
-            let from = if after == After::NotStreamable { slot::behind_the_log(&client).await? } else { Lsn(0) };
-            let source = takeover::take(config, &client, &server, replication, from, &mut turn, observed).await?;
-            Ok::<_, RunError>((client, connection, source, database))
+            let from = if after.passes_over() { slot::behind_the_log(&client, after).await? } else { Lsn(0) };
+            let taken = takeover::take(config, &client, &server, replication, from, &mut turn, observed).await?;
+            Ok::<_, RunError>((client, connection, taken, database))
         };
         match taken.await {
             // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
@@ -153,13 +163,13 @@ pub(crate) async fn take_over(
             .hint("check that the extension and the relay are of the same version")
     })?;
     let mut passed_over = None;
-    if after == After::NotStreamable {
+    if after.passes_over() {
         let cannot = |error| checks::store_error(error, "cannot learn which transactions run");
         passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
     }
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.peer, "connected to {}", config.database_url);
     let careful = after == After::RowTooLarge;
-    Ok(Database { store, connection, source, silence, confirmed, passed_over, careful })
+    Ok(Database { store, connection, source, publication, silence, confirmed, passed_over, careful })
 }
 
 /// Tells what keeps the relay from a session, for so long.
@@ -178,19 +188,26 @@ pub(crate) fn begin(
     sink: RabbitMq,
     observed: &Arc<Observed>,
 ) -> Session<RabbitMq> {
-    let Database { store, connection, source, silence, confirmed, passed_over, careful } = database;
+    let Database { store, connection, source, publication, silence, confirmed, passed_over, careful } = database;
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
         passed_over,
         without_stream: matches!(source, Source::Making(_)),
+        is_unpublished: matches!(publication, Publication::Useless(_)),
         careful,
         seed: fastrand::u64(..),
     };
-    let core = Core::new(config.core(silence), start, Instant::now());
+    let mut rules = config.core(silence);
+    rules.repairs_publication &= !matches!(publication, Publication::Whole { is_repairable: false });
+    let core = Core::new(rules, start, Instant::now());
+    let refused = match publication {
+        Publication::Useless(refused) => Some(refused),
+        Publication::Whole { .. } => None,
+    };
     let guard = GuardPolicy { slot: config.slot.clone(), max: config.max_slot_wal.0 };
     let (publication, observed) = (config.publication.clone(), Arc::clone(observed));
-    Session::new(core, source, store, connection, sink, publication, guard, observed)
+    Session::new(core, source, store, connection, sink, publication, guard, observed).without_publication(refused)
 }
 
 /// The broker's part of a session.
@@ -224,23 +241,14 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
         .map_err(|error| checks::connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
-    client.batch_execute(sql::NOTICE_A_LOST_RELAY).await?;
-    client.batch_execute(sql::OWN_SETTINGS).await?;
-    if let Err(error) = client.batch_execute(sql::NOTICE_A_DEAD_RELAY).await {
-        debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while a statement waits");
+    for comfort in [sql::NOTICE_A_LOST_RELAY, sql::OWN_SETTINGS, sql::NOTICE_A_DEAD_RELAY] {
+        waiting::for_comfort(&client, comfort).await;
     }
     // One that stands still in the middle of a pass keeps no row from vacuum for longer than another waits to take over.
     let bound = sql::bound_idle_transactions(config.takeover_after);
-    client.batch_execute(&bound).await?;
+    waiting::for_comfort(&client, &bound).await;
     checks::server(&client, config).await?;
     let replication = slot::connect(config, &server, &client).await?;
     checks::extension(&client, database).await?;
     Ok(Connected { client, connection, server, replication, database: Contact::with_database(&peer) })
-}
-
-/// Makes or repairs the publication; says what had to be done.
-async fn ensure_publication(config: &Config, client: &Client) -> Result<String, RunError> {
-    let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
-    let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
-    Ok(row.try_get(0)?)
 }

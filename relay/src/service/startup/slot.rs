@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, error::SqlState};
 use tracing::{debug, info, warn};
 
-use super::{checks, foreign::Listed, waiting};
+use super::{After, checks, foreign::Listed, waiting};
 use crate::{
     config::Config,
     error::{Kind, RunError, chain},
@@ -67,23 +67,32 @@ pub(super) struct Holder {
 pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunError> {
     let Some(row) = client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(Found::Nothing) };
     let (plugin, here, lost): (Option<&str>, Option<bool>, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let (pid, user, application): (Option<i32>, _, _) = (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
+    let pid: Option<i32> = row.try_get(3)?;
     let listed = Listed {
         name: &config.slot,
         plugin,
-        database: row.try_get(7)?,
+        database: row.try_get(5)?,
         is_here: here == Some(true),
-        is_temporary: row.try_get(8)?,
+        is_temporary: row.try_get(6)?,
         pid,
     };
     if let Some((what, hint)) = listed.refused() {
         return Err(RunError::new(Kind::Slot, what).hint(hint));
     }
     Ok(match pid {
-        Some(pid) => Found::Taken(Holder { pid, user, application }),
+        Some(pid) => Found::Taken(holder(client, pid).await),
         None if lost => Found::Invalidated,
-        None => Found::Free { is_copied: row.try_get(6)? },
+        None => Found::Free { is_copied: row.try_get(4)? },
     })
+}
+
+/// Who the server process is, as far as this role may see.
+async fn holder(client: &Client, pid: i32) -> Holder {
+    let (mut user, mut application) = (String::new(), None);
+    if let Ok(Some(row)) = client.query_opt(sql::SESSION, &[&pid]).await {
+        (user, application) = (row.try_get(0).unwrap_or_default(), row.try_get(1).unwrap_or_default());
+    }
+    Holder { pid, user, application }
 }
 
 /// A WAL of which so much is unread, in bytes, holds thousands of events. Those without a verdict are read from the table in any case, and
@@ -92,9 +101,13 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
 const LONG_LOG: i64 = 32 << 20;
 
 /// Where a stream begins that is to leave out all that is in the WAL now. What it leaves out stands in the table.
-pub(super) async fn behind_the_log(client: &Client) -> Result<Lsn, RunError> {
+pub(super) async fn behind_the_log(client: &Client, after: After) -> Result<Lsn, RunError> {
     let lsn: String = client.query_one(sql::FLUSHED, &[]).await?.try_get(0)?;
-    warn!(target: "relay", lsn, "the server cannot stream what is in its WAL: going on behind it; events are read from the table");
+    if after == After::PublishedAgain {
+        info!(target: "relay", lsn, "the publication publishes every event again: streaming from here on; what came before is read from the table");
+    } else {
+        warn!(target: "relay", lsn, "the server cannot stream what is in its WAL: going on behind it; events are read from the table");
+    }
     position(&lsn)
 }
 
@@ -105,7 +118,18 @@ const UNSEEN: Duration = Duration::from_secs(1);
 ///
 /// A commit stands in the WAL before others can see it. So that none is missed by the stream and by the pass, everything that ran when the
 /// position was taken must have ended. While a long transaction is open, the WAL is streamed.
+/// Comfort only: where this role may not look, all is streamed.
 pub(super) async fn behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
+    match look_behind_a_long_log(config, client).await {
+        Err(error) if error.kind() == Kind::NotPermitted => {
+            debug!(target: "relay", %error, "how much of the WAL is unread is not to be seen: streaming all of it");
+            Ok(Lsn(0))
+        }
+        looked => looked,
+    }
+}
+
+async fn look_behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
     let Some(row) = client.query_opt(sql::UNREAD, &[&config.slot]).await? else { return Ok(Lsn(0)) };
     let (lsn, unread): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
     if unread < LONG_LOG {
@@ -237,7 +261,10 @@ pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client)
     };
     let millis = silence(config, client).await?.as_millis().to_string();
     if let Err(error) = replication.set("wal_sender_timeout", &millis).await {
-        return Err(checks::stream_error(config, client, error).await);
+        if error.connection_lost() || error.sqlstate().is_none() {
+            return Err(checks::stream_error(config, client, error).await);
+        }
+        debug!(target: "relay", error = chain(&error), "the server keeps its own wal_sender_timeout");
     }
     // What the role's settings say is meant for statements. Making a slot waits for locks of all older transactions, and a large
     // transaction is streamed within one.
@@ -259,9 +286,12 @@ pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, R
     Ok(confirmed.and_then(|lsn| lsn.parse().ok()).unwrap_or_default())
 }
 
-/// How long the server bears a stream's reader that says nothing: its own `wal_sender_timeout`, or less.
+/// How long the server bears a stream's reader that says nothing: its own `wal_sender_timeout`, or less, also where it may not be seen.
 pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration, RunError> {
-    let millis: i32 = client.query_one(sql::WAL_SENDER_TIMEOUT, &[]).await?.try_get(0)?;
+    let millis: i32 = match client.query_one(sql::WAL_SENDER_TIMEOUT, &[]).await {
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => 0,
+        found => found?.try_get(0)?,
+    };
     let own = u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
     Ok(own.map_or(config.takeover_after, |own| own.min(config.takeover_after)))
 }
@@ -288,7 +318,7 @@ async fn create(config: &Config, client: &Client, replication: &mut Replication)
                 Err(error) => Err(checks::stream_error(config, client, error).await),
                 Ok(lsn) => Ok(Some(lsn)),
             },
-            () = tokio::time::sleep(waiting::PATIENCE) => waiting::oldest_transaction(client, &mut told).await?,
+            () = tokio::time::sleep(waiting::PATIENCE) => waiting::oldest_transaction(client, &mut told).await,
         }
     }
 }

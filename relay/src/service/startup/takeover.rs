@@ -10,7 +10,8 @@ use tokio_postgres::Client;
 use tracing::info;
 
 use super::{
-    checks, ensure_publication,
+    checks,
+    publication::{self, Publication},
     slot::{self, Found, Holder, ToDo},
     waiting,
 };
@@ -26,6 +27,10 @@ use crate::{
 /// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
 /// the server's log each time.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where a stream begins that is to bring nothing. It holds the slot, and moves it, but the server asks no publication about what it
+/// passes over.
+const NOWHERE: Lsn = Lsn(u64::MAX);
 
 /// A server needs a moment to notice that a stream's reader is gone: until then nobody is said to read the slot.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -95,7 +100,7 @@ pub(super) async fn take(
     from: Lsn,
     turn: &mut Turn,
     observed: &Observed,
-) -> Result<Source, RunError> {
+) -> Result<(Source, Publication), RunError> {
     let mut replication = Some(replication);
     let mut has_waited = false;
     loop {
@@ -118,28 +123,32 @@ pub(super) async fn take(
             None => slot::connect(config, &same_server(config, server)?, client).await?,
         };
         waiting::for_table(client, sql::READ_TABLE, &[]).await?;
-        let to_do = if config.create_slot {
-            ensure_publication(config, client).await?;
-            slot::to_do(config, client).await?
+        let (to_do, publication) = if config.create_slot {
+            let publication = publication::ensure_if_permitted(config, client).await?;
+            (slot::to_do(config, client).await?, publication)
         } else {
             slot::require(config, &found)?;
-            ToDo::Nothing
+            (ToDo::Nothing, Publication::Whole { is_repairable: false })
         };
-        let from = if to_do == ToDo::Make { from } else { from.max(slot::behind_a_long_log(config, client).await?) };
+        let from = match &publication {
+            Publication::Useless(_) => NOWHERE,
+            Publication::Whole { .. } if to_do == ToDo::Make => from,
+            Publication::Whole { .. } => from.max(slot::behind_a_long_log(config, client).await?),
+        };
         let mut making = slot::start(config, session, from, to_do);
         let started = tokio::select! {
             started = &mut making.start => started,
             () = tokio::time::sleep(waiting::PATIENCE), if to_do == ToDo::Make => {
-                waiting::oldest_transaction(client, &mut Repeats::default()).await?;
+                waiting::oldest_transaction(client, &mut Repeats::default()).await;
                 info!(target: "relay", state = %"parked", slot = config.slot, "the slot is not made yet: the table is read every second until it is");
                 turn.has_come();
-                return Ok(Source::Making(making));
+                return Ok((Source::Making(making), publication));
             }
         };
         match started {
             Ok(stream) => {
                 turn.has_come();
-                return Ok(Source::Stream(Box::new(stream)));
+                return Ok((Source::Stream(Box::new(stream)), publication));
             }
             // Another relay was quicker, or one that died while it made the slot has taken it along.
             Err(error) if error.slot_in_use() || error.slot_missing() => tokio::time::sleep(PAUSE).await,

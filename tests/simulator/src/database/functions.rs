@@ -47,7 +47,7 @@ impl Database {
                 Finished::Due(due)
             }
             Request::LookAtPublication => Finished::Published(self.published()),
-            Request::EnsurePublication => Finished::PublicationEnsured(self.ensure_publication().to_owned()),
+            Request::EnsurePublication => self.ensure_publication(now),
         };
         Executed { finished, wait, written }
     }
@@ -219,12 +219,15 @@ impl Database {
     }
 
     /// `outbox.ensure_publication`.
-    fn ensure_publication(&mut self) -> &'static str {
+    fn ensure_publication(&mut self, now: Micros) -> Finished {
         if self.is_published {
-            return "exists";
+            return Finished::PublicationEnsured("exists".to_owned());
+        }
+        if self.repairs_refused_until > now {
+            return Finished::PublicationRefused("a trigger that freezes DDL".to_owned());
         }
         self.publish(true, 0);
-        "table added"
+        Finished::PublicationEnsured("table added".to_owned())
     }
 
     /// The events that hold a key, and the key of each.

@@ -66,6 +66,8 @@ pub(crate) struct Database {
     pub(crate) publication: u64,
     /// The transaction that changed it last; `None`: that was long ago.
     published_by: Option<u64>,
+    /// The relay may not repair it until then.
+    pub(crate) repairs_refused_until: Micros,
     /// Statements that write, and that read, fail until then.
     pub(crate) statements_fail_until: Micros,
     next_xid: u64,
@@ -86,6 +88,7 @@ impl Database {
             is_published: true,
             publication: 0,
             published_by: None,
+            repairs_refused_until: 0,
             statements_fail_until: 0,
             next_xid: first_xid,
             next_seq: 1,

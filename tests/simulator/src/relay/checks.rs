@@ -79,7 +79,7 @@ impl World {
     /// settled.
     pub(super) fn check_acknowledged(&mut self, relay: usize, position: u64) {
         let Some(session) = &self.relays[relay].session else { return };
-        let was_read = self.db.log.get(..session.read_to).unwrap_or_default().iter().rev();
+        let was_read = self.db.log.get(session.read_from..session.read_to).unwrap_or_default().iter().rev();
         let is_hidden = |entry: &&Entry| self.db.hidden.contains_key(&entry.xid) && entry.end <= position;
         let hidden = was_read.filter(is_hidden).flat_map(|entry| &entry.inserts).find(|emitted| emitted.is_published);
         if let Some(Emitted { seq, .. }) = hidden {

@@ -46,6 +46,8 @@ pub(crate) struct Session {
     messages: VecDeque<Message>,
     /// The publication with which the table was described last.
     described: Option<u64>,
+    /// Its stream brings nothing, as the publication may not be repaired.
+    is_unpublished: bool,
     pub(crate) connection: Option<u64>,
     /// The last connection was lost in a way that a message may have caused.
     proves: bool,
@@ -58,6 +60,8 @@ pub(crate) struct Session {
     is_draining: bool,
     /// The first entry that was read since the core is live.
     live_from: Option<usize>,
+    /// The first entry that the slot had not confirmed when the session began.
+    read_from: usize,
     /// The entry after the last commit that the core has read.
     read_to: usize,
     /// When the database last gave trouble, or showed a commit: until then that may have held the slot back.
@@ -91,6 +95,7 @@ impl Session {
             next_entry,
             messages: VecDeque::new(),
             described: None,
+            is_unpublished: false,
             connection: None,
             proves: false,
             connects: 0,
@@ -98,6 +103,7 @@ impl Session {
             is_reading: false,
             is_draining: false,
             live_from: None,
+            read_from: next_entry,
             read_to: next_entry,
             calm_since: now,
             from_table: BTreeSet::new(),

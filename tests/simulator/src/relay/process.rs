@@ -37,6 +37,8 @@ impl World {
         let now = self.clocks();
         let seed = self.dice.relays.u64(..);
         let (flushed, snapshot) = (self.db.flushed, self.db.snapshot());
+        let is_unpublished =
+            self.knobs.config.repairs_publication && !self.db.is_published && self.db.repairs_refused_until > self.now;
         let careful = self.dice.relays.u8(..4) == 0;
         let Some(slot) = &mut self.db.slot else { return };
         slot.reader = Some(id);
@@ -47,12 +49,20 @@ impl World {
             broker_away_since: Some(now.instant),
             passed_over: passes_over.then_some(snapshot),
             without_stream: !is_made,
+            is_unpublished,
             careful,
             seed,
         };
         let next_entry = if is_made { self.db.log.partition_point(|entry| entry.end <= from) } else { usize::MAX };
+        let read_to = next_entry;
+        // One whose stream brings nothing hears of positions all the same.
+        let next_entry = if is_unpublished { usize::MAX } else { next_entry };
         let core = Core::new(self.knobs.config.clone(), start, now.instant);
-        self.relays[relay].session = Some(Session::new(id, core, next_entry, self.now));
+        // What was confirmed before could be seen, or a session whose stream brought nothing has passed over it: then the next first look
+        // at the publication awaits it.
+        let read_from = self.db.log.partition_point(|entry| entry.end <= confirmed).min(read_to);
+        let session = Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now) };
+        self.relays[relay].session = Some(session);
         self.say(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));
         if is_made {
@@ -82,7 +92,8 @@ impl World {
         let next_entry = self.db.log.partition_point(|entry| entry.end <= end);
         self.say(relay, || format!("has made the slot, and streams from {end}"));
         let Some(session) = self.session(relay, id) else { return };
-        (session.next_entry, session.read_to) = (next_entry, next_entry);
+        (session.read_from, session.read_to) = (next_entry, next_entry);
+        session.next_entry = if session.is_unpublished { usize::MAX } else { next_entry };
         session.core.on(Input::StreamStarted, now);
         self.later(1_000_000, What::Keepalive(relay, id));
         self.turn(relay);
@@ -144,6 +155,11 @@ impl World {
                 self.later(after, What::Start(relay));
             }
             End::StoodStill(_) => {
+                self.close(relay, false);
+                self.start_later(relay);
+            }
+            End::RepairRefused(_) | End::PublishedAgain => {
+                self.relays[relay].must_pass_over = end == End::PublishedAgain;
                 self.close(relay, false);
                 self.start_later(relay);
             }

@@ -13,6 +13,7 @@ mod load;
 mod lock;
 mod phantom;
 mod read_only;
+mod refused;
 mod restart;
 mod rows;
 mod slot;

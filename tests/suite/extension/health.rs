@@ -264,10 +264,8 @@ async fn a_standby_says_that_its_primary_has_the_slot() {
 
 async fn each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes(db: Database) {
     let codes = async |slot: &str, arguments: &str| {
-        let said = format!(
-            "array_to_string(codes, ' ') || '/' || cardinality(codes) || '/' ||
-            cardinality(string_to_array(coalesce(reason, ''), '; '))"
-        );
+        let said = "array_to_string(codes, ' ') || '/' || cardinality(codes) || '/' ||
+            cardinality(string_to_array(coalesce(reason, ''), '; '))";
         value(&db, &format!("SELECT {said} FROM outbox.health_with_codes('{slot}'{arguments})")).await
     };
     assert_eq!(codes("nowhere", "").await, "slot_missing/1/1");

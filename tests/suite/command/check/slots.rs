@@ -8,7 +8,7 @@ use super::{Asked, RELAY, ask_as, check, command, findings, finish, forget, role
 fn finding(asked: &Asked, check: &str) -> (String, String, String) {
     let finding = &findings(asked)[check];
     let text = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
-    assert!(finding["level"] == Value::from("ok") || !text("to_do").is_empty(), "{finding}");
+    assert!(finding["level"] == "ok" || !text("to_do").is_empty(), "{finding}");
     (text("level"), text("found"), text("to_do"))
 }
 

@@ -47,11 +47,11 @@ fn an_unknown_parameter_is_named_unless_it_may_be_part_of_a_password() {
         ("amqp://broker?colour=red&heartbeat=7", "unknown parameter colour;"),
         ("amqp://broker?cacertfile=/ca.pem", "unknown parameter cacertfile;"),
         ("amqp://u:s3cret@broker?s3cret=1", "unknown parameter;"),
-        ("amqp://u:s3?cret=1@broker", "unknown parameter;"),
+        ("amqp://u:s3?cret=1@broker", "the port is a number"),
         ("amqp://u?cret=1@broker", "unknown parameter;"),
         ("amqp://broker?s%3Fcret=1", "unknown parameter;"),
     ] {
-        assert!(why(text).contains(named), "{text}: {}", why(text));
+        assert!(why(text).contains(named) && !why(text).contains("cret"), "{text}: {}", why(text));
     }
 }
 

@@ -37,10 +37,10 @@ async fn told_until(port: u16, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
 #[tokio::test]
 async fn the_words_about_a_relay_that_has_just_started_name_no_trouble_from_before_its_start() {
     let dashboard = Dashboard::start(Tokens::None).await;
-    let told = told_until(dashboard.port, |figures| figures["health"]["slot_active"] == true).await;
-    let streaming: Vec<&Value> = told.iter().filter(|figures| figures["state"] == "streaming").collect();
-    assert!(!streaming.is_empty(), "{told:#?}");
-    for figures in streaming {
+    let is_streaming = |figures: &Value| figures["state"] == "streaming";
+    let sees_its_slot = |figures: &Value| figures["health"]["slot_active"] == true;
+    let told = told_until(dashboard.port, |figures| is_streaming(figures) && sees_its_slot(figures)).await;
+    for figures in told.iter().filter(|figures| is_streaming(figures)) {
         assert_eq!(figures["words"], "Events flow.", "{figures:#}");
     }
 }

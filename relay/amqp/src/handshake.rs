@@ -263,6 +263,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
                 self.reopen_channel(reopen_after).await?;
                 return Ok(false);
             }
+            // It reads nothing more from this connection until its alarm is over.
+            Method::Blocked { reason } => {
+                return Err(PublishError::Protocol(format!("publishing is blocked ({reason})")));
+            }
             other => return Err(unexpected(other)),
         }
         match self.next_content().await? {

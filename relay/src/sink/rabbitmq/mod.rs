@@ -148,6 +148,8 @@ impl RabbitMq {
         if error.failures.iter().any(|failure| is_channel_limit(&failure.cause)) {
             self.reopen_later();
         }
+        // What a proof says counts directly after an ending only; and a broker that blocks publishing gives none.
+        self.config.prove = false;
         Ok(self.try_again(why(error, &self.address)))
     }
 

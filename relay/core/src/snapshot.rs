@@ -2,9 +2,6 @@
 
 use std::str::FromStr;
 
-/// How many transactions may begin, at most, while one changes the publication.
-const LONGEST_CHANGE: u64 = 1 << 20;
-
 /// The set of transactions visible to one query, as `pg_current_snapshot()` prints it: `xmin:xmax:xip,xip`
 /// (<https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT-PARTS>).
 ///
@@ -41,14 +38,11 @@ impl Snapshot {
         xid
     }
 
-    /// Whether the running transaction `xid` may have begun before `earlier`, a transaction that the query sees, was committed.
-    ///
-    /// Ids are given out as transactions begin to write, and `earlier` may have committed long after it began. At most
-    /// [`LONGEST_CHANGE`] transactions are taken to have begun in between.
-    pub fn may_precede(&self, xid: u32, earlier: u32) -> bool {
-        let (xid, earlier) = (self.widen(xid), self.widen(earlier));
+    /// Whether the running transaction `xid` began to write before `change` did, a transaction that the query sees.
+    pub fn precedes(&self, xid: u32, change: u32) -> bool {
+        let (xid, change) = (self.widen(xid), self.widen(change));
         // What seems to lie ahead has been frozen, and is older than any transaction that runs.
-        earlier < self.xmax && xid < earlier.saturating_add(LONGEST_CHANGE)
+        change < self.xmax && xid < change
     }
 
     /// The transactions that had not finished, as 32-bit ids. One whose commit is in the WAL but not visible yet is among them.
@@ -107,16 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_may_have_begun_before_a_change_unless_far_more_recent_or_the_change_is_frozen() {
+    fn what_runs_has_begun_before_a_change_unless_it_is_more_recent_or_the_change_is_frozen() {
         const CHANGE: u32 = 3_000_000_000;
         let snapshot = snapshot("12884901000:12890000000:");
         let change = snapshot.oldest_running().wrapping_sub(5);
-        for (behind, may_precede) in [(-100, true), (0, true), (1000, true), (1 << 20, false), (1 << 22, false)] {
+        for (behind, precedes) in [(-100, true), (-1, true), (1, false), (1000, false), (1 << 22, false)] {
             let xid = change.wrapping_add_signed(behind);
-            assert_eq!(snapshot.may_precede(xid, change), may_precede, "{behind}");
+            assert_eq!(snapshot.precedes(xid, change), precedes, "{behind}");
         }
         let frozen = change.wrapping_add(CHANGE.wrapping_neg());
-        assert!(!snapshot.may_precede(frozen.wrapping_sub(10), frozen), "it is 3 billion transactions old");
+        assert!(!snapshot.precedes(frozen.wrapping_sub(10), frozen), "it is 3 billion transactions old");
     }
 
     #[test]

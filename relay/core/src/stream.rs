@@ -116,8 +116,8 @@ impl Core {
         let mut unpublished = writers.unwrap_or_else(|| snapshot.running().collect());
         if is_first_look {
             // Those that are younger than the publication are streamed.
-            let may_be_older = |xid: u32| changed_by.iter().any(|change| snapshot.may_precede(xid, *change));
-            unpublished.retain(|xid| identity.is_none() || may_be_older(*xid));
+            let is_older = |xid: u32| changed_by.iter().any(|change| snapshot.precedes(xid, *change));
+            unpublished.retain(|xid| identity.is_none() || is_older(*xid));
             if !faults::is_on(Fault::FirstLookTrusted) {
                 self.resync.await_unstreamed(unpublished);
             }

@@ -157,7 +157,7 @@ async fn one_that_waits_writes_no_errors_into_the_servers_log() {
     waiting.wait_for_log("state=standby").await;
     // It looks, and finds a relay at work, again and again.
     let looked = "SELECT query_start::text FROM pg_stat_activity WHERE query LIKE '%pg_replication_slots%' AND pid <> pg_backend_pid()
-                  AND application_name = 'outbox-relay'";
+                  AND application_name = 'outbox-relay' ORDER BY backend_start DESC LIMIT 1"; // the one that waits
     let mut last = String::new();
     for _ in 0..5 {
         last = eventually("it looks again", SOON, async || {

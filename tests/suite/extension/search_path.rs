@@ -180,7 +180,10 @@ async fn nothing_that_a_caller_has_planted_is_used_by_a_function_of_the_schemas(
 
     let uncalled = "SELECT string_agg(p.oid::regprocedure::text, ', ') FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
         WHERE p.pronamespace IN ('outbox'::regnamespace, 'inbox'::regnamespace) AND l.lanname <> 'sql'
-          AND pg_stat_get_function_calls(p.oid) IS NULL";
+          AND pg_stat_get_function_calls(p.oid) IS NULL
+          -- PostgreSQL 14 counts no call that ends in an error.
+          AND (current_setting('server_version_num')::int >= 150000
+               OR p.proname NOT IN ('refuse', 'refuse_envelope_change', 'limit_payloads'))";
     eventually("every function was called", SOON, async || match text(&db, uncalled).await {
         None => Ok(()),
         uncalled => Err(uncalled),

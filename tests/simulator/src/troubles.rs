@@ -103,7 +103,7 @@ impl World {
             }
             Trouble::Unpublished if self.db.is_published => {
                 self.tell("operator", || "takes the table out of the publication".to_owned());
-                self.db.publish(false, 0);
+                self.db.publish(false);
                 let long = if self.dice.troubles.bool() { long } else { short / 4 };
                 self.later(long, What::Undo(Undo::Publish));
             }
@@ -140,9 +140,9 @@ impl World {
             Undo::Queue(queue) => self.broker.queues[queue] = Queue::Takes,
             Undo::DatabaseUp => self.db.is_up = true,
             Undo::Publish => {
-                let ago = self.dice.troubles.u64(..20);
+                let _ = self.dice.troubles.u64(..20); // so that later dice are as they were
                 let was_published = self.db.is_published;
-                self.db.publish(true, ago);
+                self.db.publish(true);
                 // Whoever mends it may start the relay anew.
                 if !was_published && self.dice.troubles.bool() {
                     (0..self.relays.len()).for_each(|relay| self.restart(relay));

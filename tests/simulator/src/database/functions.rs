@@ -209,12 +209,13 @@ impl Database {
         }
     }
 
-    /// Puts the table into the publication, or takes it out, by a transaction that has begun some transactions ago.
-    pub(crate) fn publish(&mut self, is_published: bool, ago: u64) {
+    /// Puts the table into the publication, or takes it out, by a transaction beside which no other begins: docs/delivery.md names the
+    /// case that is left.
+    pub(crate) fn publish(&mut self, is_published: bool) {
         if self.is_published != is_published {
             self.is_published = is_published;
             self.publication += 1;
-            self.published_by = Some(self.take_xid() - ago);
+            self.published_by = Some(self.take_xid());
         }
     }
 
@@ -226,7 +227,7 @@ impl Database {
         if self.repairs_refused_until > now {
             return Finished::PublicationRefused("a trigger that freezes DDL".to_owned());
         }
-        self.publish(true, 0);
+        self.publish(true);
         Finished::PublicationEnsured("table added".to_owned())
     }
 

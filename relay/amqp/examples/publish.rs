@@ -40,11 +40,13 @@ pub(crate) async fn publish(
 ) -> Result<(), Box<dyn Error>> {
     let config = PublishConfig {
         url,
+        try_first: None,
         try_last: None,
         exchange: "amq.topic".to_owned(),
         exchange_use: ExchangeUse::Take,
         app_id: "example".to_owned(),
         window: 1000, // more texts than that would have to wait for answers
+        side_channels: 0,
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(10),
         reopen_after: Duration::from_millis(5),

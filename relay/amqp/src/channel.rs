@@ -7,12 +7,12 @@ use crate::{
     deliveries::{Blame, Deliveries},
     encoder::Encoder,
     frame::{Content, Frame},
-    method::{self, ACCESS_REFUSED, CHANNEL, Method, NOT_FOUND},
+    method::{self, ACCESS_REFUSED, Method, NOT_FOUND},
 };
 
 /// No further message is begun, and no further body frame written, while so many bytes wait for the socket. A full
 /// window of ordinary messages fits into a write or two; more would only be held here instead of in the message.
-const OUT_MAX_BYTES: usize = 256 * 1024;
+pub(crate) const OUT_MAX_BYTES: usize = 256 * 1024;
 
 pub(crate) struct Channel<M> {
     encoder: Encoder,
@@ -36,7 +36,7 @@ pub(crate) struct Channel<M> {
     /// For the socket.
     pub(crate) out: BytesMut,
     /// For the caller.
-    answers: Vec<Answer>,
+    pub(crate) answers: Vec<Answer>,
     /// The latest about being blocked that the caller does not know.
     pressure: Option<Notice>,
     /// The broker has agreed to end the connection.
@@ -62,6 +62,16 @@ impl<M: Outgoing> Channel<M> {
             pressure: None,
             closed: false,
         }
+    }
+
+    /// A channel that is to be opened, with [`reopen`](Self::reopen), for one message at a time.
+    pub(crate) fn for_one_message(exchange: String, encoder: Encoder) -> Self {
+        Self { open: false, reopens: true, ..Self::new(exchange, encoder, 1) }
+    }
+
+    /// Whether it is closed, and nobody has asked to open it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.reopens
     }
 
     /// Messages without an answer from the broker.
@@ -124,7 +134,7 @@ impl<M: Outgoing> Channel<M> {
     /// Takes a frame from the broker. An error ends the connection.
     pub(crate) fn receive(&mut self, frame: Frame) -> Result<(), PublishError> {
         // 0 is the connection itself.
-        if frame.channel > CHANNEL {
+        if frame.channel != 0 && frame.channel != self.encoder.channel() {
             return Err(unexpected(&format!("a frame of channel {}", frame.channel)));
         }
         match frame.content {
@@ -152,7 +162,7 @@ impl<M: Outgoing> Channel<M> {
             Method::ChannelOpenOk => {}
             Method::SelectOk => self.open = true,
             Method::Flow { active } => {
-                method::flow_ok(&mut self.methods, active);
+                method::flow_ok(&mut self.methods, self.encoder.channel(), active);
                 self.change_pressure(
                     self.blocked,
                     !active,
@@ -187,7 +197,7 @@ impl<M: Outgoing> Channel<M> {
 
     /// Prepares to open the channel again, unless the reason for its end would end that too.
     fn channel_closed(&mut self, code: u16, text: String) -> Result<(), PublishError> {
-        method::channel_close_ok(&mut self.methods);
+        method::channel_close_ok(&mut self.methods, self.encoder.channel());
         (self.returning, self.returning_body) = (None, 0);
         let Self { deliveries, answers, exchange, .. } = self;
         let own = |exchange_of: Option<&[u8]>| exchange_of.is_none_or(|name| name == exchange.as_bytes());
@@ -228,8 +238,8 @@ impl<M: Outgoing> Channel<M> {
     /// Opens the channel again, after [`waits_to_reopen`](Self::waits_to_reopen).
     pub(crate) fn reopen(&mut self) {
         self.reopens = false;
-        method::channel_open(&mut self.methods);
-        method::confirm_select(&mut self.methods);
+        method::channel_open(&mut self.methods, self.encoder.channel());
+        method::confirm_select(&mut self.methods, self.encoder.channel());
     }
 }
 
@@ -259,11 +269,12 @@ mod tests {
     use super::*;
     use crate::{
         message::{Example, example},
+        method::CHANNEL,
         wire::{FRAME_OVERHEAD, METHOD},
     };
 
     fn channel() -> Channel<Example> {
-        Channel::new("events".to_owned(), Encoder::new("events".to_owned(), "app".to_owned(), 4096), 10)
+        Channel::new("events".to_owned(), Encoder::new(CHANNEL, "events".to_owned(), "app".to_owned(), 4096), 10)
     }
 
     fn receive(channel: &mut Channel<Example>, method: Method) {

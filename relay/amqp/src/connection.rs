@@ -19,12 +19,14 @@ use tokio::{
 
 use crate::{
     Notice, Outgoing, PublishConfig, PublishError,
+    beside::Beside,
     channel::Channel,
     encoder::Encoder,
     frame::next_frame,
     handshake::Opened,
     liveness::Liveness,
-    method,
+    method::{self, CHANNEL},
+    publisher::Handed,
     wire::{HEARTBEAT, put_frame},
 };
 
@@ -41,6 +43,7 @@ pub(crate) struct Connection<M> {
     frame_max: usize,
     liveness: Liveness,
     channel: Channel<M>,
+    beside: Beside<M>,
     /// Bytes were given to the writer that it may not have given to the network.
     unflushed: bool,
     /// How long the broker may need to count a closed channel off.
@@ -52,14 +55,16 @@ pub(crate) struct Connection<M> {
 impl<M: Outgoing> Connection<M> {
     pub(crate) fn new(opened: Opened, config: PublishConfig) -> Self {
         let (reader, writer) = tokio::io::split(opened.socket);
-        let encoder = Encoder::new(config.exchange.clone(), config.app_id, opened.frame_max);
+        let (exchange, app_id) = (config.exchange, config.app_id);
+        let encoder = Encoder::new(CHANNEL, exchange.clone(), app_id.clone(), opened.frame_max);
         Self {
             reader,
             writer,
             received: opened.received,
             frame_max: opened.frame_max,
             liveness: Liveness::new(opened.heartbeat, config.confirm_timeout, Instant::now()),
-            channel: Channel::new(config.exchange, encoder, config.window),
+            channel: Channel::new(exchange.clone(), encoder, config.window),
+            beside: Beside::new(opened.side_channels, exchange, app_id, opened.frame_max),
             unflushed: false,
             reopen_after: config.reopen_after,
             reopen_at: None,
@@ -69,7 +74,7 @@ impl<M: Outgoing> Connection<M> {
     /// Publishes what comes from `batches` until that ends, or the connection does.
     pub(crate) async fn run(
         mut self,
-        mut batches: Receiver<Vec<M>>,
+        mut batches: Receiver<Handed<M>>,
         notices: Sender<Notice>,
     ) -> Result<(), PublishError> {
         let ended = self.publish(&mut batches, &notices).await;
@@ -93,12 +98,16 @@ impl<M: Outgoing> Connection<M> {
         ended
     }
 
-    async fn publish(&mut self, batches: &mut Receiver<Vec<M>>, notices: &Sender<Notice>) -> Result<(), PublishError> {
+    async fn publish(
+        &mut self,
+        batches: &mut Receiver<Handed<M>>,
+        notices: &Sender<Notice>,
+    ) -> Result<(), PublishError> {
         self.take_frames()?;
         let mut check = interval(self.liveness.period());
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            self.channel.fill();
+            self.fill();
             if self.reopen_at.is_none() && self.channel.waits_to_reopen() && !self.unflushed {
                 self.reopen_at = Some(Instant::now() + self.reopen_after);
             }
@@ -133,13 +142,33 @@ impl<M: Outgoing> Connection<M> {
                     if self.channel.unanswered() == 0 {
                         self.liveness.progressed(Instant::now());
                     }
-                    self.channel.accept(batch);
+                    self.accept(batch);
                     while let Ok(batch) = batches.try_recv() {
-                        self.channel.accept(batch);
+                        self.accept(batch);
                     }
                 }
             }
         }
+    }
+
+    fn accept(&mut self, handed: Handed<M>) {
+        match handed {
+            Handed::Batch(batch) => self.channel.accept(batch),
+            Handed::Beside(message) => {
+                if let Err(message) = self.beside.accept(message, Instant::now()) {
+                    self.channel.accept(vec![message]);
+                }
+            }
+        }
+    }
+
+    /// Side channels first: they have a message each, and the main channel may have more than there is room for.
+    fn fill(&mut self) {
+        if !self.channel.is_blocked() {
+            self.beside.fill(&mut self.channel.out);
+            self.beside.take_answers(&mut self.channel.answers);
+        }
+        self.channel.fill();
     }
 
     fn take_frames(&mut self) -> Result<(), PublishError> {
@@ -147,7 +176,11 @@ impl<M: Outgoing> Connection<M> {
         while let Some(frame) = next_frame(&mut self.received, self.frame_max)
             .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?
         {
-            self.channel.receive(frame)?;
+            if frame.channel > CHANNEL {
+                self.beside.receive(frame, &mut self.channel.answers)?;
+            } else {
+                self.channel.receive(frame)?;
+            }
         }
         if self.channel.unanswered() < before {
             self.liveness.progressed(Instant::now());
@@ -160,6 +193,7 @@ impl<M: Outgoing> Connection<M> {
         if self.channel.is_blocked() {
             self.liveness.progressed(now);
         }
+        self.beside.check(self.channel.is_blocked(), now)?;
         let heartbeat_due = self.liveness.check(self.channel.unanswered(), now)?;
         // What waits to be written is as good a sign of life.
         if heartbeat_due && self.channel.out.is_empty() {

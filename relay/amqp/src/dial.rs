@@ -36,20 +36,24 @@ impl fmt::Display for Peer {
 }
 
 /// Opens a connection to the first address that lets it, of the hosts in random order, and of every name the addresses in random
-/// order. `last` is tried after all others. Each look-up of a name, and each attempt, may take `limit`.
+/// order. `first` is tried before all others, and `last` after them. Each look-up of a name, and each attempt, may take `limit`.
 ///
 /// # Errors
 ///
 /// Every host that was tried, with what went wrong there.
 pub(crate) async fn open_any<T, F: Future<Output = Result<T, PublishError>>>(
     hosts: &[Host],
+    first: Option<&Peer>,
     last: Option<SocketAddr>,
     limit: Duration,
     open: impl Fn(Peer) -> F,
 ) -> Result<(T, Peer), ConnectError> {
     let mut failures = Failures::default();
     let mut left_for_last = Vec::new();
-    for (place, host) in shuffled(hosts.iter().enumerate()) {
+    let mut shuffled_hosts = shuffled(hosts.iter().enumerate());
+    let is_first = |host: &Host| first.is_some_and(|peer| peer.host == host.name && peer.address.port() == host.port);
+    shuffled_hosts.sort_by_key(|(_, host)| !is_first(host));
+    for (place, host) in shuffled_hosts {
         let addresses = match look_up(host, limit).await {
             Ok(addresses) => addresses,
             Err(cause) => {
@@ -57,7 +61,9 @@ pub(crate) async fn open_any<T, F: Future<Output = Result<T, PublishError>>>(
                 continue;
             }
         };
-        for address in shuffled(addresses) {
+        let mut addresses = shuffled(addresses);
+        addresses.sort_by_key(|address| first.is_none_or(|peer| peer.address != *address));
+        for address in addresses {
             let peer = Peer { host: host.name.clone(), address };
             if last == Some(address) {
                 left_for_last.push((place, peer));
@@ -151,7 +157,7 @@ mod tests {
             tried.lock().unwrap().push(peer.address.port());
             Err::<(), _>(PublishError::HungUp)
         };
-        let error = open_any(hosts, last, LIMIT, open).await.unwrap_err();
+        let error = open_any(hosts, None, last, LIMIT, open).await.unwrap_err();
         (tried.into_inner().unwrap(), error)
     }
 
@@ -171,9 +177,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_one_that_is_to_be_tried_first_is() {
+        for port in 1..=4 {
+            let first = Peer { host: "127.0.0.1".to_owned(), address: address(port) };
+            let ((), peer) = open_any(&hosts(1..=4), Some(&first), None, LIMIT, async |_| Ok(())).await.unwrap();
+            assert_eq!(peer, first);
+        }
+    }
+
+    #[tokio::test]
     async fn the_one_just_lost_is_tried_all_the_same() {
         let open = async |peer: Peer| if peer.address.port() == 1 { Ok(()) } else { Err(PublishError::HungUp) };
-        let ((), peer) = open_any(&hosts([1, 2]), Some(address(1)), LIMIT, open).await.unwrap();
+        let ((), peer) = open_any(&hosts([1, 2]), None, Some(address(1)), LIMIT, open).await.unwrap();
         assert_eq!(peer.address, address(1));
     }
 
@@ -184,7 +199,7 @@ mod tests {
             *tried.lock().unwrap() += 1;
             Err::<(), _>(PublishError::Authentication { user: "app".to_owned(), text: "403".to_owned() })
         };
-        assert!(!open_any(&hosts(1..=4), None, LIMIT, open).await.unwrap_err().may_pass());
+        assert!(!open_any(&hosts(1..=4), None, None, LIMIT, open).await.unwrap_err().may_pass());
         assert_eq!(tried.into_inner().unwrap(), 1);
     }
 
@@ -192,7 +207,7 @@ mod tests {
     async fn the_time_limit_is_each_addresss_own() {
         let started = tokio::time::Instant::now();
         let open = async |peer: Peer| if peer.address.port() == 9 { Ok(()) } else { std::future::pending().await };
-        let ((), peer) = open_any(&hosts([1, 2, 9]), Some(address(9)), LIMIT, open).await.unwrap();
+        let ((), peer) = open_any(&hosts([1, 2, 9]), None, Some(address(9)), LIMIT, open).await.unwrap();
         assert_eq!((peer.address, started.elapsed().as_secs()), (address(9), 2 * LIMIT.as_secs()));
     }
 

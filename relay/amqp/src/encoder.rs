@@ -11,7 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crate::{
     headers::Headers,
     message::{Message, Outgoing},
-    method::{BASIC, CHANNEL, publish},
+    method::{BASIC, publish},
     wire::{BODY, FRAME_OVERHEAD, HEADER, SHORT_STRING_MAX, put_frame, put_short_string, put_sized},
 };
 
@@ -32,6 +32,7 @@ pub(crate) struct Unpublishable {
 /// Writes one message after the other. A body is written a frame at a time, so that the output stays small however
 /// large the body is.
 pub(crate) struct Encoder {
+    channel: u16,
     /// Exchange of messages that name none.
     exchange: String,
     app_id: String,
@@ -42,8 +43,13 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(exchange: String, app_id: String, frame_max: usize) -> Self {
-        Self { exchange, app_id, frame_max, body: Bytes::new() }
+    pub(crate) fn new(channel: u16, exchange: String, app_id: String, frame_max: usize) -> Self {
+        Self { channel, exchange, app_id, frame_max, body: Bytes::new() }
+    }
+
+    /// The channel on which it writes.
+    pub(crate) fn channel(&self) -> u16 {
+        self.channel
     }
 
     /// Whether a body is unfinished: nothing else may be written on the channel.
@@ -67,7 +73,7 @@ impl Encoder {
     /// Writes the next frame of the body.
     pub(crate) fn put_body(&mut self, out: &mut BytesMut) {
         let length = self.body.len().min(self.frame_max - FRAME_OVERHEAD);
-        put_frame(out, BODY, CHANNEL, |out| out.extend_from_slice(self.body.get(..length).unwrap_or_default()));
+        put_frame(out, BODY, self.channel, |out| out.extend_from_slice(self.body.get(..length).unwrap_or_default()));
         self.body.advance(length);
     }
 
@@ -80,10 +86,10 @@ impl Encoder {
         let exchange = message.exchange.unwrap_or(self.exchange.as_bytes());
         check("exchange", exchange)?;
         check("routing_key", message.routing_key)?;
-        publish(out, exchange, message.routing_key);
+        publish(out, self.channel, exchange, message.routing_key);
         let start = out.len();
         let mut written = Ok(());
-        put_frame(out, HEADER, CHANNEL, |out| written = self.put_header(outgoing, message, out));
+        put_frame(out, HEADER, self.channel, |out| written = self.put_header(outgoing, message, out));
         written?;
         let length = out.len() - start;
         if length > self.frame_max {

@@ -51,11 +51,13 @@ fn handshake(says: &[u8], piece: usize, declare: bool) {
     let may_show_it = says_itself(says, PASSWORD);
     let config = PublishConfig {
         url: format!("amqp://app:{PASSWORD}@mq/shop").parse().expect("a URL"),
+        try_first: None,
         try_last: None,
         exchange: "outbox".to_owned(),
         exchange_use: if declare { ExchangeUse::Declare } else { ExchangeUse::Expect },
         app_id: "fuzz".to_owned(),
         window: 10,
+        side_channels: 0,
         confirm_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(1),
         reopen_after: Duration::ZERO,

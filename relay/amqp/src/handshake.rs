@@ -5,6 +5,8 @@
 //! channel.open ─▶ ◀─ ok    exchange.declare ─▶ ◀─ ok      exchange.unbind ─▶ ◀─ ok    confirm.select ─▶ ◀─ ok
 //! ```
 
+mod opening;
+
 use std::{io, time::Duration};
 
 use bytes::{BufMut, BytesMut};
@@ -12,9 +14,9 @@ use client_socket::{Keepalive, Socket, TcpOptions, speaks_no_tls};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
-    AmqpUrl, ExchangeUse, Peer, PublishConfig, PublishError,
+    AmqpUrl, Peer, PublishConfig, PublishError,
     frame::{Content, next_frame},
-    method::{self, Method},
+    method::{self, CHANNEL, Method},
     url::Mechanism,
     wire::METHOD,
 };
@@ -43,6 +45,8 @@ pub(crate) struct Opened<S = Socket> {
     pub(crate) received: BytesMut,
     /// Longest frame in bytes, either way.
     pub(crate) frame_max: usize,
+    /// Channels that may be opened beside the main one.
+    pub(crate) side_channels: u16,
     /// Interval of heartbeats; `None`: none.
     pub(crate) heartbeat: Option<Duration>,
     /// The broker has taken a message and sent it back, as [`PublishConfig::prove`] asks.
@@ -63,7 +67,7 @@ pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
     let mut out = BytesMut::new();
     out.put_slice(b"AMQP\x00\x00\x09\x01");
     let frame_max = FRAME_MAX_BYTES as usize;
-    let mut handshake = Handshake { socket, received: BytesMut::new(), out, frame_max };
+    let mut handshake = Handshake { socket, received: BytesMut::new(), out, frame_max, side_channels: 0 };
     let heartbeat = handshake.log_in(config).await?;
     handshake.open_vhost(&config.url.vhost).await?;
     let is_proven = match handshake.open_channel(config).await {
@@ -74,8 +78,8 @@ pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
             return Err(error);
         }
     };
-    let Handshake { socket, received, frame_max, .. } = handshake;
-    Ok(Opened { socket, received, frame_max, heartbeat, is_proven })
+    let Handshake { socket, received, frame_max, side_channels, .. } = handshake;
+    Ok(Opened { socket, received, frame_max, side_channels, heartbeat, is_proven })
 }
 
 /// Connects to the node, and encrypts if the URL says so.
@@ -98,6 +102,7 @@ struct Handshake<S> {
     received: BytesMut,
     out: BytesMut,
     frame_max: usize,
+    side_channels: u16,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
@@ -125,11 +130,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         ];
         method::start_ok(&mut self.out, &properties, mechanism, response.as_bytes());
         match self.ask().await? {
-            Method::Tune { frame_max, heartbeat } => {
+            Method::Tune { channel_max, frame_max, heartbeat } => {
+                let wanted = CHANNEL.saturating_add(config.side_channels);
+                let channel_max = if channel_max == 0 { wanted } else { wanted.min(channel_max) };
+                self.side_channels = channel_max.saturating_sub(CHANNEL);
                 let frame_max = agree_on_frame_max(frame_max, url);
                 let heartbeat = agree_on_heartbeat(heartbeat, url);
                 self.frame_max = frame_max as usize;
-                method::tune_ok(&mut self.out, frame_max, heartbeat);
+                method::tune_ok(&mut self.out, channel_max, frame_max, heartbeat);
                 Ok((heartbeat > 0).then(|| Duration::from_secs(heartbeat.into())))
             }
             Method::ConnectionClose { code: 403, text } => Err(refused(text)),
@@ -188,101 +196,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
             }
             other => Err(unexpected(other)),
         }
-    }
-
-    /// Returns whether the broker has taken a message and sent it back, if it is asked.
-    async fn open_channel(&mut self, config: &PublishConfig) -> Result<bool, PublishError> {
-        method::channel_open(&mut self.out);
-        self.ask_for(&Method::ChannelOpenOk).await?;
-        // AMQP's default exchange, the one without a name, always exists and cannot be declared.
-        if !config.exchange.is_empty() {
-            if config.exchange_use != ExchangeUse::Declare {
-                method::declare_exchange(&mut self.out, &config.exchange, true);
-                self.exchange_declared(&config.exchange).await?;
-            }
-            if config.exchange_use != ExchangeUse::Take {
-                method::declare_exchange(&mut self.out, &config.exchange, false);
-                self.exchange_declared(&config.exchange).await?;
-            }
-            self.check_permission(config).await?;
-        }
-        let is_proven = config.prove && self.prove(config.reopen_after).await?;
-        method::confirm_select(&mut self.out);
-        self.ask_for(&Method::SelectOk).await?;
-        Ok(is_proven)
-    }
-
-    async fn exchange_declared(&mut self, exchange: &str) -> Result<(), PublishError> {
-        let exchange = exchange.to_owned();
-        match self.ask().await? {
-            Method::DeclareOk => Ok(()),
-            Method::ChannelClose { code, text } => {
-                method::channel_close_ok(&mut self.out);
-                Err(match code {
-                    403 => PublishError::AccessRefused { exchange, text },
-                    404 => PublishError::ExchangeMissing { exchange, text },
-                    406 => PublishError::ExchangeMismatch { exchange, text },
-                    code => PublishError::ChannelClosed { code, text },
-                })
-            }
-            other => Err(unexpected(other)),
-        }
-    }
-
-    /// Looks whether the user may publish to the exchange, before a message has to find out. To end a binding, the broker wants
-    /// permission to write to the exchange that gets the messages, and then to read from the one they come from. The binding
-    /// that is named here does not exist, so nothing changes.
-    async fn check_permission(&mut self, config: &PublishConfig) -> Result<(), PublishError> {
-        let exchange = config.exchange.as_str();
-        // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says since
-        // version 3.12 only, but for which exchange it always has.
-        let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
-        method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
-        match self.ask().await? {
-            Method::UnbindOk => return Ok(()),
-            Method::ChannelClose { code: 403, text } if text.contains(&format!("exchange '{exchange}'")) => {
-                method::channel_close_ok(&mut self.out);
-                return Err(PublishError::MayNotPublish { exchange: exchange.to_owned(), text });
-            }
-            Method::ChannelClose { .. } => method::channel_close_ok(&mut self.out),
-            other => return Err(unexpected(other)),
-        }
-        self.reopen_channel(config.reopen_after).await
-    }
-
-    /// Publishes a message that no queue gets, since the default exchange routes by their names, and waits until it comes back. Not in
-    /// confirm mode yet, in which the message would have a delivery tag. Returns `false` if this user may not publish there.
-    async fn prove(&mut self, reopen_after: Duration) -> Result<bool, PublishError> {
-        let routing_key = format!("outbox-relay.proof.{:032x}", fastrand::u128(..));
-        method::publish(&mut self.out, b"", routing_key.as_bytes());
-        method::empty_content(&mut self.out);
-        match self.ask().await? {
-            Method::Return { .. } => {}
-            Method::ChannelClose { .. } => {
-                method::channel_close_ok(&mut self.out);
-                self.reopen_channel(reopen_after).await?;
-                return Ok(false);
-            }
-            // It reads nothing more from this connection until its alarm is over.
-            Method::Blocked { reason } => {
-                return Err(PublishError::Protocol(format!("publishing is blocked ({reason})")));
-            }
-            other => return Err(unexpected(other)),
-        }
-        match self.next_content().await? {
-            Content::Header { body: 0, .. } => Ok(true),
-            other => Err(PublishError::Protocol(format!("{other:?} was not expected"))),
-        }
-    }
-
-    /// Opens another channel, once the broker can have counted the one off that it has closed.
-    async fn reopen_channel(&mut self, after: Duration) -> Result<(), PublishError> {
-        self.send().await.map_err(PublishError::Disconnected)?;
-        if !after.is_zero() {
-            tokio::time::sleep(after).await;
-        }
-        method::channel_open(&mut self.out);
-        self.ask_for(&Method::ChannelOpenOk).await
     }
 
     async fn ask_for(&mut self, answer: &Method) -> Result<(), PublishError> {

@@ -35,6 +35,7 @@
 #![doc = include_str!("../examples/publish.rs")]
 //! ```
 
+mod beside;
 mod channel;
 mod connect_error;
 mod connection;

@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 
 use crate::wire::{HEADER, METHOD, Malformed, Reader, put_frame, put_long_string, put_short_string, put_sized};
 
-/// The one channel that is used. Channel 0 is the connection itself.
+/// The main channel. Channel 0 is the connection itself; higher ones are side channels ([`beside`](crate::beside)).
 pub(crate) const CHANNEL: u16 = 1;
 
 /// `basic`, the class of messages.
@@ -23,7 +23,7 @@ pub(crate) enum Method {
     /// connection.start, with the mechanisms for logging in, separated by spaces.
     Start { mechanisms: String },
     /// connection.tune: what the broker proposes; 0 is "no limit", and for the heartbeat (seconds) "none".
-    Tune { frame_max: u32, heartbeat: u16 },
+    Tune { channel_max: u16, frame_max: u32, heartbeat: u16 },
     /// connection.open-ok
     OpenOk,
     /// connection.close
@@ -66,10 +66,7 @@ impl Method {
                 reader.sized()?; // server properties
                 Self::Start { mechanisms: String::from_utf8_lossy(reader.sized()?).into_owned() }
             }
-            (10, 30) => {
-                reader.u16()?; // channel-max: at least 1, or there would be no point
-                Self::Tune { frame_max: reader.u32()?, heartbeat: reader.u16()? }
-            }
+            (10, 30) => Self::Tune { channel_max: reader.u16()?, frame_max: reader.u32()?, heartbeat: reader.u16()? },
             (10, 41) => Self::OpenOk,
             (10, 50) => Self::ConnectionClose { code: reader.u16()?, text: reader.text()? },
             (10, 51) => Self::ConnectionCloseOk,
@@ -118,9 +115,9 @@ pub(crate) fn start_ok(out: &mut BytesMut, properties: &[(&str, &str)], mechanis
 }
 
 /// connection.tune-ok
-pub(crate) fn tune_ok(out: &mut BytesMut, frame_max: u32, heartbeat_seconds: u16) {
+pub(crate) fn tune_ok(out: &mut BytesMut, channel_max: u16, frame_max: u32, heartbeat_seconds: u16) {
     put_method(out, 0, (10, 31), |out| {
-        out.put_u16(CHANNEL); // channel-max: one is enough
+        out.put_u16(channel_max);
         out.put_u32(frame_max);
         out.put_u16(heartbeat_seconds);
     });
@@ -149,23 +146,23 @@ pub(crate) fn connection_close_ok(out: &mut BytesMut) {
 }
 
 /// channel.open
-pub(crate) fn channel_open(out: &mut BytesMut) {
-    put_method(out, CHANNEL, (20, 10), |out| out.put_u8(0));
+pub(crate) fn channel_open(out: &mut BytesMut, channel: u16) {
+    put_method(out, channel, (20, 10), |out| out.put_u8(0));
 }
 
 /// channel.flow-ok
-pub(crate) fn flow_ok(out: &mut BytesMut, active: bool) {
-    put_method(out, CHANNEL, (20, 21), |out| out.put_u8(active.into()));
+pub(crate) fn flow_ok(out: &mut BytesMut, channel: u16, active: bool) {
+    put_method(out, channel, (20, 21), |out| out.put_u8(active.into()));
 }
 
 /// channel.close-ok
-pub(crate) fn channel_close_ok(out: &mut BytesMut) {
-    put_method(out, CHANNEL, (20, 41), |_| ());
+pub(crate) fn channel_close_ok(out: &mut BytesMut, channel: u16) {
+    put_method(out, channel, (20, 41), |_| ());
 }
 
 /// confirm.select
-pub(crate) fn confirm_select(out: &mut BytesMut) {
-    put_method(out, CHANNEL, (85, 10), |out| out.put_u8(0));
+pub(crate) fn confirm_select(out: &mut BytesMut, channel: u16) {
+    put_method(out, channel, (85, 10), |out| out.put_u8(0));
 }
 
 /// exchange.declare of a durable topic exchange. `passive`: only ask whether it is there, whatever its type.
@@ -195,10 +192,10 @@ pub(crate) fn unbind_exchange(out: &mut BytesMut, destination: &str, source: &st
 
 /// basic.publish, mandatory: a message for which there is no queue comes back.
 #[inline]
-pub(crate) fn publish(out: &mut BytesMut, exchange: &[u8], routing_key: &[u8]) {
+pub(crate) fn publish(out: &mut BytesMut, channel: u16, exchange: &[u8], routing_key: &[u8]) {
     /// Bits of the flags: mandatory, immediate.
     const MANDATORY: u8 = 0b1;
-    put_method(out, CHANNEL, (BASIC, 40), |out| {
+    put_method(out, channel, (BASIC, 40), |out| {
         out.put_u16(0); // reserved
         put_short_string(out, exchange);
         put_short_string(out, routing_key);

@@ -36,7 +36,7 @@ impl AmqpUrl {
     pub async fn open(&self, limit: Duration) -> Result<Socket, ConnectError> {
         let limit = self.connection_timeout.unwrap_or(limit);
         let open = async |peer: Peer| handshake::connect(self, &peer).await;
-        let (socket, _) = dial::open_any(&self.hosts, None, limit, open).await?;
+        let (socket, _) = dial::open_any(&self.hosts, None, None, limit, open).await?;
         Ok(socket)
     }
 }

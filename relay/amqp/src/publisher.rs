@@ -23,6 +23,8 @@ use crate::{
 pub struct PublishConfig {
     /// The broker's nodes, and who logs in.
     pub url: AmqpUrl,
+    /// A node to try before all others, such as the one from which a connection was given up that no longer moved.
+    pub try_first: Option<Peer>,
     /// A node to try after all others, such as the one from which a connection was just lost.
     pub try_last: Option<SocketAddr>,
     /// Exchange of messages that name none; at most 255 bytes. Empty: the default exchange, which routes by queue name.
@@ -31,8 +33,10 @@ pub struct PublishConfig {
     pub exchange_use: ExchangeUse,
     /// AMQP `app_id` of every message; at most 255 bytes. Empty: none.
     pub app_id: String,
-    /// Most messages without an answer.
+    /// Most messages without an answer on the main channel.
     pub window: usize,
+    /// Most side channels ([`Publisher::publish_beside`]); fewer, if the broker allows fewer channels.
+    pub side_channels: u16,
     /// How long the broker may leave everything unanswered while it does not say that it is blocked.
     pub confirm_timeout: Duration,
     /// How long connecting to an address may take, up to the open channel, and looking up a name. `connection_timeout` in the URL
@@ -112,9 +116,17 @@ pub enum Verdict {
     },
 }
 
+/// What the caller has handed over.
+pub(crate) enum Handed<M> {
+    /// For the main channel.
+    Batch(Vec<M>),
+    /// For a side channel.
+    Beside(M),
+}
+
 /// A connection to the broker over which messages are published. Dropping it ends the connection at once.
 pub struct Publisher<M> {
-    batches: Sender<Vec<M>>,
+    batches: Sender<Handed<M>>,
     notices: Receiver<Notice>,
     /// The one task that owns the socket.
     task: JoinSet<Result<(), PublishError>>,
@@ -148,9 +160,11 @@ impl<M: Outgoing> Publisher<M> {
         }
         let limit = config.url.connection_timeout.unwrap_or(config.connect_timeout);
         let open = |peer| handshake::open(&config, peer);
-        let (opened, peer) = open_any(&config.url.hosts, config.try_last, limit, open).await?;
-        // Every batch holds at least one message, and no more than `window` messages are unanswered: so there is always room.
-        let (batches, batch_receiver) = channel(config.window.max(1));
+        let (opened, peer) =
+            open_any(&config.url.hosts, config.try_first.as_ref(), config.try_last, limit, open).await?;
+        // Every batch holds at least one message, and no more than `window` messages are unanswered, and one on each side
+        // channel: so there is always room.
+        let (batches, batch_receiver) = channel(config.window.max(1) + usize::from(config.side_channels));
         // One is enough: the task collects answers for as long as the last are not fetched.
         let (notice_sender, notices) = channel(1);
         let (expiry, is_proven) = (opened.socket.expiry(), opened.is_proven);
@@ -182,7 +196,18 @@ impl<M: Outgoing> Publisher<M> {
         if batch.is_empty() {
             return;
         }
-        match self.batches.try_send(batch) {
+        self.hand_over(Handed::Batch(batch));
+    }
+
+    /// Hands a message over, to be published on a side channel, where no other waits behind it. Never waits: the caller keeps at most
+    /// [`side_channels`](PublishConfig::side_channels) such messages unanswered. If the broker allows no second channel, it leaves on
+    /// the main one.
+    pub fn publish_beside(&mut self, message: M) {
+        self.hand_over(Handed::Beside(message));
+    }
+
+    fn hand_over(&mut self, handed: Handed<M>) {
+        match self.batches.try_send(handed) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(_)) => self.task.abort_all(),
         }

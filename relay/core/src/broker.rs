@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::{
     config::Now,
     core::Core,
-    dispatch::{Alone, Loss},
-    effect::Report,
+    dispatch::{Alone, Loss, Silence},
+    effect::{Effect, Report},
     input::Notice,
     verdict::{Answer, Status, Verdict},
 };
@@ -122,6 +122,18 @@ impl Core {
             self.settling.push(verdict, now.instant);
         }
         self.report(Report::BrokerAway { error, times: self.link.failures, lasted, in_flight });
+    }
+
+    /// Whether the connection must be replaced, since some destinations leave messages unanswered while others wait.
+    pub(crate) fn connect_anew(&mut self, now: Instant) -> Option<Effect> {
+        if !self.link.is_ready() || self.drain_until.is_some() {
+            self.dispatch.silences.rest();
+            return None;
+        }
+        let Silence { event, events, routes } = self.dispatch.finds_silence(now)?;
+        self.link.lost(now);
+        self.report(Report::Silent { event, events, routes });
+        Some(Effect::ConnectAnew)
     }
 
     pub(crate) fn answered(&mut self, answers: Vec<Answer>, now: Now) {

@@ -24,6 +24,8 @@ pub struct Config {
     pub settle_interval: Duration,
     /// How long nothing may leave before the stream is acknowledged unread.
     pub park_after: Duration,
+    /// How long a message is without an answer until its destination counts as silent, if others wait.
+    pub silent_after: Duration,
     /// How often the publication and the table are looked at in any case.
     pub check_interval: Duration,
     /// How long a drain may take.
@@ -80,7 +82,7 @@ impl Limits {
 pub enum Ordering {
     /// The next leaves when the one before has its verdict: no nack can reorder them.
     Strict,
-    /// They may be in flight together; a nack between them can reorder. For one very hot key.
+    /// They may be in flight together; a nack, or no answer, between them can reorder. For one very hot key.
     Pipelined,
     /// Keys mean nothing.
     None,

@@ -12,7 +12,7 @@ use crate::{
     broker::Link,
     config::{Config, Now, Start},
     deferred::Deferred,
-    dispatch::Dispatch,
+    dispatch::{Dispatch, Parted},
     effect::{Effect, End, Report},
     faults::{self, Fault},
     figures::Tally,
@@ -69,7 +69,7 @@ impl Core {
             resync.passed_over(snapshot, start.confirmed);
         }
         Self {
-            dispatch: Dispatch::new(config.limits, config.policy, start.seed),
+            dispatch: Dispatch::new(config.limits, config.policy, config.silent_after, start.seed),
             settling: Settling::new(Batching { max: config.settle_batch, interval: config.settle_interval }),
             progress: Progress::new(start.confirmed),
             resync,
@@ -119,6 +119,9 @@ impl Core {
         if let Some(report) = self.reports.pop_front() {
             return Some(Effect::Report(report));
         }
+        if let Some(connect) = self.connect_anew(now.instant) {
+            return Some(connect);
+        }
         self.publish(now).or_else(|| self.start_operation(now.instant)).or_else(|| self.acknowledge(now.instant))
     }
 
@@ -142,6 +145,8 @@ impl Core {
             self.resync.next_timer(),
             self.deferred.next_timer(),
             self.dispatch.refusals.next_round(),
+            self.dispatch.silences.next_look(),
+            self.dispatch.awaited(now).1,
             self.look_up_at(),
             self.pace.next(now),
             self.turns.scan_pause,
@@ -173,6 +178,11 @@ impl Core {
         self.dispatch.unsettled()
     }
 
+    /// Those of them that are on side channels, beyond what may be in flight: one of each silent destination.
+    pub fn beside(&self) -> usize {
+        self.dispatch.beside()
+    }
+
     /// Verdicts that cannot be written now, for a lock, or a trigger that refuses them.
     pub fn unwritten(&self) -> usize {
         self.settling.unwritten()
@@ -196,24 +206,29 @@ impl Core {
             self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
         };
         let batch = self.dispatch.next_batch(max, now);
-        self.pace.left(batch.len(), now.instant);
+        let Parted { beside, verdicts } = self.dispatch.take_parted();
+        for verdict in verdicts {
+            self.settling.push(verdict, now.instant);
+        }
+        self.pace.left(batch.len() + beside.len(), now.instant);
         self.leave_behind();
         if faults::is_on(Fault::SettleBeforeConfirm) {
             let delivered = batch.iter().map(|event| Answer { id: event.id, outcome: Outcome::Delivered });
             self.answered(delivered.collect(), now);
         }
-        self.tally.counts.published += batch.len() as u64;
-        (!batch.is_empty()).then_some(Effect::Publish(batch))
+        self.tally.counts.published += (batch.len() + beside.len()) as u64;
+        (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
     }
 
     /// How many events may be handed to the broker now. Those whose verdicts wait to be written count as well, beyond
     /// one batch on its way and one filling: a crash repeats no more than these bounds, and what cannot be written.
     fn may_publish(&self) -> usize {
-        let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.in_flight());
+        let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.on_main_channel());
         if faults::is_on(Fault::UnsettledUnbounded) {
             return unconfirmed;
         }
-        let bound = self.config.in_flight + 2 * self.config.settle_batch + self.settling.unwritten();
+        let bound =
+            self.config.in_flight + 2 * self.config.settle_batch + self.settling.unwritten() + self.dispatch.beside();
         unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
     }
 
@@ -270,7 +285,7 @@ impl Core {
             return Some(end);
         }
         let until = self.drain_until?;
-        if self.dispatch.in_flight() == 0 && self.settling.is_done() && self.turns.is_idle() {
+        if self.dispatch.awaited(now.instant).0 == 0 && self.settling.is_done() && self.turns.is_idle() {
             Some(self.drained.take().unwrap_or(End::Drained))
         } else {
             let timeout = || End::DrainTimeout { unsettled: self.dispatch.unsettled() };

@@ -15,8 +15,15 @@ use crate::{
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Hand these to the broker, in this order.
-    Publish(Vec<Arc<Event>>),
+    /// Hand these to the broker.
+    Publish {
+        /// In this order, on the main channel.
+        batch: Vec<Arc<Event>>,
+        /// Each on a side channel of its own.
+        beside: Vec<Arc<Event>>,
+    },
+    /// Replace the connection to the broker, at once and by one to the same node if there is one.
+    ConnectAnew,
     /// Start an operation on the table; none runs.
     Table(Request),
     /// Tell the server that everything up to here is dealt with.
@@ -134,6 +141,15 @@ pub enum Report {
         lasted: Duration,
         /// So many events were in flight.
         in_flight: usize,
+    },
+    /// Some destinations leave messages unanswered while others wait: the relay connects anew.
+    Silent {
+        /// The message that has waited the longest.
+        event: Arc<Event>,
+        /// How many have waited so long.
+        events: usize,
+        /// Their destinations.
+        routes: usize,
     },
     /// The connection ended while this event alone was in flight, which is no proof yet: it leaves alone again later.
     EndedAlone {
@@ -265,7 +281,7 @@ impl Reason {
 /// How a session ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Everything in flight has its verdict in the table.
+    /// Everything in flight has its verdict in the table, but for what silent destinations leave unanswered.
     Drained,
     /// The drain's time ran out. The rows of these events are still `PENDING`.
     DrainTimeout {

@@ -41,6 +41,8 @@ faults! {
     EnderUnknown,
     /// An event fails at once when a connection ends while it is alone in flight.
     EndingFails,
+    /// A destination that leaves messages unanswered holds up all others.
+    SilenceUnheard,
     /// A row that is not visible yet is taken for gone.
     UnseenIsGone,
     /// A transaction that left something to the table is not awaited.

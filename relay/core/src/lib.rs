@@ -24,7 +24,7 @@
 //! | `broker` | what follows from an answer, and from an outage |
 //! | `parking` | when events are left to the table, so that the slot moves |
 //! | `table`, `turns` | what follows from a read or a write, and which operation is next |
-//! | `dispatch` | which event may leave: keys, holders, retries, the memory budget, queues that refuse everything |
+//! | `dispatch` | which event may leave: keys, holders, retries, the memory budget, queues that refuse everything or answer nothing |
 //! | `resync`, `snapshot` | when to read the table, and which part of the stream that covers |
 //! | `awaited` | which commits may not be acknowledged, since nobody can see them yet |
 //! | `deferred` | when to look for events with a time of their own |
@@ -64,6 +64,7 @@ mod verdict;
 pub use self::{
     config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
     core::Core,
+    dispatch::SIDE_CHANNELS,
     effect::{Batch, Effect, End, Reason, Report, Request, Scan, ScanFrom},
     event::{Event, KeyHolder, KeyName, Text},
     figures::{BOUNDS_US, Counts, Figures, Histogram, PassReason},

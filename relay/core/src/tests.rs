@@ -45,7 +45,7 @@ impl Driver {
         while let Some(effect) = self.core.next(self.now) {
             match effect {
                 Effect::Table(request) => return Some(request),
-                Effect::Publish(events) => {
+                Effect::Publish { batch: events, .. } => {
                     let answer = |event: &Arc<Event>| Answer { id: event.id, outcome: self.outcome.clone() };
                     let answers = events.iter().map(answer).collect();
                     self.published.extend(events);
@@ -94,6 +94,7 @@ pub(crate) fn config() -> Config {
         settle_batch: 100,
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
+        silent_after: Duration::from_secs(4),
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),
         status_interval: Duration::from_secs(10),

@@ -39,7 +39,7 @@ pub use self::{
     settings::{Config, SETTINGS},
     value::{AfterFailed, Listen, LogFormat, Optional, Unroutable},
 };
-use outbox_core::{Backoff, Limits, Policy};
+use outbox_core::{Backoff, Limits, Policy, SIDE_CHANNELS};
 use tracing::{Level, enabled};
 
 /// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
@@ -48,16 +48,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// RabbitMQ 3.10 was seen to count a closed channel off within 1 to 5 ms, on a machine with much else to do.
 const REOPEN_AFTER: Duration = Duration::from_millis(5);
 
+/// A healthy quorum queue confirms within some tens of milliseconds, and stays silent for some seconds while it elects a leader.
+const SILENT_AFTER: Duration = Duration::from_secs(4);
+
 impl Config {
     /// What the publisher needs to know, to publish to this broker.
     pub fn publish(&self, url: AmqpUrl) -> PublishConfig {
         PublishConfig {
             url,
+            try_first: None,
             try_last: None,
             exchange: self.exchange.clone(),
             exchange_use: if self.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
             app_id: self.app_id.clone(),
             window: self.in_flight,
+            side_channels: u16::try_from(SIDE_CHANNELS).unwrap_or(u16::MAX),
             confirm_timeout: self.confirm_timeout,
             connect_timeout: CONNECT_TIMEOUT,
             reopen_after: REOPEN_AFTER,
@@ -84,6 +89,7 @@ impl Config {
             settle_batch: self.settle_batch,
             settle_interval: self.settle_interval,
             park_after: self.park_after,
+            silent_after: SILENT_AFTER,
             check_interval: self.check_interval,
             drain_timeout: self.shutdown_timeout,
             status_interval: self.status_interval.min(silence / 3), // a third leaves room for two late updates

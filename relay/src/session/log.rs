@@ -50,6 +50,12 @@ impl Log {
                 warn!(target: "relay", event = %event.id, key, topic = event.topic.as_str(), error, times, again_in = ?retry_in,
                       "the connection ended while only this event was on its way: it waits, and leaves alone again; no attempt is counted");
             }
+            Report::Silent { event, events, routes } => {
+                let exchange = event.exchange.as_ref().map(|text| text.as_str());
+                warn!(target: "relay", exchange, topic = event.topic.as_str(), event = %event.id, events, routes,
+                      "the broker leaves messages unanswered, and others wait behind them: connecting anew; events for these destinations leave \
+                       one at a time, and no attempt is counted; look for quorum queues without a majority");
+            }
             Report::Refusing { lasted, routes } => {
                 warn!(target: "relay", state = %"refused", for = ?lasted, routes, reason = NACKED,
                       "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \

@@ -157,7 +157,11 @@ impl<S: Sink> Session<S> {
     async fn carry_out(&mut self, now: Now) -> Result<Option<End>, SessionError> {
         while let Some(effect) = self.core.next(now) {
             match effect {
-                Effect::Publish(events) => self.sink.publish(events),
+                Effect::Publish { batch, beside } => {
+                    self.sink.publish(batch);
+                    self.sink.publish_beside(beside);
+                }
+                Effect::ConnectAnew => self.sink.connect_anew(),
                 Effect::Table(request) => self.table.start(request),
                 Effect::Acknowledge(position) => self.acknowledge(position).await?,
                 Effect::Report(report) => self.log.tell(report, now.instant),

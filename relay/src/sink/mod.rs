@@ -51,6 +51,12 @@ pub trait Sink: Send {
     /// Hands events over, to be published in order. Never waits.
     fn publish(&mut self, events: Vec<Arc<Event>>);
 
+    /// Hands events over, each to be published where no other waits behind it. Never waits.
+    fn publish_beside(&mut self, events: Vec<Arc<Event>>);
+
+    /// Gives the connection up, which moves no longer, and makes another, to the same node if it can.
+    fn connect_anew(&mut self);
+
     /// Waits for news. Cancellation-safe: what is under way stays in `self`.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ pub(crate) enum What {
     /// A connection's next message reaches the broker; its answers reach the relay.
     Step(u64),
     Answers(usize, u64, u64),
+    /// A side channel of this connection gives up waiting for a mute queue, to which this event went.
+    GiveUp(u64, i64),
     Look,
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Queue {
     Takes,
     /// It is full, or has no majority.
     Full,
+    /// It has no majority, and RabbitMQ 4: it answers nothing, and soon its channel, then the connection takes nothing more.
+    Mute,
     /// Nobody has bound it.
     Missing,
 }
@@ -29,6 +31,11 @@ pub(crate) struct Connection {
     pub(crate) answers: Vec<Answer>,
     /// What has no answer at the relay; the sink publishes it again when a channel is closed.
     pub(crate) unanswered: Vec<Arc<Event>>,
+    /// Handed to the socket for side channels.
+    pub(crate) beside: VecDeque<Arc<Event>>,
+    /// Messages on the main channel that a mute queue has, and since when that takes nothing more.
+    pub(crate) held: u64,
+    pub(crate) stuck_since: Option<Micros>,
     pub(crate) is_blocked: bool,
     /// A step of it, or its answers, are on the agenda.
     pub(crate) is_stepping: bool,
@@ -50,6 +57,8 @@ pub(crate) struct Seen {
     pub(crate) returned: u32,
     /// It was nacked.
     pub(crate) nacked: u32,
+    /// A mute queue had it, and gave no answer.
+    pub(crate) held: u32,
     /// Nacks that may count: since the one before, over the same connection, another message was taken.
     pub(crate) countable: u32,
     /// The connection of the last nack, and how many messages that had taken then.
@@ -65,9 +74,20 @@ pub(crate) struct Broker {
     pub(crate) queues: [Queue; 3],
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) seen: BTreeMap<i64, Seen>,
+    /// What mute queues have.
+    held: Vec<Held>,
     /// Messages taken, by connection.
     taken: BTreeMap<u64, u64>,
     next: u64,
+}
+
+/// A message that a mute queue has: it is delivered once the majority is back, whatever has become of its connection.
+#[derive(Clone, Debug)]
+struct Held {
+    connection: u64,
+    event: Arc<Event>,
+    queue: usize,
+    is_beside: bool,
 }
 
 /// What a step of a connection did.
@@ -77,6 +97,11 @@ pub(crate) enum Stepped {
     Refused {
         seq: i64,
         closes_channel: bool,
+    },
+    /// A mute queue has it.
+    Held {
+        seq: i64,
+        is_beside: bool,
     },
     /// The broker has closed the connection.
     Closed,
@@ -92,6 +117,7 @@ impl Broker {
             queues: [Queue::Takes; 3],
             connections: BTreeMap::new(),
             seen: BTreeMap::new(),
+            held: Vec::new(),
             taken: BTreeMap::new(),
             next: 0,
         }
@@ -109,7 +135,11 @@ impl Broker {
         if !self.is_up || connection.is_blocked {
             return Stepped::Nothing;
         }
-        let Some(event) = connection.on_the_way.pop_front() else { return Stepped::Nothing };
+        let beside = connection.beside.pop_front();
+        let is_beside = beside.is_some();
+        let is_stuck = connection.stuck_since.is_some();
+        let on_main = || if is_stuck { None } else { connection.on_the_way.pop_front() };
+        let Some(event) = beside.or_else(on_main) else { return Stepped::Nothing };
         if self.closes_on_publish {
             return Stepped::Closed;
         }
@@ -120,13 +150,21 @@ impl Broker {
             return Stepped::Closed;
         }
         let taken = self.taken.entry(number).or_default();
-        let queue = self.queues[usize::from(event.topic.as_bytes()[0] - b'a')];
+        let number_of_queue = usize::from(event.topic.as_bytes()[0] - b'a');
+        let queue = self.queues[number_of_queue];
         let is_poison = event.event_type.is_some();
         let outcome = match queue {
+            _ if is_poison && is_beside => {
+                seen.rejected += 1;
+                Outcome::Rejected("404 NOT_FOUND".to_owned())
+            }
             _ if is_poison => {
                 seen.rejected += 1;
                 // The channel is closed; the sink publishes again what has no answer, and only then asks for this one.
-                connection.answers.retain(|answer| matches!(answer.outcome, Outcome::Rejected(_)));
+                let unanswered = &connection.unanswered;
+                let is_beside = |id: &Uuid| unanswered.iter().all(|event| event.id != *id);
+                let stays = |answer: &Answer| is_beside(&answer.id) || matches!(answer.outcome, Outcome::Rejected(_));
+                connection.answers.retain(stays);
                 let is_decided =
                     |id: &Uuid| *id == event.id || connection.answers.iter().any(|answer| answer.id == *id);
                 let again: Vec<_> =
@@ -146,6 +184,15 @@ impl Broker {
                 seen.countable += u32::from(before.is_some_and(took_others));
                 Outcome::Unavailable("nack".to_owned())
             }
+            Queue::Mute => {
+                seen.held += 1;
+                self.held.push(Held { connection: number, event, queue: number_of_queue, is_beside });
+                connection.held += u64::from(!is_beside);
+                if connection.held > number % 3 {
+                    connection.stuck_since.get_or_insert(now);
+                }
+                return Stepped::Held { seq, is_beside };
+            }
             Queue::Missing if unroutable_is_retried => {
                 seen.returned += 1;
                 Outcome::Retry("312 NO_ROUTE".to_owned())
@@ -158,7 +205,11 @@ impl Broker {
         let is_accepted = outcome == Outcome::Delivered;
         connection.answers.push(Answer { id: event.id, outcome });
         connection.owes_since.get_or_insert(now);
-        if is_accepted { Stepped::Accepted(seq) } else { Stepped::Refused { seq, closes_channel: is_poison } }
+        if is_accepted {
+            Stepped::Accepted(seq)
+        } else {
+            Stepped::Refused { seq, closes_channel: is_poison && !is_beside }
+        }
     }
 
     /// The answers that the relay gets now.
@@ -174,6 +225,35 @@ impl Broker {
         }
         connection.owes_since = None;
         answers
+    }
+
+    /// The queue is mute no longer. Returns what it has taken.
+    pub(crate) fn unmute(&mut self, queue: usize, now: Micros) -> Vec<i64> {
+        let (taken, held) = std::mem::take(&mut self.held).into_iter().partition(|held: &Held| held.queue == queue);
+        self.held = held;
+        let taken: Vec<Held> = taken;
+        for Held { connection, event, is_beside, .. } in &taken {
+            self.seen.entry(seq_of(&event.id)).or_default().accepted += 1;
+            if let Some(open) = self.connections.get_mut(connection) {
+                *self.taken.entry(*connection).or_default() += 1;
+                open.held -= u64::from(!is_beside);
+                open.stuck_since = open.stuck_since.filter(|_| open.held > 0);
+                open.answers.push(Answer { id: event.id, outcome: Outcome::Delivered });
+                open.owes_since.get_or_insert(now);
+            }
+        }
+        taken.iter().map(|held| seq_of(&held.event.id)).collect()
+    }
+
+    /// A side channel gives a message up that a mute queue has. Returns whether it had.
+    pub(crate) fn give_up(&mut self, connection: u64, seq: i64) -> bool {
+        let is_it = |held: &Held| held.connection == connection && held.is_beside && seq_of(&held.event.id) == seq;
+        let Some(place) = self.held.iter().position(is_it) else { return false };
+        let Some(open) = self.connections.get_mut(&connection) else { return false };
+        let outcome = Outcome::Unavailable("nack".to_owned());
+        open.answers.push(Answer { id: self.held.remove(place).event.id, outcome });
+        self.seen.entry(seq).or_default().nacked += 1;
+        true
     }
 
     /// Whether it takes a message over a connection that has just opened, and says so.

@@ -40,6 +40,8 @@ pub enum Promise {
     Duplicates,
     /// The slot moves on, whatever cannot leave.
     LogIsFreed,
+    /// A queue that answers nothing holds up no other.
+    GoesOn,
     /// A broker that refuses everything is asked again every five seconds at least.
     AsksAgain,
     /// No position beyond what is settled.
@@ -139,7 +141,7 @@ impl Checker {
         let Some(fact) = self.facts.get(&earlier) else { return true };
         let nothing = Seen::default();
         let seen = broker.seen.get(&earlier).unwrap_or(&nothing);
-        let is_refused = seen.nacked + seen.returned + seen.rejected > 0;
+        let is_refused = seen.nacked + seen.returned + seen.rejected + seen.held > 0;
         let is_pipelined = knobs.config.policy.ordering == Ordering::Pipelined;
         seen.accepted > 0
             || fact.was_dropped

@@ -19,6 +19,7 @@ pub enum Trouble {
     ClosesOnPublish,
     QueueFull,
     QueueMissing,
+    QueueMute,
     Crash,
     Failover,
     SlotLost,
@@ -43,7 +44,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::KillRelay,
         Self::FreezeRelay,
         Self::DrainRelay,
@@ -54,6 +55,7 @@ impl Trouble {
         Self::ClosesOnPublish,
         Self::QueueFull,
         Self::QueueMissing,
+        Self::QueueMute,
         Self::Crash,
         Self::Failover,
         Self::SlotLost,
@@ -150,6 +152,7 @@ impl Knobs {
                 settle_batch: rng.usize(1..10),
                 settle_interval: millis(&mut rng, 0..10),
                 park_after: millis(&mut rng, 100..2000),
+                silent_after: silent_after(seed),
                 check_interval: millis(&mut rng, if looks_seldom { 200_000..600_000 } else { 1000..20_000 }),
                 drain_timeout: Duration::from_secs(5),
                 status_interval: silence / 3,
@@ -171,6 +174,11 @@ impl Knobs {
     pub(crate) fn has(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
     }
+}
+
+/// With dice of its own, so that all else is as it would be without.
+fn silent_after(seed: u64) -> Duration {
+    Duration::from_millis(Rng::with_seed(seed ^ 0x51e7).u64(200..1500))
 }
 
 /// One run in six is held to a rate. It has dice of its own, so that all else is as it would be without.

@@ -77,6 +77,11 @@ impl World {
                 self.broker.queues[queue] = if is_full { Queue::Full } else { Queue::Missing };
                 self.later(long, What::Undo(Undo::Queue(queue)));
             }
+            Trouble::QueueMute => {
+                self.tell("broker", || format!("queue {queue} answers nothing"));
+                self.broker.queues[queue] = Queue::Mute;
+                self.later(3 * long, What::Undo(Undo::Queue(queue)));
+            }
             Trouble::Crash if self.db.is_up => self.crash(0, short),
             Trouble::Failover if self.db.is_up => {
                 let drop = self.dice.troubles.usize(..4);
@@ -137,10 +142,12 @@ impl World {
                 }
             }
             Undo::StopClosing => self.broker.closes_on_publish = false,
-            Undo::Queue(queue) => self.broker.queues[queue] = Queue::Takes,
+            Undo::Queue(queue) => {
+                self.broker.queues[queue] = Queue::Takes;
+                self.unmute(queue);
+            }
             Undo::DatabaseUp => self.db.is_up = true,
             Undo::Publish => {
-                let _ = self.dice.troubles.u64(..20); // so that later dice are as they were
                 let was_published = self.db.is_published;
                 self.db.publish(true);
                 // Whoever mends it may start the relay anew.

@@ -163,6 +163,7 @@ impl World {
             What::Finish(operation) => self.finish(operation),
             What::Acknowledge(session, position) => self.acknowledged(session, position),
             What::Step(connection) => self.step_connection(connection),
+            What::GiveUp(connection, seq) => self.give_up(connection, seq),
             What::Answers(relay, session, connection) => self.answers(relay, session, connection),
             What::Look => return self.look(),
         }

@@ -36,11 +36,13 @@ async fn small_node() -> &'static RabbitMq {
 fn config(url: &str) -> PublishConfig {
     PublishConfig {
         url: url.parse().unwrap(),
+        try_first: None,
         try_last: None,
         exchange: "outbox".to_owned(),
         exchange_use: ExchangeUse::Declare,
         app_id: "suite".to_owned(),
         window: WINDOW,
+        side_channels: 0,
         confirm_timeout: SOON,
         connect_timeout: SOON,
         reopen_after: Duration::from_millis(5),

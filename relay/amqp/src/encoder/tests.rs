@@ -7,7 +7,7 @@ use crate::{
 };
 
 fn encoder() -> Encoder {
-    Encoder::new("outbox".to_owned(), "app".to_owned(), 4096)
+    Encoder::new(1, "outbox".to_owned(), "app".to_owned(), 4096)
 }
 
 #[test]

@@ -6,11 +6,12 @@ use uuid::Uuid;
 
 use super::{
     Dispatch, State, Tracked,
+    budget::Budget,
     keys::KeyHash,
     refusals::{Judged, LONGEST_PAUSE},
 };
 use crate::{
-    config::{Now, Ordering},
+    config::{Now, Ordering, Policy},
     event::Event,
     faults::{self, Fault},
     progress::Ticket,
@@ -36,6 +37,12 @@ impl Tracked {
     }
 }
 
+/// When an event is tried again that was not taken, by no fault of its own, for what has lasted so long.
+pub(super) fn outage_delay(policy: &Policy, budget: &Budget, lasted: Duration) -> Duration {
+    // One that comes back soon makes no room.
+    policy.backoff.outage_delay(if budget.is_crowded() { lasted } else { lasted.min(LONGEST_PAUSE) })
+}
+
 impl Dispatch {
     /// Takes the broker's answer, and gives the event away. `None`: it was refused and stays in memory; or it was not in flight,
     /// the answer is about an earlier connection.
@@ -43,20 +50,35 @@ impl Dispatch {
         let tracked = self.tracked.get_mut(id).filter(|tracked| tracked.state == State::InFlight)?;
         let event = tracked.event.take()?;
         let attempts = tracked.attempts + 1;
+        let trial = self.silences.answered(id);
         self.in_flight -= 1;
         if tracked.endings > 0 {
             self.suspects.answered(id, std::mem::take(&mut tracked.endings));
         }
         let mut retry_in = self.policy.backoff.delay(attempts, &mut self.jitter);
+        let is_late_nack = matches!(outcome, Outcome::Unavailable(_))
+            && trial.is_some_and(|trial| self.silences.is_late(&trial, now.instant));
+        if let Some(trial) = trial.filter(|_| !is_late_nack) {
+            self.silences.spoke(trial.route);
+        }
         let (status, error) = match outcome {
+            // The destination is silent still: RabbitMQ gives its channel up after a minute.
+            Outcome::Unavailable(_) if is_late_nack => {
+                let since = trial.and_then(|trial| self.silences.since(trial.route)).unwrap_or(now.instant);
+                retry_in = outage_delay(&self.policy, &self.budget, now.instant.duration_since(since));
+                (Status::Pending, None)
+            }
             Outcome::Delivered => (Status::Sent, None),
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
             Outcome::Retry(error) => self.policy.after_refusal(error, attempts, &event, now),
             Outcome::Unavailable(error) => {
                 let route = self.refusals.route(&event);
                 let is_crowded = self.budget.is_crowded();
+                let others_in_flight = self.in_flight > self.silences.trials();
                 let is_pipelined = tracked.key.is_some() && self.policy.ordering == Ordering::Pipelined;
-                match self.refusals.refused(*id, tracked.number, route, self.in_flight > 0, now.instant) {
+                // Channels have no order between them: what was confirmed may have been taken before this was refused.
+                let number = if trial.is_some() { self.refusals.published() } else { tracked.number };
+                match self.refusals.refused(*id, number, route, others_in_flight, now.instant) {
                     Judged::Counts => self.policy.after_refusal(error, attempts, &event, now),
                     judged if is_pipelined && (judged == Judged::Uncounted || !is_crowded) => {
                         // Others of its key are in flight, and are likely to be refused, too: in memory they keep their order.
@@ -67,10 +89,7 @@ impl Dispatch {
                     }
                     Judged::Uncounted => (Status::Pending, None),
                     Judged::OutageSince(since) => {
-                        let lasted = now.instant.duration_since(since);
-                        // One that comes back soon makes no room.
-                        let wait = if is_crowded { lasted } else { lasted.min(LONGEST_PAUSE) };
-                        retry_in = self.policy.backoff.outage_delay(wait);
+                        retry_in = outage_delay(&self.policy, &self.budget, now.instant.duration_since(since));
                         (Status::Pending, None)
                     }
                 }
@@ -148,6 +167,7 @@ impl Dispatch {
             }
         }
         self.in_flight = 0;
+        self.silences.lost();
         self.refusals.lost();
         self.end_probing();
     }

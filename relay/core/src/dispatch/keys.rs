@@ -102,6 +102,23 @@ impl Keys {
         key.release(usize::MAX)
     }
 
+    /// The event, which is on its way, holds its key. Returns the events that wait behind it in memory: they wait in the table.
+    pub(super) fn hold_in_flight(&mut self, hash: KeyHash, event: &Event) -> Vec<Uuid> {
+        let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
+        key.returning += 1;
+        key.returned_in = self.passes;
+        self.spilled += key.spill(|| event.key_name());
+        key.release(usize::MAX)
+    }
+
+    /// An event that was free to leave goes back to the table, as all later ones of its key do from now on. `event` is any of the key's.
+    pub(super) fn leave(&mut self, hash: KeyHash, event: &Event) {
+        let Some(key) = self.keys.get_mut(&hash) else { return };
+        key.left(false);
+        key.returned_in = self.passes;
+        self.spilled += key.spill(|| event.key_name());
+    }
+
     /// Whether an event that was free to leave must wait after all, since one before it was refused: in the table.
     pub(super) fn spill_if_held(&mut self, hash: KeyHash) -> bool {
         let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held()) else { return false };

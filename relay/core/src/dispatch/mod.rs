@@ -10,11 +10,13 @@
 //! broker refuses everything ([`refusals`]), events that were not refused yet wait in memory, as in any outage.
 
 mod answers;
+mod beside;
 mod budget;
 mod key;
 mod keys;
 mod probing;
 mod refusals;
+mod silences;
 mod spilling;
 mod suspects;
 
@@ -22,15 +24,21 @@ use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
+    time::Duration,
 };
 
 use uuid::Uuid;
 
-pub(crate) use self::suspects::{Alone, Loss};
+pub use self::silences::SIDE_CHANNELS;
+pub(crate) use self::{
+    beside::{Parted, Silence},
+    suspects::{Alone, Loss},
+};
 use self::{
     budget::Budget,
     keys::{KeyHash, Keys, Turn},
     refusals::Refusals,
+    silences::Silences,
     suspects::Suspects,
 };
 use crate::{
@@ -64,7 +72,7 @@ struct Tracked {
     state: State,
     /// Attempts before this one.
     attempts: u32,
-    /// The message's number, of those that were handed to the broker.
+    /// The message's number, of those that were handed to the broker on the main channel; 0 on a side channel.
     number: u64,
     /// Connections that ended while it was in flight, since its last answer; counted up to where it leaves alone ([`suspects`]).
     endings: u8,
@@ -107,7 +115,9 @@ pub(crate) struct Dispatch {
     /// number of hot keys keeps another waiting.
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
     pub(crate) refusals: Refusals,
+    pub(crate) silences: Silences,
     suspects: Suspects,
+    parted: Parted,
     /// Ready, but the broker refuses everything: they wait for their turn to try.
     set_aside: Vec<(u64, Uuid)>,
     set_aside_keys: HashSet<KeyHash, IdHash>,
@@ -118,7 +128,7 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    pub(crate) fn new(limits: Limits, policy: Policy, seed: u64) -> Self {
+    pub(crate) fn new(limits: Limits, policy: Policy, silent_after: Duration, seed: u64) -> Self {
         Self {
             policy,
             budget: Budget::new(limits),
@@ -127,7 +137,9 @@ impl Dispatch {
             keys: Keys::new(policy.ordering, limits.key_share(), seed),
             ready: BinaryHeap::new(),
             refusals: Refusals::new(seed),
+            silences: Silences::new(silent_after),
             suspects: Suspects::default(),
+            parted: Parted::default(),
             set_aside: Vec::new(),
             set_aside_keys: HashSet::default(),
             left_behind: Vec::new(),
@@ -207,16 +219,19 @@ impl Dispatch {
         }
     }
 
-    /// Takes at most `max` events that may leave now; they count as in flight.
+    /// Takes at most `max` events that may leave now; they count as in flight. Those for silent destinations are [parted](Parted).
     pub(crate) fn next_batch(&mut self, max: usize, now: Now) -> Vec<Arc<Event>> {
-        if let Some(batch) = self.next_suspect(max) {
+        if let Some(batch) = self.next_suspect(max, now.instant) {
             return batch;
         }
         if self.refusals.since().is_some() {
             return self.next_probes(max, now.instant);
         }
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
-        while batch.len() < max && !self.is_suspect_next() {
+        while self.part(max.saturating_sub(batch.len()), now.instant)
+            && batch.len() + self.parted.len() < max
+            && !self.is_suspect_next()
+        {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
             batch.extend(self.hand_over(&id));
         }
@@ -254,6 +269,6 @@ impl Dispatch {
     /// Whether events are about to leave memory by themselves, without waiting for anything but the servers. `unwritten`: verdicts
     /// that wait for something else.
     pub(crate) fn is_moving(&self, unwritten: usize) -> bool {
-        self.unsettled() > unwritten || !self.ready.is_empty()
+        self.unsettled() > unwritten + self.beside() || !self.ready.is_empty()
     }
 }

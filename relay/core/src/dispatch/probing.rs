@@ -18,18 +18,19 @@ impl Dispatch {
     /// The first events of routes that were not tried yet, and those of a round, if one is due.
     pub(super) fn next_probes(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
         let mut batch = Vec::new();
-        while !self.is_suspect_next()
+        while self.part(max.saturating_sub(batch.len()), now)
+            && !self.is_suspect_next()
             && let Some(Reverse((order, id))) = self.ready.pop()
         {
             let Some(route) = self.may_leave_by(order, &id) else { continue };
             let waits = self.key_of(&id).is_some_and(|key| self.set_aside_keys.contains(&key));
-            if !waits && batch.len() < max && self.refusals.may_try(route) {
+            if !waits && batch.len() + self.parted.len() < max && self.refusals.may_try(route) {
                 batch.extend(self.hand_over(&id));
             } else {
                 self.set_aside(order, id);
             }
         }
-        let may_leave = max - batch.len();
+        let may_leave = max.saturating_sub(batch.len() + self.parted.len());
         let is_due = self.refusals.next_round().is_some_and(|at| at <= now);
         // Where all that is known to be refused goes one way, it is likely to be one queue: it must not fill memory, and what it
         // refuses makes room for what goes elsewhere.
@@ -38,7 +39,9 @@ impl Dispatch {
             let probes = if is_due { self.refusals.begin_round(now) } else { 0 };
             let probes = if makes_room { may_leave } else { probes.min(may_leave) };
             for (order, id) in self.choose(probes) {
-                if let Some(route) = self.route_of(order, &id) {
+                if let Some(route) = self.silent_route(&id) {
+                    self.leave_beside(&id, route, now);
+                } else if let Some(route) = self.route_of(order, &id) {
                     self.refusals.tries(route);
                     batch.extend(self.hand_over(&id));
                 }
@@ -83,7 +86,7 @@ impl Dispatch {
         self.set_aside.push((order, id));
     }
 
-    fn key_of(&self, id: &Uuid) -> Option<KeyHash> {
+    pub(super) fn key_of(&self, id: &Uuid) -> Option<KeyHash> {
         self.tracked.get(id)?.key
     }
 

@@ -29,7 +29,7 @@ mod tests;
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use uuid::Uuid;
@@ -81,7 +81,7 @@ pub(super) struct Suspects {
     began: u64,
     /// How many are in memory and have no answer.
     here: usize,
-    /// The suspect that is in flight; nothing else is then.
+    /// The suspect that is in flight; nothing else is then, but what silent destinations have had for a while.
     alone: Option<Uuid>,
     /// Events that were alone in flight when a connection ended, and have no answer since.
     enders: HashMap<Uuid, Ender, IdHash>,
@@ -138,6 +138,11 @@ impl Suspects {
     /// A connection has opened.
     pub(super) fn connected(&mut self, is_proven: bool) {
         self.is_proven = is_proven;
+    }
+
+    /// The relay itself ends the connection, and no message is the reason.
+    pub(super) fn interrupted(&mut self) {
+        self.alone = None;
     }
 
     /// The event is the reason for its endings. If it is replayed, it begins anew.
@@ -199,22 +204,33 @@ impl Dispatch {
     }
 
     /// What may leave while a suspect is in flight, or is the next: the suspect alone, or nothing. `None`: anything.
-    pub(super) fn next_suspect(&mut self, max: usize) -> Option<Vec<Arc<Event>>> {
+    pub(super) fn next_suspect(&mut self, max: usize, now: Instant) -> Option<Vec<Arc<Event>>> {
         if self.suspects.here == 0 {
             return None; // nearly always
         }
+        self.exonerate(now);
         while self.suspects.alone.is_none() && self.is_suspect_next() {
-            if self.in_flight > 0 || max == 0 {
+            if self.awaited(now).0 > 0 || self.parted.len() >= max {
                 return Some(Vec::new());
             }
-            if let Some((_, id)) = self.ready.pop().map(|ready| ready.0)
-                && let Some(event) = self.hand_over(&id)
-            {
+            let Some((_, id)) = self.ready.pop().map(|ready| ready.0) else { break };
+            if let Some(route) = self.silent_route(&id) {
+                let leaves = self.leave_beside(&id, route, now);
+                self.suspects.alone = leaves.then_some(id);
+            } else if let Some(event) = self.hand_over(&id) {
                 self.suspects.alone = Some(id);
                 return Some(vec![event]);
             }
         }
         self.suspects.alone.map(|_| Vec::new())
+    }
+
+    /// A suspect that a silent destination has had for a while has ended nothing.
+    fn exonerate(&mut self, now: Instant) {
+        let Some(id) = self.suspects.alone.filter(|id| self.silences.is_late_trial(id, now)) else { return };
+        if let Some(tracked) = self.tracked.get_mut(&id) {
+            self.suspects.cleared(&id, std::mem::take(&mut tracked.endings));
+        }
     }
 
     /// Whether the event that is to leave next is one that leaves alone.

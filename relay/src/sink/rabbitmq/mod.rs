@@ -38,6 +38,9 @@ pub type Publisher = amqp::Publisher<Outbound>;
 /// What an event is told that a queue did not take.
 pub const NACKED: &str = "the broker refused the message (basic.nack)";
 
+/// Why the relay has given a connection up.
+const SILENT: &str = "the broker left messages unanswered while others waited, so the relay connects anew";
+
 /// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
 
@@ -146,7 +149,7 @@ impl RabbitMq {
             return Err(end_of_start(error, &self.address));
         }
         if error.failures.iter().any(|failure| is_channel_limit(&failure.cause)) {
-            self.reopen_later();
+            self.use_fewer_channels();
         }
         // What a proof says counts directly after an ending only; and a broker that blocks publishing gives none.
         self.config.prove = false;
@@ -179,19 +182,21 @@ impl RabbitMq {
         let pause = if at_once { Duration::ZERO } else { RECONNECT.delay(self.failures, &mut self.jitter) };
         let now = Instant::now();
         (self.state, self.away_since) = (State::Waiting(now + pause), Some(now));
-        self.config.try_last = Some(peer.address);
+        (self.config.try_first, self.config.try_last) = (None, Some(peer.address));
         let why = format!("{peer}: {}", explain(error));
         self.spans.lost(&why);
         (self.figures.connected_to, self.figures.error) = (None, Some(why.clone()));
         if is_channel_limit(error) {
-            self.reopen_later();
+            self.use_fewer_channels();
         }
         // Whether the broker takes messages at all, the next connection has to show, before anything is thought of this one's.
         self.config.prove = error.may_be_a_message();
         if self.config.prove { Notice::Ended(why) } else { Notice::Away(why) }
     }
 
-    fn reopen_later(&mut self) {
+    /// The user may not have as many channels as were opened, or a closed one still counts.
+    fn use_fewer_channels(&mut self) {
+        self.config.side_channels /= 2;
         self.config.reopen_after = (2 * self.config.reopen_after).min(LONGEST_REOPEN);
     }
 
@@ -224,6 +229,26 @@ impl Sink for RabbitMq {
         if let State::Open(publisher, _) = &mut self.state {
             // Without OpenTelemetry in place: both are a pointer.
             publisher.publish(events.into_iter().map(|event| self.spans.outbound(event)).collect());
+        }
+    }
+
+    fn publish_beside(&mut self, events: Vec<Arc<Event>>) {
+        if let State::Open(publisher, _) = &mut self.state {
+            for event in events {
+                publisher.publish_beside(self.spans.outbound(event));
+            }
+        }
+    }
+
+    fn connect_anew(&mut self) {
+        let now = Instant::now();
+        if let State::Open(publisher, _) = std::mem::replace(&mut self.state, State::Waiting(now)) {
+            // The others may be the ones that are down, and that cost a time limit each.
+            self.config.try_first = Some(publisher.peer().clone());
+            (self.config.try_last, self.config.prove) = (None, false);
+            self.spans.lost(SILENT);
+            (self.figures.connected_to, self.figures.error) = (None, Some(SILENT.to_owned()));
+            self.away_since = Some(now);
         }
     }
 

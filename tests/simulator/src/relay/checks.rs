@@ -1,9 +1,10 @@
 //! The promises that need a look into a session: what it keeps in memory, publishes and acknowledges, and how much of
 //! the log it pins.
 
-use outbox_core::Status;
+use outbox_core::{Event, Status};
 
 use crate::{
+    broker::Queue,
     checker::Promise,
     database::{Emitted, Entry, Micros, id_of},
     world::{World, micros},
@@ -45,6 +46,21 @@ impl World {
         } else if now > session.tried_at + ASKS_WITHIN {
             let what = format!("of {} events in memory none has left for 6 s", figures.in_memory);
             self.checker.fail(Promise::AsksAgain, None, what);
+        }
+    }
+
+    /// A queue that answers nothing does not hold up the others for long.
+    pub(super) fn check_goes_on(&mut self, relay: usize) {
+        let Some(session) = &self.relays[relay].session else { return };
+        let Some(open) = session.connection.and_then(|connection| self.broker.connections.get(&connection)) else {
+            return;
+        };
+        let takes = |event: &Event| self.broker.queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
+        // At most 32 looks, four of which make `silent_after`; and what it was frozen for.
+        let bound = 8 * micros(self.knobs.config.silent_after) + 6_000_000;
+        let is_late = open.stuck_since.is_some_and(|since| self.now > since + bound);
+        if is_late && !open.is_blocked && !session.is_draining && open.on_the_way.iter().any(|event| takes(event)) {
+            self.checker.fail(Promise::GoesOn, None, "a queue that answers nothing holds up others");
         }
     }
 

@@ -32,25 +32,39 @@ impl World {
     }
 
     /// The session hands events over to its connection.
-    pub(super) fn publish(&mut self, relay: usize, events: Vec<Arc<Event>>) {
-        let numbers: Vec<i64> = events.iter().map(|event| event.seq).collect();
-        self.say(relay, || format!("publishes {numbers:?}"));
+    pub(super) fn publish(&mut self, relay: usize, batch: Vec<Arc<Event>>, beside: Vec<Arc<Event>>) {
+        let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<i64>>();
+        self.say(relay, || format!("publishes {:?}, and {:?} beside", numbers(&batch), numbers(&beside)));
         self.check_publishes(relay);
-        self.check_rate(relay, events.len());
+        self.check_rate(relay, batch.len() + beside.len());
         let Some(connection) = self.relays[relay].session.as_ref().and_then(|session| session.connection) else {
             return;
         };
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
-        open.unanswered.extend(events.iter().cloned());
-        open.on_the_way.extend(events);
+        open.unanswered.extend(batch.iter().cloned());
+        open.on_the_way.extend(batch);
+        open.beside.extend(beside);
         self.schedule_step(connection);
+    }
+
+    /// The session gives its connection up, which moves no longer, and makes another.
+    pub(super) fn connect_anew(&mut self, relay: usize, id: u64) {
+        let Some(session) = self.session(relay, id) else { return };
+        session.proves = false;
+        if let Some(connection) = session.connection.take() {
+            self.broker.connections.remove(&connection);
+            self.checker.disruptions += 1;
+        }
+        self.say(relay, || "connects anew".to_owned());
+        self.later(0, What::Connect(relay, id));
     }
 
     /// The connection's next messages are on their way to the broker, if there are any.
     pub(crate) fn schedule_step(&mut self, connection: u64) {
         let way = self.way();
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
-        if !open.is_stepping && !open.on_the_way.is_empty() {
+        let is_next = !open.beside.is_empty() || !open.on_the_way.is_empty() && open.stuck_since.is_none();
+        if !open.is_stepping && is_next {
             open.is_stepping = true;
             self.later(way, What::Step(connection));
         }
@@ -72,12 +86,39 @@ impl World {
                     self.checker.disruptions += u32::from(closes_channel);
                     self.may_delete_refused(seq);
                 }
+                Stepped::Held { seq, is_beside } => {
+                    self.tell("broker", || format!("a mute queue has {seq}"));
+                    if is_beside && self.dice.network.bool() {
+                        let after = self.dice.network.u64(1_000_000..8_000_000);
+                        self.later(after, What::GiveUp(connection, seq));
+                    }
+                }
                 Stepped::Closed => return self.cut(connection, "the broker closes the connection", true),
                 Stepped::Nothing => break,
             }
         }
         self.schedule_step(connection);
         self.schedule_answers(connection);
+    }
+
+    /// A side channel gives up waiting for a mute queue.
+    pub(crate) fn give_up(&mut self, connection: u64, seq: i64) {
+        if self.broker.give_up(connection, seq) {
+            self.tell("broker", || format!("gives {seq} up"));
+            self.schedule_answers(connection);
+        }
+    }
+
+    /// A mute queue has its majority again.
+    pub(crate) fn unmute(&mut self, queue: usize) {
+        for seq in self.broker.unmute(queue, self.now) {
+            self.tell("broker", || format!("the queue takes {seq}"));
+            self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
+        }
+        for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
+            self.schedule_answers(connection);
+            self.schedule_step(connection);
+        }
     }
 
     /// The connection's answers are on their way to the relay, if there are any.

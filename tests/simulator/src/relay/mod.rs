@@ -32,7 +32,7 @@ pub(crate) struct Relay {
     failures: u32,
     /// The stream cannot go on where it was.
     must_pass_over: bool,
-    /// The most verdicts that were not written, at the end of any turn.
+    /// The most verdicts that were not written, and messages on side channels, at the end of any turn.
     pub(crate) most_unwritten: usize,
 }
 

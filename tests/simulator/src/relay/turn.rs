@@ -35,12 +35,13 @@ impl World {
         }
         let wait = micros(wake_at - now.instant).max(1);
         session.live_from = session.core.is_live().then(|| session.live_from.unwrap_or(session.next_entry));
-        let unwritten = session.core.unwritten();
+        let unwritten = session.core.unwritten() + session.core.beside();
         self.later(wait, What::Wake(relay, id, turn));
         self.relays[relay].most_unwritten = self.relays[relay].most_unwritten.max(unwritten);
         self.check_bounds(relay);
         self.check_log(relay);
         self.check_tries(relay);
+        self.check_goes_on(relay);
         self.poke(relay);
     }
 
@@ -53,7 +54,8 @@ impl World {
 
     fn carry_out(&mut self, relay: usize, id: u64, effect: Effect) {
         match effect {
-            Effect::Publish(events) => self.publish(relay, events),
+            Effect::Publish { batch, beside } => self.publish(relay, batch, beside),
+            Effect::ConnectAnew => self.connect_anew(relay, id),
             Effect::Table(request) => self.ask(relay, id, request),
             Effect::Acknowledge(position) => {
                 let way = self.way();

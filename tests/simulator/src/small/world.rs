@@ -196,14 +196,14 @@ impl Small {
     fn carry_out(&mut self) {
         while let Some(effect) = self.core.next(self.clocks()) {
             match effect {
-                Effect::Publish(events) => self.on_the_way.extend(events),
+                Effect::Publish { batch, .. } => self.on_the_way.extend(batch),
                 Effect::Table(request) => self.request = Some(request),
                 Effect::Acknowledge(position) => {
                     if let Some(slot) = &mut self.db.slot {
                         slot.confirmed = slot.confirmed.max(position.0);
                     }
                 }
-                Effect::Report(_) | Effect::End(_) => {}
+                Effect::Report(_) | Effect::End(_) | Effect::ConnectAnew => {}
             }
         }
     }
@@ -320,6 +320,7 @@ fn config() -> Config {
         settle_batch: 2,
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
+        silent_after: Duration::from_secs(400_000), // no look
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),
         status_interval: Duration::from_secs(10),

@@ -18,7 +18,10 @@ impl Driver {
     fn new() -> Self {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 100, ..config().policy };
-        Self { dispatch: Dispatch::new(limits, policy, 0), now: Now { instant: Instant::now(), unix_us: 0 } }
+        Self {
+            dispatch: Dispatch::new(limits, policy, config().silent_after, 0),
+            now: Now { instant: Instant::now(), unix_us: 0 },
+        }
     }
 
     fn admit(&mut self, seq: i64, topic: Text, key: Option<&'static str>) {

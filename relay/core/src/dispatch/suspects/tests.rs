@@ -19,7 +19,7 @@ impl Driver {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 1, ..config().policy };
         let now = Now { instant: Instant::now(), unix_us: 0 };
-        let mut driver = Self { dispatch: Dispatch::new(limits, policy, 0), now };
+        let mut driver = Self { dispatch: Dispatch::new(limits, policy, config().silent_after, 0), now };
         for seq in 1..=count {
             driver.admit(seq, false);
         }

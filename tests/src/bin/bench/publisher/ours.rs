@@ -14,12 +14,14 @@ use crate::load::Payload;
 /// Publishes `messages`, numbered from 0, and waits for the last answer.
 pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdicts {
     let config = PublishConfig {
+        try_first: None,
         try_last: None,
         url: url.parse().expect("an AMQP URL"),
         exchange: EXCHANGE.to_owned(),
         exchange_use: ExchangeUse::Take,
         app_id: "outbox-relay".to_owned(),
         window: usize::try_from(IN_FLIGHT).expect("a small number"),
+        side_channels: 0,
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(30),
         reopen_after: Duration::from_millis(5),

@@ -1,0 +1,179 @@
+//! Side channels: each takes one message at a time, and keeps nobody waiting if the broker does not answer it.
+
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+
+use crate::{
+    Answer, Outgoing, PublishError,
+    channel::{Channel, OUT_MAX_BYTES},
+    encoder::Encoder,
+    frame::Frame,
+    method::CHANNEL,
+};
+
+/// How long a side channel may leave its message unanswered. RabbitMQ 4.0 gives up after 65 s, and nacks.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The side channels of one connection. They are opened as they are needed.
+pub(crate) struct Beside<M> {
+    channels: Vec<Side<M>>,
+    /// So many may be opened.
+    most: u16,
+    exchange: String,
+    app_id: String,
+    frame_max: usize,
+}
+
+struct Side<M> {
+    channel: Channel<M>,
+    /// When it was given a message, having had none.
+    since: Instant,
+}
+
+impl<M: Outgoing> Beside<M> {
+    pub(crate) fn new(most: u16, exchange: String, app_id: String, frame_max: usize) -> Self {
+        Self { channels: Vec::new(), most, exchange, app_id, frame_max }
+    }
+
+    /// Takes a message over. Gives it back if no side channel may be opened.
+    pub(crate) fn accept(&mut self, message: M, now: Instant) -> Result<(), M> {
+        if self.most == 0 {
+            return Err(message);
+        }
+        let opened = u16::try_from(self.channels.len()).unwrap_or(u16::MAX);
+        if opened < self.most && self.channels.iter().all(|side| side.channel.unanswered() > 0) {
+            let number = CHANNEL + 1 + opened;
+            let encoder = Encoder::new(number, self.exchange.clone(), self.app_id.clone(), self.frame_max);
+            self.channels.push(Side { channel: Channel::for_one_message(self.exchange.clone(), encoder), since: now });
+        }
+        let Some(side) = self.channels.iter_mut().min_by_key(|side| side.channel.unanswered()) else {
+            return Err(message);
+        };
+        if side.channel.unanswered() == 0 {
+            side.since = now;
+        }
+        side.channel.accept(vec![message]);
+        if side.channel.is_closed() {
+            side.channel.reopen();
+        }
+        Ok(())
+    }
+
+    /// Writes what may leave now.
+    pub(crate) fn fill(&mut self, out: &mut BytesMut) {
+        for Side { channel, .. } in &mut self.channels {
+            if out.len() >= OUT_MAX_BYTES {
+                return;
+            }
+            channel.fill();
+            let written = channel.out.split();
+            out.extend_from_slice(&written);
+        }
+    }
+
+    /// Takes a frame of a side channel. Adds what it answers to `answers`.
+    pub(crate) fn receive(&mut self, frame: Frame, answers: &mut Vec<Answer>) -> Result<(), PublishError> {
+        let place = usize::from(frame.channel.saturating_sub(CHANNEL + 1));
+        let Some(Side { channel, .. }) = self.channels.get_mut(place) else {
+            return Err(PublishError::Protocol(format!("a frame of channel {} was not expected", frame.channel)));
+        };
+        channel.receive(frame)?;
+        answers.append(&mut channel.answers);
+        Ok(())
+    }
+
+    /// Adds the answers of messages that could not be written to `answers`.
+    pub(crate) fn take_answers(&mut self, answers: &mut Vec<Answer>) {
+        for Side { channel, .. } in &mut self.channels {
+            answers.append(&mut channel.answers);
+        }
+    }
+
+    /// An error when a message has waited too long. `is_blocked`: the broker takes nothing at present, as it has said.
+    pub(crate) fn check(&mut self, is_blocked: bool, now: Instant) -> Result<(), PublishError> {
+        for Side { channel, since } in &mut self.channels {
+            if is_blocked {
+                *since = now;
+            }
+            if channel.unanswered() > 0 && now.duration_since(*since) >= PATIENCE {
+                let unanswered = channel.unanswered();
+                return Err(PublishError::ConfirmTimeout { after: PATIENCE, unanswered });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Verdict,
+        frame::{Content, next_frame},
+        message::{Example, example},
+        method::Method,
+    };
+
+    fn method(beside: &mut Beside<Example>, channel: u16, method: Method) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        beside.receive(Frame { channel, content: Content::Method(method) }, &mut answers).unwrap();
+        answers
+    }
+
+    fn accept(beside: &mut Beside<Example>, id: u128) {
+        assert!(beside.accept(example(id), Instant::now()).is_ok());
+    }
+
+    /// The channels of the frames that are written.
+    fn written(beside: &mut Beside<Example>) -> Vec<u16> {
+        let (mut out, mut channels) = (BytesMut::new(), Vec::new());
+        beside.fill(&mut out);
+        while let Some(frame) = next_frame(&mut out, 4096).unwrap() {
+            channels.push(frame.channel);
+        }
+        channels
+    }
+
+    #[test]
+    fn each_message_has_a_channel_of_its_own_which_is_used_again_once_it_is_answered() {
+        let mut beside = Beside::new(2, String::new(), String::new(), 4096);
+        for id in 1..=3 {
+            accept(&mut beside, id);
+        }
+        assert_eq!(written(&mut beside), [2, 2, 3, 3], "each is opened, and put into confirm mode");
+        for channel in [2, 3] {
+            method(&mut beside, channel, Method::ChannelOpenOk);
+            method(&mut beside, channel, Method::SelectOk);
+        }
+        assert_eq!(written(&mut beside), [2, 2, 2, 3, 3, 3], "a message each; the third waits");
+        let answers = method(&mut beside, 2, Method::Ack { tag: 1, multiple: false });
+        assert_eq!(answers.len(), 1);
+        assert_eq!(written(&mut beside), [2, 2, 2], "the third follows");
+    }
+
+    #[test]
+    fn a_channel_that_the_broker_closes_is_opened_again_for_the_next_message() {
+        let mut beside = Beside::new(2, String::new(), String::new(), 4096);
+        accept(&mut beside, 1);
+        written(&mut beside);
+        method(&mut beside, 2, Method::SelectOk);
+        written(&mut beside);
+        let answers = method(&mut beside, 2, Method::ChannelClose { code: 406, text: "too large".to_owned() });
+        assert!(matches!(answers.as_slice(), [Answer { verdict: Verdict::Refused { code: 406, .. }, .. }]));
+        assert_eq!(written(&mut beside), [2], "close-ok");
+        accept(&mut beside, 2);
+        assert_eq!(written(&mut beside), [2, 2], "open, confirm.select");
+    }
+
+    #[test]
+    fn without_side_channels_a_message_is_given_back_and_one_that_waits_too_long_ends_the_connection() {
+        let mut none = Beside::<Example>::new(0, String::new(), String::new(), 4096);
+        assert!(none.accept(example(1), Instant::now()).is_err());
+        let mut beside = Beside::new(1, String::new(), String::new(), 4096);
+        accept(&mut beside, 1);
+        let late = Instant::now() + PATIENCE;
+        assert!(beside.check(true, late).is_ok(), "the broker has said that it takes nothing");
+        assert!(beside.check(false, late + PATIENCE).is_err());
+    }
+}

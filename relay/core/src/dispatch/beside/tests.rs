@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    Limits, Now, Ordering, Outcome, Policy, Text,
+    dispatch::Admission,
+    tests::{config, event},
+};
+
+const SILENT: Text = Text::from_static("silent");
+const OTHER: Text = Text::from_static("other");
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Events on their way to a broker that answers about some of them, and the time.
+struct Driver {
+    dispatch: Dispatch,
+    now: Now,
+    next: i64,
+    parted: Parted,
+}
+
+impl Driver {
+    fn new(ordering: Ordering) -> Self {
+        let limits = Limits { max_events: 100, max_bytes: 1 << 20 };
+        let policy = Policy { ordering, ..config().policy };
+        let now = Now { instant: Instant::now(), unix_us: 0 };
+        Self { dispatch: Dispatch::new(limits, policy, 4 * SECOND, 0), now, next: 1, parted: Parted::default() }
+    }
+
+    fn admit(&mut self, topic: Text, key: Option<&'static str>) -> i64 {
+        let seq = self.next;
+        self.next += 1;
+        let event = Event { topic, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
+        assert_eq!(self.dispatch.admit(Arc::new(event), None), Admission::Admitted);
+        seq
+    }
+
+    /// What leaves on the main channel, and what on side channels.
+    fn publish(&mut self) -> (Vec<i64>, Vec<i64>) {
+        let batch = self.dispatch.next_batch(100, self.now);
+        let parted = self.dispatch.take_parted();
+        let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+        let left = (numbers(&batch), numbers(&parted.beside));
+        self.parted = parted;
+        left
+    }
+
+    fn answer(&mut self, seq: i64, outcome: Outcome) -> Verdict {
+        self.dispatch.answered(&event(seq).id, outcome, self.now).unwrap().0
+    }
+
+    /// So many looks, a second apart; `flows`: an event of another destination leaves before each, and is confirmed.
+    fn look(&mut self, looks: usize, flows: bool) -> Option<Silence> {
+        for _ in 0..looks {
+            self.now.instant += SECOND;
+            if flows {
+                let other = self.admit(OTHER, None);
+                self.publish();
+                self.answer(other, Outcome::Delivered);
+            }
+            if let Some(silence) = self.dispatch.finds_silence(self.now.instant) {
+                return Some(silence);
+            }
+        }
+        None
+    }
+
+    /// A destination is silent, and of its events these were in flight.
+    fn silent(&mut self, events: usize) -> Vec<i64> {
+        let events: Vec<i64> = (0..events).map(|_| self.admit(SILENT, None)).collect();
+        let other = self.admit(OTHER, None);
+        self.publish();
+        self.dispatch.finds_silence(self.now.instant);
+        let found = self.look(4, false).unwrap();
+        assert_eq!((found.event.seq, found.events, found.routes), (events[0], events.len() + 1, 2));
+        // The other had no answer either, since nothing moved.
+        assert_eq!(self.publish(), (vec![], vec![events[0], other]));
+        self.answer(other, Outcome::Delivered);
+        events
+    }
+}
+
+#[test]
+fn one_event_of_a_silent_destination_leaves_beside_and_the_others_wait_in_the_table_at_no_attempt() {
+    let mut driver = Driver::new(Ordering::Strict);
+    let events = driver.silent(3);
+    let put_off: Vec<_> = driver.parted.verdicts.iter().map(|verdict| verdict.id).collect();
+    assert_eq!(put_off, events[1..].iter().map(|seq| event(*seq).id).collect::<Vec<_>>());
+    let counts = |verdict: &Verdict| verdict.status != Status::Pending || verdict.error.is_some();
+    assert!(!driver.parted.verdicts.iter().any(counts), "{:?}", driver.parted.verdicts);
+    let others = [driver.admit(OTHER, None), driver.admit(OTHER, None)];
+    driver.admit(SILENT, None);
+    assert_eq!(driver.publish(), (others.to_vec(), vec![]));
+    assert_eq!(driver.parted.verdicts.len(), 1);
+    for other in others {
+        driver.answer(other, Outcome::Delivered);
+    }
+    assert!(driver.look(100, true).is_none(), "a trial is no reason to connect anew");
+}
+
+#[test]
+fn an_answer_ends_the_silence_and_a_late_nack_neither_ends_it_nor_counts() {
+    let mut driver = Driver::new(Ordering::Strict);
+    let events = driver.silent(1);
+    driver.now.instant += 65 * SECOND;
+    let verdict = driver.answer(events[0], Outcome::Unavailable("nack".to_owned()));
+    assert_eq!((verdict.status, verdict.error, verdict.retry_in), (Status::Pending, None, Some(SECOND)));
+    let next = [driver.admit(SILENT, None), driver.admit(SILENT, None)];
+    assert_eq!(driver.publish(), (vec![], vec![next[0]]));
+    driver.answer(next[0], Outcome::Delivered);
+    let last = [driver.admit(SILENT, None), driver.admit(SILENT, None)];
+    assert_eq!(driver.publish(), (last.to_vec(), vec![]));
+}
+
+#[test]
+fn nothing_is_done_about_silence_while_nobody_waits() {
+    let mut driver = Driver::new(Ordering::Strict);
+    driver.admit(SILENT, None);
+    driver.publish();
+    assert!(driver.look(50, false).is_none());
+    driver.admit(OTHER, None);
+    assert!(driver.look(1, false).is_some());
+}
+
+#[test]
+fn while_memory_is_crowded_others_may_wait_in_the_table() {
+    let mut driver = Driver::new(Ordering::Strict);
+    for _ in 0..60 {
+        driver.admit(SILENT, None);
+    }
+    driver.publish();
+    assert!(driver.look(6, false).is_some());
+}
+
+#[test]
+fn a_key_waits_for_its_event_that_is_put_off() {
+    for ordering in [Ordering::Strict, Ordering::Pipelined] {
+        let mut driver = Driver::new(ordering);
+        driver.silent(1);
+        let first = driver.admit(SILENT, Some("k"));
+        driver.admit(OTHER, Some("k"));
+        assert_eq!(driver.publish(), (vec![], vec![]));
+        let [put_off] = driver.parted.verdicts.as_slice() else { panic!("{:?}", driver.parted) };
+        assert_eq!((put_off.id, put_off.holds_key), (event(first).id, true));
+    }
+}
+
+#[test]
+fn a_broker_that_is_slow_gets_more_time_each_time_and_after_five_calm_minutes_as_little_as_before() {
+    let mut driver = Driver::new(Ordering::None);
+    let mut looks = Vec::new();
+    for _ in 0..5 {
+        // Another destination each time, so that it leaves on the main channel.
+        let name = ["a", "b", "c", "d", "e"][looks.len()];
+        driver.admit(Text::from_static(name), None);
+        let other = driver.admit(OTHER, None);
+        driver.publish();
+        driver.dispatch.finds_silence(driver.now.instant);
+        let took = (1..100).find(|_| driver.look(1, false).is_some()).unwrap();
+        looks.push(took);
+        driver.publish();
+        if driver.dispatch.answered(&event(other).id, Outcome::Delivered, driver.now).is_some() {
+            driver.dispatch.settled(&event(other).id, false);
+        }
+    }
+    assert_eq!(looks, [4, 8, 16, 32, 32]);
+    driver.now.instant += 301 * SECOND;
+    driver.admit(Text::from_static("f"), None);
+    driver.admit(OTHER, None);
+    driver.publish();
+    driver.dispatch.finds_silence(driver.now.instant);
+    assert!(driver.look(4, false).is_some());
+}
+
+#[test]
+fn one_that_is_suspected_to_end_connections_leaves_alone_even_beside_and_is_exonerated_by_silence() {
+    use crate::dispatch::Loss;
+    let mut driver = Driver::new(Ordering::None);
+    let silent = driver.silent(1)[0];
+    let other = driver.admit(OTHER, None);
+    assert_eq!(driver.publish(), (vec![other], vec![]));
+    driver.dispatch.lost(Loss::MaybeMessage("reset"));
+    assert_eq!(driver.publish(), (vec![other], vec![silent]));
+    driver.dispatch.lost(Loss::MaybeMessage("reset"));
+    let good = driver.admit(OTHER, None);
+    assert_eq!(driver.publish(), (vec![], vec![silent]), "alone");
+    assert_eq!(driver.publish(), (vec![], vec![]));
+    driver.now.instant += 4 * SECOND;
+    assert_eq!(driver.publish(), (vec![other], vec![]), "alone, but for what has had its time");
+    assert_eq!(driver.publish(), (vec![], vec![]));
+    driver.answer(other, Outcome::Delivered);
+    assert_eq!(driver.publish(), (vec![good], vec![]));
+}

@@ -1,0 +1,183 @@
+//! Destinations that leave messages unanswered. Pure: time is an argument.
+//!
+//! From RabbitMQ 4.0 on, a quorum queue without its majority neither confirms nor nacks. The channel that publishes to it soon takes
+//! nothing more, and then the whole connection: so one queue stops all others. The remedy has two parts:
+//!
+//! ```text
+//! unanswered at [LOOKS] looks in a row, others wait ──▶ the relay connects anew ──▶ the destination is silent
+//!                                                                                         │
+//!       any answer but a late nack ──▶ as any other ◀── one event at a time, on a side channel
+//! ```
+//!
+//! Looks are counted, not time: a process that was stopped for a while has looked once.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use uuid::Uuid;
+
+use super::refusals::Route;
+use crate::hash::IdHash;
+
+/// Looks at which a message has no answer until its destination counts as silent.
+const LOOKS: usize = 4;
+/// The looks double each time that the relay connects anew for silence, up to this, so that a line or a broker that is only slow
+/// gets its answers through. They are [`LOOKS`] again after [`CALM`].
+const MOST_LOOKS: usize = 32;
+/// Looks without another silence until [`LOOKS`] suffice again: five minutes of looks a second.
+const CALM: u32 = 300;
+/// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default, and each costs it some 50 kB.
+pub const SIDE_CHANNELS: usize = 32;
+/// Silent destinations that are told apart: some 100 kB. Others beyond that leave as if they were not silent.
+const MOST_ROUTES: usize = 4096;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Silences {
+    /// The time between two looks.
+    pause: Duration,
+    /// Looks at which a message has no answer until its destination counts as silent.
+    looks: usize,
+    look_at: Option<Instant>,
+    /// The number of the message published last before each of the latest looks, the oldest first.
+    published: VecDeque<u64>,
+    /// Since when each silent destination is known to be.
+    since: HashMap<Route, Instant, IdHash>,
+    /// Messages on side channels without an answer.
+    trials: Vec<Trial>,
+    /// When the relay last connected anew for silence.
+    found_at: Option<Instant>,
+}
+
+/// A message on a side channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    id: Uuid,
+    pub(super) route: Route,
+    began: Instant,
+}
+
+impl Silences {
+    /// `silent_after`: how long a message is without an answer until its destination counts as silent.
+    pub(super) fn new(silent_after: Duration) -> Self {
+        Self {
+            pause: silent_after / LOOKS as u32,
+            looks: LOOKS,
+            look_at: None,
+            published: VecDeque::new(),
+            since: HashMap::default(),
+            trials: Vec::new(),
+            found_at: None,
+        }
+    }
+
+    /// Looks, if it is time, and returns the number of a message: it and those before it have waited for their answers through all
+    /// looks that it takes. `published`: the number of the message published last; `on_main`: messages without an answer on the main
+    /// channel.
+    pub(super) fn look(&mut self, published: u64, on_main: usize, now: Instant) -> Option<u64> {
+        if on_main == 0 {
+            self.rest();
+            return None;
+        }
+        if self.look_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        self.look_at = Some(now + self.pause);
+        let calm = CALM * self.pause;
+        if self.found_at.take_if(|at| now.duration_since(*at) > calm).is_some() {
+            self.looks = LOOKS;
+        }
+        self.published.push_back(published);
+        if self.published.len() <= self.looks { None } else { self.published.pop_front() }
+    }
+
+    /// Begins anew with looking: nothing is in flight, or nothing can be.
+    pub(crate) fn rest(&mut self) {
+        self.look_at = None;
+        self.published.clear();
+    }
+
+    /// When to look next.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// The relay connects anew, since these destinations are silent.
+    pub(super) fn found(&mut self, routes: impl IntoIterator<Item = Route>, now: Instant) {
+        self.found_at = Some(now);
+        self.looks = (2 * self.looks).min(MOST_LOOKS);
+        for route in routes {
+            if self.since.len() < MOST_ROUTES {
+                self.since.entry(route).or_insert(now);
+            }
+        }
+    }
+
+    /// Whether no destination is silent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_empty()
+    }
+
+    /// Since when the destination is silent.
+    pub(super) fn since(&self, route: Route) -> Option<Instant> {
+        self.since.get(&route).copied()
+    }
+
+    /// Whether a message to this silent destination may leave on a side channel.
+    pub(super) fn may_try(&self, route: Route) -> bool {
+        self.trials.len() < SIDE_CHANNELS && self.trials.iter().all(|trial| trial.route != route)
+    }
+
+    /// A message to this silent destination leaves on a side channel.
+    pub(super) fn tries(&mut self, id: Uuid, route: Route, now: Instant) {
+        self.trials.push(Trial { id, route, began: now });
+    }
+
+    /// Whether the message is on a side channel.
+    pub(super) fn is_trial(&self, id: &Uuid) -> bool {
+        self.trials.iter().any(|trial| trial.id == *id)
+    }
+
+    /// Messages on side channels.
+    pub(super) fn trials(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// The message has an answer. Returns its trial, if it was one.
+    pub(super) fn answered(&mut self, id: &Uuid) -> Option<Trial> {
+        let place = self.trials.iter().position(|trial| trial.id == *id)?;
+        Some(self.trials.swap_remove(place))
+    }
+
+    /// Whether the trial is as long without an answer as a destination is that counts as silent.
+    pub(super) fn is_late(&self, trial: &Trial, now: Instant) -> bool {
+        now >= self.is_late_at(trial)
+    }
+
+    /// Whether the message is on a side channel, and late.
+    pub(super) fn is_late_trial(&self, id: &Uuid, now: Instant) -> bool {
+        self.trials.iter().any(|trial| trial.id == *id && self.is_late(trial, now))
+    }
+
+    /// When the next trial is late, and how many are not.
+    pub(super) fn not_late(&self, now: Instant) -> (usize, Option<Instant>) {
+        let not_late = self.trials.iter().filter(|trial| !self.is_late(trial, now));
+        (not_late.clone().count(), not_late.map(|trial| self.is_late_at(trial)).min())
+    }
+
+    /// The destination has answered.
+    pub(super) fn spoke(&mut self, route: Route) {
+        self.since.remove(&route);
+    }
+
+    /// The connection is lost.
+    pub(super) fn lost(&mut self) {
+        self.trials.clear();
+        self.rest();
+    }
+
+    fn is_late_at(&self, trial: &Trial) -> Instant {
+        trial.began + self.pause * LOOKS as u32
+    }
+}

@@ -252,7 +252,10 @@ impl Broker {
         let Some(open) = self.connections.get_mut(&connection) else { return false };
         let outcome = Outcome::Unavailable("nack".to_owned());
         open.answers.push(Answer { id: self.held.remove(place).event.id, outcome });
-        self.seen.entry(seq).or_default().nacked += 1;
+        let taken = self.taken.get(&connection).copied().unwrap_or_default();
+        let seen = self.seen.entry(seq).or_default();
+        seen.nacked += 1;
+        seen.last_nack = Some((connection, taken));
         true
     }
 

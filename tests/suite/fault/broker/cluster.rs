@@ -12,14 +12,14 @@ use super::{DRAINED, IN_FLIGHT, check, count, load::Load, relay, wait_for_rows, 
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The cluster, with all its nodes.
-async fn cluster() -> MutexGuard<'static, Cluster> {
+pub(super) async fn cluster() -> MutexGuard<'static, Cluster> {
     static CLUSTER: OnceCell<Mutex<Cluster>> = OnceCell::const_new();
     let cluster = CLUSTER.get_or_init(async || Mutex::new(Cluster::start().await)).await.lock().await;
     cluster.join().await; // a test that failed may have left one down
     cluster
 }
 
-async fn stack(cluster: &Cluster) -> Stack {
+pub(super) async fn stack(cluster: &Cluster) -> Stack {
     let (postgres, vhost) = tokio::join!(Postgres::shared(), cluster.vhost());
     Stack { db: postgres.database().await, vhost }
 }
@@ -28,18 +28,18 @@ fn queue(stack: &Stack) -> String {
     format!("/api/queues/{}/load", stack.vhost.name())
 }
 
-/// Makes the queue `load`, with a member on each node, led by this one; all that the relay publishes goes there.
-async fn make_queue(stack: &Stack, leader: &RabbitMq) {
+/// Makes the queue `load`, with a member on each node, led by this one; what `binding` matches goes there.
+pub(super) async fn make_queue(stack: &Stack, leader: &RabbitMq, binding: &str) {
     stack.vhost.exchange("outbox").await;
     let arguments = json!({ "x-queue-type": "quorum", "x-quorum-initial-group-size": 3 });
     leader.api("PUT", &queue(stack), Some(&json!({ "durable": true, "arguments": arguments }))).await;
-    let binding = format!("/api/bindings/{}/e/outbox/q/load", stack.vhost.name());
-    stack.vhost.api("POST", &binding, Some(&json!({ "routing_key": "#" }))).await;
+    let path = format!("/api/bindings/{}/e/outbox/q/load", stack.vhost.name());
+    stack.vhost.api("POST", &path, Some(&json!({ "routing_key": binding }))).await;
     wait_for_members(stack, leader).await;
     assert_eq!(leader.api("GET", &queue(stack), None).await["leader"], leader.name());
 }
 
-async fn wait_for_members(stack: &Stack, node: &RabbitMq) {
+pub(super) async fn wait_for_members(stack: &Stack, node: &RabbitMq) {
     eventually("every member of the queue is online", DRAINED, async || {
         let queue = node.api("GET", &queue(stack), None).await;
         match queue["online"].as_array().map(Vec::len) {
@@ -51,7 +51,7 @@ async fn wait_for_members(stack: &Stack, node: &RabbitMq) {
 }
 
 /// What the relay says of its connection from line `mark` on: the node's address, and how long there was none.
-async fn connected(relay: &Relay, mark: usize) -> (String, Duration) {
+pub(super) async fn connected(relay: &Relay, mark: usize) -> (String, Duration) {
     let line = relay.wait_for_log_after(mark, "connected to the broker").await;
     let field = |name: &str| {
         let (_, rest) = line.split_once(name)?;
@@ -86,7 +86,7 @@ async fn when_its_own_node_is_killed_under_load_the_relay_goes_on_at_another_wit
     let stack = stack(&cluster).await;
     let relay = relay(&stack).set("amqp-url", &cluster.url(&stack.vhost)).start().await;
     let (own, others) = cluster.node_at(&connected(&relay, 0).await.0);
-    make_queue(&stack, others[0]).await;
+    make_queue(&stack, others[0], "#").await;
     let load = Load::start(&stack).await;
     wait_for_rows(&stack, "status = 'SENT'", 500).await;
 
@@ -117,7 +117,7 @@ async fn when_the_leader_of_its_queue_is_killed_under_load_events_wait_for_the_n
     let stack = stack(&cluster).await;
     let relay = relay(&stack).set("amqp-url", &cluster.url(&stack.vhost)).start().await;
     let (_, [leader, other]) = cluster.node_at(&connected(&relay, 0).await.0);
-    make_queue(&stack, leader).await;
+    make_queue(&stack, leader, "#").await;
     let load = Load::start(&stack).await;
     wait_for_rows(&stack, "status = 'SENT'", 500).await;
 
@@ -143,7 +143,7 @@ async fn while_each_node_is_restarted_in_turn_under_load_nothing_is_lost_and_non
     let cluster = cluster().await;
     let stack = stack(&cluster).await;
     let nodes = cluster.nodes();
-    make_queue(&stack, &nodes[0]).await;
+    make_queue(&stack, &nodes[0], "#").await;
     let relay = relay(&stack).set("amqp-url", &cluster.url(&stack.vhost)).start().await;
     let load = Load::start(&stack).await;
     for (node, other) in nodes.iter().zip(nodes.iter().cycle().skip(1)) {
@@ -182,7 +182,7 @@ async fn while_two_of_three_nodes_are_down_events_wait_and_the_outage_fails_none
         .start()
         .await;
     let (own, [leader, _]) = cluster.node_at(&connected(&relay, 0).await.0);
-    make_queue(&stack, leader).await;
+    make_queue(&stack, leader, "#").await;
     let load = Load::start(&stack).await;
     wait_for_rows(&stack, "status = 'SENT'", 500).await;
 

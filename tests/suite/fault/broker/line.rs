@@ -67,7 +67,7 @@ async fn who_closed_the_channel_is_found_although_the_connection_is_cut_again_an
     let load = Load::start(&stack).await;
     let culprits = async {
         let sql = "SELECT outbox.emit('nowhere', '1', exchange => 'no-such-exchange', aggregate_type => 'load',
-                                      aggregate_id => 'client-0-1')";
+                                      aggregate_id => 'load-0-1')";
         for _ in 0..CUTS {
             load.wait_for(30).await;
             stack.db.batch_execute(sql).await.unwrap();

@@ -36,6 +36,11 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) async fn start(stack: &Stack) -> Self {
+        Self::to(stack, "load").await
+    }
+
+    /// To this topic.
+    pub(super) async fn to(stack: &Stack, topic: &'static str) -> Self {
         let mut load = Self { stopping: Arc::default(), count: Arc::default(), clients: JoinSet::new() };
         for client in 0..CLIENTS {
             let db = stack.db.connect().await;
@@ -48,7 +53,7 @@ impl Load {
                 while !stopping.load(Ordering::Relaxed) {
                     ticks.tick().await;
                     let from = emitted.len() as i32;
-                    emitted.extend(emit(&db, &format!("client-{client}"), from, from + BATCH).await);
+                    emitted.extend(emit_to(&db, topic, &format!("{topic}-{client}"), from, from + BATCH).await);
                     count.fetch_add(BATCH as usize, Ordering::Relaxed);
                 }
                 emitted
@@ -76,10 +81,14 @@ impl Load {
 
 /// Emits number `from` up to before `to` of `client`, in one transaction.
 pub(super) async fn emit(db: &Connection, client: &str, from: i32, to: i32) -> Vec<Emitted> {
-    let sql = "SELECT outbox.emit('load', jsonb_build_object('n', n), aggregate_type => 'load',
+    emit_to(db, "load", client, from, to).await
+}
+
+async fn emit_to(db: &Connection, topic: &str, client: &str, from: i32, to: i32) -> Vec<Emitted> {
+    let sql = "SELECT outbox.emit($5, jsonb_build_object('n', n), aggregate_type => 'load',
                                   aggregate_id => $1 || '-' || n % $2)
                FROM generate_series($3::int, $4::int - 1) n";
-    let rows = db.query(sql, &[&client, &KEYS, &from, &to]).await.unwrap();
+    let rows = db.query(sql, &[&client, &KEYS, &from, &to, &topic]).await.unwrap();
     let event =
         |(n, row): (i32, &tokio_postgres::Row)| Emitted { id: row.get(0), key: format!("{client}-{}", n % KEYS), n };
     (from..to).zip(&rows).map(event).collect()

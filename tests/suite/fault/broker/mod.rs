@@ -5,6 +5,7 @@ mod ending;
 mod full;
 mod line;
 mod load;
+mod majority;
 mod node;
 mod operator;
 mod refusal;

@@ -91,7 +91,7 @@ impl Core {
         match notice {
             Notice::Answers(answers) => self.answered(answers, now),
             Notice::Ready { host, is_proven } => {
-                self.dispatch.connected(is_proven);
+                self.dispatch.connected(is_proven, now.instant);
                 let report = self.link.ready(host, now.instant);
                 self.report(report);
             }
@@ -111,7 +111,8 @@ impl Core {
 
     fn away(&mut self, error: String, may_be_a_message: bool, now: Now) {
         let in_flight = self.dispatch.in_flight();
-        let alone = self.dispatch.lost(if may_be_a_message { Loss::MaybeMessage(&error) } else { Loss::Outage });
+        let alone =
+            self.dispatch.lost(if may_be_a_message { Loss::MaybeMessage(&error) } else { Loss::Outage }, now.instant);
         let lasted = self.link.lost(now.instant);
         if let Some(Alone { event, verdict, times }) = alone {
             let Verdict { status, error: failed, retry_in, .. } = verdict.clone();

@@ -146,6 +146,7 @@ impl Core {
             self.deferred.next_timer(),
             self.dispatch.refusals.next_round(),
             self.dispatch.silences.next_look(),
+            self.dispatch.suspects.next_timer(),
             self.dispatch.awaited(now).1,
             self.look_up_at(),
             self.pace.next(now),

@@ -33,9 +33,9 @@ pub(crate) struct Connection {
     pub(crate) unanswered: Vec<Arc<Event>>,
     /// Handed to the socket for side channels.
     pub(crate) beside: VecDeque<Arc<Event>>,
-    /// Messages on the main channel that a mute queue has, and since when that takes nothing more.
+    /// Messages on the main channel that a mute queue has, and whether that channel takes nothing more.
     pub(crate) held: u64,
-    pub(crate) stuck_since: Option<Micros>,
+    pub(crate) is_stuck: bool,
     pub(crate) is_blocked: bool,
     /// A step of it, or its answers, are on the agenda.
     pub(crate) is_stepping: bool,
@@ -137,7 +137,7 @@ impl Broker {
         }
         let beside = connection.beside.pop_front();
         let is_beside = beside.is_some();
-        let is_stuck = connection.stuck_since.is_some();
+        let is_stuck = connection.is_stuck;
         let on_main = || if is_stuck { None } else { connection.on_the_way.pop_front() };
         let Some(event) = beside.or_else(on_main) else { return Stepped::Nothing };
         if self.closes_on_publish {
@@ -188,9 +188,7 @@ impl Broker {
                 seen.held += 1;
                 self.held.push(Held { connection: number, event, queue: number_of_queue, is_beside });
                 connection.held += u64::from(!is_beside);
-                if connection.held > number % 3 {
-                    connection.stuck_since.get_or_insert(now);
-                }
+                connection.is_stuck |= connection.held > number % 3;
                 return Stepped::Held { seq, is_beside };
             }
             Queue::Missing if unroutable_is_retried => {
@@ -237,7 +235,7 @@ impl Broker {
             if let Some(open) = self.connections.get_mut(connection) {
                 *self.taken.entry(*connection).or_default() += 1;
                 open.held -= u64::from(!is_beside);
-                open.stuck_since = open.stuck_since.filter(|_| open.held > 0);
+                open.is_stuck &= open.held > 0;
                 open.answers.push(Answer { id: event.id, outcome: Outcome::Delivered });
                 open.owes_since.get_or_insert(now);
             }

@@ -169,7 +169,9 @@ impl Dispatch {
         let ready = self.tracked.iter().filter(|(_, other)| other.state == State::Ready && is_of_key(other));
         let behind: HashSet<Uuid, IdHash> = ready.map(|(id, _)| *id).collect();
         self.ready.retain(|Reverse((_, id))| !behind.contains(id));
-        self.set_aside.retain(|(_, id)| !behind.contains(id));
+        for waiting in [&mut self.set_aside, &mut self.suspects.resting] {
+            waiting.retain(|(_, id)| !behind.contains(id));
+        }
         for id in behind {
             self.keys.leave(key, &event);
             self.leave_to_table(&id);

@@ -116,7 +116,7 @@ pub(crate) struct Dispatch {
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
     pub(crate) refusals: Refusals,
     pub(crate) silences: Silences,
-    suspects: Suspects,
+    pub(crate) suspects: Suspects,
     parted: Parted,
     /// Ready, but the broker refuses everything: they wait for their turn to try.
     set_aside: Vec<(u64, Uuid)>,

@@ -24,9 +24,12 @@ impl Dispatch {
     /// back.
     pub(super) fn spill_held(&mut self) {
         let (mut ready, mut set_aside) = (std::mem::take(&mut self.ready), std::mem::take(&mut self.set_aside));
+        let mut resting = std::mem::take(&mut self.suspects.resting);
         ready.retain(|Reverse((_, id))| !self.spill_if_held(id));
-        set_aside.retain(|(_, id)| !self.spill_if_held(id));
-        (self.ready, self.set_aside) = (ready, set_aside);
+        for waiting in [&mut set_aside, &mut resting] {
+            waiting.retain(|(_, id)| !self.spill_if_held(id));
+        }
+        (self.ready, self.set_aside, self.suspects.resting) = (ready, set_aside, resting);
     }
 
     /// Learns which events in the table hold their keys.

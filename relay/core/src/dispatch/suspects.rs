@@ -10,23 +10,26 @@
 //!                                    waits in the table ──evidence is CONCLUSIVE──▶ FAILED
 //! ```
 //!
-//! No attempt counts on the way. Each ending over one event alone is evidence against it, by what has happened since the last:
+//! No attempt counts on the way. Each ending over one event alone is evidence against it, if since the last one
 //!
-//! | since the last ending over this event | weight |
-//! |---|---|
-//! | the broker confirmed another event | [`STRONG`] |
-//! | it sent back the message that the sink made for this ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed an event since this one was first in flight when a connection ended | [`STRONG`] |
-//! | it sent that message back, and no other event ends connections | [`WEAK`] |
-//! | a connection ended over nothing, or over something that is not known to end them | 0 |
-//! | this one ended because the broker stops, an operator closed it, or nothing was heard | 0 |
+//! - the broker has confirmed another event, or
+//! - it has sent back the message that the sink made for this ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed an event since
+//!   this one was first in flight when a connection ended; half as much, if no other event ends connections.
+//!
+//! How much it weighs depends on how unlikely it is that the line has broken by itself in the moment in which the event was on its way
+//! ([`Breaks::evidence`]). It weighs nothing if the broker stopped, an operator closed the connection, or nothing was heard.
 //!
 //! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
 //! that takes no event at all.
+//!
+//! Others have their time between two endings: after one, what ends connections rests for [`REST`] while something else can leave.
 
+mod breaks;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    cmp::Reverse,
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
     time::{Duration, Instant},
@@ -34,6 +37,7 @@ use std::{
 
 use uuid::Uuid;
 
+use self::breaks::Breaks;
 use super::{Dispatch, State};
 use crate::{
     event::Event,
@@ -45,12 +49,12 @@ use crate::{
 /// After this many endings of the connection over which it was in flight, an event leaves alone.
 const SUSPECT_AFTER: u8 = 2;
 /// With evidence of this weight, and no answer about it, the event is the reason: after four endings, or after seven of which only
-/// messages of the sink's own have shown that the broker takes others.
-const CONCLUSIVE: u32 = 4 * STRONG;
-const STRONG: u32 = 2;
-const WEAK: u32 = 1;
-/// Endings that an event explains once it is the reason: those before it left alone, and the first over it alone.
-const EXPLAINS: u64 = SUSPECT_AFTER as u64 + 1;
+/// messages of the sink's own have shown that the broker takes others; and after more on a line that breaks often.
+const CONCLUSIVE: f64 = 4.0;
+/// What an ending weighs if only a message of the sink's own has shown that the broker takes others.
+const WEAK: f64 = 0.5;
+/// After an event has ended a connection alone, others leave for so long before one does again that has.
+const REST: Duration = Duration::from_secs(1);
 /// Pause after the first ending over the event alone; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -76,7 +80,7 @@ pub(crate) struct Alone {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Suspects {
+pub(crate) struct Suspects {
     /// The number of the message published last when the present suspects were not yet.
     began: u64,
     /// How many are in memory and have no answer.
@@ -85,8 +89,18 @@ pub(super) struct Suspects {
     alone: Option<Uuid>,
     /// Events that were alone in flight when a connection ended, and have no answer since.
     enders: HashMap<Uuid, Ender, IdHash>,
-    /// Endings so far that were not over an event in `enders`.
-    unexplained: u64,
+    /// Endings that were not over an event in `enders`.
+    breaks: Breaks,
+    /// When the suspect that is in flight has left.
+    left_at: Option<Instant>,
+    /// An event has ended the connection alone, and there is no other connection yet.
+    is_rest_due: bool,
+    /// The number of the message published last before this connection opened.
+    connected_at: u64,
+    /// Until when events in `enders` do not leave, if others can.
+    rests_until: Option<Instant>,
+    /// Those that would leave, with their order of admission.
+    pub(super) resting: Vec<(u64, Uuid)>,
     /// The broker has sent a message back over this connection before any event.
     is_proven: bool,
 }
@@ -97,10 +111,8 @@ struct Ender {
     began: u64,
     /// Endings over this event alone.
     times: u32,
-    /// The weight of the first, and of those that are evidence.
-    evidence: u32,
-    /// [`Suspects::unexplained`] after the last one.
-    unexplained: u64,
+    /// What they weigh.
+    evidence: f64,
     /// The number of the message that was published last before the last one.
     published: u64,
 }
@@ -136,8 +148,16 @@ impl Suspects {
     }
 
     /// A connection has opened.
-    pub(super) fn connected(&mut self, is_proven: bool) {
-        self.is_proven = is_proven;
+    fn connected(&mut self, is_proven: bool, published: u64, now: Instant) {
+        (self.is_proven, self.connected_at) = (is_proven, published);
+        if std::mem::take(&mut self.is_rest_due) {
+            self.rests_until = Some(now + REST);
+        }
+    }
+
+    /// Until when events that have ended connections wait, if some do.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.rests_until.filter(|_| !self.resting.is_empty())
     }
 
     /// The relay itself ends the connection, and no message is the reason.
@@ -145,21 +165,15 @@ impl Suspects {
         self.alone = None;
     }
 
-    /// The event is the reason for its endings. If it is replayed, it begins anew.
-    fn explained_by(&mut self, id: &Uuid) {
-        self.enders.remove(id);
-        self.unexplained = self.unexplained.saturating_sub(EXPLAINS);
-    }
-
     /// A connection ended, or could not be made; no suspect was alone in flight.
-    fn note_unexplained(&mut self) {
-        self.unexplained += 1;
+    fn note_break(&mut self, now: Instant) {
+        self.breaks.note(now);
         self.is_proven = false;
     }
 
     /// The connection ended while this event alone was in flight. `published`: the number of the message published last;
     /// `confirmed`: of the last that the broker took.
-    fn ended(&mut self, id: Uuid, loss: Loss<'_>, published: u64, confirmed: u64) -> Ender {
+    fn ended(&mut self, id: Uuid, loss: Loss<'_>, published: u64, confirmed: u64, now: Instant) -> Ender {
         if self.enders.len() >= MOST_ENDERS && !self.enders.contains_key(&id) {
             self.enders.clear();
         }
@@ -169,16 +183,14 @@ impl Suspects {
             Entry::Vacant(new) => (new.insert(Ender { began: self.began, ..Ender::default() }), true),
         };
         let is_sure = is_new || confirmed > ender.published || self.is_proven && confirmed > ender.began;
-        let weight = match loss {
-            Loss::Outage => 0,
-            Loss::MaybeMessage(_) if self.unexplained > ender.unexplained && !is_new => 0,
-            Loss::MaybeMessage(_) if is_sure => STRONG,
-            Loss::MaybeMessage(_) => WEAK * u32::from(self.is_proven && is_only),
-        };
-        self.unexplained += u64::from(is_new || loss == Loss::Outage);
-        self.is_proven = false;
-        let evidence = ender.evidence + weight;
-        *ender = Ender { times: ender.times + 1, evidence, unexplained: self.unexplained, published, ..*ender };
+        let shown = if is_sure { 1.0 } else { WEAK * f64::from(self.is_proven && is_only) };
+        let on_its_way = self.left_at.map_or(Duration::MAX, |left_at| now.duration_since(left_at));
+        let weight = if loss == Loss::Outage { 0.0 } else { shown * self.breaks.evidence(on_its_way, now) };
+        if is_new || loss == Loss::Outage {
+            self.breaks.note(now);
+        }
+        (self.is_proven, self.is_rest_due) = (false, true);
+        *ender = Ender { times: ender.times + 1, evidence: ender.evidence + weight, published, ..*ender };
         *ender
     }
 }
@@ -186,10 +198,10 @@ impl Suspects {
 impl Dispatch {
     /// The connection is lost, or could not be made: what was in flight is unknown and leaves again first, in its old order, at no
     /// attempt. But a suspect that was alone in flight waits in the table for its next turn, or has `FAILED`.
-    pub(crate) fn lost(&mut self, loss: Loss<'_>) -> Option<Alone> {
-        let alone = self.suspects.alone.take().and_then(|id| self.ended_alone(id, loss));
+    pub(crate) fn lost(&mut self, loss: Loss<'_>, now: Instant) -> Option<Alone> {
+        let alone = self.suspects.alone.take().and_then(|id| self.ended_alone(id, loss, now));
         if alone.is_none() {
-            self.suspects.note_unexplained();
+            self.suspects.note_break(now);
             if loss != Loss::Outage && !faults::is_on(Fault::EnderUnknown) {
                 self.suspect_in_flight();
             }
@@ -199,8 +211,8 @@ impl Dispatch {
     }
 
     /// A connection has opened. `is_proven`: over it, the broker has taken a message already and sent it back.
-    pub(crate) fn connected(&mut self, is_proven: bool) {
-        self.suspects.connected(is_proven);
+    pub(crate) fn connected(&mut self, is_proven: bool, now: Instant) {
+        self.suspects.connected(is_proven, self.refusals.published(), now);
     }
 
     /// What may leave while a suspect is in flight, or is the next: the suspect alone, or nothing. `None`: anything.
@@ -209,6 +221,7 @@ impl Dispatch {
             return None; // nearly always
         }
         self.exonerate(now);
+        self.rest(now);
         while self.suspects.alone.is_none() && self.is_suspect_next() {
             if self.awaited(now).0 > 0 || self.parted.len() >= max {
                 return Some(Vec::new());
@@ -217,12 +230,31 @@ impl Dispatch {
             if let Some(route) = self.silent_route(&id) {
                 let leaves = self.leave_beside(&id, route, now);
                 self.suspects.alone = leaves.then_some(id);
+                self.suspects.left_at = Some(now);
             } else if let Some(event) = self.hand_over(&id) {
-                self.suspects.alone = Some(id);
+                (self.suspects.alone, self.suspects.left_at) = (Some(id), Some(now));
                 return Some(vec![event]);
             }
         }
         self.suspects.alone.map(|_| Vec::new())
+    }
+
+    /// Lets the events that have ended connections wait while others have their time.
+    fn rest(&mut self, now: Instant) {
+        let rests = self.suspects.rests_until.is_some_and(|until| now < until);
+        while rests && self.is_suspect_next() {
+            let Some(Reverse((order, id))) = self.ready.peek().copied() else { break };
+            if !self.suspects.enders.contains_key(&id) {
+                return;
+            }
+            self.ready.pop();
+            self.suspects.resting.push((order, id));
+        }
+        let nobody_waits = self.ready.is_empty() && self.refusals.published() == self.suspects.connected_at;
+        if !rests || nobody_waits {
+            self.suspects.rests_until = None;
+            self.ready.extend(self.suspects.resting.drain(..).map(Reverse));
+        }
     }
 
     /// A suspect that a silent destination has had for a while has ended nothing.
@@ -253,15 +285,16 @@ impl Dispatch {
         }
     }
 
-    fn ended_alone(&mut self, id: Uuid, loss: Loss<'_>) -> Option<Alone> {
+    fn ended_alone(&mut self, id: Uuid, loss: Loss<'_>, now: Instant) -> Option<Alone> {
         let tracked = self.tracked.get_mut(&id).filter(|tracked| tracked.state == State::InFlight)?;
         let event = tracked.event.take()?;
         self.in_flight -= 1;
         self.suspects.cleared(&id, std::mem::take(&mut tracked.endings));
-        let ender = self.suspects.ended(id, loss, self.refusals.published(), self.refusals.last_confirmed());
+        let (published, confirmed) = (self.refusals.published(), self.refusals.last_confirmed());
+        let ender = self.suspects.ended(id, loss, published, confirmed, now);
         let error = match loss {
             Loss::MaybeMessage(words) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {
-                self.suspects.explained_by(&id);
+                self.suspects.enders.remove(&id); // if it is replayed, it begins anew
                 Some(format!("the connection ended each time that only this event was on its way: {words}"))
             }
             Loss::MaybeMessage(_) | Loss::Outage => None,

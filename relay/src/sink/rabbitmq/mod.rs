@@ -47,6 +47,9 @@ const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Dura
 /// A connection that lives for so long has shown that the broker is back, although nothing was answered.
 const PROVEN_AFTER: Duration = Duration::from_secs(5);
 
+/// A connection over which the broker has taken a message counts as no more failures than these: the next attempt follows within 0.4 s.
+const PROVEN_FAILURES: u32 = 2;
+
 /// After a connection that lived for so long, the next attempt follows at once: another node may be there. After a shorter one it
 /// waits, so that a broker that ends each connection is not asked over and over.
 const LIVED_FOR: Duration = Duration::from_secs(1);
@@ -173,9 +176,12 @@ impl RabbitMq {
     }
 
     /// The connection to this node, which had lived for so long, is gone.
-    fn lost(&mut self, peer: &Peer, lived: Duration, error: &PublishError) -> Notice {
+    fn lost(&mut self, peer: &Peer, lived: Duration, is_proven: bool, error: &PublishError) -> Notice {
         if lived >= PROVEN_AFTER {
             self.failures = 0;
+        }
+        if is_proven {
+            self.failures = self.failures.min(PROVEN_FAILURES); // it takes messages, and others wait
         }
         let at_once = self.failures == 0 && lived >= LIVED_FOR;
         self.failures = self.failures.saturating_add(1);
@@ -269,7 +275,8 @@ impl Sink for RabbitMq {
                     amqp::Notice::Unblocked => return Ok(Notice::Unblocked),
                     amqp::Notice::Lost(error) => {
                         let (peer, lived) = (publisher.peer().clone(), since.elapsed());
-                        return Ok(self.lost(&peer, lived, &error));
+                        let is_proven = publisher.is_proven();
+                        return Ok(self.lost(&peer, lived, is_proven, &error));
                     }
                 },
                 State::Connecting(attempt) => {

@@ -1,6 +1,8 @@
 //! The promises that need a look into a session: what it keeps in memory, publishes and acknowledges, and how much of
 //! the log it pins.
 
+use std::sync::Arc;
+
 use outbox_core::{Event, Status};
 
 use crate::{
@@ -51,15 +53,16 @@ impl World {
 
     /// A queue that answers nothing does not hold up the others for long.
     pub(super) fn check_goes_on(&mut self, relay: usize) {
-        let Some(session) = &self.relays[relay].session else { return };
-        let Some(open) = session.connection.and_then(|connection| self.broker.connections.get(&connection)) else {
-            return;
-        };
-        let takes = |event: &Event| self.broker.queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
         // At most 32 looks, four of which make `silent_after`; and what it was frozen for.
         let bound = 8 * micros(self.knobs.config.silent_after) + 6_000_000;
-        let is_late = open.stuck_since.is_some_and(|since| self.now > since + bound);
-        if is_late && !open.is_blocked && !session.is_draining && open.on_the_way.iter().any(|event| takes(event)) {
+        let (now, queues) = (self.now, self.broker.queues);
+        let Some(session) = &mut self.relays[relay].session else { return };
+        let open = session.connection.and_then(|connection| self.broker.connections.get(&connection));
+        let takes = |event: &Arc<Event>| queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
+        let waits = open.is_some_and(|open| open.is_stuck && !open.is_blocked && open.on_the_way.iter().any(takes));
+        if !waits || session.is_draining {
+            session.held_up_since = None;
+        } else if now > *session.held_up_since.get_or_insert(now) + bound {
             self.checker.fail(Promise::GoesOn, None, "a queue that answers nothing holds up others");
         }
     }

@@ -63,7 +63,7 @@ impl World {
     pub(crate) fn schedule_step(&mut self, connection: u64) {
         let way = self.way();
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
-        let is_next = !open.beside.is_empty() || !open.on_the_way.is_empty() && open.stuck_since.is_none();
+        let is_next = !open.beside.is_empty() || !open.on_the_way.is_empty() && !open.is_stuck;
         if !open.is_stepping && is_next {
             open.is_stepping = true;
             self.later(way, What::Step(connection));

@@ -70,6 +70,8 @@ pub(crate) struct Session {
     from_table: BTreeSet<i64>,
     /// When it last published, or could not.
     tried_at: Micros,
+    /// Since when a queue that answers nothing holds up events of others.
+    held_up_since: Option<Micros>,
     /// When it published each event of the last second.
     left_at: VecDeque<Micros>,
 }
@@ -108,6 +110,7 @@ impl Session {
             calm_since: now,
             from_table: BTreeSet::new(),
             tried_at: 0,
+            held_up_since: None,
             left_at: VecDeque::new(),
         }
     }

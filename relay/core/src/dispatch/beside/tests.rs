@@ -179,9 +179,9 @@ fn one_that_is_suspected_to_end_connections_leaves_alone_even_beside_and_is_exon
     let silent = driver.silent(1)[0];
     let other = driver.admit(OTHER, None);
     assert_eq!(driver.publish(), (vec![other], vec![]));
-    driver.dispatch.lost(Loss::MaybeMessage("reset"));
+    driver.dispatch.lost(Loss::MaybeMessage("reset"), driver.now.instant);
     assert_eq!(driver.publish(), (vec![other], vec![silent]));
-    driver.dispatch.lost(Loss::MaybeMessage("reset"));
+    driver.dispatch.lost(Loss::MaybeMessage("reset"), driver.now.instant);
     let good = driver.admit(OTHER, None);
     assert_eq!(driver.publish(), (vec![], vec![silent]), "alone");
     assert_eq!(driver.publish(), (vec![], vec![]));

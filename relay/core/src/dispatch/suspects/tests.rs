@@ -6,6 +6,8 @@ use crate::{
     tests::{config, event},
 };
 
+/// From leaving to the end of the connection.
+const MOMENT: Duration = Duration::from_millis(50);
 const WORDS: Loss<'_> = Loss::MaybeMessage("541 INTERNAL_ERROR");
 
 struct Driver {
@@ -32,6 +34,10 @@ impl Driver {
         self.dispatch.admit(Arc::new(event), None);
     }
 
+    fn admit_without_key(&mut self, seq: i64) {
+        self.dispatch.admit(event(seq), None);
+    }
+
     fn publish(&mut self) -> Vec<i64> {
         self.dispatch.next_batch(100, self.now).iter().map(|event| event.seq).collect()
     }
@@ -43,7 +49,7 @@ impl Driver {
 
     /// The connection ends, and what became of the event that was alone on its way is written.
     fn lose(&mut self, loss: Loss<'_>) -> Option<Verdict> {
-        let alone = self.dispatch.lost(loss)?;
+        let alone = self.dispatch.lost(loss, self.now.instant)?;
         self.dispatch.settled(&alone.event.id, false);
         self.dispatch.take_left_behind();
         Some(alone.verdict)
@@ -57,7 +63,7 @@ impl Driver {
                 if let Some(verdict) = self.lose(WORDS) {
                     return verdict;
                 }
-                self.dispatch.connected(true);
+                self.dispatch.connected(true, self.now.instant);
             } else {
                 batch.into_iter().for_each(|seq| self.confirm(seq));
             }
@@ -101,7 +107,7 @@ fn the_event_over_which_connections_end_fails_with_the_words_after_a_few_and_hol
     assert_eq!(driver.publish(), [5], "6 waits behind 4, which holds its key");
     driver.confirm(5);
     while verdicts.last().is_some_and(|verdict| verdict.status == Status::Pending) {
-        driver.dispatch.connected(true);
+        driver.dispatch.connected(true, driver.now.instant);
         driver.again(4);
         verdicts.push(driver.lose(WORDS).unwrap());
     }
@@ -120,7 +126,7 @@ fn one_event_alone_in_the_world_fails_after_more_endings_if_the_broker_takes_wha
         let mut verdict = driver.end_over(1);
         for times in 2..=endings {
             assert_eq!(verdict.status, Status::Pending, "after {times} endings");
-            driver.dispatch.connected(is_proven);
+            driver.dispatch.connected(is_proven, driver.now.instant);
             driver.again(1);
             verdict = driver.lose(WORDS).unwrap();
         }
@@ -136,7 +142,7 @@ fn a_broker_that_takes_no_event_at_all_fails_none() {
         driver.lose(WORDS);
     }
     for seq in [1, 2].into_iter().cycle().take(50) {
-        driver.dispatch.connected(true);
+        driver.dispatch.connected(true, driver.now.instant);
         assert_eq!(driver.publish(), [seq]);
         assert_eq!(driver.lose(WORDS).unwrap().status, Status::Pending);
         driver.admit(seq, true);
@@ -144,19 +150,52 @@ fn a_broker_that_takes_no_event_at_all_fails_none() {
 }
 
 #[test]
-fn a_line_that_also_breaks_when_the_event_is_not_on_its_way_fails_nobody() {
+fn a_line_that_also_breaks_when_the_event_is_not_on_its_way_fails_it_only_if_that_goes_on_for_long() {
     let mut driver = Driver::new(4);
     driver.end_over(4);
-    for other in 10..60 {
-        driver.admit(other * 2 + 1, false);
-        assert_eq!(driver.publish(), [other * 2 + 1]);
-        driver.lose(WORDS);
-        driver.dispatch.connected(true);
-        assert_eq!(driver.publish(), [other * 2 + 1]);
-        driver.confirm(other * 2 + 1);
+    let mut endings = 1;
+    for other in (21..).step_by(2) {
+        driver.dispatch.connected(true, driver.now.instant);
+        for _ in 0..10 {
+            driver.now.instant += REST / 10;
+            driver.lose(Loss::Outage);
+            driver.dispatch.connected(true, driver.now.instant);
+        }
+        driver.admit(other, false);
+        assert_eq!(driver.publish(), [other]);
+        driver.confirm(other);
         driver.again(4);
-        assert_eq!(driver.lose(WORDS).unwrap().status, Status::Pending);
+        driver.now.instant += MOMENT;
+        endings += 1;
+        if driver.lose(WORDS).unwrap().status == Status::Failed {
+            break;
+        }
     }
+    assert!(endings > 10, "{endings} endings, each of which the line would have brought every second time");
+}
+
+#[test]
+fn between_two_endings_over_single_events_others_have_a_second() {
+    let mut driver = Driver::new(4);
+    driver.end_over(3);
+    driver.end_over(4);
+    driver.dispatch.connected(true, driver.now.instant);
+    for seq in [3, 4] {
+        driver.admit(seq, true);
+    }
+    for other in [11, 12, 13] {
+        driver.admit_without_key(other);
+        assert_eq!(driver.publish(), [other]);
+        driver.confirm(other);
+        driver.now.instant += REST / 4;
+    }
+    assert!(driver.publish().is_empty());
+    driver.now.instant += REST / 4;
+    assert_eq!(driver.publish(), [3]);
+    assert!(driver.publish().is_empty(), "alone");
+    driver.lose(WORDS);
+    driver.dispatch.connected(true, driver.now.instant);
+    assert_eq!(driver.publish(), [4], "nobody else waits");
 }
 
 #[test]
@@ -164,7 +203,7 @@ fn a_suspect_that_gets_no_answer_keeps_nobody_waiting_and_never_fails() {
     let mut driver = Driver::new(4);
     driver.end_over(4);
     for other in 10..60 {
-        driver.dispatch.connected(true);
+        driver.dispatch.connected(true, driver.now.instant);
         driver.again(4);
         assert_eq!(driver.lose(Loss::Outage).unwrap().status, Status::Pending);
         driver.admit(other * 2 + 1, false);

@@ -81,6 +81,35 @@ async fn a_message_over_which_the_broker_sends_a_broken_frame_fails_alone() {
 }
 
 #[tokio::test]
+async fn many_messages_that_end_the_connection_fail_one_after_the_other_and_the_others_go_on_meanwhile() {
+    const BAD: i64 = 10;
+    let stack = Stack::new().await;
+    let _consumer = stack.consumer("#").await;
+    let (proxy, _relay) = start(&stack).await;
+    proxy.end_over("poisonous", connection_close(541, "INTERNAL_ERROR"));
+    let sql = "SELECT count(outbox.emit('poisonous', '{}', aggregate_type => 'bad', aggregate_id => n::text))
+               FROM generate_series(1, $1::bigint) n";
+    stack.db.execute(sql, &[&BAD]).await.unwrap();
+    let mut sent = 0;
+    while count(&stack, "status = 'FAILED'").await < BAD {
+        stack.db.execute("SELECT outbox.emit('wholesome', '{}')", &[]).await.unwrap();
+        sent += 1;
+        wait_for_rows(&stack, "status = 'SENT'", sent).await;
+    }
+    assert_eq!(count(&stack, "status = 'FAILED' AND topic <> 'poisonous'").await, 0);
+    // Each bad one ends four connections over it alone, and the others have a second between two such endings.
+    let waits = "SELECT max(processed_at - created_at)::text, percentile_disc(0.9) WITHIN GROUP (ORDER BY processed_at - created_at)::text
+                 FROM outbox.events WHERE status = 'SENT'";
+    let row = stack.db.query_one(waits, &[]).await.unwrap();
+    println!(
+        "{sent} others meanwhile; they waited {:?} at most, nine of ten {:?}",
+        row.get::<_, String>(0),
+        row.get::<_, String>(1)
+    );
+    assert!(sent > 20 * BAD, "{sent} others meanwhile");
+}
+
+#[tokio::test]
 async fn a_broker_that_ends_the_connection_over_every_message_fails_none_and_all_leave_when_it_takes_them_again() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;

@@ -9,6 +9,7 @@ BEGIN
         outbox.health(text, interval, interval, bigint, bigint),
         outbox.health_with_codes(text, interval, interval, bigint, bigint),
         outbox.failures(integer),
+        outbox.sequence_state(),
         outbox.open_to_public(text) TO %s', role);
     EXECUTE format('GRANT SELECT ON outbox.failed, outbox.backlog, outbox.audit TO %s', role);
     EXECUTE format('GRANT SELECT (id, seq, created_at, status, attempts, replays, holds_key, topic, exchange, event_type, aggregate_type,

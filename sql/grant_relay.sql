@@ -18,6 +18,8 @@ BEGIN
         outbox.holding(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text),
+        outbox.ensure_sequence(),
+        outbox.sequence_state(),
         outbox.open_to_public(text) TO %s', role);
     IF NOT EXISTS (
         SELECT FROM pg_roles AS r

@@ -54,6 +54,7 @@ CREATE SCHEMA outbox;
 \ir plain/settle_sent.sql
 \ir settle.sql
 \ir publication.sql
+\ir sequence.sql
 \ir audit.sql
 \ir replay.sql
 \ir replay_many.sql

@@ -44,6 +44,7 @@ $$;
 \ir ../holding.sql
 \ir ../settle.sql
 \ir ../publication.sql
+\ir ../sequence.sql
 \ir ../replay.sql
 \ir ../replay_many.sql
 \ir ../release.sql

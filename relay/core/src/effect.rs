@@ -50,6 +50,8 @@ pub enum Request {
     LookAtPublication,
     /// Create or repair the publication.
     EnsurePublication,
+    /// Mend the sequence of `seq`, if it is to be mended.
+    EnsureSequence,
 }
 
 /// Verdicts of one statement.
@@ -196,6 +198,10 @@ pub enum Report {
     PublicationRepaired(String),
     /// The publication is of no use still; the server's words.
     RepairRefused(String),
+    /// The sequence of `seq` was not as it should be; what was wrong, and that it is mended.
+    SequenceMended(String),
+    /// It is not as it should be still; the server's words.
+    SequenceRefused(String),
     /// A page was read.
     Scanned {
         /// Where it began.

@@ -130,6 +130,19 @@ pub enum Finished {
     PublicationEnsured(String),
     /// The server has refused to have the publication looked after, with these words.
     PublicationRefused(String),
+    /// The sequence of `seq` was looked after.
+    Sequence(Sequence),
+}
+
+/// The sequence of `seq`, on which a key's order in the table hangs, after it was looked after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sequence {
+    /// Nothing was to be done.
+    InOrder,
+    /// What was wrong is mended; in words for people.
+    Mended(String),
+    /// The server has refused to have it mended, with these words.
+    Refused(String),
 }
 
 /// A statement that failed, and may succeed another time.

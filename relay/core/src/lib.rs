@@ -69,7 +69,7 @@ pub use self::{
     event::{Event, KeyHolder, KeyName, Text},
     figures::{BOUNDS_US, Counts, Figures, Histogram, PassReason},
     hash::IdHash,
-    input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Streamed},
+    input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Sequence, Streamed},
     lsn::Lsn,
     snapshot::{InvalidSnapshot, Snapshot},
     verdict::{Answer, Outcome, Status, Verdict},

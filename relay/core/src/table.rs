@@ -8,7 +8,7 @@ use crate::{
     dispatch::Admission,
     effect::{Batch, End, Report, ScanFrom},
     figures::PassReason,
-    input::{Due, Failure, Finished, NotWritten, Page, Remedy},
+    input::{Due, Failure, Finished, NotWritten, Page, Remedy, Sequence},
     settling::Settled,
 };
 
@@ -43,6 +43,9 @@ impl Core {
             }
             Finished::PublicationRefused(error) if self.is_unpublished => self.report(Report::RepairRefused(error)),
             Finished::PublicationRefused(error) => self.finish(End::RepairRefused(error), now),
+            Finished::Sequence(Sequence::InOrder) => {}
+            Finished::Sequence(Sequence::Mended(done)) => self.report(Report::SequenceMended(done)),
+            Finished::Sequence(Sequence::Refused(error)) => self.report(Report::SequenceRefused(error)),
             Finished::Published(published) => self.published(published, now),
             Finished::Due(due) => self.due(due, now),
             Finished::Snapshot(snapshot) => {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Backoff, Config, Core, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
-    Outcome, Page, Policy, Published, Request, Snapshot, Start, Streamed, Text,
+    Outcome, Page, Policy, Published, Request, Sequence, Snapshot, Start, Streamed, Text,
     awaited::Origin,
     effect::ScanFrom,
     input::Notice,
@@ -66,6 +66,7 @@ impl Driver {
             Request::Snapshot => Finished::Snapshot(seen),
             Request::LookAtPublication => Finished::Published(published("1", seen)),
             Request::EnsurePublication => Finished::PublicationEnsured("exists".to_owned()),
+            Request::EnsureSequence => Finished::Sequence(Sequence::InOrder),
             Request::Settle(batch) => {
                 let locked = batch.verdicts.iter().map(|verdict| verdict.id).collect();
                 Finished::Settled(batch, NotWritten { locked, ..NotWritten::default() })

@@ -38,6 +38,8 @@ pub(crate) struct Turns {
     pub(crate) refill_at: Instant,
     /// When the publication and the table are looked at in any case.
     pub(crate) check_at: Instant,
+    /// Whether the look at the publication is still to come: that at the sequence goes first.
+    ensures_publication: bool,
     /// The publication as it was when last looked at (none has the table: `Some(None)`), and whether to look again; the stream
     /// waits for that.
     pub(crate) publication: Option<Option<String>>,
@@ -66,6 +68,7 @@ impl Turns {
             pass_started: now,
             refill_at: now,
             check_at,
+            ensures_publication: false,
             publication: None,
             looks_at_publication: true,
             told_of_columns: false,
@@ -127,6 +130,9 @@ impl Core {
         if self.turns.looks_at_publication && !self.is_paused(now) {
             return Some(Request::LookAtPublication);
         }
+        if std::mem::take(&mut self.turns.ensures_publication) {
+            return Some(Request::EnsurePublication);
+        }
         if self.is_due_next(now) {
             self.turns.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
@@ -149,7 +155,8 @@ impl Core {
     }
 
     /// What announces events can be lost silently: a publication without its table streams nothing, and a replay with triggers off
-    /// writes no message. So the publication and the table are checked now and then.
+    /// writes no message. So the publication and the table are checked now and then. So is the sequence: events that are emitted next
+    /// to one that is behind come before earlier ones of their key in each pass.
     fn check(&mut self, now: Instant) -> Option<Request> {
         if self.turns.check_at > now {
             return None;
@@ -159,7 +166,8 @@ impl Core {
             self.tally.pass_for(PassReason::Check);
             self.resync.want_pass(now);
         }
-        self.config.repairs_publication.then_some(Request::EnsurePublication)
+        self.turns.ensures_publication = self.config.repairs_publication;
+        Some(Request::EnsureSequence)
     }
 
     /// Whether the next scan may end recovery: the stream waits for it.

@@ -270,6 +270,9 @@ pub(super) const PUBLICATION: &str = "SELECT p.pubinsert, p.puballtables OR r.oi
     LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid AND r.prrelid = to_regclass('outbox.events')
     WHERE p.pubname = $1";
 
+/// How the sequence of `seq` is.
+pub(super) const SEQUENCE: &str = "SELECT next_value, codes, fault FROM outbox.sequence_state()";
+
 /// The role that would make the publication, if it lacks the right to, and the statement that gives it.
 pub(super) const MAY_NOT_PUBLISH: &str = "
     SELECT c.relowner::regrole::text, format('GRANT CREATE ON DATABASE %I TO %s', current_database(), c.relowner::regrole)

@@ -5,6 +5,7 @@ mod error;
 mod found;
 mod row;
 mod scan;
+pub(crate) mod sequence;
 mod slot;
 pub(crate) mod sql;
 
@@ -50,6 +51,7 @@ pub struct Store {
     next_due: Statement,
     settle: Statement,
     ensure_publication: Statement,
+    ensure_sequence: Statement,
     published: Statement,
     writers: Statement,
     slot: Statement,
@@ -83,6 +85,7 @@ impl Store {
             holding: client.prepare(sql::HOLDING).await?,
             settle: client.prepare(sql::SETTLE).await?,
             ensure_publication: client.prepare(sql::ENSURE_PUBLICATION).await?,
+            ensure_sequence: client.prepare(sql::ENSURE_SEQUENCE).await?,
             published: client.prepare(sql::PUBLISHED).await?,
             writers: client.prepare(sql::WRITERS).await?,
             slot: client.prepare(sql::SLOT_KEEPS).await?,
@@ -122,6 +125,7 @@ impl Store {
                     Err(error) => error.refusal().map(Finished::PublicationRefused).ok_or(error),
                 }
             }),
+            Request::EnsureSequence => reads(async move { Ok(Finished::Sequence(self.ensure_sequence().await?)) }),
         }
     }
 

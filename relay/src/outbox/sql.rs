@@ -52,6 +52,9 @@ pub(super) const SETTLE: &str =
 /// Makes or repairs the publication.
 pub(crate) const ENSURE_PUBLICATION: &str = "SELECT outbox.ensure_publication($1)";
 
+/// Mends the sequence of `seq`, if it is to be mended.
+pub(super) const ENSURE_SEQUENCE: &str = "SELECT outbox.ensure_sequence()";
+
 /// Whether the publication publishes all columns of every insert into the table. One of the table's whole schema counts as one that
 /// does not.
 pub(crate) const PUBLICATION_IS_WHOLE: &str = "SELECT publication.pubinsert AND (publication.puballtables OR EXISTS (

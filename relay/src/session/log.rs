@@ -6,7 +6,7 @@ use outbox_core::{Event, Reason, Report, Status};
 use tracing::{debug, info, warn};
 
 use super::unsent::{About, Sum, Unsent};
-use crate::{repeats::Repeats, sink::rabbitmq::NACKED};
+use crate::{outbox::sequence, repeats::Repeats, sink::rabbitmq::NACKED};
 
 /// After so long without it, trouble with the table is news again.
 const CALM: Duration = Duration::from_secs(60);
@@ -18,6 +18,7 @@ pub(super) struct Log {
     trouble: Repeats,
     trouble_at: Option<Instant>,
     refused: Repeats,
+    sequence: Repeats,
 }
 
 impl Log {
@@ -29,6 +30,7 @@ impl Log {
             trouble: Repeats::default(),
             trouble_at: None,
             refused: Repeats::default(),
+            sequence: Repeats::default(),
         }
     }
 
@@ -82,6 +84,16 @@ impl Log {
                 let (is_news, times) = self.refused.count(&error);
                 if is_news {
                     warn!(target: "relay", publication = self.publication, error, times, "the repair of the publication was refused again: the table is read every second");
+                }
+            }
+            Report::SequenceMended(done) => {
+                self.sequence = Repeats::default();
+                sequence::mended(&done);
+            }
+            Report::SequenceRefused(error) => {
+                let (is_news, times) = self.sequence.count(&error);
+                if is_news {
+                    sequence::refused(&error, times);
                 }
             }
             Report::Scanned { after_seq, found, complete } => {

@@ -12,9 +12,20 @@ on_both_installations!(
 
 /// Dumps `db` and restores it into a new database.
 pub(super) async fn copy(db: &Database) -> Database {
+    let copy = Postgres::shared().await.empty_database().await;
+    restore(db, &copy, &[]).await;
+    copy
+}
+
+/// Dumps the rows of `db` alone, without their sequence, and restores them into an outbox that was installed anew.
+pub(crate) async fn copy_rows(db: &Database, copy: &Database) {
+    restore(db, copy, &["--data-only", "--table=outbox.events"]).await;
+}
+
+/// Dumps a part of `db`, and restores it.
+async fn restore(db: &Database, copy: &Database, part: &[&str]) {
     let postgres = Postgres::shared().await;
-    let copy = postgres.empty_database().await;
-    let dump = postgres.program("pg_dump").args(["--dbname", db.name()]).output().unwrap();
+    let dump = postgres.program("pg_dump").args(["--dbname", db.name()]).args(part).output().unwrap();
     assert!(dump.status.success(), "pg_dump: {}", String::from_utf8_lossy(&dump.stderr));
     let file = std::env::temp_dir().join(format!("{}-{}.sql", copy.name(), std::process::id()));
     std::fs::write(&file, &dump.stdout).unwrap();
@@ -26,7 +37,6 @@ pub(super) async fn copy(db: &Database) -> Database {
         .unwrap();
     std::fs::remove_file(&file).unwrap();
     assert!(restore.status.success(), "psql: {}", String::from_utf8_lossy(&restore.stderr));
-    copy
 }
 
 async fn a_restored_database_has_every_event_as_it_was(db: Database) {

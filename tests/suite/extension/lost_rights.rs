@@ -19,7 +19,7 @@ on_both_installations!(
 );
 
 /// What a role without any grant would like to do.
-const HARM: [&str; 11] = [
+const HARM: [&str; 13] = [
     "SELECT payload FROM outbox.pending(0, 10, 100000, heed_holds => false)",
     "SELECT payload FROM outbox.owed(0, 10)",
     "SELECT payload FROM outbox.due(10, 100000, NULL, NULL)",
@@ -29,6 +29,8 @@ const HARM: [&str; 11] = [
     "SELECT outbox.replay_many(created_to => now(), status => 'SENT')",
     "SELECT outbox.delete_pages(now(), now(), 0, 100)",
     "SELECT outbox.ensure_publication('mine')",
+    "SELECT outbox.ensure_sequence()",
+    "SELECT outbox.sequence_state()",
     "SELECT * FROM outbox.health()",
     "INSERT INTO outbox.events (topic, payload) VALUES ('forged', '{}')",
 ];

@@ -25,15 +25,16 @@ const FORBIDDEN: [&str; 6] = [
     "TRUNCATE outbox.events",
     "SELECT * FROM outbox.failed",
 ];
-const RELAY: [&str; 6] = [
+const RELAY: [&str; 7] = [
     "SELECT outbox.owed(0, 10)",
     "SELECT outbox.pending(0, 10, 1000)",
     "SELECT outbox.due(10, 1000, NULL, NULL)",
     "SELECT outbox.next_due()",
     "SELECT outbox.settle('{}', '{}', '{}')",
     "SELECT outbox.ensure_publication('outbox')",
+    "SELECT outbox.ensure_sequence()",
 ];
-const MONITOR: [&str; 2] = ["SELECT outbox.health()", "SELECT outbox.failures()"];
+const MONITOR: [&str; 3] = ["SELECT outbox.health()", "SELECT outbox.failures()", "SELECT outbox.sequence_state()"];
 const OPERATOR: [&str; 2] =
     ["SELECT outbox.replay('0190163d-8694-739b-aea5-966c26f8ad91')", "SELECT outbox.replay_many(topic => 'a')"];
 

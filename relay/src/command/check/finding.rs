@@ -46,7 +46,7 @@ impl Level {
 }
 
 /// Every check, in the order in which findings are told.
-pub(super) const CHECKS: [&str; 23] = [
+pub(super) const CHECKS: [&str; 24] = [
     "database",
     "primary",
     "wal_level",
@@ -60,6 +60,7 @@ pub(super) const CHECKS: [&str; 23] = [
     "extension",
     "triggers",
     "publication",
+    "sequence",
     "grants",
     "replication_right",
     "everybody",

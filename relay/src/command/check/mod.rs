@@ -8,6 +8,7 @@ mod finding;
 mod references;
 mod rights;
 mod routes;
+mod sequence;
 mod slot;
 mod transactions;
 

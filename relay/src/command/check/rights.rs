@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio_postgres::{Error, error::SqlState};
 
-use super::{finding::Report, slot};
+use super::{finding::Report, sequence, slot};
 use crate::{
     command::{session::Session, sql},
     compatibility::mismatch,
@@ -22,6 +22,7 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
     if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
+        unknown_if_failed("sequence", sequence::look(session, report).await, report);
         if let Some(found) = not_the_relays(session, config).await.unwrap_or_default() {
             for check in ["grants", "replication_right"] {
                 report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");

@@ -162,6 +162,8 @@ pub(crate) async fn take_over(
         checks::store_error(error, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
     })?;
+    let cannot = |error| checks::store_error(error, "cannot look after the sequence of outbox.events.seq");
+    store.ensure_sequence_at_start().await.map_err(cannot)?;
     let mut passed_over = None;
     if after.passes_over() {
         let cannot = |error| checks::store_error(error, "cannot learn which transactions run");

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use outbox_core::{
     Batch, Due, Failure, Finished, KeyHolder, KeyName, Lsn, NotWritten, Page, Published, Remedy, Request, Scan,
-    ScanFrom, Status,
+    ScanFrom, Sequence, Status,
     faults::{Fault, is_on},
 };
 use uuid::Uuid;
@@ -48,6 +48,7 @@ impl Database {
             }
             Request::LookAtPublication => Finished::Published(self.published()),
             Request::EnsurePublication => self.ensure_publication(now),
+            Request::EnsureSequence => Finished::Sequence(Sequence::InOrder),
         };
         Executed { finished, wait, written }
     }

@@ -105,5 +105,6 @@ fn name_of(request: &Request) -> String {
         Request::Snapshot => "snapshot".to_owned(),
         Request::LookAtPublication => "the publication?".to_owned(),
         Request::EnsurePublication => "fix the publication".to_owned(),
+        Request::EnsureSequence => "fix the sequence".to_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! `check`: finds what is wrong, says what to do, and changes nothing.
 
 mod rights;
+mod sequence;
 mod slots;
 mod transactions;
 

@@ -16,6 +16,7 @@ mod read_only;
 mod refused;
 mod restart;
 mod rows;
+mod sequence;
 mod slot;
 mod synchronous;
 mod transactions;

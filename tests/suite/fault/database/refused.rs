@@ -5,17 +5,17 @@ use harness::{Postgres, RabbitMq, RelayBuilder, Stack};
 use super::{account::assert_in_order, drop_role, emit, number, relay_role, run, wait_until, wait_until_sent};
 
 /// As many companies have: nobody changes a schema outside of a window.
-const FREEZE: &str = "CREATE FUNCTION public.no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS
+pub(super) const FREEZE: &str = "CREATE FUNCTION public.no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION 'DDL is frozen until Monday'; END $$;
     CREATE EVENT TRIGGER no_ddl ON ddl_command_start EXECUTE FUNCTION public.no_ddl()";
-const THAW: &str = "DROP EVENT TRIGGER no_ddl";
+pub(super) const THAW: &str = "DROP EVENT TRIGGER no_ddl";
 
-fn watchful_relay(stack: &Stack) -> RelayBuilder {
+pub(super) fn watchful_relay(stack: &Stack) -> RelayBuilder {
     super::relay(stack).set("check-interval", "500ms")
 }
 
 /// The slot moves beyond what is written now.
-async fn assert_slot_moves(stack: &Stack) {
+pub(super) async fn assert_slot_moves(stack: &Stack) {
     let position: String = stack.db.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).await.unwrap().get(0);
     run(&stack.db, "INSERT INTO theirs VALUES (1)").await;
     let moved = format!(

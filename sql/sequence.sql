@@ -1,0 +1,167 @@
+-- The sequence of seq. A key's order in the table is that of seq, so each new event needs a greater number than all events before it.
+--
+-- PostgreSQL copies no sequence by logical replication, nor does pg_dump with --data-only for one table: the rows are there, and the
+-- sequence begins at 1. Nor does it keep anybody from CACHE 10, which gives each session numbers of its own, from CYCLE, or from setval().
+
+-- Tells how the sequence is. STABLE: it changes nothing, and reads at most some thousands of rows, however long the history is: the
+-- greatest seq of what is owed or has failed, as the partial indexes have it, of the newest ids, and of the last pages.
+--
+-- next_value comes from the sequence itself, after the snapshot in which the rows are looked for: whoever emits meanwhile does not make a
+-- sequence look as if it were behind.
+CREATE OR REPLACE FUNCTION outbox.sequence_state(
+    OUT sequence     text,    -- null: seq takes its numbers from none
+    OUT next_value   bigint,  -- null: none is left
+    OUT greatest_seq bigint,  -- null: there are no events
+    OUT codes        text[],  -- empty: all is well
+    OUT fault        text     -- what is wrong, in a sentence
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    events CONSTANT oid := 'outbox.events'::regclass;
+    few CONSTANT integer := 1000;
+    -- Nobody comes so far by emitting: at a million events a second it takes 285,000 years.
+    last_good CONSTANT bigint := 9000000000000000000;
+    identity "char";
+    parameters pg_sequence;
+    last_value numeric;
+    is_called boolean;
+    last_pages tid;
+    faults text[] := '{}';
+BEGIN
+    IF has_function_privilege('public', 'outbox.sequence_state()'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.sequence_state()');
+    END IF;
+    codes := '{}';
+    last_pages := format('(%s,0)', greatest(pg_relation_size(events) / current_setting('block_size')::bigint - 16, 0))::tid;
+    SELECT max(found.seq) INTO greatest_seq
+    FROM (
+        (SELECT e.seq FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NULL ORDER BY e.seq DESC LIMIT 1)
+        UNION ALL
+        (SELECT e.seq FROM outbox.events AS e WHERE e.status = 'FAILED' ORDER BY e.seq DESC LIMIT 1)
+        UNION ALL
+        (SELECT e.seq FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NOT NULL
+         ORDER BY e.available_at, e.seq LIMIT few)
+        UNION ALL
+        (SELECT e.seq FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NOT NULL
+         ORDER BY e.available_at DESC, e.seq DESC LIMIT few)
+        UNION ALL
+        (SELECT e.seq FROM outbox.events AS e ORDER BY e.id DESC LIMIT few)
+        UNION ALL
+        (SELECT e.seq FROM ONLY outbox.events AS e WHERE e.ctid >= last_pages)
+    ) AS found;
+
+    -- An identity has a sequence of its own, a DEFAULT the one that it names.
+    SELECT a.attidentity INTO identity FROM pg_attribute AS a WHERE a.attrelid = events AND a.attname = 'seq';
+    SELECT s.* INTO parameters FROM pg_sequence AS s
+    WHERE s.seqrelid = CASE
+        WHEN identity <> '' THEN pg_get_serial_sequence('outbox.events', 'seq')::regclass
+        ELSE (SELECT d.refobjid FROM pg_attribute AS a
+              JOIN pg_attrdef AS f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
+              JOIN pg_depend AS d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass
+              JOIN pg_class AS c ON c.oid = d.refobjid AND c.relkind = 'S'
+              WHERE a.attrelid = events AND a.attname = 'seq' LIMIT 1)
+    END;
+    IF parameters.seqrelid IS NULL THEN
+        codes := codes || 'no_sequence'::text;
+        faults := faults || 'seq is no identity column any more, and its numbers come from no sequence that is known'::text;
+    ELSE
+        sequence := parameters.seqrelid::regclass;
+        EXECUTE format('SELECT s.last_value, s.is_called FROM %s AS s', sequence) INTO last_value, is_called;
+        last_value := last_value + CASE WHEN is_called THEN parameters.seqincrement ELSE 0 END;
+        next_value := CASE WHEN last_value BETWEEN parameters.seqmin AND parameters.seqmax THEN last_value END;
+        IF next_value <= greatest_seq OR next_value IS NULL AND last_value <= greatest_seq THEN
+            codes := codes || 'behind'::text;
+            faults := faults || format('the next event would get the number %s, and there is one with %s', last_value, greatest_seq);
+        END IF;
+        IF parameters.seqincrement <> 1 THEN
+            faults := faults || format('INCREMENT is %s and not 1', parameters.seqincrement);
+        END IF;
+        IF parameters.seqcache <> 1 THEN
+            faults := faults || format('CACHE is %s, so each session takes numbers in advance', parameters.seqcache);
+        END IF;
+        IF parameters.seqcycle THEN
+            faults := faults || 'it has CYCLE, and begins again after its last number'::text;
+        END IF;
+        IF parameters.seqmin <> 1 OR parameters.seqmax <> 9223372036854775807 THEN
+            faults := faults || format('its numbers are from %s to %s', parameters.seqmin, parameters.seqmax);
+        END IF;
+        IF cardinality(faults) > cardinality(codes) THEN
+            codes := codes || 'altered'::text;
+        END IF;
+        IF greatest(last_value, greatest_seq) > last_good THEN
+            codes := codes || 'near_end'::text;
+            faults := faults || 'the numbers of a bigint come to an end'::text;
+        END IF;
+    END IF;
+    fault := nullif(array_to_string(faults, '; '), '');
+END
+$$;
+COMMENT ON FUNCTION outbox.sequence_state() IS 'How the sequence of seq is, on which the order of a key hangs in the table.';
+
+-- Mends the sequence, and says what was wrong and what the next event gets; 'in order', if there was nothing to mend.
+--
+-- SECURITY DEFINER, because only the owner may change it. One that is behind is moved up at once, far enough to be beyond what a short look
+-- has not found, and what others have taken meanwhile. Other parameters are put back by ALTER SEQUENCE, which has every session give up
+-- numbers that it has taken in advance, and waits for open transactions that have emitted: everybody who emits waits behind it, so it
+-- gives up soon.
+CREATE OR REPLACE FUNCTION outbox.ensure_sequence() RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '250ms'
+AS $$
+DECLARE
+    head_start CONSTANT bigint := 1000000;
+    was record;
+    now_is record;
+BEGIN
+    IF has_function_privilege('public', 'outbox.ensure_sequence()'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.ensure_sequence()');
+    END IF;
+    SELECT s.* INTO was FROM outbox.sequence_state() AS s;
+    IF was.codes = '{}' THEN
+        RETURN 'in order';
+    END IF;
+    -- One at a time mends it: of two that set it, the later one would take back what was emitted in between. PostgreSQL locks no sequence
+    -- by LOCK, and autovacuum would keep the lock on a large outbox.events for hours.
+    LOCK TABLE outbox.audit IN SHARE UPDATE EXCLUSIVE MODE;
+    SELECT s.* INTO now_is FROM outbox.sequence_state() AS s;
+    IF now_is.codes && '{no_sequence,near_end}' THEN
+        RAISE EXCEPTION 'the sequence of outbox.events.seq cannot be mended: %', now_is.fault
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = CASE WHEN 'no_sequence' = ANY (now_is.codes)
+                      THEN 'Make seq GENERATED ALWAYS AS IDENTITY again, or give it a DEFAULT of nextval() of a sequence.'
+                      ELSE 'Once no event is PENDING, delete those with such numbers, and let the sequence begin at 1 again.' END;
+    END IF;
+    -- nextval() of others goes on. It takes no million numbers between the look at the sequence and its move.
+    IF 'behind' = ANY (now_is.codes) THEN
+        EXECUTE format('SELECT setval(%L, $1) FROM %s AS s, pg_sequence AS p
+                        WHERE p.seqrelid = %L::regclass AND s.last_value < $1 AND $1 BETWEEN p.seqmin AND p.seqmax',
+                       now_is.sequence, now_is.sequence, now_is.sequence)
+        USING now_is.greatest_seq + head_start;
+    END IF;
+    IF 'altered' = ANY (now_is.codes) THEN
+        BEGIN
+            EXECUTE format('ALTER SEQUENCE %s CACHE 1', now_is.sequence); -- from here on nobody takes a number
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE EXCEPTION 'the sequence of outbox.events.seq is in use: %', now_is.fault
+                USING ERRCODE = 'object_in_use',
+                      HINT = 'It is altered in a moment in which no transaction that has emitted is open. The relay tries again by itself.';
+        END;
+        SELECT s.* INTO now_is FROM outbox.sequence_state() AS s;
+        EXECUTE format('ALTER SEQUENCE %s AS bigint INCREMENT 1 NO MINVALUE NO MAXVALUE START 1 RESTART %s CACHE 1 NO CYCLE',
+            now_is.sequence, CASE
+                WHEN now_is.next_value IS NULL OR 'behind' = ANY (now_is.codes) THEN coalesce(now_is.greatest_seq, 0) + head_start
+                ELSE greatest(now_is.next_value, 1) END);
+    END IF;
+    SELECT s.* INTO now_is FROM outbox.sequence_state() AS s;
+    RETURN format('%s: mended, the next event gets %s', was.fault, now_is.next_value);
+END
+$$;
+COMMENT ON FUNCTION outbox.ensure_sequence() IS 'Mends the sequence of seq, so that later events have greater numbers; says what was wrong.';

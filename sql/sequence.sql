@@ -39,7 +39,7 @@ BEGIN
         PERFORM outbox.require_grant('outbox.sequence_state()');
     END IF;
     codes := '{}';
-    last_pages := format('(%s,0)', greatest(pg_relation_size(events) / current_setting('block_size')::bigint - 16, 0))::tid;
+    last_pages := format('(%s,0)', greatest(pg_relation_size('outbox.events') / current_setting('block_size')::bigint - 16, 0))::tid;
     SELECT max(found.seq) INTO greatest_seq
     FROM (
         (SELECT e.seq FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NULL ORDER BY e.seq DESC LIMIT 1)

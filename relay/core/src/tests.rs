@@ -215,6 +215,33 @@ fn a_relay_whose_machine_slept_ends_its_session_although_its_own_clock_stood_sti
 }
 
 #[test]
+fn a_check_looks_after_the_sequence_then_the_publication_and_a_refusal_of_the_first_stops_nothing() {
+    let mut driver = Driver::new();
+    let mut looks = Vec::new();
+    let begun = driver.now.instant;
+    while driver.now.instant <= begun + config().check_interval {
+        while let Some(request) = driver.request() {
+            let is_due = driver.now.instant >= begun + config().check_interval;
+            match &request {
+                Request::EnsureSequence => {
+                    assert!(is_due);
+                    looks.push("sequence");
+                    let refused = Finished::Sequence(Sequence::Refused("DDL is frozen".to_owned()));
+                    driver.core.on(Input::Table(refused), driver.now);
+                    continue;
+                }
+                Request::EnsurePublication => looks.push("publication"),
+                Request::Scan(..) if is_due => looks.push("pass"),
+                _ => {}
+            }
+            driver.finish(request, |_| page("10:10:", Vec::new(), None));
+        }
+        driver.wait(Duration::from_secs(10)); // a longer one would be a machine that stood still
+    }
+    assert_eq!(looks, ["sequence", "publication", "pass"]);
+}
+
+#[test]
 fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had_changed() {
     let mut driver = Driver::new();
     let look = driver.request().expect("the first look at the publication");

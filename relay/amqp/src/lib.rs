@@ -19,6 +19,7 @@
 //! | `url`, `dial`, `handshake` | from the addresses of a broker's nodes to an open channel | yes |
 //! | `open` | a connected socket for another client of the same broker | yes |
 //! | `connection` | the task that owns the socket | yes |
+//! | `beside` | channels for one message each, behind which no other waits | no |
 //! | `channel` | frames in, bytes and answers out | no |
 //! | `deliveries` | what to publish next, and who closed the channel | no |
 //! | `window` | delivery tags, returns, confirms | no |

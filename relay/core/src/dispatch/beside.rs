@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Dispatch, State, Tracked, answers::outage_delay, refusals::Route};
 use crate::{
+    config::Ordering,
     event::Event,
     faults::{self, Fault},
     hash::IdHash,
@@ -153,7 +154,9 @@ impl Dispatch {
             for queued in self.keys.hold_in_flight(key, event) {
                 self.leave_to_table(&queued);
             }
-            self.spill_held();
+            if self.policy.ordering == Ordering::Pipelined {
+                self.spill_held();
+            }
         }
     }
 
@@ -162,6 +165,9 @@ impl Dispatch {
     fn spill_behind_others(&mut self, id: &Uuid) -> bool {
         let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.returning) else { return false };
         let (Some(key), Some(event)) = (tracked.key, tracked.event.clone()) else { return false };
+        if !self.keys.has_others(key) {
+            return false; // always, but for pipelined keys
+        }
         let is_of_key = |tracked: &Tracked| tracked.key == Some(key);
         if !self.tracked.values().any(|other| other.state == State::InFlight && is_of_key(other)) {
             return false;

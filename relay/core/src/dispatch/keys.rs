@@ -102,6 +102,11 @@ impl Keys {
         key.release(usize::MAX)
     }
 
+    /// Whether more than one event of the key is ready or in flight.
+    pub(super) fn has_others(&self, hash: KeyHash) -> bool {
+        self.keys.get(&hash).is_some_and(|key| key.active > 1)
+    }
+
     /// The event, which is on its way, holds its key. Returns the events that wait behind it in memory: they wait in the table.
     pub(super) fn hold_in_flight(&mut self, hash: KeyHash, event: &Event) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };

@@ -67,6 +67,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF has_function_privilege('public', 'inbox.receive(text, uuid, integer)'::regprocedure, 'EXECUTE') THEN
+        PERFORM inbox.require_grant('inbox.receive(text, uuid, integer)');
+    END IF;
     IF (octet_length(receive.consumer) BETWEEN 1 AND 255) IS NOT TRUE THEN
         RAISE EXCEPTION 'consumer is %', coalesce(octet_length(receive.consumer) || ' bytes long', 'null')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It is a name of 1 to 255 bytes, for example ''billing''.';
@@ -89,6 +92,33 @@ END
 $$;
 COMMENT ON FUNCTION inbox.receive(text, uuid, integer) IS
     'Notes with this transaction that the consumer deals with a message; false if it has before.';
+
+-- Called where everybody may execute receive(), as after a restore without its rights: refuses the call, unless the role that has logged in
+-- was granted it, or owns it. (It is outbox.require_grant(), which says why it asks for that role; a consumer's database need not have one.)
+CREATE FUNCTION inbox.require_grant(function regprocedure) RETURNS void
+LANGUAGE plpgsql STABLE STRICT
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM pg_proc AS p
+        CROSS JOIN LATERAL (
+            SELECT p.proowner
+            UNION ALL SELECT a.grantee FROM aclexplode(p.proacl) AS a WHERE a.grantee <> 0 AND a.privilege_type = 'EXECUTE'
+        ) AS granted (role)
+        JOIN pg_roles AS r ON r.rolname = session_user
+        WHERE p.oid = function AND (r.oid = granted.role OR NOT r.rolsuper AND pg_has_role(r.oid, granted.role, 'MEMBER'))
+    ) THEN
+        RAISE EXCEPTION 'permission denied for function %', function
+            USING ERRCODE = 'insufficient_privilege',
+                  DETAIL = format('Everybody may execute it, as after a restore without its rights, and it was not granted to %s.',
+                                  session_user),
+                  HINT = 'As the owner of the inbox: SELECT inbox.grant_receive(''<role>''); for each consumer''s role again.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION inbox.require_grant(regprocedure) IS
+    'Internal: refuses the call of a function that everybody may execute, unless the role that has logged in was granted it.';
 
 -- Forgets what was received longer ago than that. Call it once an hour or a day, as the table's owner:
 --
@@ -148,5 +178,26 @@ END
 $$;
 COMMENT ON FUNCTION inbox.grant_receive(regrole) IS 'Lets a role receive messages, and nothing else.';
 
-REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA inbox FROM PUBLIC;
+-- Nothing was granted yet: what others may do, they may by the default privileges of this role, and everybody by those of PostgreSQL.
+DO $$
+DECLARE
+    role text;
+BEGIN
+    FOR role IN
+        SELECT DISTINCT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END
+        FROM (
+            SELECT n.nspowner, n.nspacl FROM pg_namespace AS n WHERE n.nspname = 'inbox'
+            UNION ALL SELECT c.relowner, c.relacl FROM pg_class AS c WHERE c.relnamespace = 'inbox'::regnamespace
+            UNION ALL SELECT p.proowner, coalesce(p.proacl, acldefault('f', p.proowner)) FROM pg_proc AS p
+                WHERE p.pronamespace = 'inbox'::regnamespace
+        ) AS o (owner, acl)
+        CROSS JOIN LATERAL aclexplode(o.acl) AS acl
+        WHERE acl.grantee <> o.owner
+    LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA inbox FROM %s', role);
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA inbox FROM %s', role);
+        EXECUTE format('REVOKE ALL ON ALL ROUTINES IN SCHEMA inbox FROM %s', role);
+    END LOOP;
+END
+$$;
 COMMIT;

@@ -8,11 +8,15 @@
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up
 DO $$
+DECLARE
+    owner text := (SELECT n.nspowner::regrole FROM pg_namespace AS n WHERE n.nspname = 'outbox');
 BEGIN
-    IF to_regnamespace('outbox') IS NOT NULL THEN
+    IF owner IS NOT NULL THEN
         RAISE EXCEPTION 'schema "outbox" already exists'
             USING ERRCODE = 'duplicate_schema',
-                  HINT = 'SELECT outbox.version(); tells whether the outbox is installed. If the schema is empty: DROP SCHEMA outbox;';
+                  DETAIL = format('It belongs to role %s.', owner),
+                  HINT = '\dt outbox.* and \df+ outbox.* show in psql what is in it, and whose it is. Call nothing in it unless you trust that role. '
+                         'If the schema is empty: DROP SCHEMA outbox;';
     END IF;
 END
 $$;
@@ -73,5 +77,6 @@ CREATE SCHEMA outbox;
 \ir grant_operate.sql
 \ir grant_monitor.sql
 \ir grant_maintain.sql
+\ir default_rights.sql
 \ir privileges.sql
 COMMIT;

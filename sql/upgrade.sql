@@ -15,6 +15,10 @@ BEGIN
         RAISE EXCEPTION 'the outbox in this database is the extension'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'ALTER EXTENSION outbox UPDATE;';
     END IF;
+    IF owner <> quote_ident(current_user) THEN -- what is new would belong to somebody else, and nothing of another role's is called here
+        RAISE EXCEPTION 'the outbox belongs to %, and this is %', owner, quote_ident(current_user)
+            USING ERRCODE = 'insufficient_privilege', HINT = format('psql --command ''SET ROLE %s'' --file sql/upgrade.sql', owner);
+    END IF;
     IF outbox.version() = '0.3.0' THEN
         RAISE EXCEPTION 'this is outbox 0.3.0 already'
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'There is nothing left to do.';
@@ -23,13 +27,10 @@ BEGIN
         RAISE EXCEPTION 'this is outbox %, and the script upgrades 0.1.0 and 0.2.0', outbox.version()
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Take the script of the version to which you upgrade.';
     END IF;
-    IF owner <> quote_ident(current_user) THEN -- what is new would belong to somebody else
-        RAISE EXCEPTION 'the outbox belongs to %, and this is %', owner, quote_ident(current_user)
-            USING ERRCODE = 'insufficient_privilege', HINT = format('psql --command ''SET ROLE %s'' --file sql/upgrade.sql', owner);
-    END IF;
 END
 $$;
 
+\ir present.sql
 SELECT outbox.version() = '0.1.0' AS is_0_1_0 \gset
 \if :is_0_1_0
     \ir plain/upgrade/0.1.0--0.2.0.sql

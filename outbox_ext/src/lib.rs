@@ -90,7 +90,8 @@ extension_sql_file!(
     name = "undumped_changes",
     requires = ["grant_maintain"]
 );
-extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["undumped_changes"]);
+extension_sql_file!("../../sql/default_rights.sql", name = "default_rights", requires = ["undumped_changes"]);
+extension_sql_file!("../../sql/privileges.sql", name = "privileges", requires = ["default_rights"]);
 
 // pg_dump leaves out the rows of a table that belongs to an extension, unless the extension asks for them.
 extension_sql!(

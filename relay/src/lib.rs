@@ -45,6 +45,7 @@ mod maintenance;
 mod numbers;
 pub mod observe;
 pub mod outbox;
+mod ownership;
 mod platform;
 pub mod postgres;
 pub mod redact;

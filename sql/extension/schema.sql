@@ -30,7 +30,7 @@ BEGIN
         RAISE EXCEPTION 'others may create objects in schema outbox: %', others
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'They could put a function beside outbox.emit() that is called in its place.',
-                  HINT = format('REVOKE CREATE ON SCHEMA outbox FROM %s;', others);
+                  HINT = format('CREATE SCHEMA IF NOT EXISTS outbox; REVOKE CREATE ON SCHEMA outbox FROM %s;', others);
     END IF;
 
     SELECT string_agg(format('%s of role %s', pg_describe_object(o.classid, o.objid, 0), r.rolname), ', ') INTO others

@@ -30,6 +30,7 @@ BEGIN
 END
 $$;
 
+\ir ../present.sql
 \ir ../emit_text.sql
 \ir ../admit_trigger.sql
 \ir ../envelope_trigger.sql
@@ -61,6 +62,7 @@ $$;
 \ir ../grant_operate.sql
 \ir ../grant_monitor.sql
 \ir ../grant_maintain.sql
+\ir ../default_rights.sql
 \ir ../privileges.sql
 
 -- Whoever works with this schema may do what is new in that work, too.

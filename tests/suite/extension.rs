@@ -8,6 +8,7 @@ mod altered_types;
 mod audit;
 mod available_at;
 mod context;
+mod default_privileges;
 mod direct_writes;
 pub(crate) mod dump;
 mod emit;

@@ -15,6 +15,7 @@ use crate::{
     config::Config,
     error::{Kind, RunError},
     outbox::sql::VERSION,
+    ownership::Ownership,
     postgres,
     service::connect_error,
 };
@@ -70,6 +71,22 @@ pub(super) struct Session {
 impl Session {
     /// Connects, within `limit`. A statement that takes longer than that is ended; a role that may not do what it is for is told to get what it `needs`.
     pub(super) async fn open(config: &Config, command: &str, needs: Grant, limit: Duration) -> Result<Self, RunError> {
+        let mut session = Self::connect(config, command, needs, limit).await?;
+        let ownership = Ownership::of(&session.client).await.map_err(|error| session.failed(error))?;
+        if let Some(untrusted) = ownership.untrusted() {
+            return Err(untrusted.into());
+        }
+        session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
+        Ok(session)
+    }
+
+    /// The same, and calls nothing of the schema: not even whose it is was looked at.
+    pub(super) async fn connect(
+        config: &Config,
+        command: &str,
+        needs: Grant,
+        limit: Duration,
+    ) -> Result<Self, RunError> {
         let database = &config.database_url;
         // Not the relay's own name: whoever counts relays must not count this.
         let name = format!("{} {command}", config.application_name);
@@ -90,8 +107,7 @@ impl Session {
             limit,
         };
         session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
-        session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
-        let is_granted = session.client.query_one(sql::MAY_CALL, &[&needs.allows()]).await;
+        let is_granted = session.client.query_one(sql::MAY_CALL, &[&&[needs.allows()][..]]).await;
         session.is_granted = is_granted.and_then(|row| row.try_get(0)).unwrap_or_default();
         Ok(session)
     }

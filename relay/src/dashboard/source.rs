@@ -18,7 +18,12 @@ use tokio_postgres::{
 use tracing::warn;
 
 use super::refusal::Refusal;
-use crate::{config::Address, error::chain, postgres};
+use crate::{
+    config::Address,
+    error::chain,
+    ownership::{Ownership, Untrusted},
+    postgres,
+};
 
 /// A page waits so long for the database to be reached, at most.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -124,6 +129,10 @@ impl Source {
                 let _ = work.await; // who asks next learns that it has ended
             });
             client.batch_execute(self.begin).await.map_err(|error| chain(&error))?;
+            let ownership = Ownership::of(&client).await.map_err(|error| chain(&error))?;
+            if let Some(Untrusted { what, to_do, .. }) = ownership.untrusted() {
+                return Err(format!("{what}: {to_do}"));
+            }
             self.complain_of_excess(&client).await;
             Ok(Arc::new(Session { client, _work: tasks }))
         };

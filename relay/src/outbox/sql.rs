@@ -112,10 +112,8 @@ pub(crate) const DELETE_FINISHED: &str = "
         extract(epoch FROM now() - oldest_sent)::float8 AS sent_age, extract(epoch FROM now() - oldest_failed)::float8 AS failed_age
     FROM outbox.delete_finished(now() - make_interval(secs => $1), now() - make_interval(secs => $2), $3, $4)";
 
-/// Whether this role may delete what is old.
-pub(crate) const MAY_MAINTAIN: &str =
-    "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p
-     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('delete_finished', 'delete_pages')";
+/// Functions that a role has to be granted, to delete what is old.
+pub(crate) const MAINTAINING: &[&str] = &["delete_finished", "delete_pages"];
 
 // At the start.
 
@@ -185,11 +183,24 @@ pub(crate) const SERVER: &str =
 /// Version of the extension.
 pub(crate) const VERSION: &str = "SELECT outbox.version()";
 
-/// Whether this role may run the relay's functions.
-pub(crate) const MAY_RELAY: &str = "SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false)
-         AND pg_catalog.has_schema_privilege('outbox'::regnamespace, 'USAGE')
-     FROM pg_proc p
-     WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('settle', 'owed', 'pending', 'due', 'next_due', 'holding', 'flush')";
+/// Functions that a role has to be granted, to run a relay.
+pub(crate) const RELAYING: &[&str] = &["settle", "owed", "pending", "due", "next_due", "holding", "flush"];
+
+/// Whether this role may call the functions `$1`. Where everybody may execute one, it still answers only those who own it or were granted it:
+/// that is `outbox.require_grant()`, in whose words this asks.
+pub(crate) const MAY_CALL: &str = "
+    SELECT coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE') AND (
+            NOT has_function_privilege('public', p.oid, 'EXECUTE')
+            OR EXISTS (
+                SELECT FROM (
+                    SELECT p.proowner
+                    UNION ALL SELECT a.grantee FROM aclexplode(p.proacl) AS a WHERE a.grantee <> 0 AND a.privilege_type = 'EXECUTE'
+                ) AS granted (role)
+                JOIN pg_roles AS r ON r.rolname = session_user
+                WHERE r.oid = granted.role OR NOT r.rolsuper AND pg_has_role(r.oid, granted.role, 'MEMBER'))))
+        AND has_schema_privilege(to_regnamespace('outbox'), 'USAGE'), false)
+    FROM pg_proc AS p
+    WHERE p.pronamespace = to_regnamespace('outbox') AND p.proname = ANY ($1::text[])";
 
 /// The statements that give this role back what everybody has in PostgreSQL unless somebody has revoked it, and without which no relay
 /// sees its slot.

@@ -199,7 +199,7 @@ async fn a_plain_installation_is_everything_or_nothing() {
     run(&db, "CREATE SCHEMA outbox").await;
     let output = install_plain_sql(&db).await;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("ERROR:  schema \"outbox\" already exists\nHINT:  "), "{said}");
+    assert!(!output.status.success() && said.contains("ERROR:  schema \"outbox\" already exists\nDETAIL:  "), "{said}");
     run(&db, "DROP SCHEMA outbox").await; // which is empty
     let last =
         "CREATE FUNCTION public.outbox() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
@@ -207,6 +207,16 @@ async fn a_plain_installation_is_everything_or_nothing() {
     run(&db, last).await;
     assert!(!install_plain_sql(&db).await.status.success());
     assert_eq!(value(&db, "SELECT to_regnamespace('outbox') IS NULL").await, "true");
+}
+
+#[tokio::test]
+async fn nobody_is_advised_to_call_a_function_of_a_strangers_schema() {
+    let db = Postgres::shared().await.empty_database().await;
+    let stranger = role(&db, "stranger").await;
+    run(&db, &format!("CREATE SCHEMA outbox AUTHORIZATION {stranger}")).await;
+    let output = install_plain_sql(&db).await;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("It belongs to role {stranger}")) && !said.contains("outbox.version"), "{said}");
 }
 
 #[tokio::test]

@@ -340,3 +340,34 @@ async fn the_inbox_is_closed_after_every_restore_and_each_grant_makes_its_rights
         run(&*copy.connect_as(&consumer).await, receive).await;
     }
 }
+
+#[tokio::test]
+async fn an_inbox_that_everybody_may_call_answers_only_those_who_were_granted_it() {
+    let db = super::inbox::with_inbox().await;
+    let [consumer, nobody, member] =
+        [role(&db, "consumer").await, role(&db, "nobody").await, role(&db, "member").await];
+    run(
+        &db,
+        &format!(
+            "SELECT inbox.grant_receive('{consumer}'); GRANT {consumer} TO {member};
+             GRANT USAGE ON SCHEMA inbox TO PUBLIC; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA inbox TO PUBLIC"
+        ),
+    )
+    .await;
+    let receive = super::inbox::receive(super::inbox::MESSAGE);
+    let session = db.connect_as(&nobody).await;
+    for call in [&*receive, &format!("SELECT inbox.grant_receive('{nobody}')"), "CALL inbox.forget('1 second')"] {
+        let error = refusal(&session, call).await;
+        assert_eq!(error.code().code(), "42501", "{call}: {error}");
+    }
+    let error = refusal(&session, &receive).await;
+    assert_eq!(error.message(), "permission denied for function inbox.receive(text,uuid,integer)");
+    assert!(error.hint().unwrap().contains("inbox.grant_receive("), "{error:?}");
+    assert_eq!(value(&db, "SELECT count(*) FROM inbox.received").await, "0");
+    for (role, is_new) in [(&*consumer, "true"), (&*member, "false"), ("postgres", "false")] {
+        assert_eq!(value(&*db.connect_as(role).await, &receive).await, is_new, "{role}");
+    }
+    // A grant to that role closes it.
+    run(&db, &format!("SELECT inbox.grant_receive('{consumer}')")).await;
+    assert_eq!(refusal(&session, &receive).await.message(), "permission denied for schema inbox");
+}

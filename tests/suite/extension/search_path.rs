@@ -95,6 +95,7 @@ fn calls(role: &str) -> Vec<String> {
         format!("SELECT inbox.receive('billing', '{first}'), inbox.receive('billing', '{first}'), inbox.receive('billing', '{first}', 3)"),
         format!("SELECT inbox.receive('', '{first}')"),
         "SELECT inbox.receive('billing', NULL)".to_owned(),
+        "SELECT inbox.require_grant('inbox.receive(pg_catalog.text, pg_catalog.uuid, pg_catalog.int4)')".to_owned(),
         "CALL inbox.forget('0')".to_owned(),
         "CALL inbox.forget('1 microsecond')".to_owned(),
     ]);

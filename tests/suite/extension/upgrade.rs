@@ -66,7 +66,7 @@ pub(crate) fn offer_the_earlier_extensions() {
 }
 
 impl Outbox {
-    async fn extension(version: &str) -> Self {
+    pub(super) async fn extension(version: &str) -> Self {
         let db = Postgres::shared().await.empty_database().await;
         offer_the_earlier_extensions();
         run(&db, &format!("CREATE EXTENSION outbox VERSION '{version}'")).await;

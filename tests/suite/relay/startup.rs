@@ -103,6 +103,75 @@ async fn a_role_without_the_rights_is_told_which_it_lacks_and_with_them_it_needs
 }
 
 #[tokio::test]
+async fn a_role_without_a_grant_is_told_so_also_where_everybody_may_call_the_functions() {
+    let stack = Stack::new().await;
+    let (role, granted) = (format!("role_{}", stack.db.name()), format!("granted_{}", stack.db.name()));
+    let relay = || stack.relay().set("database-url", &stack.db.url_as(&role)).set("no-wait", "true");
+    stack
+        .db
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN REPLICATION; CREATE ROLE {granted}; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO PUBLIC"
+        ))
+        .await
+        .unwrap();
+    refused(relay(), 13, &[&role, "outbox.grant_relay"]).await;
+    let slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()";
+    assert_eq!(stack.db.query_one(slots, &[]).await.unwrap().get::<_, i64>(0), 0);
+
+    // As a member of a role that was granted it before everybody could.
+    let member = format!(
+        "SET client_min_messages = error; SELECT outbox.grant_relay('{granted}'); GRANT {granted} TO {role};
+         GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO PUBLIC"
+    );
+    stack.db.batch_execute(&member).await.unwrap();
+    let started = relay().start().await;
+    emit(&stack.db, "'t', '{}'::jsonb", &[]).await;
+    wait_for_counts(&stack.db, (0, 0, 1), SOON).await; // no queue is bound
+    assert!(started.stop().await.success());
+    stack.db.batch_execute(&format!("DROP OWNED BY {role}, {granted}; DROP ROLE {role}, {granted}")).await.unwrap();
+}
+
+#[tokio::test]
+async fn functions_of_another_role_are_not_called() {
+    let stack = Stack::new().await;
+    let name = stack.db.name();
+    let (other, stranger) = (format!("other_{name}"), format!("stranger_{name}"));
+    let called = "RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''called''; END'";
+    let move_all = "DO $$ DECLARE f regprocedure; BEGIN
+        FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace LOOP EXECUTE format('ALTER ROUTINE %s OWNER TO {}', f); END LOOP;
+        END $$";
+    stack.db.batch_execute(&format!("CREATE ROLE {other}; CREATE ROLE {stranger}")).await.unwrap();
+    stack.db.batch_execute(&move_all.replace("{}", &other)).await.unwrap();
+    refused(stack.relay(), 13, &["outbox.", &other, "outbox.events", "postgres"]).await;
+    stack.db.batch_execute(&move_all.replace("{}", "postgres")).await.unwrap();
+    // A function beside one of the outbox's, which would be called in its place.
+    stack
+        .db
+        .batch_execute(&format!(
+            "CREATE FUNCTION outbox.health(text) {called}; ALTER FUNCTION outbox.health(text) OWNER TO {stranger}"
+        ))
+        .await
+        .unwrap();
+    refused(stack.relay(), 13, &["outbox.health(text)", &stranger]).await;
+    stack.db.batch_execute("DROP FUNCTION outbox.health(text)").await.unwrap();
+    // One that is nobody's in the outbox is its owner's business.
+    stack
+        .db
+        .batch_execute(&format!(
+            "CREATE FUNCTION outbox.mine(text) {called}; ALTER FUNCTION outbox.mine(text) OWNER TO {stranger}"
+        ))
+        .await
+        .unwrap();
+    assert!(stack.relay().start().await.stop().await.success());
+    stack.db.batch_execute(&format!("DROP OWNED BY {other}, {stranger}; DROP ROLE {other}, {stranger}")).await.unwrap();
+
+    // A schema of that name which is no outbox at all.
+    let empty = Postgres::shared().await.empty_database().await;
+    empty.batch_execute(&format!("CREATE SCHEMA outbox; CREATE FUNCTION outbox.version() {called}")).await.unwrap();
+    refused(stack.relay().set("database-url", empty.url()), 14, &["schema outbox", "postgres"]).await;
+}
+
+#[tokio::test]
 async fn a_broker_that_refuses_the_login_or_the_vhost_is_named() {
     let stack = Stack::new().await;
     refused(stack.relay().set("amqp-url", &stack.vhost.url_as("guest", "secret")), 21, &["127.0.0.1", "guest"]).await;

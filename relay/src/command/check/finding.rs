@@ -64,6 +64,7 @@ pub(super) const CHECKS: [&str; 24] = [
     "grants",
     "replication_right",
     "everybody",
+    "other_rights",
     "foreign_keys",
     "clock",
     "routes",

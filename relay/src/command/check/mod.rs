@@ -5,6 +5,7 @@ mod certificate;
 mod database;
 mod everybody;
 mod finding;
+mod others;
 mod references;
 mod rights;
 mod routes;
@@ -62,7 +63,7 @@ pub(super) async fn carry_out(config: &Config, Options { question }: Options) ->
 
 /// Looks at all that a session shows. `is_at_work` becomes whether a relay reads the slot.
 async fn look_at_database(config: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
-    let session = match Session::open(config, "check", Grant::Monitor, limit).await {
+    let session = match Session::connect(config, "check", Grant::Monitor, limit).await {
         Ok(session) => session,
         Err(error) => return report.bad("database", error.to_string(), ""),
     };
@@ -71,8 +72,11 @@ async fn look_at_database(config: &Config, limit: Duration, is_at_work: &mut boo
     let keeps_much = slot::look(&session, config, report).await;
     *is_at_work = slot::is_read(&session, config).await.unwrap_or_default();
     transactions::look(&session, keeps_much, report).await;
-    rights::look(&session, config, report).await;
-    everybody::look(&session, report).await;
+    let is_trusted = rights::look(&session, config, report).await;
     references::look(&session, report).await;
-    routes::look(&session, report).await;
+    if is_trusted {
+        everybody::look(&session, report).await;
+        others::look(&session, report).await;
+        routes::look(&session, report).await;
+    }
 }

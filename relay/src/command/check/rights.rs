@@ -10,6 +10,7 @@ use crate::{
     compatibility::mismatch,
     config::Config,
     error::chain,
+    ownership::{Ownership, Untrusted},
     platform::Platform,
     service::replication_connect_error,
 };
@@ -17,9 +18,23 @@ use crate::{
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
 
-pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
-    let is_installed = extension(session, &config.database_url.user(), report).await;
-    if is_installed {
+/// Says whether the schema's functions may be called at all.
+pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) -> bool {
+    let owner = match Ownership::of(&session.client).await {
+        Ok(ownership) => {
+            if let Some(Untrusted { what, to_do, .. }) = ownership.untrusted() {
+                report.bad("extension", what, to_do);
+                replication(session, config, report).await;
+                return false;
+            }
+            ownership.owner()
+        }
+        Err(error) => {
+            report.unknown("extension", chain(&error), "");
+            return false;
+        }
+    };
+    if extension(session, &config.database_url.user(), &owner, report).await {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
         unknown_if_failed("sequence", sequence::look(session, report).await, report);
@@ -27,16 +42,17 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
             for check in ["grants", "replication_right"] {
                 report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");
             }
-            return;
+            return true;
         }
         unknown_if_failed("grants", grants(session, config, report).await, report);
     }
     replication(session, config, report).await;
+    true
 }
 
 /// By what this role is seen not to be the relay's: what it lacks then says nothing of that one.
 async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<String>, Error> {
-    if session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)? {
+    if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
         return Ok(None);
     }
     let role = config.database_url.user();
@@ -54,10 +70,10 @@ fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mu
 }
 
 /// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
-async fn extension(session: &Session, role: &str, report: &mut Report) -> bool {
+async fn extension(session: &Session, role: &str, owner: &str, report: &mut Report) -> bool {
     match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
         Ok(version) => match mismatch(&version) {
-            None => report.ok("extension", format!("version {version}")),
+            None => report.ok("extension", format!("version {version}, of role {owner}")),
             Some(mismatch) => report.bad("extension", mismatch.what, mismatch.hint),
         },
         Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
@@ -137,9 +153,9 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
 
 async fn grants(session: &Session, config: &Config, report: &mut Report) -> Result<(), Error> {
     let role = config.database_url.user();
-    if session.client.query_one(sql::MAY_RELAY, &[]).await?.try_get(0)? {
+    if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
         let deletes = config.retention.0.or(config.retention_failed.0).is_some();
-        if deletes && !session.client.query_one(sql::MAY_MAINTAIN, &[]).await?.try_get::<_, bool>(0)? {
+        if deletes && !session.client.query_one(sql::MAY_CALL, &[&sql::MAINTAINING]).await?.try_get::<_, bool>(0)? {
             let found = format!("retention is set, and the role {role:?} may not delete old events");
             report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));
             return Ok(());

@@ -117,8 +117,12 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     let session = Session::open(config, "purge", Grant::Operate, STEP_LIMIT).await?;
     let mut output = Output::new(options.form);
     let failed = |error| session.failed(error);
-    let may: bool =
-        session.client.query_one(sql::MAY_MAINTAIN, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    let may: bool = session
+        .client
+        .query_one(sql::MAY_CALL, &[&sql::MAINTAINING])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)?;
     if !may && !options.dry_run {
         let role = config.database_url.user();
         return Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not delete events"))

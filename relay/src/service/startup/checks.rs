@@ -10,6 +10,7 @@ use crate::{
     config::{Address, Config},
     error::{Kind, RunError},
     outbox::{StoreError, sql},
+    ownership::Ownership,
     platform::Platform,
 };
 
@@ -68,8 +69,11 @@ pub(crate) fn wal_level_suffices(wal_level: &str, version: i32) -> bool {
     wal_level == "logical" || (wal_level == "replica" && version >= RAISES_WAL_LEVEL)
 }
 
-/// Checks the extension's version, and that this role may run its functions.
+/// Checks whose the extension is, its version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
+    if let Some(untrusted) = Ownership::of(client).await?.untrusted() {
+        return Err(untrusted.into());
+    }
     let version: String = match client.query_one(sql::VERSION, &[]).await {
         Ok(row) => row.try_get(0)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
@@ -84,7 +88,7 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
     if let Some(Mismatch { what, hint, schema_is_earlier }) = mismatch(&version) {
         return Err(RunError::new(Kind::ExtensionVersion, what).hint(hint).may_pass_if(schema_is_earlier));
     }
-    if !client.query_one(sql::MAY_RELAY, &[]).await?.try_get::<_, bool>(0)? {
+    if !client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get::<_, bool>(0)? {
         return Err(not_granted(database));
     }
     let missing = client.query(sql::MISSING_BEYOND_GRANTS, &[]).await?;

@@ -48,6 +48,92 @@ async fn what_everybody_may_do_is_bad_and_each_is_named_with_the_statement_that_
 }
 
 #[tokio::test]
+async fn a_role_that_may_call_the_functions_only_as_everybody_may_is_told_the_grant_it_lacks() {
+    let stack = Stack::new().await;
+    let nobody = role(&stack.db, "nobody", "ALTER ROLE {} REPLICATION").await;
+    let relay = role(&stack.db, "relay", RELAY).await;
+    stack.db.batch_execute("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO PUBLIC").await.unwrap();
+    let finding = findings(&ask_as(&stack, &nobody, &["check", "--json"]).await.ended_with(1))["grants"].clone();
+    assert_eq!(finding["level"], "bad", "{finding}");
+    assert!(finding["to_do"].as_str().unwrap().contains("outbox.grant_relay('"), "{finding}");
+    assert_eq!(level(&ask_as(&stack, &relay, &["check", "--json"]).await, "grants"), "ok");
+    let mut check = command(&stack, &stack.db.url_as(&relay), &["check", "--json"]);
+    check.env("OUTBOX_RELAY_RETENTION", "1d");
+    let finding = findings(&finish(check).await)["grants"].clone();
+    assert_eq!(finding["level"], "bad", "{finding}");
+    assert!(finding["to_do"].as_str().unwrap().contains("outbox.grant_maintain('"), "{finding}");
+    for role in [nobody, relay] {
+        forget(&stack.db, &role).await;
+    }
+}
+
+#[tokio::test]
+async fn rights_that_no_grant_gives_are_told_with_the_role_that_has_them() {
+    let stack = Stack::new().await;
+    let told = async || findings(&check(&stack, &[]).await)["other_rights"].clone();
+    let mut roles = Vec::new();
+    for what in ["emit", "relay", "operate", "monitor", "maintain"] {
+        let grant =
+            format!("SET client_min_messages = error; SELECT outbox.grant_{what}('{{}}'); RESET client_min_messages");
+        roles.push(role(&stack.db, what, &grant).await);
+    }
+    assert_eq!(told().await["level"], "ok", "{}", told().await);
+    let mallory = role(&stack.db, "mallory", "").await;
+    for grant in [
+        "SELECT ON outbox.events",
+        "UPDATE (status) ON outbox.events",
+        "SELECT (payload) ON outbox.events",
+        "INSERT ON outbox.events",
+        "USAGE ON SEQUENCE outbox.events_seq_seq",
+        "CREATE ON SCHEMA outbox",
+        "EXECUTE ON FUNCTION outbox.begin_grant",
+        "EXECUTE ON FUNCTION outbox.owed",
+    ] {
+        stack.db.batch_execute(&format!("GRANT {grant} TO {mallory}")).await.unwrap();
+        let finding = told().await;
+        assert_eq!(finding["level"], "warning", "{grant}: {finding}");
+        let found = finding["found"].as_str().unwrap();
+        let (right, object) = grant.split_once(" ON ").unwrap();
+        let object = object.rsplit_once("outbox").unwrap().1;
+        assert!(
+            found.contains(&mallory) && found.contains(right.split(' ').next().unwrap()) && found.contains(object),
+            "{grant}: {finding}"
+        );
+        assert!(finding["to_do"].as_str().unwrap().contains(&mallory), "{finding}");
+        let revoke = format!("REVOKE {grant} FROM {mallory}");
+        stack.db.batch_execute(&revoke).await.unwrap();
+    }
+    // What one grant gives is another's excess.
+    stack.db.batch_execute(&format!("GRANT SELECT ON outbox.events TO {}", roles[3])).await.unwrap();
+    assert_eq!(told().await["level"], "warning");
+    roles.push(mallory);
+    for role in roles {
+        forget(&stack.db, &role).await;
+    }
+}
+
+#[tokio::test]
+async fn functions_and_a_table_of_different_owners_are_bad_and_the_owner_is_named_where_all_is_well() {
+    let stack = Stack::new().await;
+    let (other, member) = (role(&stack.db, "other", "").await, role(&stack.db, "monitor", super::super::MONITOR).await);
+    let finding = findings(&check(&stack, &[]).await)["extension"].clone();
+    assert!(finding["found"].as_str().unwrap().ends_with(", of role postgres"), "{finding}");
+    let moved = format!("ALTER FUNCTION outbox.settle OWNER TO {other}");
+    stack.db.batch_execute(&moved).await.unwrap();
+    let asked = check(&stack, &[]).await.ended_with(1);
+    let finding = &findings(&asked)["extension"];
+    assert_eq!(finding["level"], "bad", "{finding}");
+    assert!(finding["found"].as_str().unwrap().contains(&other), "{finding}");
+    let asked = ask_as(&stack, &member, &["status"]).await.ended_with(13);
+    assert!(asked.err.contains(&other) && asked.err.contains("outbox.settle"), "{asked:?}");
+    stack.db.batch_execute(finding["to_do"].as_str().unwrap().split_once(": ").unwrap().1).await.unwrap();
+    assert_eq!(level(&check(&stack, &[]).await, "extension"), "ok");
+    for role in [other, member] {
+        forget(&stack.db, &role).await;
+    }
+}
+
+#[tokio::test]
 async fn an_inbox_that_everybody_may_use_is_bad_where_there_is_one() {
     let stack = Stack::new().await;
     let inbox = harness::places::checkout().join("sql/inbox.sql");

@@ -1,0 +1,127 @@
+//! Whose the schema `outbox` is, read from PostgreSQL's own catalogues alone: before any function of that schema is called, since it
+//! would run with the rights of whoever calls it.
+
+use tokio_postgres::{Client, Error, types::Type};
+
+use crate::error::{Kind, RunError};
+
+/// The functions that the relay, its commands and its dashboard call.
+const CALLED: [&str; 19] = [
+    "version",
+    "owed",
+    "pending",
+    "due",
+    "next_due",
+    "holding",
+    "flush",
+    "settle",
+    "ensure_publication",
+    "sequence_state",
+    "ensure_sequence",
+    "health",
+    "health_with_codes",
+    "failures",
+    "open_to_public",
+    "replay_many",
+    "release",
+    "delete_finished",
+    "delete_events",
+];
+
+/// The owner of the schema, that of the table, and the first that belongs to neither the table's owner nor a superuser: what it is, whose, and
+/// the statement that makes it the table owner's.
+const OWNERS: &str = "
+    SELECT n.nspowner::pg_catalog.regrole::text, e.relowner::pg_catalog.regrole::text, other.object, other.owner, other.statement
+    FROM pg_catalog.pg_namespace AS n
+    LEFT JOIN pg_catalog.pg_class AS e ON e.relnamespace = n.oid AND e.relname = 'events' AND e.relkind IN ('r', 'p')
+    LEFT JOIN LATERAL (
+        SELECT o.object, r.oid::pg_catalog.regrole::text AS owner,
+            pg_catalog.format('ALTER %s OWNER TO %s', o.object, e.relowner::pg_catalog.regrole) AS statement
+        FROM (
+            SELECT 0 AS place, 'SCHEMA outbox' AS object, n.nspowner AS owner
+            UNION ALL
+            SELECT 1, pg_catalog.format('ROUTINE %s', p.oid::pg_catalog.regprocedure), p.proowner
+            FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = ANY ($1::text[])
+        ) AS o JOIN pg_catalog.pg_roles AS r ON r.oid = o.owner
+        WHERE o.owner <> e.relowner AND NOT r.rolsuper
+        ORDER BY o.place, o.object LIMIT 1
+    ) AS other ON true
+    WHERE n.nspname = 'outbox'";
+
+/// What is known of the schema `outbox`.
+#[derive(Debug)]
+pub(crate) enum Ownership {
+    /// There is none.
+    Nothing,
+    /// It has no table `events`.
+    NoTable { owner: String },
+    /// A part belongs to a role that is neither the owner of `outbox.events` nor a superuser.
+    Mixed { object: String, owner: String, owner_of_table: String, statement: String },
+    /// All belongs to this role, or to superusers.
+    Whole { owner: String },
+}
+
+/// Why nothing of a schema is called.
+#[derive(Debug)]
+pub(crate) struct Untrusted {
+    pub(crate) kind: Kind,
+    pub(crate) what: String,
+    pub(crate) to_do: String,
+}
+
+impl From<Untrusted> for RunError {
+    fn from(Untrusted { kind, what, to_do }: Untrusted) -> Self {
+        Self::new(kind, what).hint(to_do)
+    }
+}
+
+impl Ownership {
+    /// Looks whose the schema is.
+    ///
+    /// # Errors
+    ///
+    /// The server's, or that of the connection.
+    pub(crate) async fn of(client: &Client) -> Result<Self, Error> {
+        let Some(row) = client.query_typed(OWNERS, &[(&&CALLED[..], Type::TEXT_ARRAY)]).await?.into_iter().next()
+        else {
+            return Ok(Self::Nothing);
+        };
+        let Some(owner_of_table) = row.try_get::<_, Option<String>>(1)? else {
+            return Ok(Self::NoTable { owner: row.try_get(0)? });
+        };
+        Ok(match row.try_get(2)? {
+            Some(object) => Self::Mixed { object, owner: row.try_get(3)?, owner_of_table, statement: row.try_get(4)? },
+            None => Self::Whole { owner: owner_of_table },
+        })
+    }
+
+    /// Whose the outbox is; empty if there is none.
+    pub(crate) fn owner(self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::NoTable { owner } | Self::Mixed { owner, .. } | Self::Whole { owner } => owner,
+        }
+    }
+
+    /// Why nothing of the schema may be called, if that is so.
+    pub(crate) fn untrusted(&self) -> Option<Untrusted> {
+        match self {
+            Self::Nothing | Self::Whole { .. } => None,
+            Self::NoTable { owner } => Some(Untrusted {
+                kind: Kind::ExtensionMissing,
+                what: format!("the schema outbox, of role {owner}, has no table events: it is not the product's"),
+                to_do: "ask that role what the schema is; then DROP SCHEMA outbox CASCADE, and CREATE EXTENSION outbox"
+                    .to_owned(),
+            }),
+            Self::Mixed { object, owner, owner_of_table, statement } => Some(Untrusted {
+                kind: Kind::NotPermitted,
+                what: format!(
+                    "{object} belongs to role {owner}, and outbox.events to {owner_of_table}: nothing there is called"
+                ),
+                to_do: format!(
+                    "drop it if somebody has put it there; if it is the outbox's own, as a superuser: {statement}"
+                ),
+            }),
+        }
+    }
+}

@@ -15,8 +15,8 @@ BEGIN
         RAISE EXCEPTION 'schema "outbox" already exists'
             USING ERRCODE = 'duplicate_schema',
                   DETAIL = format('It belongs to role %s.', owner),
-                  HINT = '\dt outbox.* and \df+ outbox.* show in psql what is in it, and whose it is. Call nothing in it unless you trust that role. '
-                         'If the schema is empty: DROP SCHEMA outbox;';
+                  HINT = format('%1$sdt outbox.* and %1$sdf+ outbox.* show in psql what is in it, and whose it is. Call nothing in it unless '
+                                'you trust that role. If the schema is empty: DROP SCHEMA outbox;', chr(92)); -- a backslash, whatever it is in a string
     END IF;
 END
 $$;

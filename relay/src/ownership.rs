@@ -46,14 +46,17 @@ const OWNERS: &str = "
         WHERE o.owner <> e.relowner AND NOT r.rolsuper
         ORDER BY o.place, o.object LIMIT 1
     ) AS other ON true
-    WHERE n.nspname = 'outbox'";
+    WHERE n.nspname = 'outbox' AND (e.oid IS NOT NULL
+        OR EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = ANY ($1::text[]))
+        OR EXISTS (SELECT FROM pg_catalog.pg_class AS c
+                   WHERE c.relnamespace = n.oid AND c.relname IN ('events', 'failed', 'backlog', 'audit')))";
 
 /// What is known of the schema `outbox`.
 #[derive(Debug)]
 pub(crate) enum Ownership {
-    /// There is none.
+    /// There is none, or nothing in it that would be asked or called, as after `DROP EXTENSION`.
     Nothing,
-    /// It has no table `events`.
+    /// It has no table `events`, and other things with names of the outbox's.
     NoTable { owner: String },
     /// A part belongs to a role that is neither the owner of `outbox.events` nor a superuser.
     Mixed { object: String, owner: String, owner_of_table: String, statement: String },

@@ -48,6 +48,27 @@ async fn a_role_without_its_grant_is_named() {
 }
 
 #[tokio::test]
+async fn a_function_that_came_to_belong_to_another_role_is_not_called() {
+    let dashboard = Dashboard::start(Tokens::None).await;
+    let (db, stranger) = (&dashboard.stack.db, format!("{}_stranger", dashboard.stack.db.name()));
+    db.batch_execute(&format!("CREATE ROLE {stranger}; ALTER FUNCTION outbox.failures OWNER TO {stranger}"))
+        .await
+        .unwrap();
+    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'outbox-relay dashboard' AND datname = current_database()";
+    db.batch_execute(end).await.unwrap();
+    harness::eventually("it says so", harness::SOON, async || {
+        let answer = dashboard.ask("GET", "/api/events", &[], None).await;
+        if answer.status == 503 && answer.body.contains("outbox.failures(integer) belongs to role") {
+            Ok(())
+        } else {
+            Err(answer)
+        }
+    })
+    .await;
+    db.batch_execute(&format!("ALTER FUNCTION outbox.failures OWNER TO postgres; DROP ROLE {stranger}")).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_database_that_went_away_is_asked_again_when_it_is_back() {
     let dashboard = Dashboard::start(Tokens::None).await;
     assert_eq!(dashboard.ask("GET", "/api/events", &[], None).await.status, 200);

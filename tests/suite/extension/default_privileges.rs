@@ -2,7 +2,7 @@
 
 use harness::{Database, Postgres};
 
-use super::{dump, inbox, install_plain_sql, role, run, text, upgrade::Outbox, value};
+use super::{inbox, install_plain_sql, role, run, text, upgrade::Outbox, value};
 
 /// What others than its owner were granted in a schema, but for what everybody is meant to have.
 const GRANTED: &str = "
@@ -54,7 +54,14 @@ async fn default_privileges_give_no_role_a_right_in_the_extension_nor_in_its_res
     assert_eq!(value(&db, &noted.replace("{}", &mallory)).await, "0");
 
     run(&db, "SELECT outbox.emit('a', '{}')").await;
-    let copy = dump::copy_into(&db, async |copy| run(copy, &defaults).await).await;
+    let postgres = Postgres::shared().await;
+    let copy = postgres.empty_database().await;
+    run(&copy, &defaults).await;
+    let file = std::env::temp_dir().join(format!("{}-{}.sql", copy.name(), std::process::id()));
+    let dump = postgres.program("pg_dump").args(["--dbname", db.name(), "--file"]).arg(&file).output().unwrap();
+    let restore = postgres.program("psql").args(["--quiet", "--dbname", copy.name(), "--file"]).arg(&file).output();
+    std::fs::remove_file(&file).unwrap();
+    assert!(dump.status.success() && restore.as_ref().unwrap().status.success(), "{dump:?} {restore:?}");
     assert_eq!(value(&copy, "SELECT count(*) FROM outbox.events").await, "1");
     assert_eq!(granted_in(&copy, "outbox").await.filter(|granted| Some(granted) != usage.as_ref()), None);
 }

@@ -18,7 +18,7 @@ use crate::{
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
 
-/// Says whether the schema's functions may be called at all.
+/// Says whether the schema is there, and what is in it may be called.
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) -> bool {
     let owner = match Ownership::of(&session.client).await {
         Ok(ownership) => {
@@ -34,7 +34,8 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
             return false;
         }
     };
-    if extension(session, &config.database_url.user(), &owner, report).await {
+    let is_installed = extension(session, &config.database_url.user(), &owner, report).await;
+    if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
         unknown_if_failed("sequence", sequence::look(session, report).await, report);
@@ -47,7 +48,7 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
         unknown_if_failed("grants", grants(session, config, report).await, report);
     }
     replication(session, config, report).await;
-    true
+    is_installed
 }
 
 /// By what this role is seen not to be the relay's: what it lacks then says nothing of that one.

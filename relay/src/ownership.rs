@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Error, types::Type};
 use crate::error::{Kind, RunError};
 
 /// The functions that the relay, its commands and its dashboard call.
-const CALLED: [&str; 19] = [
+const CALLED: [&str; 20] = [
     "version",
     "owed",
     "pending",
@@ -22,6 +22,7 @@ const CALLED: [&str; 19] = [
     "health_with_codes",
     "failures",
     "open_to_public",
+    "replay",
     "replay_many",
     "release",
     "delete_finished",

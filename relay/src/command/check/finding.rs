@@ -46,7 +46,7 @@ impl Level {
 }
 
 /// Every check, in the order in which findings are told.
-pub(super) const CHECKS: [&str; 24] = [
+pub(super) const CHECKS: [&str; 25] = [
     "database",
     "primary",
     "wal_level",

@@ -253,7 +253,7 @@ impl Dispatch {
 
     /// Events that are ready to leave, at most: some of them may have to go back to the table.
     pub(crate) fn ready(&self) -> usize {
-        self.ready.len() + self.set_aside.len()
+        self.ready.len() + self.set_aside.len() + self.suspects.resting.len()
     }
 
     /// What had to go back to the table since this was last asked.

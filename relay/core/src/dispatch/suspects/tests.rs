@@ -190,6 +190,7 @@ fn between_two_endings_over_single_events_others_have_a_second() {
         driver.now.instant += REST / 4;
     }
     assert!(driver.publish().is_empty());
+    assert_eq!(driver.dispatch.ready(), 2, "they leave as soon as they may");
     driver.now.instant += REST / 4;
     assert_eq!(driver.publish(), [3]);
     assert!(driver.publish().is_empty(), "alone");

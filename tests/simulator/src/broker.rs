@@ -61,8 +61,8 @@ pub(crate) struct Seen {
     pub(crate) held: u32,
     /// Nacks that may count: since the one before, over the same connection, another message was taken.
     pub(crate) countable: u32,
-    /// The connection of the last nack, and how many messages that had taken then.
-    last_nack: Option<(u64, u64)>,
+    /// How many messages each connection had taken when it last nacked it.
+    nacks: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -179,9 +179,8 @@ impl Broker {
             }
             Queue::Full => {
                 seen.nacked += 1;
-                let before = seen.last_nack.replace((number, *taken));
-                let took_others = |(connection, then)| connection == number && *taken > then;
-                seen.countable += u32::from(before.is_some_and(took_others));
+                let before = seen.nacks.insert(number, *taken);
+                seen.countable += u32::from(before.is_some_and(|then| *taken > then));
                 Outcome::Unavailable("nack".to_owned())
             }
             Queue::Mute => {
@@ -253,7 +252,7 @@ impl Broker {
         let taken = self.taken.get(&connection).copied().unwrap_or_default();
         let seen = self.seen.entry(seq).or_default();
         seen.nacked += 1;
-        seen.last_nack = Some((connection, taken));
+        seen.nacks.insert(connection, taken);
         true
     }
 

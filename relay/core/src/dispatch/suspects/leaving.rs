@@ -1,0 +1,68 @@
+//! When a suspect leaves: alone, and one that has ended a connection only after others have had their time.
+
+use std::{cmp::Reverse, sync::Arc, time::Instant};
+
+use super::SUSPECT_AFTER;
+use crate::{dispatch::Dispatch, event::Event};
+
+impl Dispatch {
+    /// What may leave while a suspect is in flight, or is the next: the suspect alone, or nothing. `None`: anything.
+    pub(in crate::dispatch) fn next_suspect(&mut self, max: usize, now: Instant) -> Option<Vec<Arc<Event>>> {
+        if self.suspects.here == 0 {
+            return None; // nearly always
+        }
+        self.exonerate(now);
+        self.rest(now);
+        while self.suspects.alone.is_none() && self.is_suspect_next() {
+            if self.awaited(now).0 > 0 || self.parted.len() >= max {
+                return Some(Vec::new());
+            }
+            let Some((_, id)) = self.ready.pop().map(|ready| ready.0) else { break };
+            if let Some(route) = self.silent_route(&id) {
+                let leaves = self.leave_beside(&id, route, now);
+                self.suspects.alone = leaves.then_some(id);
+                self.suspects.left_at = Some(now);
+            } else if let Some(event) = self.hand_over(&id) {
+                (self.suspects.alone, self.suspects.left_at) = (Some(id), Some(now));
+                return Some(vec![event]);
+            }
+        }
+        self.suspects.alone.map(|_| Vec::new())
+    }
+
+    /// Lets the events that have ended connections wait while others have their time.
+    fn rest(&mut self, now: Instant) {
+        let rests = self.suspects.rests_until.is_some_and(|until| now < until);
+        while rests && self.is_suspect_next() {
+            let Some(Reverse((order, id))) = self.ready.peek().copied() else { break };
+            if !self.suspects.enders.contains_key(&id) {
+                return;
+            }
+            self.ready.pop();
+            self.suspects.resting.push((order, id));
+        }
+        let nobody_waits = self.ready.is_empty() && self.refusals.published() == self.suspects.connected_at;
+        if !rests || nobody_waits {
+            self.suspects.rests_until = None;
+            self.ready.extend(self.suspects.resting.drain(..).map(Reverse));
+        }
+    }
+
+    /// A suspect that a silent destination has had for a while has ended nothing.
+    fn exonerate(&mut self, now: Instant) {
+        let Some(id) = self.suspects.alone.filter(|id| self.silences.is_late_trial(id, now)) else { return };
+        if let Some(tracked) = self.tracked.get_mut(&id) {
+            self.suspects.cleared(&id, std::mem::take(&mut tracked.endings));
+        }
+    }
+
+    /// Whether the event that is to leave next is one that leaves alone.
+    pub(in crate::dispatch) fn is_suspect_next(&self) -> bool {
+        self.suspects.here > 0
+            && self
+                .ready
+                .peek()
+                .and_then(|ready| self.tracked.get(&ready.0.1))
+                .is_some_and(|tracked| tracked.endings >= SUSPECT_AFTER)
+    }
+}

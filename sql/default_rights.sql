@@ -1,9 +1,10 @@
--- Takes back what the default privileges of the role that installs have given others, by name or as PUBLIC: on what was just made, nothing
--- was granted yet. An upgrade says what was there before it (present.sql), on which every right is the DBA's to give. So is the use of a
--- schema that CREATE EXTENSION may have found. A right on a type is none on events.
+-- Revokes what the installing role's default privileges have granted to others or to PUBLIC on objects made just now: nobody was granted
+-- anything yet. Objects that an upgrade found (present.sql) keep their rights, and so does USAGE of a schema that CREATE EXTENSION found.
+-- Types are left out: a right on a type opens no event.
 DO $$
 DECLARE
-    present oid[] := nullif(current_setting('outbox_upgrade.present', true), '')::oid[];
+    recorded text := current_setting('outbox_upgrade.present', true);
+    present oid[] := CASE WHEN recorded LIKE pg_current_xact_id() || ' {%' THEN split_part(recorded, ' ', 2)::oid[] ELSE '{}' END;
     item record;
 BEGIN
     FOR item IN
@@ -20,7 +21,7 @@ BEGIN
             FROM pg_proc AS p WHERE p.pronamespace = 'outbox'::regnamespace
         ) AS o (oid, right_on, owner, acl)
         CROSS JOIN LATERAL aclexplode(o.acl) AS acl
-        WHERE acl.grantee <> o.owner AND NOT o.oid = ANY (coalesce(present, '{}'))
+        WHERE acl.grantee <> o.owner AND NOT o.oid = ANY (present)
     LOOP
         EXECUTE format('REVOKE %s FROM %s', item.right_on, item.role);
     END LOOP;

@@ -1,8 +1,9 @@
--- Notes what is there before an upgrade, for default_rights.sql: rights on that are the DBA's to give.
+-- Records which objects an upgrade found, for default_rights.sql: their rights are the DBA's. The record begins with the transaction, so
+-- neither a later script of the same upgrade nor a setting of the database passes for it.
 DO $$
 BEGIN
-    IF coalesce(current_setting('outbox_upgrade.present', true), '') = '' THEN
-        PERFORM set_config('outbox_upgrade.present', ARRAY(
+    IF coalesce(current_setting('outbox_upgrade.present', true), '') NOT LIKE pg_current_xact_id() || ' {%' THEN
+        PERFORM set_config('outbox_upgrade.present', pg_current_xact_id() || ' ' || ARRAY(
             SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = 'outbox'
             UNION ALL SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = 'outbox'::regnamespace
             UNION ALL SELECT p.oid FROM pg_proc AS p WHERE p.pronamespace = 'outbox'::regnamespace

@@ -1,13 +1,13 @@
--- The sequence of seq. A key's order in the table is that of seq, so each new event needs a greater number than all events before it.
+-- The sequence of seq. The table orders a key's events by seq, so each new event needs a greater number than all earlier ones.
 --
--- PostgreSQL copies no sequence by logical replication, nor does pg_dump with --data-only for one table: the rows are there, and the
--- sequence begins at 1. Nor does it keep anybody from CACHE 10, which gives each session numbers of its own, from CYCLE, or from setval().
+-- Logical replication copies no sequence, nor does pg_dump --data-only of one table: the rows arrive, and the sequence starts at 1. CACHE,
+-- CYCLE, a negative INCREMENT and setval() break the order, too.
 
--- Tells how the sequence is. STABLE: it changes nothing, and reads at most some thousands of rows, however long the history is: the
--- greatest seq of what is owed or has failed, as the partial indexes have it, of the newest ids, and of the last pages.
+-- Returns the state of the sequence, and changes nothing. It reads some thousands of rows at most, however many there are: the greatest
+-- seq among pending and failed events, as the partial indexes have it, among the newest ids, and on the last pages. Index entries of dead
+-- rows that VACUUM could not remove come on top.
 --
--- next_value comes from the sequence itself, after the snapshot in which the rows are looked for: whoever emits meanwhile does not make a
--- sequence look as if it were behind.
+-- next_value is read after the snapshot of the rows, so concurrent emitters cannot make the sequence look behind.
 CREATE OR REPLACE FUNCTION outbox.sequence_state(
     OUT sequence     text,    -- null: seq takes its numbers from none
     OUT next_value   bigint,  -- null: none is left
@@ -20,15 +20,19 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET enable_indexscan = on
+SET enable_tidscan = on
 SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
     events CONSTANT oid := 'outbox.events'::regclass;
     few CONSTANT integer := 1000;
-    -- Nobody comes so far by emitting: at a million events a second it takes 285,000 years.
+    -- No outbox reaches this by emitting: 285,000 years at a million events a second.
     last_good CONSTANT bigint := 9000000000000000000;
     identity "char";
+    owner oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = events);
+    owner_of_sequence pg_roles;
     parameters pg_sequence;
     last_value numeric;
     is_called boolean;
@@ -57,7 +61,7 @@ BEGIN
         (SELECT e.seq FROM ONLY outbox.events AS e WHERE e.ctid >= last_pages)
     ) AS found;
 
-    -- An identity has a sequence of its own, a DEFAULT the one that it names.
+    -- An identity column has its own sequence; a DEFAULT names one.
     SELECT a.attidentity INTO identity FROM pg_attribute AS a WHERE a.attrelid = events AND a.attname = 'seq';
     SELECT s.* INTO parameters FROM pg_sequence AS s
     WHERE s.seqrelid = CASE
@@ -73,6 +77,13 @@ BEGIN
         faults := faults || 'seq is no identity column any more, and its numbers come from no sequence that is known'::text;
     ELSE
         sequence := parameters.seqrelid::regclass;
+        SELECT r.* INTO owner_of_sequence FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner WHERE c.oid = parameters.seqrelid;
+    END IF;
+    IF owner_of_sequence.oid <> owner AND NOT owner_of_sequence.rolsuper THEN
+        -- Its name could become that of a view, whose functions would run with this function's rights.
+        codes := codes || 'foreign_sequence'::text;
+        faults := faults || format('the sequence %s belongs to role %I, and outbox.events to %s', sequence, owner_of_sequence.rolname, owner::regrole);
+    ELSIF sequence IS NOT NULL THEN
         EXECUTE format('SELECT s.last_value, s.is_called FROM %s AS s', sequence) INTO last_value, is_called;
         last_value := last_value + CASE WHEN is_called THEN parameters.seqincrement ELSE 0 END;
         next_value := CASE WHEN last_value BETWEEN parameters.seqmin AND parameters.seqmax THEN last_value END;
@@ -80,8 +91,8 @@ BEGIN
             codes := codes || 'behind'::text;
             faults := faults || format('the next event would get the number %s, and there is one with %s', last_value, greatest_seq);
         END IF;
-        IF parameters.seqincrement <> 1 THEN
-            faults := faults || format('INCREMENT is %s and not 1', parameters.seqincrement);
+        IF parameters.seqincrement < 0 THEN
+            faults := faults || format('INCREMENT is %s', parameters.seqincrement);
         END IF;
         IF parameters.seqcache <> 1 THEN
             faults := faults || format('CACHE is %s, so each session takes numbers in advance', parameters.seqcache);
@@ -89,8 +100,8 @@ BEGIN
         IF parameters.seqcycle THEN
             faults := faults || 'it has CYCLE, and begins again after its last number'::text;
         END IF;
-        IF parameters.seqmin <> 1 OR parameters.seqmax <> 9223372036854775807 THEN
-            faults := faults || format('its numbers are from %s to %s', parameters.seqmin, parameters.seqmax);
+        IF next_value IS NULL AND last_value <= last_good THEN
+            faults := faults || format('no number is left: they are from %s to %s', parameters.seqmin, parameters.seqmax);
         END IF;
         IF cardinality(faults) > cardinality(codes) THEN
             codes := codes || 'altered'::text;
@@ -103,14 +114,14 @@ BEGIN
     fault := nullif(array_to_string(faults, '; '), '');
 END
 $$;
-COMMENT ON FUNCTION outbox.sequence_state() IS 'How the sequence of seq is, on which the order of a key hangs in the table.';
+COMMENT ON FUNCTION outbox.sequence_state() IS 'State of the sequence of seq, which decides the order of a key in the table.';
 
--- Mends the sequence, and says what was wrong and what the next event gets; 'in order', if there was nothing to mend.
+-- Mends the sequence. Returns what was wrong and the next number, or 'in order'.
 --
--- SECURITY DEFINER, because only the owner may change it. One that is behind is moved up at once, far enough to be beyond what a short look
--- has not found, and what others have taken meanwhile. Other parameters are put back by ALTER SEQUENCE, which has every session give up
--- numbers that it has taken in advance, and waits for open transactions that have emitted: everybody who emits waits behind it, so it
--- gives up soon.
+-- SECURITY DEFINER: only the owner may change it. A sequence that is behind is moved at once, a million beyond the greatest number found:
+-- beyond what a short look has missed, and what others have taken meanwhile. Other parameters need ALTER SEQUENCE, which has every session
+-- give up numbers that it has taken in advance, and waits for open transactions that have emitted. Emitters queue behind it, so it gives
+-- up after 250 ms. What breaks no order is left: a greater INCREMENT, START, MINVALUE, and a MAXVALUE that is not reached.
 CREATE OR REPLACE FUNCTION outbox.ensure_sequence() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -128,18 +139,21 @@ BEGIN
     IF was.codes = '{}' THEN
         RETURN 'in order';
     END IF;
-    -- One at a time mends it: of two that set it, the later one would take back what was emitted in between. PostgreSQL locks no sequence
-    -- by LOCK, and autovacuum would keep the lock on a large outbox.events for hours.
+    -- One session mends at a time: a second setval() could take back numbers given in between. LOCK does not take a sequence, and autovacuum
+    -- holds this lock on a large outbox.events for hours, so outbox.audit stands in for it.
     LOCK TABLE outbox.audit IN SHARE UPDATE EXCLUSIVE MODE;
     SELECT s.* INTO now_is FROM outbox.sequence_state() AS s;
-    IF now_is.codes && '{no_sequence,near_end}' THEN
+    IF now_is.codes && '{no_sequence,foreign_sequence,near_end}' THEN
         RAISE EXCEPTION 'the sequence of outbox.events.seq cannot be mended: %', now_is.fault
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = CASE WHEN 'no_sequence' = ANY (now_is.codes)
+                  HINT = CASE
+                      WHEN 'no_sequence' = ANY (now_is.codes)
                       THEN 'Make seq GENERATED ALWAYS AS IDENTITY again, or give it a DEFAULT of nextval() of a sequence.'
+                      WHEN 'foreign_sequence' = ANY (now_is.codes)
+                      THEN format('Make seq GENERATED ALWAYS AS IDENTITY again, or ALTER SEQUENCE %s OWNER TO the owner of outbox.events.', now_is.sequence)
                       ELSE 'Once no event is PENDING, delete those with such numbers, and let the sequence begin at 1 again.' END;
     END IF;
-    -- nextval() of others goes on. It takes no million numbers between the look at the sequence and its move.
+    -- Others go on taking numbers; they do not take a million between the look and setval().
     IF 'behind' = ANY (now_is.codes) THEN
         EXECUTE format('SELECT setval(%L, $1) FROM %s AS s, pg_sequence AS p
                         WHERE p.seqrelid = %L::regclass AND s.last_value < $1 AND $1 BETWEEN p.seqmin AND p.seqmax',
@@ -148,15 +162,17 @@ BEGIN
     END IF;
     IF 'altered' = ANY (now_is.codes) THEN
         BEGIN
-            EXECUTE format('ALTER SEQUENCE %s CACHE 1', now_is.sequence); -- from here on nobody takes a number
+            EXECUTE format('ALTER SEQUENCE %s CACHE 1', now_is.sequence); -- from here on no new transaction gets a number
         EXCEPTION WHEN lock_not_available THEN
             RAISE EXCEPTION 'the sequence of outbox.events.seq is in use: %', now_is.fault
                 USING ERRCODE = 'object_in_use',
                       HINT = 'It is altered in a moment in which no transaction that has emitted is open. The relay tries again by itself.';
         END;
         SELECT s.* INTO now_is FROM outbox.sequence_state() AS s;
-        EXECUTE format('ALTER SEQUENCE %s AS bigint INCREMENT 1 NO MINVALUE NO MAXVALUE START 1 RESTART %s CACHE 1 NO CYCLE',
-            now_is.sequence, CASE
+        EXECUTE format('ALTER SEQUENCE %s AS bigint INCREMENT %s NO MINVALUE NO MAXVALUE START 1 RESTART %s CACHE 1 NO CYCLE',
+            now_is.sequence,
+            (SELECT greatest(p.seqincrement, 1) FROM pg_sequence AS p WHERE p.seqrelid = now_is.sequence::regclass),
+            CASE
                 WHEN now_is.next_value IS NULL OR 'behind' = ANY (now_is.codes) THEN coalesce(now_is.greatest_seq, 0) + head_start
                 ELSE greatest(now_is.next_value, 1) END);
     END IF;

@@ -1,11 +1,11 @@
-//! Whose the schema `outbox` is, read from PostgreSQL's own catalogues alone: before any function of that schema is called, since it
-//! would run with the rights of whoever calls it.
+//! Who owns the schema `outbox`. Read from PostgreSQL's catalogues only, before any function of the schema is called: it would run with
+//! the caller's rights.
 
 use tokio_postgres::{Client, Error, types::Type};
 
 use crate::error::{Kind, RunError};
 
-/// The functions that the relay, its commands and its dashboard call.
+/// The functions that the relay, its commands and its dashboard call, of which the owner may have none.
 const CALLED: [&str; 20] = [
     "version",
     "owed",
@@ -29,8 +29,9 @@ const CALLED: [&str; 20] = [
     "delete_events",
 ];
 
-/// The owner of the schema, that of the table, and the first that belongs to neither the table's owner nor a superuser: what it is, whose, and
-/// the statement that makes it the table owner's.
+/// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a superuser, among those
+/// that are read, called, or have the name of one of the owner's functions, since functions call each other by name: the object, its
+/// owner, and the statement that corrects it.
 const OWNERS: &str = "
     SELECT n.nspowner::pg_catalog.regrole::text, e.relowner::pg_catalog.regrole::text, other.object, other.owner, other.statement
     FROM pg_catalog.pg_namespace AS n
@@ -39,13 +40,19 @@ const OWNERS: &str = "
         SELECT o.object, r.oid::pg_catalog.regrole::text AS owner,
             pg_catalog.format('ALTER %s OWNER TO %s', o.object, e.relowner::pg_catalog.regrole) AS statement
         FROM (
-            SELECT 0 AS place, 'SCHEMA outbox' AS object, n.nspowner AS owner
+            SELECT 0 AS rank, 'SCHEMA outbox' AS object, n.nspowner AS owner
             UNION ALL
             SELECT 1, pg_catalog.format('ROUTINE %s', p.oid::pg_catalog.regprocedure), p.proowner
-            FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = ANY ($1::text[])
+            FROM pg_catalog.pg_proc AS p
+            WHERE p.pronamespace = n.oid AND (p.proname = ANY ($1::text[]) OR p.proname IN (
+                SELECT ours.proname FROM pg_catalog.pg_proc AS ours JOIN pg_catalog.pg_roles AS r ON r.oid = ours.proowner
+                WHERE ours.pronamespace = n.oid AND (ours.proowner = e.relowner OR r.rolsuper)))
+            UNION ALL
+            SELECT 2, pg_catalog.format('TABLE %s', c.oid::pg_catalog.regclass), c.relowner
+            FROM pg_catalog.pg_class AS c WHERE c.relnamespace = n.oid AND c.relname IN ('failed', 'backlog', 'audit')
         ) AS o JOIN pg_catalog.pg_roles AS r ON r.oid = o.owner
         WHERE o.owner <> e.relowner AND NOT r.rolsuper
-        ORDER BY o.place, o.object LIMIT 1
+        ORDER BY o.rank, o.object LIMIT 1
     ) AS other ON true
     WHERE n.nspname = 'outbox' AND (e.oid IS NOT NULL
         OR EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = ANY ($1::text[]))
@@ -55,9 +62,9 @@ const OWNERS: &str = "
 /// What is known of the schema `outbox`.
 #[derive(Debug)]
 pub(crate) enum Ownership {
-    /// There is none, or nothing in it that would be asked or called, as after `DROP EXTENSION`.
+    /// There is no such schema, or it has none of the outbox's objects, as after `DROP EXTENSION`. Nothing may be called.
     Nothing,
-    /// It has no table `events`, and other things with names of the outbox's.
+    /// It has no table `events`, but other objects with names of the outbox's.
     NoTable { owner: String },
     /// A part belongs to a role that is neither the owner of `outbox.events` nor a superuser.
     Mixed { object: String, owner: String, owner_of_table: String, statement: String },

@@ -21,7 +21,7 @@ BEGIN
                   HINT = format('DROP SCHEMA outbox; or, if it is meant for this: ALTER SCHEMA outbox OWNER TO %I;', current_user);
     END IF;
 
-    SELECT string_agg(DISTINCT coalesce(r.rolname, 'PUBLIC'), ', ') INTO others
+    SELECT string_agg(DISTINCT coalesce(quote_ident(r.rolname), 'PUBLIC'), ', ') INTO others
     FROM pg_namespace AS n
     CROSS JOIN aclexplode(n.nspacl) AS granted
     LEFT JOIN pg_roles AS r ON r.oid = granted.grantee

@@ -30,7 +30,6 @@ BEGIN
 END
 $$;
 
-\ir ../present.sql
 \ir ../emit_text.sql
 \ir ../admit_trigger.sql
 \ir ../envelope_trigger.sql

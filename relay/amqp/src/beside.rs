@@ -1,4 +1,4 @@
-//! Side channels: each takes one message at a time, and keeps nobody waiting if the broker does not answer it.
+//! Side channels: each carries one message at a time, so an unanswered one delays no other.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The side channels of one connection. They are opened as they are needed.
 pub(crate) struct Beside<M> {
     channels: Vec<Side<M>>,
-    /// So many may be opened.
+    /// The most that may be opened.
     most: u16,
     exchange: String,
     app_id: String,
@@ -27,7 +27,7 @@ pub(crate) struct Beside<M> {
 
 struct Side<M> {
     channel: Channel<M>,
-    /// When it was given a message, having had none.
+    /// When it was given a message while it had none, or had its latest answer.
     since: Instant,
 }
 
@@ -45,7 +45,9 @@ impl<M: Outgoing> Beside<M> {
         if opened < self.most && self.channels.iter().all(|side| side.channel.unanswered() > 0) {
             let number = CHANNEL + 1 + opened;
             let encoder = Encoder::new(number, self.exchange.clone(), self.app_id.clone(), self.frame_max);
-            self.channels.push(Side { channel: Channel::for_one_message(self.exchange.clone(), encoder), since: now });
+            let mut channel = Channel::for_one_message(self.exchange.clone(), encoder);
+            channel.reopen();
+            self.channels.push(Side { channel, since: now });
         }
         let Some(side) = self.channels.iter_mut().min_by_key(|side| side.channel.unanswered()) else {
             return Err(message);
@@ -54,10 +56,21 @@ impl<M: Outgoing> Beside<M> {
             side.since = now;
         }
         side.channel.accept(vec![message]);
-        if side.channel.is_closed() {
-            side.channel.reopen();
-        }
         Ok(())
+    }
+
+    /// Whether the broker has closed a channel that has messages.
+    pub(crate) fn waits_to_reopen(&self) -> bool {
+        self.channels.iter().any(|side| side.channel.unanswered() > 0 && side.channel.waits_to_reopen())
+    }
+
+    /// Opens those channels again.
+    pub(crate) fn reopen(&mut self) {
+        for Side { channel, .. } in &mut self.channels {
+            if channel.unanswered() > 0 && channel.waits_to_reopen() {
+                channel.reopen();
+            }
+        }
     }
 
     /// Writes what may leave now.
@@ -73,12 +86,20 @@ impl<M: Outgoing> Beside<M> {
     }
 
     /// Takes a frame of a side channel. Adds what it answers to `answers`.
-    pub(crate) fn receive(&mut self, frame: Frame, answers: &mut Vec<Answer>) -> Result<(), PublishError> {
+    pub(crate) fn receive(
+        &mut self,
+        frame: Frame,
+        now: Instant,
+        answers: &mut Vec<Answer>,
+    ) -> Result<(), PublishError> {
         let place = usize::from(frame.channel.saturating_sub(CHANNEL + 1));
-        let Some(Side { channel, .. }) = self.channels.get_mut(place) else {
+        let Some(Side { channel, since }) = self.channels.get_mut(place) else {
             return Err(PublishError::Protocol(format!("a frame of channel {} was not expected", frame.channel)));
         };
         channel.receive(frame)?;
+        if !channel.answers.is_empty() {
+            *since = now;
+        }
         answers.append(&mut channel.answers);
         Ok(())
     }
@@ -90,7 +111,8 @@ impl<M: Outgoing> Beside<M> {
         }
     }
 
-    /// An error when a message has waited too long. `is_blocked`: the broker takes nothing at present, as it has said.
+    /// Fails once a message has waited for [`PATIENCE`]. While the broker blocks publishing (`is_blocked`), the wait
+    /// begins anew.
     pub(crate) fn check(&mut self, is_blocked: bool, now: Instant) -> Result<(), PublishError> {
         for Side { channel, since } in &mut self.channels {
             if is_blocked {
@@ -117,7 +139,7 @@ mod tests {
 
     fn method(beside: &mut Beside<Example>, channel: u16, method: Method) -> Vec<Answer> {
         let mut answers = Vec::new();
-        beside.receive(Frame { channel, content: Content::Method(method) }, &mut answers).unwrap();
+        beside.receive(Frame { channel, content: Content::Method(method) }, Instant::now(), &mut answers).unwrap();
         answers
     }
 
@@ -153,17 +175,25 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_the_broker_closes_is_opened_again_for_the_next_message() {
-        let mut beside = Beside::new(2, String::new(), String::new(), 4096);
+    fn a_channel_that_the_broker_closes_is_opened_again_for_the_message_that_waits_and_the_one_that_comes() {
+        let mut beside = Beside::new(1, String::new(), String::new(), 4096);
         accept(&mut beside, 1);
-        written(&mut beside);
-        method(&mut beside, 2, Method::SelectOk);
-        written(&mut beside);
-        let answers = method(&mut beside, 2, Method::ChannelClose { code: 406, text: "too large".to_owned() });
-        assert!(matches!(answers.as_slice(), [Answer { verdict: Verdict::Refused { code: 406, .. }, .. }]));
-        assert_eq!(written(&mut beside), [2], "close-ok");
         accept(&mut beside, 2);
-        assert_eq!(written(&mut beside), [2, 2], "open, confirm.select");
+        written(&mut beside);
+        for id in 1..=3 {
+            method(&mut beside, 2, Method::SelectOk);
+            written(&mut beside);
+            let answers = method(&mut beside, 2, Method::ChannelClose { code: 406, text: "too large".to_owned() });
+            assert!(matches!(answers.as_slice(), [Answer { verdict: Verdict::Refused { code: 406, .. }, .. }]));
+            assert_eq!(written(&mut beside), [2], "close-ok");
+            if id == 2 {
+                assert!(!beside.waits_to_reopen(), "nothing waits");
+                accept(&mut beside, 3);
+            }
+            assert_eq!(beside.waits_to_reopen(), id < 3);
+            beside.reopen();
+            assert_eq!(written(&mut beside).len(), if id < 3 { 2 } else { 0 }, "open, confirm.select");
+        }
     }
 
     #[test]

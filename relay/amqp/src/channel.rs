@@ -69,11 +69,6 @@ impl<M: Outgoing> Channel<M> {
         Self { open: false, reopens: true, ..Self::new(exchange, encoder, 1) }
     }
 
-    /// Whether it is closed, and nobody has asked to open it.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.reopens
-    }
-
     /// Messages without an answer from the broker.
     pub(crate) fn unanswered(&self) -> usize {
         self.deliveries.unanswered()

@@ -48,7 +48,7 @@ pub(crate) struct Connection<M> {
     unflushed: bool,
     /// How long the broker may need to count a closed channel off.
     reopen_after: Duration,
-    /// When the channel is opened again, which the broker has closed.
+    /// When channels are opened again that the broker has closed.
     reopen_at: Option<Instant>,
 }
 
@@ -108,7 +108,8 @@ impl<M: Outgoing> Connection<M> {
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.fill();
-            if self.reopen_at.is_none() && self.channel.waits_to_reopen() && !self.unflushed {
+            let waits_to_reopen = self.channel.waits_to_reopen() || self.beside.waits_to_reopen();
+            if self.reopen_at.is_none() && waits_to_reopen && self.channel.out.is_empty() && !self.unflushed {
                 self.reopen_at = Some(Instant::now() + self.reopen_after);
             }
             self.received.reserve(READ_BYTES);
@@ -124,7 +125,10 @@ impl<M: Outgoing> Connection<M> {
                 }
                 () = sleep_until(self.reopen_at.unwrap_or_else(Instant::now).into()), if self.reopen_at.is_some() => {
                     self.reopen_at = None;
-                    self.channel.reopen();
+                    if self.channel.waits_to_reopen() {
+                        self.channel.reopen();
+                    }
+                    self.beside.reopen();
                 }
                 permit = notices.reserve(), if self.channel.has_news() => {
                     if let (Ok(permit), Some(news)) = (permit, self.channel.take_news()) {
@@ -162,7 +166,7 @@ impl<M: Outgoing> Connection<M> {
         }
     }
 
-    /// Side channels first: they have a message each, and the main channel may have more than there is room for.
+    /// Side channels first: each has one message; the main channel may have more than fits.
     fn fill(&mut self) {
         if !self.channel.is_blocked() {
             self.beside.fill(&mut self.channel.out);
@@ -177,7 +181,7 @@ impl<M: Outgoing> Connection<M> {
             .map_err(|malformed| PublishError::Protocol(malformed.to_string()))?
         {
             if frame.channel > CHANNEL {
-                self.beside.receive(frame, &mut self.channel.answers)?;
+                self.beside.receive(frame, Instant::now(), &mut self.channel.answers)?;
             } else {
                 self.channel.receive(frame)?;
             }

@@ -35,8 +35,9 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Opens a connection to the first address that lets it, of the hosts in random order, and of every name the addresses in random
-/// order. `first` is tried before all others, and `last` after them. Each look-up of a name, and each attempt, may take `limit`.
+/// Opens a connection to the first address that lets it, of the hosts in random order, and of every name the addresses
+/// in random order. `first` is tried before all others, and `last` after them. Each look-up of a name, and each
+/// attempt, may take `limit`.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ use crate::{
 pub struct PublishConfig {
     /// The broker's nodes, and who logs in.
     pub url: AmqpUrl,
-    /// A node to try before all others, such as the one from which a connection was given up that no longer moved.
+    /// A node to try before all others, such as the one whose connection the caller has just given up.
     pub try_first: Option<Peer>,
     /// A node to try after all others, such as the one from which a connection was just lost.
     pub try_last: Option<SocketAddr>,
@@ -133,6 +133,7 @@ pub struct Publisher<M> {
     peer: Peer,
     expiry: Expiry,
     is_proven: bool,
+    side_channels: u16,
 }
 
 impl<M> fmt::Debug for Publisher<M> {
@@ -162,15 +163,15 @@ impl<M: Outgoing> Publisher<M> {
         let open = |peer| handshake::open(&config, peer);
         let (opened, peer) =
             open_any(&config.url.hosts, config.try_first.as_ref(), config.try_last, limit, open).await?;
-        // Every batch holds at least one message, and no more than `window` messages are unanswered, and one on each side
-        // channel: so there is always room.
-        let (batches, batch_receiver) = channel(config.window.max(1) + usize::from(config.side_channels));
+        // Every batch has at least one message. At most `window` are unanswered on the main channel, and one on each
+        // side channel, or one for want of any: there is always room.
+        let (batches, batch_receiver) = channel(config.window.max(1) + usize::from(opened.side_channels.max(1)));
         // One is enough: the task collects answers for as long as the last are not fetched.
         let (notice_sender, notices) = channel(1);
-        let (expiry, is_proven) = (opened.socket.expiry(), opened.is_proven);
+        let (expiry, is_proven, side_channels) = (opened.socket.expiry(), opened.is_proven, opened.side_channels);
         let mut task = JoinSet::new();
         task.spawn(Connection::new(opened, config).run(batch_receiver, notice_sender));
-        Ok(Self { batches, notices, task, peer, expiry, is_proven })
+        Ok(Self { batches, notices, task, peer, expiry, is_proven, side_channels })
     }
 
     /// The node that it is connected to.
@@ -189,6 +190,11 @@ impl<M: Outgoing> Publisher<M> {
         self.is_proven
     }
 
+    /// Side channels that the broker grants, at most as many as [`PublishConfig::side_channels`] asks for.
+    pub fn side_channels(&self) -> u16 {
+        self.side_channels
+    }
+
     /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unanswered.
     /// Messages beyond that wait until earlier ones are answered. Messages that are handed over after the connection was lost, or in
     /// more batches than `window`, get no answer: [`Notice::Lost`] says so.
@@ -199,9 +205,9 @@ impl<M: Outgoing> Publisher<M> {
         self.hand_over(Handed::Batch(batch));
     }
 
-    /// Hands a message over, to be published on a side channel, where no other waits behind it. Never waits: the caller keeps at most
-    /// [`side_channels`](PublishConfig::side_channels) such messages unanswered. If the broker allows no second channel, it leaves on
-    /// the main one.
+    /// Hands a message over, to be published on a side channel, where no other waits behind it. Never waits: the caller
+    /// keeps at most [`side_channels`](Self::side_channels) such messages unanswered. If there are none, one message
+    /// leaves on the main channel.
     pub fn publish_beside(&mut self, message: M) {
         self.hand_over(Handed::Beside(message));
     }

@@ -90,7 +90,8 @@ impl Core {
     pub(crate) fn noticed(&mut self, notice: Notice, now: Now) {
         match notice {
             Notice::Answers(answers) => self.answered(answers, now),
-            Notice::Ready { host, is_proven } => {
+            Notice::Ready { host, is_proven, side_channels } => {
+                self.dispatch.silences.connected(side_channels);
                 self.dispatch.connected(is_proven, now.instant);
                 let report = self.link.ready(host, now.instant);
                 self.report(report);
@@ -125,13 +126,13 @@ impl Core {
         self.report(Report::BrokerAway { error, times: self.link.failures, lasted, in_flight });
     }
 
-    /// Whether the connection must be replaced, since some destinations leave messages unanswered while others wait.
+    /// Gives the connection up if destinations leave messages unanswered while others wait.
     pub(crate) fn connect_anew(&mut self, now: Instant) -> Option<Effect> {
         if !self.link.is_ready() || self.drain_until.is_some() {
             self.dispatch.silences.rest();
             return None;
         }
-        let Silence { event, events, routes } = self.dispatch.finds_silence(now)?;
+        let Silence { event, events, routes } = self.dispatch.finds_silence(self.may_publish() == 0, now)?;
         self.link.lost(now);
         self.report(Report::Silent { event, events, routes });
         Some(Effect::ConnectAnew)

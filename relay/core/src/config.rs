@@ -24,7 +24,8 @@ pub struct Config {
     pub settle_interval: Duration,
     /// How long nothing may leave before the stream is acknowledged unread.
     pub park_after: Duration,
-    /// How long a message is without an answer until its destination counts as silent, if others wait.
+    /// After this time without an answer a destination counts as silent, if other events wait.
+    /// Each silence doubles the time for a while, up to fourfold.
     pub silent_after: Duration,
     /// How often the publication and the table are looked at in any case.
     pub check_interval: Duration,

@@ -179,7 +179,8 @@ impl Core {
         self.dispatch.unsettled()
     }
 
-    /// Those of them that are on side channels, beyond what may be in flight: one of each silent destination.
+    /// How many of the unsettled events are on side channels: at most one for each silent destination.
+    /// `in_flight` does not bound them.
     pub fn beside(&self) -> usize {
         self.dispatch.beside()
     }
@@ -201,16 +202,22 @@ impl Core {
         if !self.link.is_ready() || self.takes_nothing_new() {
             return None;
         }
-        let max = if faults::is_on(Fault::RateIgnored) {
-            self.may_publish()
-        } else {
-            self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
+        let (batch, beside) = loop {
+            let max = if faults::is_on(Fault::RateIgnored) {
+                self.may_publish()
+            } else {
+                self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
+            };
+            let batch = self.dispatch.next_batch(max, now);
+            let Parted { beside, verdicts } = self.dispatch.take_parted();
+            let only_put_off = batch.is_empty() && beside.is_empty() && !verdicts.is_empty();
+            for verdict in verdicts {
+                self.settling.push(verdict, now.instant);
+            }
+            if !only_put_off {
+                break (batch, beside); // else what comes behind may leave
+            }
         };
-        let batch = self.dispatch.next_batch(max, now);
-        let Parted { beside, verdicts } = self.dispatch.take_parted();
-        for verdict in verdicts {
-            self.settling.push(verdict, now.instant);
-        }
         self.pace.left(batch.len() + beside.len(), now.instant);
         self.leave_behind();
         if faults::is_on(Fault::SettleBeforeConfirm) {
@@ -223,7 +230,7 @@ impl Core {
 
     /// How many events may be handed to the broker now. Those whose verdicts wait to be written count as well, beyond
     /// one batch on its way and one filling: a crash repeats no more than these bounds, and what cannot be written.
-    fn may_publish(&self) -> usize {
+    pub(crate) fn may_publish(&self) -> usize {
         let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.on_main_channel());
         if faults::is_on(Fault::UnsettledUnbounded) {
             return unconfirmed;

@@ -22,7 +22,7 @@ pub enum Effect {
         /// Each on a side channel of its own.
         beside: Vec<Arc<Event>>,
     },
-    /// Replace the connection to the broker, at once and by one to the same node if there is one.
+    /// Replace the connection to the broker at once, by one to the same node if that can be reached.
     ConnectAnew,
     /// Start an operation on the table; none runs.
     Table(Request),
@@ -50,7 +50,7 @@ pub enum Request {
     LookAtPublication,
     /// Create or repair the publication.
     EnsurePublication,
-    /// Mend the sequence of `seq`, if it is to be mended.
+    /// Look at the sequence of `seq`, and mend it if needed.
     EnsureSequence,
 }
 
@@ -148,9 +148,10 @@ pub enum Report {
     Silent {
         /// The message that has waited the longest.
         event: Arc<Event>,
-        /// How many have waited so long.
+        /// How many messages have waited through all looks. If a later message was confirmed, only those before it
+        /// count.
         events: usize,
-        /// Their destinations.
+        /// How many destinations these messages go to.
         routes: usize,
     },
     /// The connection ended while this event alone was in flight, which is no proof yet: it leaves alone again later.
@@ -198,9 +199,9 @@ pub enum Report {
     PublicationRepaired(String),
     /// The publication is of no use still; the server's words.
     RepairRefused(String),
-    /// The sequence of `seq` was not as it should be; what was wrong, and that it is mended.
+    /// The sequence of `seq` was wrong and is mended: what was wrong.
     SequenceMended(String),
-    /// It is not as it should be still; the server's words.
+    /// The sequence of `seq` could not be looked at, or not mended: the server's reason.
     SequenceRefused(String),
     /// A page was read.
     Scanned {

@@ -41,7 +41,7 @@ faults! {
     EnderUnknown,
     /// An event fails at once when a connection ends while it is alone in flight.
     EndingFails,
-    /// A destination that leaves messages unanswered holds up all others.
+    /// A destination that leaves messages unanswered stops all others.
     SilenceUnheard,
     /// A row that is not visible yet is taken for gone.
     UnseenIsGone,

@@ -97,6 +97,8 @@ pub enum Notice {
         /// The broker has taken a message over it already, which was made to be sent back. A sink asks for that after
         /// [`Ended`](Self::Ended).
         is_proven: bool,
+        /// Side channels that the broker grants; at most [`SIDE_CHANNELS`](crate::SIDE_CHANNELS) are used.
+        side_channels: usize,
     },
     /// It takes messages again, over the same connection.
     Unblocked,
@@ -134,14 +136,14 @@ pub enum Finished {
     Sequence(Sequence),
 }
 
-/// The sequence of `seq`, on which a key's order in the table hangs, after it was looked after.
+/// What became of the look at the sequence of `seq`, which gives a key its order in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sequence {
     /// Nothing was to be done.
     InOrder,
-    /// What was wrong is mended; in words for people.
+    /// It was wrong and is mended: what was wrong, as a sentence for the log.
     Mended(String),
-    /// The server has refused to have it mended, with these words.
+    /// It could not be looked at, or not mended: the server's reason.
     Refused(String),
 }
 

@@ -24,7 +24,7 @@
 //! | `broker` | what follows from an answer, and from an outage |
 //! | `parking` | when events are left to the table, so that the slot moves |
 //! | `table`, `turns` | what follows from a read or a write, and which operation is next |
-//! | `dispatch` | which event may leave: keys, holders, retries, the memory budget, queues that refuse everything or answer nothing |
+//! | `dispatch` | which event may leave: keys, holders, retries, the memory budget, silent and refusing queues |
 //! | `resync`, `snapshot` | when to read the table, and which part of the stream that covers |
 //! | `awaited` | which commits may not be acknowledged, since nobody can see them yet |
 //! | `deferred` | when to look for events with a time of their own |

@@ -115,7 +115,8 @@ impl Core {
         let is_first_look = before.is_none() && !self.resync.is_live();
         let mut unpublished = writers.unwrap_or_else(|| snapshot.running().collect());
         if is_first_look {
-            // Those that are younger than the publication are streamed.
+            // One that began after the change is streamed, unless it emitted before the change committed:
+            // docs/delivery.md names that.
             let is_older = |xid: u32| changed_by.iter().any(|change| snapshot.precedes(xid, *change));
             unpublished.retain(|xid| identity.is_none() || is_older(*xid));
             if !faults::is_on(Fault::FirstLookTrusted) {

@@ -38,7 +38,7 @@ pub(crate) struct Turns {
     pub(crate) refill_at: Instant,
     /// When the publication and the table are looked at in any case.
     pub(crate) check_at: Instant,
-    /// Whether the look at the publication is still to come: that at the sequence goes first.
+    /// Whether the publication is still to be looked at in this check: the sequence comes first.
     ensures_publication: bool,
     /// The publication as it was when last looked at (none has the table: `Some(None)`), and whether to look again; the stream
     /// waits for that.
@@ -154,9 +154,10 @@ impl Core {
         self.check(now)
     }
 
-    /// What announces events can be lost silently: a publication without its table streams nothing, and a replay with triggers off
-    /// writes no message. So the publication and the table are checked now and then. So is the sequence: events that are emitted next
-    /// to one that is behind come before earlier ones of their key in each pass.
+    /// What announces events can be lost silently: a publication without its table streams nothing, and a replay with
+    /// triggers off writes no message. So the publication and the table are checked now and then.
+    /// The sequence is checked, too: while it is behind, new events get lower numbers than earlier ones of their key,
+    /// and each pass delivers them first.
     fn check(&mut self, now: Instant) -> Option<Request> {
         if self.turns.check_at > now {
             return None;

@@ -8,7 +8,7 @@ use tokio::{sync::Mutex, task::AbortHandle, time::timeout};
 use tokio_postgres::{Client, Row};
 use tracing::{debug, warn};
 
-use crate::{config::Config, error::chain, numbers, outbox::sql, postgres};
+use crate::{config::Config, error::chain, numbers, outbox::sql, ownership::Ownership, postgres};
 
 /// An answer is good for so long, however many ask.
 const FRESH: Duration = Duration::from_secs(5);
@@ -130,6 +130,10 @@ impl Desk {
                 });
                 let (client, _) = session.insert((client, driver.abort_handle()));
                 client.batch_execute(sql::ONLY_LOOKS).await.map_err(|error| chain(&error))?;
+                match Ownership::of(client).await.map_err(|error| chain(&error))? {
+                    Ownership::Nothing => return Err("the extension outbox is not installed".to_owned()),
+                    ownership => ownership.untrusted().map_or(Ok(()), |untrusted| Err(untrusted.what))?,
+                }
                 client
             }
         };

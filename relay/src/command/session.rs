@@ -76,7 +76,9 @@ impl Session {
         if let Some(untrusted) = ownership.untrusted() {
             return Err(untrusted.into());
         }
-        session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
+        if !matches!(ownership, Ownership::Nothing) {
+            session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
+        }
         Ok(session)
     }
 

@@ -12,6 +12,7 @@ use crate::{
     error::chain,
     observe::{Observed, Phase},
     outbox::sql,
+    ownership::{Ownership, Untrusted},
     postgres,
 };
 
@@ -63,10 +64,17 @@ impl Round {
             postgres::connect(&server, &name).await.map_err(|error| Failed::new(chain(&error)))?;
         let driver = tokio::spawn(driver);
         let mut round = Self::default();
-        let walked = round.walk(&client, config, policy, walk, observed).await;
+        let untrusted = Ownership::of(&client).await.map(|ownership| ownership.untrusted());
+        let walked = match untrusted {
+            Ok(Some(Untrusted { what, to_do, .. })) => Err(Failed { error: what, hint: to_do }),
+            Ok(None) => {
+                round.walk(&client, config, policy, walk, observed).await.map_err(|error| Failed::of(&error, config))
+            }
+            Err(error) => Err(Failed::of(&error, config)),
+        };
         drop(client); // which ends the driver
         let _ = driver.await;
-        walked.map_err(|error| Failed::of(&error, config))?;
+        walked?;
         round.step_failed.take().map_or(Ok(round), Err)
     }
 

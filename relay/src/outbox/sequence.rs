@@ -4,35 +4,47 @@
 //! to have the sequence mended, as by an event trigger that freezes DDL. Events leave all the same.
 
 use outbox_core::Sequence;
+use tokio_postgres::error::SqlState;
 use tracing::warn;
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, sql};
 
 /// What `outbox.ensure_sequence()` returns if there was nothing to mend.
 const IN_ORDER: &str = "in order";
 
 impl Store {
-    /// Mends the sequence, if that is needed and permitted.
+    /// Mends the sequence, if that is needed and permitted. Takes two seconds at most.
     pub(crate) async fn ensure_sequence(&self) -> Result<Sequence, StoreError> {
+        self.client.batch_execute(sql::BRIEFLY).await?;
         let done = self.client.query_one(&self.ensure_sequence, &[]).await;
+        self.client.batch_execute(if done.is_ok() { sql::COMMIT } else { sql::ROLLBACK }).await?;
         match done.map_err(StoreError::from).and_then(|row| Ok(row.try_get::<_, String>(0)?)) {
             Ok(done) if done == IN_ORDER => Ok(Sequence::InOrder),
             Ok(done) => Ok(Sequence::Mended(done)),
-            Err(error) => error.refusal().map(Sequence::Refused).ok_or(error),
+            Err(error) if ends_session(&error) => Err(error),
+            Err(error) => Ok(Sequence::Refused(error.refusal().unwrap_or_else(|| error.to_string()))),
         }
     }
 
-    /// The same at a start. A lock of somebody else's keeps no session from its start: the next check looks again.
+    /// The same at a start.
     pub(crate) async fn ensure_sequence_at_start(&self) -> Result<(), StoreError> {
-        match self.ensure_sequence().await {
-            Ok(Sequence::InOrder) => {}
-            Ok(Sequence::Mended(done)) => mended(&done),
-            Ok(Sequence::Refused(error)) => refused(&error, 1),
-            Err(error) if error.may_pass() => refused(&error.to_string(), 1),
-            Err(error) => return Err(error),
+        match self.ensure_sequence().await? {
+            Sequence::InOrder => {}
+            Sequence::Mended(done) => mended(&done),
+            Sequence::Refused(error) => refused(&error, 1),
         }
         Ok(())
     }
+}
+
+/// Whether the error says more than that the look has failed, as on a damaged page: the connection or the server is going, the server
+/// takes no writes, or the statements do not fit the schema.
+fn ends_session(error: &StoreError) -> bool {
+    let StoreError::Sql(error) = error else { return true };
+    let Some(state) = error.code().filter(|_| !error.is_closed()) else { return true };
+    *state == SqlState::UNDEFINED_FUNCTION
+        || matches!(state.code().get(..2), Some("08" | "25" | "26" | "3F"))
+        || state.code().starts_with("57P")
 }
 
 pub(crate) fn mended(done: &str) {

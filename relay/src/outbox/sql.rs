@@ -13,6 +13,8 @@ pub(super) const ENCODING: &str = "SELECT pg_catalog.current_setting('server_enc
 /// One snapshot for all queries of a scan.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 pub(super) const COMMIT: &str = "COMMIT";
+/// For what must not keep verdicts waiting.
+pub(super) const BRIEFLY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '2s'";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
 /// Which transactions are visible, and a position in the WAL from then.

@@ -16,7 +16,7 @@ pub(crate) enum Queue {
     Takes,
     /// It is full, or has no majority.
     Full,
-    /// It has no majority, and RabbitMQ 4: it answers nothing, and soon its channel, then the connection takes nothing more.
+    /// RabbitMQ 4 without a majority: it answers nothing. Soon the main channel takes nothing more.
     Mute,
     /// Nobody has bound it.
     Missing,
@@ -33,8 +33,9 @@ pub(crate) struct Connection {
     pub(crate) unanswered: Vec<Arc<Event>>,
     /// Handed to the socket for side channels.
     pub(crate) beside: VecDeque<Arc<Event>>,
-    /// Messages on the main channel that a mute queue has, and whether that channel takes nothing more.
+    /// Messages of the main channel that a mute queue has.
     pub(crate) held: u64,
+    /// The main channel takes nothing more.
     pub(crate) is_stuck: bool,
     pub(crate) is_blocked: bool,
     /// A step of it, or its answers, are on the agenda.
@@ -242,7 +243,7 @@ impl Broker {
         taken.iter().map(|held| seq_of(&held.event.id)).collect()
     }
 
-    /// A side channel gives a message up that a mute queue has. Returns whether it had.
+    /// A side channel stops waiting for a mute queue and nacks. Returns whether it did.
     pub(crate) fn give_up(&mut self, connection: u64, seq: i64) -> bool {
         let is_it = |held: &Held| held.connection == connection && held.is_beside && seq_of(&held.event.id) == seq;
         let Some(place) = self.held.iter().position(is_it) else { return false };

@@ -40,7 +40,7 @@ pub enum Promise {
     Duplicates,
     /// The slot moves on, whatever cannot leave.
     LogIsFreed,
-    /// A queue that answers nothing holds up no other.
+    /// A queue that answers nothing stops no other.
     GoesOn,
     /// A broker that refuses everything is asked again every five seconds at least.
     AsksAgain,

@@ -176,7 +176,7 @@ impl Knobs {
     }
 }
 
-/// With dice of its own, so that all else is as it would be without.
+/// Drawn with dice of its own, so that adding it changed no other draw of the seed.
 fn silent_after(seed: u64) -> Duration {
     Duration::from_millis(Rng::with_seed(seed ^ 0x51e7).u64(200..1500))
 }

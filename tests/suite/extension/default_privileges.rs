@@ -59,7 +59,11 @@ async fn default_privileges_give_no_role_a_right_in_the_extension_nor_in_its_res
     run(&copy, &defaults).await;
     let file = std::env::temp_dir().join(format!("{}-{}.sql", copy.name(), std::process::id()));
     let dump = postgres.program("pg_dump").args(["--dbname", db.name(), "--file"]).arg(&file).output().unwrap();
-    let restore = postgres.program("psql").args(["--quiet", "--dbname", copy.name(), "--file"]).arg(&file).output();
+    let restore = postgres
+        .program("psql")
+        .args(["--quiet", "--set=ON_ERROR_STOP=1", "--dbname", copy.name(), "--file"])
+        .arg(&file)
+        .output();
     std::fs::remove_file(&file).unwrap();
     assert!(dump.status.success() && restore.as_ref().unwrap().status.success(), "{dump:?} {restore:?}");
     assert_eq!(value(&copy, "SELECT count(*) FROM outbox.events").await, "1");

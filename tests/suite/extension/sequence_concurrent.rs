@@ -63,7 +63,7 @@ async fn no_number_comes_twice_or_goes_down_for_a_session_while_it_is_mended_bes
         for _ in 0..3 {
             menders.spawn(mend(db.connect().await));
         }
-        let mut all = menders.join_all().await;
+        let mut all = tokio::time::timeout(harness::SOON, menders.join_all()).await.expect("it comes to be in order");
         assert!(all.iter().all(|seq| *seq > ROWS), "{round} {change}: {all:?}");
         stop.store(true, Ordering::Relaxed);
         for given in emitters.join_all().await {

@@ -90,3 +90,26 @@ async fn a_relay_that_cannot_ask_what_is_owed_goes_on_delivering_and_says_so_in_
     drop(relay);
     run(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
 }
+
+#[tokio::test]
+async fn a_scrape_calls_nothing_that_is_a_strangers() {
+    let stack = Stack::new().await;
+    let relay = stack.relay().set("http-listen", "0").start().await;
+    let port = http_port(&relay).await;
+    let stranger = format!("stranger_{}", stack.db.name());
+    // It matches the call better than the outbox's own.
+    let plant = format!(
+        "CREATE TABLE called (by text); GRANT INSERT ON called TO PUBLIC;
+         CREATE FUNCTION outbox.health(slot text) RETURNS SETOF outbox.backlog LANGUAGE plpgsql AS
+            $$ BEGIN INSERT INTO public.called VALUES (current_user); RETURN; END $$;
+         CREATE ROLE {stranger}; ALTER FUNCTION outbox.health(text) OWNER TO {stranger}"
+    );
+    stack.db.batch_execute(&plant).await.unwrap();
+    wait_for_metric(port, "outbox_database_up", "", 0.0).await;
+    let line = relay.wait_for_log("the database does not say what is owed").await;
+    assert!(line.contains("outbox.health(text) belongs to role"), "{line}");
+    let called: i64 = stack.db.query_one("SELECT count(*) FROM called", &[]).await.unwrap().get(0);
+    assert_eq!(called, 0);
+    drop(relay);
+    stack.db.batch_execute(&format!("DROP OWNED BY {stranger}; DROP ROLE {stranger}")).await.unwrap();
+}

@@ -1,5 +1,5 @@
-//! From an open vhost to an open channel in confirm mode: the exchange, whether this user may publish to it, and whether the broker takes
-//! messages at all.
+//! From an open vhost to an open channel in confirm mode: the exchange, whether this user may publish to it, and
+//! whether the broker takes messages at all.
 
 use std::time::Duration;
 
@@ -52,13 +52,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         }
     }
 
-    /// Looks whether the user may publish to the exchange, before a message has to find out. To end a binding, the broker wants
-    /// permission to write to the exchange that gets the messages, and then to read from the one they come from. The binding
-    /// that is named here does not exist, so nothing changes.
+    /// Looks whether the user may publish to the exchange, before a message has to find out. To end a binding, the
+    /// broker wants permission to write to the exchange that gets the messages, and then to read from the one they come
+    /// from. The binding that is named here does not exist, so nothing changes.
     async fn check_permission(&mut self, config: &PublishConfig) -> Result<(), PublishError> {
         let exchange = config.exchange.as_str();
-        // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says since
-        // version 3.12 only, but for which exchange it always has.
+        // Two exchanges that are always there. Not the same as the other: which permission is missing, RabbitMQ says
+        // since version 3.12 only, but for which exchange it always has.
         let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
         method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
         match self.ask().await? {
@@ -73,8 +73,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         self.reopen_channel(config.reopen_after).await
     }
 
-    /// Publishes a message that no queue gets, since the default exchange routes by their names, and waits until it comes back. Not in
-    /// confirm mode yet, in which the message would have a delivery tag. Returns `false` if this user may not publish there.
+    /// Publishes a message that no queue gets, since the default exchange routes by their names, and waits until it
+    /// comes back. Not in confirm mode yet, in which the message would have a delivery tag. Returns `false` if this
+    /// user may not publish there.
     async fn prove(&mut self, reopen_after: Duration) -> Result<bool, PublishError> {
         let routing_key = format!("outbox-relay.proof.{:032x}", fastrand::u128(..));
         method::publish(&mut self.out, CHANNEL, b"", routing_key.as_bytes());

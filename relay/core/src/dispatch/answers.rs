@@ -37,8 +37,10 @@ impl Tracked {
     }
 }
 
-/// When an event is tried again that was not taken, by no fault of its own, for what has lasted so long.
+/// The delay before an event is tried again that was not taken, through no fault of its own.
+/// `lasted`: how long the destination, or the whole broker, has taken nothing.
 pub(super) fn outage_delay(policy: &Policy, budget: &Budget, lasted: Duration) -> Duration {
+    // While memory has room, an event comes back after 5 s at most (LONGEST_PAUSE; `base`, if that is longer).
     // One that comes back soon makes no room.
     policy.backoff.outage_delay(if budget.is_crowded() { lasted } else { lasted.min(LONGEST_PAUSE) })
 }
@@ -62,7 +64,7 @@ impl Dispatch {
             self.silences.spoke(trial.route);
         }
         let (status, error) = match outcome {
-            // The destination is silent still: RabbitMQ gives its channel up after a minute.
+            // A late nack: a channel of RabbitMQ 4.0 gives up after 65 s. The destination stays silent.
             Outcome::Unavailable(_) if is_late_nack => {
                 let since = trial.and_then(|trial| self.silences.since(trial.route)).unwrap_or(now.instant);
                 retry_in = outage_delay(&self.policy, &self.budget, now.instant.duration_since(since));
@@ -76,7 +78,7 @@ impl Dispatch {
                 let is_crowded = self.budget.is_crowded();
                 let others_in_flight = self.in_flight > self.silences.trials();
                 let is_pipelined = tracked.key.is_some() && self.policy.ordering == Ordering::Pipelined;
-                // Channels have no order between them: what was confirmed may have been taken before this was refused.
+                // Channels have no order between them: what was confirmed may have been taken before this was nacked.
                 let number = if trial.is_some() { self.refusals.published() } else { tracked.number };
                 match self.refusals.refused(*id, number, route, others_in_flight, now.instant) {
                     Judged::Counts => self.policy.after_refusal(error, attempts, &event, now),

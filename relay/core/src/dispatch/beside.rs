@@ -16,18 +16,18 @@ use crate::{
     verdict::{Status, Verdict},
 };
 
-/// Messages without an answer, for which the relay connects anew.
+/// What the relay connects anew for: messages that were not answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Silence {
     /// The message that has waited the longest.
     pub(crate) event: Arc<Event>,
-    /// How many have waited so long.
+    /// How many messages have waited through all looks. If a later message was confirmed, only those before it count.
     pub(crate) events: usize,
-    /// Their destinations.
+    /// How many destinations these messages go to.
     pub(crate) routes: usize,
 }
 
-/// What was taken out of turn for silent destinations, and is to be carried out.
+/// What `next_batch` has split off for silent destinations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parted {
     /// To be published on side channels.
@@ -53,21 +53,22 @@ impl Dispatch {
         self.silences.trials()
     }
 
-    /// Events whose answers are worth waiting for before a session ends, and until when that is so.
+    /// How many answers a drain or a suspect waits for, and when the next one on a side channel counts as late.
     pub(crate) fn awaited(&self, now: Instant) -> (usize, Option<Instant>) {
         let (not_late, until) = self.silences.not_late(now);
         (self.on_main_channel() + not_late, until)
     }
 
-    /// What was parted from the rest since this was last asked.
+    /// Takes what was split off since the last call.
     pub(crate) fn take_parted(&mut self) -> Parted {
         std::mem::take(&mut self.parted)
     }
 
-    /// Whether some destinations have been silent for long while others wait. If so, the relay must connect anew: what was in flight
-    /// is unknown and leaves again, at no attempt.
-    pub(crate) fn finds_silence(&mut self, now: Instant) -> Option<Silence> {
-        let until = self.silences.look(self.refusals.published(), self.on_main_channel(), now)?;
+    /// Finds destinations that have left messages unanswered through all looks while others wait. The relay then
+    /// connects anew: what was in flight leaves again, and no attempt counts. `is_full`: nothing more may leave on the
+    /// main channel.
+    pub(crate) fn finds_silence(&mut self, is_full: bool, now: Instant) -> Option<Silence> {
+        let look = self.silences.look(self.refusals.published(), self.on_main_channel(), now)?;
         if faults::is_on(Fault::SilenceUnheard) {
             return None;
         }
@@ -75,17 +76,25 @@ impl Dispatch {
             .tracked
             .iter()
             .filter(|(id, tracked)| {
-                tracked.state == State::InFlight && tracked.number <= until && !self.silences.is_trial(id)
+                tracked.state == State::InFlight && tracked.number <= look.silent && !self.silences.is_trial(id)
             })
             .filter_map(|(_, tracked)| Some((tracked.number, tracked.event.clone()?)))
             .collect();
         unanswered.sort_unstable_by_key(|(number, _)| *number);
-        let (_, event) = unanswered.first().cloned()?;
-        let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| self.refusals.route(event)).collect();
-        let others_wait = routes.len() > 1 || self.budget.is_crowded() || self.has_others(&routes);
+        let (first, event) = unanswered.first().cloned()?;
+        let route = |event: &Arc<Event>| self.refusals.route(event);
+        let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| route(event)).collect();
+        let others_wait =
+            routes.len() > 1 || self.budget.is_crowded() || self.others_wait(&routes, look.waiting, is_full);
         if !others_wait {
-            return None; // nobody waits for it
+            return None;
         }
+        // Where a later message was confirmed, a destination is silent by itself; the others only stand behind it.
+        let confirmed = self.refusals.last_confirmed();
+        if first < confirmed {
+            unanswered.retain(|(number, _)| *number < confirmed);
+        }
+        let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| route(event)).collect();
         let silence = Silence { event, events: unanswered.len(), routes: routes.len() };
         self.silences.found(routes, now);
         self.suspects.interrupted();
@@ -93,8 +102,8 @@ impl Dispatch {
         Some(silence)
     }
 
-    /// Takes events for silent destinations out of those that are next, so many at most. Returns whether the next one may leave as
-    /// any other.
+    /// Splits events for silent destinations off the front of `ready`, until `max` are split off.
+    /// Returns `false` if the next event is for a silent destination, too.
     pub(super) fn part(&mut self, max: usize, now: Instant) -> bool {
         if self.silences.is_empty() {
             return true; // nearly always
@@ -109,8 +118,8 @@ impl Dispatch {
         true
     }
 
-    /// An event for a silent destination, which is ready, leaves on a side channel if it may, or else for the table. Returns whether it
-    /// left on a side channel.
+    /// Sends a ready event on a side channel, or leaves it to the table: its key does not let it go, or no side channel
+    /// is free for its destination. Returns whether it was sent.
     pub(super) fn leave_beside(&mut self, id: &Uuid, route: Route, now: Instant) -> bool {
         if self.spill_if_held(id) || self.spill_behind_others(id) {
             return false;
@@ -136,7 +145,7 @@ impl Dispatch {
         self.silences.since(route).map(|_| route)
     }
 
-    /// The event that leaves next, if its destination is silent. One that leaves alone is not parted, nor one whose key waits.
+    /// The next event, if its destination is silent. `None` for a suspect, and for an event whose key is set aside.
     fn silent_next(&self) -> Option<(Uuid, Route)> {
         if self.is_suspect_next() {
             return None;
@@ -146,7 +155,7 @@ impl Dispatch {
         if waits { None } else { Some((*id, self.silent_route(id)?)) }
     }
 
-    /// While the event is on its way, later ones of its key wait, in every ordering: the silence may last.
+    /// The event holds its key while it is on a side channel, in every ordering: the silence may last.
     fn hold_key(&mut self, id: &Uuid) {
         let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.returning) else { return };
         if let (Some(key), Some(event)) = (tracked.key, &tracked.event) {
@@ -160,8 +169,8 @@ impl Dispatch {
         }
     }
 
-    /// While earlier events of its key are in flight, the event can neither hold the key nor leave: they may have to leave again. So it
-    /// goes back to the table, and what is ready behind it.
+    /// Earlier events of the key that are in flight may have to leave again, so this one can neither hold the key nor
+    /// leave: it and all ready events of its key go back to the table. Returns whether they did.
     fn spill_behind_others(&mut self, id: &Uuid) -> bool {
         let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.returning) else { return false };
         let (Some(key), Some(event)) = (tracked.key, tracked.event.clone()) else { return false };
@@ -185,7 +194,7 @@ impl Dispatch {
         true
     }
 
-    /// An event that is ready waits in the table, at no attempt.
+    /// Leaves a ready event to the table, as `PENDING` with a later `available_at`. No attempt counts.
     fn put_off(&mut self, id: &Uuid, route: Route, now: Instant) {
         let since = self.silences.since(route).unwrap_or(now);
         let retry_in = outage_delay(&self.policy, &self.budget, now.duration_since(since));
@@ -197,9 +206,15 @@ impl Dispatch {
         self.parted.verdicts.push(verdict);
     }
 
-    /// Whether an event of another destination waits, or is in flight.
-    fn has_others(&self, routes: &HashSet<Route, IdHash>) -> bool {
-        self.tracked.values().filter(|tracked| matches!(tracked.state, State::Ready | State::InFlight)).any(|tracked| {
+    /// Whether an event of another destination waits: for its answer, though it left no later than message `waiting`,
+    /// or to leave.
+    fn others_wait(&self, routes: &HashSet<Route, IdHash>, waiting: u64, is_full: bool) -> bool {
+        let waits = |tracked: &Tracked| match tracked.state {
+            State::InFlight => tracked.number <= waiting,
+            State::Ready => is_full,
+            _ => false,
+        };
+        self.tracked.values().filter(|tracked| waits(tracked)).any(|tracked| {
             tracked.event.as_ref().is_some_and(|event| {
                 let route = self.refusals.route(event);
                 !routes.contains(&route) && self.silences.since(route).is_none()

@@ -13,7 +13,7 @@ use crate::{
 pub(super) struct Key {
     /// Events of the key that are on their way: ready or in flight.
     pub(super) active: usize,
-    /// How many of them were refused before: they hold the key in every ordering.
+    /// How many of them hold the key: refused before, or sent on a side channel.
     pub(super) returning: usize,
     /// Events in the table that hold the key.
     pub(super) holders: Vec<Uuid>,

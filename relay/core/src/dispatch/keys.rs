@@ -107,7 +107,8 @@ impl Keys {
         self.keys.get(&hash).is_some_and(|key| key.active > 1)
     }
 
-    /// The event, which is on its way, holds its key. Returns the events that wait behind it in memory: they wait in the table.
+    /// The event holds its key while it is in flight.
+    /// Returns the queued events, which the caller leaves to the table.
     pub(super) fn hold_in_flight(&mut self, hash: KeyHash, event: &Event) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
         key.returning += 1;
@@ -116,7 +117,8 @@ impl Keys {
         key.release(usize::MAX)
     }
 
-    /// An event that was free to leave goes back to the table, as all later ones of its key do from now on. `event` is any of the key's.
+    /// A ready event goes back to the table, where all later ones of its key wait from now on.
+    /// `event` may be any event of the key: only the key's name is used.
     pub(super) fn leave(&mut self, hash: KeyHash, event: &Event) {
         let Some(key) = self.keys.get_mut(&hash) else { return };
         key.left(false);

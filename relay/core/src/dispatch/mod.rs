@@ -72,11 +72,11 @@ struct Tracked {
     state: State,
     /// Attempts before this one.
     attempts: u32,
-    /// The message's number, of those that were handed to the broker on the main channel; 0 on a side channel.
+    /// The message's number among all that were handed to the broker; 0 while it is on a side channel.
     number: u64,
     /// Connections that ended while it was in flight, since its last answer; counted up to where it leaves alone ([`suspects`]).
     endings: u8,
-    /// Whether it was refused before and its key waits for it.
+    /// Whether it holds its key: it was refused before, or was sent on a side channel.
     returning: bool,
     ticket: Option<Ticket>,
     /// The transaction that the stream brought it with; a scan's row is visible already.
@@ -219,7 +219,8 @@ impl Dispatch {
         }
     }
 
-    /// Takes at most `max` events that may leave now; they count as in flight. Those for silent destinations are [parted](Parted).
+    /// Takes at most `max` events that may leave now; they count as in flight.
+    /// Events for silent destinations are split off ([`Parted`]).
     pub(crate) fn next_batch(&mut self, max: usize, now: Now) -> Vec<Arc<Event>> {
         if let Some(batch) = self.next_suspect(max, now.instant) {
             return batch;

@@ -1,7 +1,7 @@
 //! Destinations that leave messages unanswered. Pure: time is an argument.
 //!
-//! From RabbitMQ 4.0 on, a quorum queue without its majority neither confirms nor nacks. The channel that publishes to it soon takes
-//! nothing more, and then the whole connection: so one queue stops all others. The remedy has two parts:
+//! From RabbitMQ 4.0 on, a quorum queue without its majority neither confirms nor nacks. The channel that publishes to
+//! it soon takes nothing more, and then the whole connection: so one queue stops all others. The remedy has two parts:
 //!
 //! ```text
 //! unanswered at [LOOKS] looks in a row, others wait ──▶ the relay connects anew ──▶ the destination is silent
@@ -21,26 +21,29 @@ use uuid::Uuid;
 use super::refusals::Route;
 use crate::hash::IdHash;
 
-/// Looks at which a message has no answer until its destination counts as silent.
+/// Looks through which a message must be unanswered before its destination counts as silent.
 const LOOKS: usize = 4;
-/// The looks double each time that the relay connects anew for silence, up to this, so that a line or a broker that is only slow
-/// gets its answers through. They are [`LOOKS`] again after [`CALM`].
-const MOST_LOOKS: usize = 32;
-/// Looks without another silence until [`LOOKS`] suffice again: five minutes of looks a second.
+/// Each time that the relay connects anew for silence the looks double, up to this: a slow broker gets its answers
+/// through. With a look a second they take less than the 30 s after which the sink gives a connection without any
+/// confirm up. After [`CALM`] they are [`LOOKS`] again.
+const MOST_LOOKS: usize = 16;
+/// Looks without another silence after which [`LOOKS`] suffice again: five minutes at one a second.
 const CALM: u32 = 300;
-/// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default, and each costs it some 50 kB.
+/// Looks at which an event of another destination has no answer either until it counts as waiting.
+const WAITING_LOOKS: usize = 2;
+/// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default; each costs it some 50 kB.
 pub const SIDE_CHANNELS: usize = 32;
-/// Silent destinations that are told apart: some 100 kB. Others beyond that leave as if they were not silent.
+/// Most destinations that are remembered as silent: some 100 kB. Beyond that all begin anew.
 const MOST_ROUTES: usize = 4096;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Silences {
     /// The time between two looks.
     pause: Duration,
-    /// Looks at which a message has no answer until its destination counts as silent.
+    /// Looks through which a message must be unanswered before its destination counts as silent.
     looks: usize,
     look_at: Option<Instant>,
-    /// The number of the message published last before each of the latest looks, the oldest first.
+    /// The highest number of a message at each of the latest looks, the oldest first.
     published: VecDeque<u64>,
     /// Since when each silent destination is known to be.
     since: HashMap<Route, Instant, IdHash>,
@@ -48,6 +51,17 @@ pub(crate) struct Silences {
     trials: Vec<Trial>,
     /// When the relay last connected anew for silence.
     found_at: Option<Instant>,
+    /// Side channels that the connection has.
+    side_channels: usize,
+}
+
+/// What a look shows, by the numbers of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// A message up to this one without an answer has waited through all looks.
+    pub(super) silent: u64,
+    /// A message up to this one without an answer has waited through [`WAITING_LOOKS`].
+    pub(super) waiting: u64,
 }
 
 /// A message on a side channel.
@@ -69,13 +83,13 @@ impl Silences {
             since: HashMap::default(),
             trials: Vec::new(),
             found_at: None,
+            side_channels: SIDE_CHANNELS,
         }
     }
 
-    /// Looks, if it is time, and returns the number of a message: it and those before it have waited for their answers through all
-    /// looks that it takes. `published`: the number of the message published last; `on_main`: messages without an answer on the main
-    /// channel.
-    pub(super) fn look(&mut self, published: u64, on_main: usize, now: Instant) -> Option<u64> {
+    /// Takes a look if one is due. `None`: nothing can have waited through all looks. `published`: the highest number
+    /// so far; `on_main`: unanswered messages on the main channel.
+    pub(super) fn look(&mut self, published: u64, on_main: usize, now: Instant) -> Option<Look> {
         if on_main == 0 {
             self.rest();
             return None;
@@ -89,10 +103,15 @@ impl Silences {
             self.looks = LOOKS;
         }
         self.published.push_back(published);
-        if self.published.len() <= self.looks { None } else { self.published.pop_front() }
+        let mut silent = None;
+        while self.published.len() > self.looks {
+            silent = self.published.pop_front();
+        }
+        let waiting = self.published.iter().rev().nth(WAITING_LOOKS)?;
+        Some(Look { silent: silent?, waiting: *waiting })
     }
 
-    /// Begins anew with looking: nothing is in flight, or nothing can be.
+    /// Forgets the looks: nothing is in flight on the main channel, or nothing may leave.
     pub(crate) fn rest(&mut self) {
         self.look_at = None;
         self.published.clear();
@@ -108,9 +127,10 @@ impl Silences {
         self.found_at = Some(now);
         self.looks = (2 * self.looks).min(MOST_LOOKS);
         for route in routes {
-            if self.since.len() < MOST_ROUTES {
-                self.since.entry(route).or_insert(now);
+            if self.since.len() >= MOST_ROUTES {
+                self.since.clear();
             }
+            self.since.entry(route).or_insert(now);
         }
     }
 
@@ -126,7 +146,7 @@ impl Silences {
 
     /// Whether a message to this silent destination may leave on a side channel.
     pub(super) fn may_try(&self, route: Route) -> bool {
-        self.trials.len() < SIDE_CHANNELS && self.trials.iter().all(|trial| trial.route != route)
+        self.trials.len() < self.side_channels && self.trials.iter().all(|trial| trial.route != route)
     }
 
     /// A message to this silent destination leaves on a side channel.
@@ -150,7 +170,7 @@ impl Silences {
         Some(self.trials.swap_remove(place))
     }
 
-    /// Whether the trial is as long without an answer as a destination is that counts as silent.
+    /// Whether the trial has been unanswered for `silent_after`.
     pub(super) fn is_late(&self, trial: &Trial, now: Instant) -> bool {
         now >= self.is_late_at(trial)
     }
@@ -160,7 +180,7 @@ impl Silences {
         self.trials.iter().any(|trial| trial.id == *id && self.is_late(trial, now))
     }
 
-    /// When the next trial is late, and how many are not.
+    /// How many trials are not late, and when the first of them will be.
     pub(super) fn not_late(&self, now: Instant) -> (usize, Option<Instant>) {
         let not_late = self.trials.iter().filter(|trial| !self.is_late(trial, now));
         (not_late.clone().count(), not_late.map(|trial| self.is_late_at(trial)).min())
@@ -169,6 +189,11 @@ impl Silences {
     /// The destination has answered.
     pub(super) fn spoke(&mut self, route: Route) {
         self.since.remove(&route);
+    }
+
+    /// A connection has opened, with so many side channels. Without any, a message leaves on the main channel.
+    pub(crate) fn connected(&mut self, side_channels: usize) {
+        self.side_channels = side_channels.clamp(1, SIDE_CHANNELS);
     }
 
     /// The connection is lost.

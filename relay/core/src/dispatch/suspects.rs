@@ -13,16 +13,18 @@
 //! No attempt counts on the way. Each ending over one event alone is evidence against it, if since the last one
 //!
 //! - the broker has confirmed another event, or
-//! - it has sent back the message that the sink made for this ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed an event since
-//!   this one was first in flight when a connection ended; half as much, if no other event ends connections.
+//! - it has sent back the sink's own message ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed some event
+//!   since this one became a suspect. Without such a confirm the ending weighs half, if no other event ends
+//!   connections.
 //!
-//! How much it weighs depends on how unlikely it is that the line has broken by itself in the moment in which the event was on its way
-//! ([`Breaks::evidence`]). It weighs nothing if the broker stopped, an operator closed the connection, or nothing was heard.
+//! The likelier the line was to break by itself while the event was on its way, the less the ending weighs
+//! ([`Breaks::evidence`]). The weight is 0 if the broker stopped, an operator closed the connection, or nothing was
+//! heard.
 //!
 //! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
 //! that takes no event at all.
 //!
-//! Others have their time between two endings: after one, what ends connections rests for [`REST`] while something else can leave.
+//! Between two endings other events leave: for [`REST`], none that has ended a connection does, unless no other can.
 
 mod breaks;
 mod leaving;
@@ -48,12 +50,13 @@ use crate::{
 
 /// After this many endings of the connection over which it was in flight, an event leaves alone.
 const SUSPECT_AFTER: u8 = 2;
-/// With evidence of this weight, and no answer about it, the event is the reason: after four endings, or after seven of which only
-/// messages of the sink's own have shown that the broker takes others; and after more on a line that breaks often.
+/// With evidence of this weight, and no answer about it, the event is the reason: after four endings, or after seven if
+/// only the sink's own message has shown that the broker takes others. On a line that breaks often it takes more
+/// endings.
 const CONCLUSIVE: f64 = 4.0;
 /// What an ending weighs if only a message of the sink's own has shown that the broker takes others.
 const WEAK: f64 = 0.5;
-/// After an event has ended a connection alone, others leave for so long before one does again that has.
+/// Pause after an ending over one event alone, in which only events leave that have ended no connection.
 const REST: Duration = Duration::from_secs(1);
 /// Pause after the first ending over the event alone; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -85,7 +88,7 @@ pub(crate) struct Suspects {
     began: u64,
     /// How many are in memory and have no answer.
     here: usize,
-    /// The suspect that is in flight; nothing else is then, but what silent destinations have had for a while.
+    /// The suspect in flight. Beside it only late trials are in flight.
     alone: Option<Uuid>,
     /// Events that were alone in flight when a connection ended, and have no answer since.
     enders: HashMap<Uuid, Ender, IdHash>,
@@ -99,7 +102,7 @@ pub(crate) struct Suspects {
     connected_at: u64,
     /// Until when events in `enders` do not leave, if others can.
     rests_until: Option<Instant>,
-    /// Those that would leave, with their order of admission.
+    /// Events in `enders` that are ready and rest, with their order of admission.
     pub(super) resting: Vec<(u64, Uuid)>,
     /// The broker has sent a message back over this connection before any event.
     is_proven: bool,
@@ -111,7 +114,7 @@ struct Ender {
     began: u64,
     /// Endings over this event alone.
     times: u32,
-    /// What they weigh.
+    /// The sum of the weights of these endings.
     evidence: f64,
     /// The number of the message that was published last before the last one.
     published: u64,
@@ -203,7 +206,7 @@ impl Dispatch {
         if alone.is_none() {
             self.suspects.note_break(now);
             if loss != Loss::Outage && !faults::is_on(Fault::EnderUnknown) {
-                self.suspect_in_flight();
+                self.suspect_in_flight(now);
             }
         }
         self.outage();
@@ -215,11 +218,15 @@ impl Dispatch {
         self.suspects.connected(is_proven, self.refusals.published(), now);
     }
 
-    fn suspect_in_flight(&mut self) {
+    /// What a silent destination has had for a while is not the reason.
+    fn suspect_in_flight(&mut self, now: Instant) {
         if self.suspects.here == 0 {
             self.suspects.began = self.refusals.published();
         }
-        for tracked in self.tracked.values_mut().filter(|tracked| tracked.state == State::InFlight) {
+        for (id, tracked) in &mut self.tracked {
+            if tracked.state != State::InFlight || self.silences.is_late_trial(id, now) {
+                continue;
+            }
             tracked.endings = (tracked.endings + 1).min(SUSPECT_AFTER);
             self.suspects.here += usize::from(tracked.endings == SUSPECT_AFTER);
         }

@@ -21,6 +21,11 @@ const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "dele
 /// Says whether the schema is there, and what is in it may be called.
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) -> bool {
     let owner = match Ownership::of(&session.client).await {
+        Ok(Ownership::Nothing) => {
+            not_installed(report);
+            replication(session, config, report).await;
+            return false;
+        }
         Ok(ownership) => {
             if let Some(Untrusted { what, to_do, .. }) = ownership.untrusted() {
                 report.bad("extension", what, to_do);
@@ -78,8 +83,7 @@ async fn extension(session: &Session, role: &str, owner: &str, report: &mut Repo
             Some(mismatch) => report.bad("extension", mismatch.what, mismatch.hint),
         },
         Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
-            let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";
-            report.bad("extension", "the extension outbox is not installed in this database", to_do);
+            not_installed(report);
             return false;
         }
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
@@ -95,6 +99,11 @@ async fn extension(session: &Session, role: &str, owner: &str, report: &mut Repo
         }
     }
     true
+}
+
+fn not_installed(report: &mut Report) {
+    let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";
+    report.bad("extension", "the extension outbox is not installed in this database", to_do);
 }
 
 async fn triggers(session: &Session, report: &mut Report) -> Result<(), Error> {

@@ -5,12 +5,16 @@ use tokio_postgres::Error;
 use super::finding::Report;
 use crate::command::{session::Session, sql};
 
-/// Codes of `outbox.sequence_state()` for what nothing mends by itself.
-const NEEDS_THE_OWNER: [(&str, &str); 2] = [
+/// Codes of `outbox.sequence_state()` that only the owner can act on.
+const NEEDS_THE_OWNER: [(&str, &str); 3] = [
     ("no_sequence", "make seq GENERATED ALWAYS AS IDENTITY again, and then SELECT outbox.ensure_sequence()"),
     (
         "near_end",
-        "once no event is PENDING, delete those with such numbers, and ALTER TABLE outbox.events ALTER seq RESTART WITH 1",
+        "once no event is PENDING, delete those with such numbers, and ALTER SEQUENCE outbox.events_seq_seq RESTART WITH 1",
+    ),
+    (
+        "foreign_sequence",
+        "make seq GENERATED ALWAYS AS IDENTITY again, or give the sequence to the owner of outbox.events: ALTER SEQUENCE ... OWNER TO",
     ),
 ];
 

@@ -71,14 +71,18 @@ pub(crate) fn wal_level_suffices(wal_level: &str, version: i32) -> bool {
 
 /// Checks whose the extension is, its version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
-    if let Some(untrusted) = Ownership::of(client).await?.untrusted() {
-        return Err(untrusted.into());
+    let not_installed = || {
+        let what = format!("the extension outbox is not installed in this database ({database})");
+        RunError::new(Kind::ExtensionMissing, what).hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names; if it was dropped, its events are gone with it")
+    };
+    match Ownership::of(client).await? {
+        Ownership::Nothing => return Err(not_installed()),
+        ownership => ownership.untrusted().map_or(Ok(()), |untrusted| Err(RunError::from(untrusted)))?,
     }
     let version: String = match client.query_one(sql::VERSION, &[]).await {
         Ok(row) => row.try_get(0)?,
         Err(error) if is(&error, &[SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION]) => {
-            let what = format!("the extension outbox is not installed in this database ({database})");
-            return Err(RunError::new(Kind::ExtensionMissing, what).hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names; if it was dropped, its events are gone with it"));
+            return Err(not_installed());
         }
         Err(error) if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) => {
             return Err(not_granted(database).source(error)); // the use of the schema, which is everybody's unless rights got lost

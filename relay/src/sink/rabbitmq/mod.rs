@@ -58,10 +58,15 @@ const LIVED_FOR: Duration = Duration::from_secs(1);
 /// counted the closed one off.
 const LONGEST_REOPEN: Duration = Duration::from_secs(1);
 
+/// After a connection that lived for so long, as many side channels are asked for as at first: what the broker had still counted is gone.
+const CHANNELS_COUNTED_OFF: Duration = Duration::from_secs(3600);
+
 /// One RabbitMQ, by one connection after the other.
 pub struct RabbitMq {
     address: Address<AmqpUrl>,
     config: PublishConfig,
+    /// Side channels that are asked for at first.
+    side_channels: u16,
     unroutable: Unroutable,
     first: Arc<FirstConnection>,
     state: State,
@@ -117,7 +122,20 @@ impl RabbitMq {
         let now = Instant::now();
         let (state, away_since) = (State::Waiting(now), Some(now));
         let (jitter, figures) = (fastrand::Rng::new(), SinkFigures::default());
-        Self { address, config, unroutable, first, state, away_since, failures: 0, jitter, figures, spans }
+        let side_channels = config.side_channels;
+        Self {
+            address,
+            config,
+            side_channels,
+            unroutable,
+            first,
+            state,
+            away_since,
+            failures: 0,
+            jitter,
+            figures,
+            spans,
+        }
     }
 
     /// Since when there is no connection; `None`: there is one.
@@ -139,12 +157,13 @@ impl RabbitMq {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
         let contact = Contact::with_broker(&publisher);
         let (host, is_proven) = (contact.peer.clone(), publisher.is_proven());
+        let side_channels = usize::from(publisher.side_channels());
         self.figures.reconnects += u64::from(is_another);
         self.spans.connected(publisher.peer());
         (self.figures.connected_to, self.figures.error) = (Some(contact), None);
         self.state = State::Open(Box::new(publisher), Instant::now());
         self.away_since = None;
-        Notice::Ready { host, is_proven }
+        Notice::Ready { host, is_proven, side_channels }
     }
 
     fn not_connected(&mut self, error: &ConnectError) -> Result<Notice, RunError> {
@@ -179,6 +198,9 @@ impl RabbitMq {
     fn lost(&mut self, peer: &Peer, lived: Duration, is_proven: bool, error: &PublishError) -> Notice {
         if lived >= PROVEN_AFTER {
             self.failures = 0;
+        }
+        if lived >= CHANNELS_COUNTED_OFF {
+            self.config.side_channels = self.side_channels;
         }
         if is_proven {
             self.failures = self.failures.min(PROVEN_FAILURES); // it takes messages, and others wait

@@ -210,8 +210,8 @@ impl Database {
         }
     }
 
-    /// Puts the table into the publication, or takes it out, by a transaction beside which no other begins: docs/delivery.md names the
-    /// case that is left.
+    /// Puts the table into the publication, or takes it out. No other transaction begins meanwhile:
+    /// docs/delivery.md names the case that this leaves out.
     pub(crate) fn publish(&mut self, is_published: bool) {
         if self.is_published != is_published {
             self.is_published = is_published;

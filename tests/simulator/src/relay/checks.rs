@@ -51,10 +51,10 @@ impl World {
         }
     }
 
-    /// A queue that answers nothing does not hold up the others for long.
+    /// A queue that answers nothing does not stop the others for long.
     pub(super) fn check_goes_on(&mut self, relay: usize) {
-        // At most 32 looks, four of which make `silent_after`; and what it was frozen for.
-        let bound = 8 * micros(self.knobs.config.silent_after) + 6_000_000;
+        // At most 17 looks, four of which make `silent_after`, and some for others to wait; and what it was frozen for.
+        let bound = 6 * micros(self.knobs.config.silent_after) + 6_000_000;
         let (now, queues) = (self.now, self.broker.queues);
         let Some(session) = &mut self.relays[relay].session else { return };
         let open = session.connection.and_then(|connection| self.broker.connections.get(&connection));

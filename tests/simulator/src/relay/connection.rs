@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outbox_core::{Event, Input, Notice};
+use outbox_core::{Event, Input, Notice, SIDE_CHANNELS};
 
 use crate::{agenda::What, broker::Stepped, database::Micros, world::World};
 
@@ -20,7 +20,7 @@ impl World {
         session.connection = connection;
         session.connects += 1;
         let most = (100_000_u64 << session.connects.min(6)).min(5_000_000);
-        let ready = Notice::Ready { host: "broker".to_owned(), is_proven: proves };
+        let ready = Notice::Ready { host: "broker".to_owned(), is_proven: proves, side_channels: SIDE_CHANNELS };
         let notice = if is_up { ready } else { Notice::Away("refused".to_owned()) };
         session.core.on(Input::Sink(notice), now);
         self.say(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
@@ -47,7 +47,7 @@ impl World {
         self.schedule_step(connection);
     }
 
-    /// The session gives its connection up, which moves no longer, and makes another.
+    /// The session gives up a connection that no longer moves, and makes another.
     pub(super) fn connect_anew(&mut self, relay: usize, id: u64) {
         let Some(session) = self.session(relay, id) else { return };
         session.proves = false;

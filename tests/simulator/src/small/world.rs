@@ -173,7 +173,8 @@ impl Small {
             }
             Step::Connect => {
                 self.is_connected = true;
-                self.core.on(Input::Sink(Notice::Ready { host: String::new(), is_proven: false }), now);
+                self.core
+                    .on(Input::Sink(Notice::Ready { host: String::new(), is_proven: false, side_channels: 0 }), now);
             }
             Step::Cut => {
                 self.disconnect();
@@ -196,14 +197,18 @@ impl Small {
     fn carry_out(&mut self) {
         while let Some(effect) = self.core.next(self.clocks()) {
             match effect {
-                Effect::Publish { batch, .. } => self.on_the_way.extend(batch),
+                Effect::Publish { batch, beside } => {
+                    assert!(beside.is_empty(), "no destination is silent");
+                    self.on_the_way.extend(batch);
+                }
                 Effect::Table(request) => self.request = Some(request),
                 Effect::Acknowledge(position) => {
                     if let Some(slot) = &mut self.db.slot {
                         slot.confirmed = slot.confirmed.max(position.0);
                     }
                 }
-                Effect::Report(_) | Effect::End(_) | Effect::ConnectAnew => {}
+                Effect::ConnectAnew => panic!("no destination is silent"),
+                Effect::Report(_) | Effect::End(_) => {}
             }
         }
     }

@@ -13,11 +13,11 @@ async fn whatever_breaks_the_order_of_numbers_is_found_and_what_to_do_about_it_h
     let found = async || findings(&check(&stack, &[]).await)["sequence"].clone();
     stack.db.batch_execute("SELECT outbox.emit('t', '{}') FROM generate_series(1, 20)").await.unwrap();
     for (change, words) in [
+        ("ALTER SEQUENCE outbox.events_seq_seq MAXVALUE 20", "no number is left: they are from 1 to 20"),
         ("SELECT setval('outbox.events_seq_seq', 3)", "the next event would get the number 4, and there is one with"),
         ("ALTER SEQUENCE outbox.events_seq_seq CACHE 10", "CACHE is 10"),
         ("ALTER SEQUENCE outbox.events_seq_seq CYCLE", "it has CYCLE"),
         ("ALTER SEQUENCE outbox.events_seq_seq INCREMENT -1", "INCREMENT is -1"),
-        ("ALTER SEQUENCE outbox.events_seq_seq MAXVALUE 3000000000", "from 1 to 3000000000"),
     ] {
         assert_eq!(found().await["level"], "ok", "before {change}");
         stack.db.batch_execute(change).await.unwrap();

@@ -49,9 +49,9 @@ async fn while_a_quorum_queue_has_no_majority_the_events_of_other_queues_go_on_a
     wait_for_rows(&stack, "status = 'SENT' AND topic = 'load'", 500).await;
     wait_for_rows(&stack, "status = 'SENT' AND topic = 'elsewhere'", 500).await;
     tokio::join!(leader.write_declared(), other.write_declared());
+    tokio::join!(leader.kill_at_once(), other.kill_at_once());
     stack.db.batch_execute("CREATE TABLE outage AS SELECT clock_timestamp() AS at").await.unwrap();
     let began = Instant::now();
-    tokio::join!(leader.kill_at_once(), other.kill_at_once());
     let (watched_from, watched_to) = (GOES_ON_WITHIN.as_secs_f64(), (GOES_ON_WITHIN + WATCHED).as_secs_f64());
     while began.elapsed() < GOES_ON_WITHIN + WATCHED {
         elsewhere.wait_for(100).await;

@@ -58,7 +58,7 @@ impl Driver {
                 self.publish();
                 self.answer(other, Outcome::Delivered);
             }
-            if let Some(silence) = self.dispatch.finds_silence(self.now.instant) {
+            if let Some(silence) = self.dispatch.finds_silence(false, self.now.instant) {
                 return Some(silence);
             }
         }
@@ -70,7 +70,7 @@ impl Driver {
         let events: Vec<i64> = (0..events).map(|_| self.admit(SILENT, None)).collect();
         let other = self.admit(OTHER, None);
         self.publish();
-        self.dispatch.finds_silence(self.now.instant);
+        self.dispatch.finds_silence(false, self.now.instant);
         let found = self.look(4, false).unwrap();
         assert_eq!((found.event.seq, found.events, found.routes), (events[0], events.len() + 1, 2));
         // The other had no answer either, since nothing moved.
@@ -117,9 +117,61 @@ fn nothing_is_done_about_silence_while_nobody_waits() {
     let mut driver = Driver::new(Ordering::Strict);
     driver.admit(SILENT, None);
     driver.publish();
-    assert!(driver.look(50, false).is_none());
+    assert!(driver.look(20, true).is_none(), "others flow");
     driver.admit(OTHER, None);
-    assert!(driver.look(1, false).is_some());
+    driver.publish();
+    assert!(driver.look(2, false).is_none());
+    assert!(driver.look(1, false).is_some(), "its answer is overdue, too");
+}
+
+#[test]
+fn an_event_that_cannot_leave_since_too_many_have_no_answer_waits() {
+    let mut driver = Driver::new(Ordering::Strict);
+    driver.admit(SILENT, None);
+    driver.publish();
+    assert!(driver.look(10, false).is_none());
+    driver.admit(OTHER, None);
+    driver.now.instant += SECOND;
+    assert!(driver.dispatch.finds_silence(true, driver.now.instant).is_some());
+}
+
+#[test]
+fn what_only_stands_behind_a_silent_destination_is_not_silent() {
+    let mut driver = Driver::new(Ordering::Strict);
+    let silent = driver.admit(SILENT, None);
+    let before = driver.admit(OTHER, None);
+    driver.publish();
+    driver.answer(before, Outcome::Delivered);
+    let behind = driver.admit(OTHER, None);
+    driver.publish();
+    let found = driver.look(9, false).unwrap();
+    assert_eq!((found.event.seq, found.events, found.routes), (silent, 1, 1));
+    assert_eq!(driver.publish(), (vec![behind], vec![silent]));
+}
+
+#[test]
+fn no_more_leave_beside_than_the_broker_grants_channels() {
+    let mut driver = Driver::new(Ordering::Strict);
+    driver.dispatch.silences.connected(1);
+    let events = [driver.admit(SILENT, None), driver.admit(OTHER, None)];
+    driver.publish();
+    assert_eq!(driver.look(9, false).unwrap().routes, 2);
+    assert_eq!(driver.publish(), (vec![], vec![events[0]]));
+    assert_eq!(driver.parted.verdicts.len(), 1);
+}
+
+#[test]
+fn what_a_silent_destination_has_had_for_a_while_is_no_suspect_when_connections_end() {
+    use crate::dispatch::Loss;
+    let mut driver = Driver::new(Ordering::None);
+    let silent = driver.silent(1)[0];
+    for _ in 0..4 {
+        driver.now.instant += 4 * SECOND;
+        driver.dispatch.lost(Loss::MaybeMessage("reset"), driver.now.instant);
+        let good = driver.admit(OTHER, None);
+        assert_eq!(driver.publish(), (vec![good], vec![silent]));
+        driver.answer(good, Outcome::Delivered);
+    }
 }
 
 #[test]
@@ -155,7 +207,7 @@ fn a_broker_that_is_slow_gets_more_time_each_time_and_after_five_calm_minutes_as
         driver.admit(Text::from_static(name), None);
         let other = driver.admit(OTHER, None);
         driver.publish();
-        driver.dispatch.finds_silence(driver.now.instant);
+        driver.dispatch.finds_silence(false, driver.now.instant);
         let took = (1..100).find(|_| driver.look(1, false).is_some()).unwrap();
         looks.push(took);
         driver.publish();
@@ -163,13 +215,27 @@ fn a_broker_that_is_slow_gets_more_time_each_time_and_after_five_calm_minutes_as
             driver.dispatch.settled(&event(other).id, false);
         }
     }
-    assert_eq!(looks, [4, 8, 16, 32, 32]);
+    assert_eq!(looks, [4, 8, 16, 16, 16]);
     driver.now.instant += 301 * SECOND;
     driver.admit(Text::from_static("f"), None);
     driver.admit(OTHER, None);
     driver.publish();
-    driver.dispatch.finds_silence(driver.now.instant);
+    driver.dispatch.finds_silence(false, driver.now.instant);
     assert!(driver.look(4, false).is_some());
+}
+
+#[test]
+fn five_calm_minutes_count_although_messages_were_always_in_flight() {
+    let mut driver = Driver::new(Ordering::None);
+    driver.silent(1);
+    let slow = driver.admit(Text::from_static("slow"), None);
+    driver.publish();
+    assert!(driver.look(301, false).is_none(), "nobody waits");
+    driver.answer(slow, Outcome::Delivered);
+    driver.admit(Text::from_static("a"), None);
+    driver.admit(OTHER, None);
+    driver.publish();
+    assert!(driver.look(5, false).is_some());
 }
 
 #[test]

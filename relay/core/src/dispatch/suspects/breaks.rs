@@ -1,16 +1,16 @@
-//! How often the connection breaks by itself, and what a break says that comes while one event is on its way. Pure.
+//! How often the line breaks by itself, and how much a break weighs against the event in flight. Pure.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// Over these times the rate of breaks is measured; the highest one counts. The last is also the rate of a line that has not broken:
-/// once in it.
+/// The rate of breaks is measured over each of these times, and the highest counts.
+/// A line that has not broken counts as breaking once in the last one.
 const OVER: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 /// Most breaks that are remembered.
 const MOST: usize = 1000;
-/// A break that is as unlikely as this weighs as much as any: 3 %.
+/// A chance of 3 % or less weighs in full.
 const UNLIKELY: f64 = 0.03;
 
 /// When the connection has broken of late, or could not be made.
@@ -26,8 +26,8 @@ impl Breaks {
         self.0.push_back(now);
     }
 
-    /// What it says against an event that the connection has broken while that was on its way for so long: nothing if the line can be
-    /// expected to break in that time, and 1 at most.
+    /// How much a break weighs against an event that was in flight for `on_its_way`: from 0, if the line was likely to
+    /// break in that time anyway, to 1.
     pub(super) fn evidence(&self, on_its_way: Duration, now: Instant) -> f64 {
         let rate = |over: Duration| {
             let since = self.0.partition_point(|at| now.duration_since(*at) > over);

@@ -1,4 +1,5 @@
-//! When a suspect leaves: alone, and one that has ended a connection only after others have had their time.
+//! When a suspect leaves: alone; and if it has ended a connection, after others had time to leave
+//! ([`REST`](super::REST)).
 
 use std::{cmp::Reverse, sync::Arc, time::Instant};
 
@@ -48,15 +49,15 @@ impl Dispatch {
         }
     }
 
-    /// A suspect that a silent destination has had for a while has ended nothing.
+    /// Clears a suspect that a silent destination has had for a while: it has ended nothing.
     fn exonerate(&mut self, now: Instant) {
         let Some(id) = self.suspects.alone.filter(|id| self.silences.is_late_trial(id, now)) else { return };
         if let Some(tracked) = self.tracked.get_mut(&id) {
-            self.suspects.cleared(&id, std::mem::take(&mut tracked.endings));
+            self.suspects.answered(&id, std::mem::take(&mut tracked.endings));
         }
     }
 
-    /// Whether the event that is to leave next is one that leaves alone.
+    /// Whether the next event is a suspect.
     pub(in crate::dispatch) fn is_suspect_next(&self) -> bool {
         self.suspects.here > 0
             && self

@@ -2,7 +2,11 @@
 
 use harness::{Database, Postgres};
 
-use super::{inbox, install_plain_sql, role, run, text, upgrade::Outbox, value};
+use super::{
+    inbox, install_plain_sql, role, run, text,
+    upgrade::{EARLIER, Outbox},
+    value,
+};
 
 /// What others than its owner were granted in a schema, but for what everybody is meant to have.
 const GRANTED: &str = "
@@ -83,7 +87,11 @@ async fn an_extension_into_whose_new_schema_others_could_put_objects_says_what_t
 
 #[tokio::test]
 async fn default_privileges_give_no_role_a_right_in_what_an_upgrade_adds_and_what_was_granted_stays() {
-    for old in [Outbox::plain("0.2.0").await, Outbox::extension("0.2.0").await] {
+    let mut olds = Vec::new();
+    for version in EARLIER {
+        olds.extend([Outbox::plain(version).await, Outbox::extension(version).await]);
+    }
+    for old in olds {
         let [mallory, reporting] = [role(&old.db, "mallory").await, role(&old.db, "reporting").await];
         let granted = format!(
             "GRANT SELECT ON outbox.events TO {reporting}; GRANT EXECUTE ON FUNCTION outbox.next_due() TO {reporting}"

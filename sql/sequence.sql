@@ -70,11 +70,13 @@ BEGIN
               JOIN pg_attrdef AS f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
               JOIN pg_depend AS d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass
               JOIN pg_class AS c ON c.oid = d.refobjid AND c.relkind = 'S'
-              WHERE a.attrelid = events AND a.attname = 'seq' LIMIT 1)
+              -- Of an expression, as nextval() * 10, the numbers are not the sequence's.
+              WHERE a.attrelid = events AND a.attname = 'seq'
+                AND pg_get_expr(f.adbin, f.adrelid) = format('nextval(%L::regclass)', c.oid::regclass))
     END;
     IF parameters.seqrelid IS NULL THEN
         codes := codes || 'no_sequence'::text;
-        faults := faults || 'seq is no identity column any more, and its numbers come from no sequence that is known'::text;
+        faults := faults || 'seq is no identity column any more, and its DEFAULT is not nextval() of one sequence'::text;
     ELSE
         sequence := parameters.seqrelid::regclass;
         SELECT r.* INTO owner_of_sequence FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner WHERE c.oid = parameters.seqrelid;

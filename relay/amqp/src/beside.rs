@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long a side channel may leave its message unanswered. RabbitMQ 4.0 gives up after 65 s, and nacks.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The side channels of one connection. They are opened as they are needed.
 pub(crate) struct Beside<M> {

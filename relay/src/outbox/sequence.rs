@@ -52,6 +52,6 @@ pub(crate) fn mended(done: &str) {
 }
 
 pub(crate) fn refused(error: &str, times: u32) {
-    let hint = "let it run once as the owner of the outbox: SELECT outbox.ensure_sequence(); if a right is missing: SELECT outbox.grant_relay(role)";
+    let hint = "the relay tries again at each check_interval; if a right is missing: SELECT outbox.grant_relay(role); to do it by hand, as the owner of the outbox: SELECT outbox.ensure_sequence()";
     warn!(target: "relay", error, times, hint, "the sequence of outbox.events.seq could not be looked after: events are delivered, and a key's may leave in another order");
 }

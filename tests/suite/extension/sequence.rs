@@ -166,6 +166,13 @@ async fn one_that_belongs_to_a_default_is_looked_after_and_a_default_without_one
     assert_eq!(codes(&db).await, "{}");
     assert!(emit(&db).await > 2);
 
+    for default in ["nextval('\"Of mine\"') * 10", "-nextval('\"Of mine\"')", "nextval('\"Of mine\"'::text)"] {
+        run(&db, &format!("ALTER TABLE outbox.events ALTER seq SET DEFAULT {default}")).await;
+        assert_eq!(codes(&db).await, "{no_sequence}", "{default}: its numbers are others than the sequence's");
+    }
+    run(&db, "ALTER TABLE outbox.events ALTER seq SET DEFAULT nextval('\"Of mine\"')").await;
+    assert_eq!(codes(&db).await, "{}");
+
     // Its owner could put a view with functions of his own in its place.
     let other = role(&db, "other").await;
     run(&db, &format!("ALTER SEQUENCE \"Of mine\" OWNER TO {other}; SELECT setval('\"Of mine\"', 1)")).await;

@@ -54,9 +54,7 @@ impl Dispatch {
         let attempts = tracked.attempts + 1;
         let trial = self.silences.answered(id);
         self.in_flight -= 1;
-        if tracked.endings > 0 {
-            self.suspects.answered(id, std::mem::take(&mut tracked.endings));
-        }
+        self.suspects.answered(id, std::mem::take(&mut tracked.endings));
         let mut retry_in = self.policy.backoff.delay(attempts, &mut self.jitter);
         let is_late_nack = matches!(outcome, Outcome::Unavailable(_))
             && trial.is_some_and(|trial| self.silences.is_late(&trial, now.instant));
@@ -169,6 +167,7 @@ impl Dispatch {
             }
         }
         self.in_flight = 0;
+        self.suspects.outlasted.clear();
         self.silences.lost();
         self.refusals.lost();
         self.end_probing();

@@ -84,15 +84,17 @@ impl Dispatch {
         let (first, event) = unanswered.first().cloned()?;
         let route = |event: &Arc<Event>| self.refusals.route(event);
         let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| route(event)).collect();
+        let is_full = is_full || self.suspects.is_one_alone();
         let others_wait =
             routes.len() > 1 || self.budget.is_crowded() || self.others_wait(&routes, look.waiting, is_full);
-        if !others_wait {
+        let confirmed = self.refusals.last_confirmed();
+        if !others_wait && first > look.long.min(confirmed) {
             return None;
         }
         // Where a later message was confirmed, a destination is silent by itself; the others only stand behind it.
-        let confirmed = self.refusals.last_confirmed();
         if first < confirmed {
-            unanswered.retain(|(number, _)| *number < confirmed);
+            let last = if others_wait { confirmed } else { look.long };
+            unanswered.retain(|(number, _)| *number <= last);
         }
         let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| route(event)).collect();
         let silence = Silence { event, events: unanswered.len(), routes: routes.len() };

@@ -31,6 +31,9 @@ const MOST_LOOKS: usize = 16;
 const CALM: u32 = 300;
 /// Looks at which an event of another destination has no answer either until it counts as waiting.
 const WAITING_LOOKS: usize = 2;
+/// Looks at which a message has no answer, while others are confirmed, until its destination counts as silent although nobody waits: half
+/// a minute, as for a connection without any confirm.
+const LONG_LOOKS: usize = 32;
 /// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default; each costs it some 50 kB.
 pub const SIDE_CHANNELS: usize = 32;
 /// Most destinations that are remembered as silent: some 100 kB. Beyond that all begin anew.
@@ -62,6 +65,8 @@ pub(super) struct Look {
     pub(super) silent: u64,
     /// A message up to this one without an answer has waited through [`WAITING_LOOKS`].
     pub(super) waiting: u64,
+    /// A message up to this one without an answer has waited through [`LONG_LOOKS`]; 0: none.
+    pub(super) long: u64,
 }
 
 /// A message on a side channel.
@@ -102,13 +107,12 @@ impl Silences {
         if self.found_at.take_if(|at| now.duration_since(*at) > calm).is_some() {
             self.looks = LOOKS;
         }
-        self.published.push_back(published);
-        let mut silent = None;
-        while self.published.len() > self.looks {
-            silent = self.published.pop_front();
+        if self.published.len() > LONG_LOOKS {
+            self.published.pop_front();
         }
-        let waiting = self.published.iter().rev().nth(WAITING_LOOKS)?;
-        Some(Look { silent: silent?, waiting: *waiting })
+        self.published.push_back(published);
+        let ago = |looks: usize| self.published.iter().rev().nth(looks).copied();
+        Some(Look { silent: ago(self.looks)?, waiting: ago(WAITING_LOOKS)?, long: ago(LONG_LOOKS).unwrap_or(0) })
     }
 
     /// Forgets the looks: nothing is in flight on the main channel, or nothing may leave.
@@ -184,6 +188,11 @@ impl Silences {
     pub(super) fn not_late(&self, now: Instant) -> (usize, Option<Instant>) {
         let not_late = self.trials.iter().filter(|trial| !self.is_late(trial, now));
         (not_late.clone().count(), not_late.map(|trial| self.is_late_at(trial)).min())
+    }
+
+    /// The messages on side channels that are late.
+    pub(super) fn late(&self, now: Instant) -> impl Iterator<Item = &Uuid> {
+        self.trials.iter().filter(move |trial| self.is_late(trial, now)).map(|trial| &trial.id)
     }
 
     /// The destination has answered.

@@ -24,6 +24,10 @@
 //! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
 //! that takes no event at all.
 //!
+//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is suspect no more, and
+//! others leave: its destination may be silent. If the connection ends while it is still in flight, it leaves alone
+//! again, for four times as long.
+//!
 //! Between two endings other events leave: for [`REST`], none that has ended a connection does, unless no other can.
 
 mod breaks;
@@ -32,7 +36,7 @@ mod leaving;
 mod tests;
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -56,11 +60,19 @@ const SUSPECT_AFTER: u8 = 2;
 const CONCLUSIVE: f64 = 4.0;
 /// What an ending weighs if only a message of the sink's own has shown that the broker takes others.
 const WEAK: f64 = 0.5;
+/// What an ending weighs if, since the one before, the connection has broken without the event, too, or could not be made.
+const TROUBLED: f64 = 0.5;
 /// Pause after an ending over one event alone, in which only events leave that have ended no connection.
 const REST: Duration = Duration::from_secs(1);
 /// Pause after the first ending over the event alone; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// How long a suspect keeps others waiting that has no answer and ends nothing: the first time, then four times as long, up to
+/// [`LONGEST_PATIENCE`].
+const FIRST_PATIENCE: Duration = Duration::from_millis(250);
+/// The same at least for an event that has ended a connection alone.
+const ENDERS_PATIENCE: Duration = Duration::from_secs(4);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(16);
 /// Most events that are remembered to have ended a connection alone: some 100 kB. Beyond that all begin anew.
 const MOST_ENDERS: usize = 1024;
 
@@ -88,8 +100,12 @@ pub(crate) struct Suspects {
     began: u64,
     /// How many are in memory and have no answer.
     here: usize,
-    /// The suspect in flight. Beside it only late trials are in flight.
+    /// The suspect in flight. Beside it only late trials and `outlasted` events are in flight.
     alone: Option<Uuid>,
+    /// Events in flight that have outlasted the patience with them.
+    pub(super) outlasted: HashSet<Uuid, IdHash>,
+    /// How often each event that has no answer since was one of them.
+    slow: HashMap<Uuid, u32, IdHash>,
     /// Events that were alone in flight when a connection ended, and have no answer since.
     enders: HashMap<Uuid, Ender, IdHash>,
     /// Endings that were not over an event in `enders`.
@@ -118,6 +134,8 @@ struct Ender {
     evidence: f64,
     /// The number of the message that was published last before the last one.
     published: u64,
+    /// When the last one was.
+    at: Option<Instant>,
 }
 
 impl Ender {
@@ -146,8 +164,40 @@ impl Suspects {
 
     /// The broker has answered about an event with so many endings.
     pub(super) fn answered(&mut self, id: &Uuid, endings: u8) {
+        if endings == 0 && self.slow.is_empty() {
+            return; // nearly always
+        }
         self.cleared(id, endings);
         self.enders.remove(id);
+        self.slow.remove(id);
+        self.outlasted.remove(id);
+    }
+
+    /// Whether a suspect is in flight, for which others wait.
+    pub(super) fn is_one_alone(&self) -> bool {
+        self.alone.is_some()
+    }
+
+    /// How long others wait for this suspect.
+    fn patience(&self, id: &Uuid) -> Duration {
+        let times = self.slow.get(id).copied().unwrap_or(0).min(3);
+        let least = if self.enders.contains_key(id) { ENDERS_PATIENCE } else { Duration::ZERO };
+        (FIRST_PATIENCE * 4_u32.pow(times)).clamp(least, LONGEST_PATIENCE)
+    }
+
+    /// Until when others wait for the suspect in flight.
+    fn alone_until(&self) -> Option<Instant> {
+        Some(self.left_at? + self.patience(self.alone.as_ref()?))
+    }
+
+    /// The suspect in flight, which has these endings, keeps nobody waiting any more.
+    fn outlasts(&mut self, id: Uuid, endings: u8) {
+        self.cleared(&id, endings);
+        if self.slow.len() >= MOST_ENDERS {
+            self.slow.clear();
+        }
+        *self.slow.entry(id).or_default() += 1;
+        self.outlasted.insert(id);
     }
 
     /// A connection has opened.
@@ -158,9 +208,10 @@ impl Suspects {
         }
     }
 
-    /// Until when events that have ended connections wait, if some do.
+    /// Until when events that have ended connections wait, or others for a suspect.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.rests_until.filter(|_| !self.resting.is_empty())
+        let rest = self.rests_until.filter(|_| !self.resting.is_empty());
+        rest.into_iter().chain(self.alone_until()).min()
     }
 
     /// The relay itself ends the connection, and no message is the reason.
@@ -187,13 +238,16 @@ impl Suspects {
         };
         let is_sure = is_new || confirmed > ender.published || self.is_proven && confirmed > ender.began;
         let shown = if is_sure { 1.0 } else { WEAK * f64::from(self.is_proven && is_only) };
+        let is_in_trouble = ender.at.is_some_and(|at| self.breaks.any_since(at));
+        let shown = if is_in_trouble { shown * TROUBLED } else { shown };
         let on_its_way = self.left_at.map_or(Duration::MAX, |left_at| now.duration_since(left_at));
         let weight = if loss == Loss::Outage { 0.0 } else { shown * self.breaks.evidence(on_its_way, now) };
         if is_new || loss == Loss::Outage {
             self.breaks.note(now);
         }
         (self.is_proven, self.is_rest_due) = (false, true);
-        *ender = Ender { times: ender.times + 1, evidence: ender.evidence + weight, published, ..*ender };
+        *ender =
+            Ender { times: ender.times + 1, evidence: ender.evidence + weight, published, at: Some(now), ..*ender };
         *ender
     }
 }
@@ -227,7 +281,8 @@ impl Dispatch {
             if tracked.state != State::InFlight || self.silences.is_late_trial(id, now) {
                 continue;
             }
-            tracked.endings = (tracked.endings + 1).min(SUSPECT_AFTER);
+            let was_suspect = self.suspects.outlasted.contains(id);
+            tracked.endings = if was_suspect { SUSPECT_AFTER } else { (tracked.endings + 1).min(SUSPECT_AFTER) };
             self.suspects.here += usize::from(tracked.endings == SUSPECT_AFTER);
         }
     }

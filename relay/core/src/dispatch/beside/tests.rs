@@ -125,6 +125,16 @@ fn nothing_is_done_about_silence_while_nobody_waits() {
 }
 
 #[test]
+fn a_message_without_an_answer_for_half_a_minute_while_others_are_confirmed_is_found_although_nobody_waits() {
+    let mut driver = Driver::new(Ordering::Strict);
+    let silent = driver.admit(SILENT, None);
+    driver.publish();
+    let took = (1..40).find(|_| driver.look(1, true).is_some());
+    assert!(took.is_some_and(|took| (32..=33).contains(&took)), "{took:?}");
+    assert_eq!(driver.publish(), (vec![], vec![silent]));
+}
+
+#[test]
 fn an_event_that_cannot_leave_since_too_many_have_no_answer_waits() {
     let mut driver = Driver::new(Ordering::Strict);
     driver.admit(SILENT, None);

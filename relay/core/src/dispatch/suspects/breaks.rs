@@ -26,6 +26,11 @@ impl Breaks {
         self.0.push_back(now);
     }
 
+    /// Whether there was one after `at`.
+    pub(super) fn any_since(&self, at: Instant) -> bool {
+        self.0.back().is_some_and(|last| *last > at)
+    }
+
     /// How much a break weighs against an event that was in flight for `on_its_way`: from 0, if the line was likely to
     /// break in that time anyway, to 1.
     pub(super) fn evidence(&self, on_its_way: Duration, now: Instant) -> f64 {

@@ -15,7 +15,7 @@ impl Dispatch {
         self.exonerate(now);
         self.rest(now);
         while self.suspects.alone.is_none() && self.is_suspect_next() {
-            if self.awaited(now).0 > 0 || self.parted.len() >= max {
+            if self.others_in_flight(now) || self.parted.len() >= max {
                 return Some(Vec::new());
             }
             let Some((_, id)) = self.ready.pop().map(|ready| ready.0) else { break };
@@ -49,12 +49,21 @@ impl Dispatch {
         }
     }
 
-    /// Clears a suspect that a silent destination has had for a while: it has ended nothing.
+    /// Lets others leave if the suspect in flight has outlasted the patience with it.
     fn exonerate(&mut self, now: Instant) {
-        let Some(id) = self.suspects.alone.filter(|id| self.silences.is_late_trial(id, now)) else { return };
-        if let Some(tracked) = self.tracked.get_mut(&id) {
-            self.suspects.answered(&id, std::mem::take(&mut tracked.endings));
+        if self.suspects.alone_until().is_none_or(|until| now < until) {
+            return;
         }
+        let Some(id) = self.suspects.alone.take() else { return };
+        if let Some(tracked) = self.tracked.get_mut(&id) {
+            self.suspects.outlasts(id, std::mem::take(&mut tracked.endings));
+        }
+    }
+
+    /// Whether events are in flight that could end the connection, so that no suspect can leave alone.
+    fn others_in_flight(&self, now: Instant) -> bool {
+        let late = self.silences.late(now).filter(|id| !self.suspects.outlasted.contains(*id)).count();
+        self.in_flight > late + self.suspects.outlasted.len()
     }
 
     /// Whether the next event is a suspect.

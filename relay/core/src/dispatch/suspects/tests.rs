@@ -214,3 +214,57 @@ fn a_suspect_that_gets_no_answer_keeps_nobody_waiting_and_never_fails() {
     driver.again(4);
     driver.confirm(4);
 }
+
+#[test]
+fn suspects_that_get_no_answer_keep_others_waiting_for_a_quarter_of_a_second_each() {
+    let mut driver = Driver::new(0);
+    (1..=3).for_each(|seq| driver.admit_without_key(seq));
+    for _ in 0..2 {
+        assert_eq!(driver.publish(), seqs(1..=3));
+        driver.lose(WORDS);
+    }
+    driver.admit_without_key(4);
+    for seq in 1..=4 {
+        assert_eq!(driver.publish(), [seq]);
+        driver.now.instant += FIRST_PATIENCE - Duration::from_millis(1);
+        assert!(driver.publish().is_empty());
+        driver.now.instant += Duration::from_millis(1);
+    }
+    driver.confirm(4);
+    // They are suspects again when the next connection ends, and with more patience.
+    driver.lose(WORDS);
+    driver.admit_without_key(5);
+    assert_eq!(driver.publish(), [1]);
+    driver.now.instant += FIRST_PATIENCE;
+    assert!(driver.publish().is_empty());
+    driver.now.instant += 3 * FIRST_PATIENCE;
+    assert_eq!(driver.publish(), [2]);
+}
+
+#[test]
+fn an_event_that_ends_connections_only_a_while_after_it_has_left_fails_all_the_same() {
+    for after in [100, 600, 3000].map(Duration::from_millis) {
+        let mut driver = Driver::new(0);
+        driver.admit_without_key(1);
+        let (mut left_at, mut endings) = (None, 0);
+        let failed = (2..20_000).any(|seq| {
+            driver.now.instant += MOMENT;
+            let now = driver.now.instant;
+            driver.admit_without_key(seq);
+            for seq in driver.publish() {
+                if seq == 1 { left_at = Some(now) } else { driver.confirm(seq) }
+            }
+            if left_at.take_if(|left_at| now >= *left_at + after).is_none() {
+                return false;
+            }
+            endings += 1;
+            let verdict = driver.lose(WORDS);
+            driver.dispatch.connected(true, now);
+            if verdict.as_ref().is_some_and(|verdict| verdict.status == Status::Pending) {
+                driver.admit_without_key(1);
+            }
+            verdict.is_some_and(|verdict| verdict.status == Status::Failed)
+        });
+        assert!(failed && endings <= 20, "{after:?}: {endings} endings");
+    }
+}

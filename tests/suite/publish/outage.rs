@@ -128,7 +128,8 @@ async fn handing_over_more_than_the_window_allows_ends_the_connection_instead_of
     let vhost = RabbitMq::shared().await.vhost().await;
     let config = PublishConfig { window: 1, ..config(&vhost.url()) };
     let mut publisher = Publisher::connect(config).await.unwrap();
-    for note in notes("a", 2) {
+    // One more than the window has room, for a side channel.
+    for note in notes("a", 3) {
         publisher.publish(vec![Arc::new(note)]);
     }
     let error = lost(&mut publisher).await;

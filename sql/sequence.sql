@@ -161,8 +161,9 @@ BEGIN
                         WHERE p.seqrelid = %L::regclass AND s.last_value < $1 AND $1 BETWEEN p.seqmin AND p.seqmax',
                        now_is.sequence, now_is.sequence, now_is.sequence)
         USING now_is.greatest_seq + head_start;
+        SELECT s.* INTO now_is FROM outbox.sequence_state() AS s; -- behind still, if its bounds do not reach so far
     END IF;
-    IF 'altered' = ANY (now_is.codes) THEN
+    IF now_is.codes && '{altered,behind}' THEN
         BEGIN
             EXECUTE format('ALTER SEQUENCE %s CACHE 1', now_is.sequence); -- from here on no new transaction gets a number
         EXCEPTION WHEN lock_not_available THEN

@@ -1,11 +1,12 @@
-//! Who owns the schema `outbox`. Read from PostgreSQL's catalogues only, before any function of the schema is called: it would run with
-//! the caller's rights.
+//! Who owns the schema `outbox`. Read from PostgreSQL's catalogues only, before any function of the schema is called:
+//! it would run with the caller's rights.
 
 use tokio_postgres::{Client, Error, types::Type};
 
 use crate::error::{Kind, RunError};
 
-/// The functions that the relay, its commands and its dashboard call, of which the owner may have none.
+/// The functions that the relay, its commands and its dashboard call. They count even where the owner has none by that
+/// name.
 const CALLED: [&str; 20] = [
     "version",
     "owed",
@@ -29,9 +30,9 @@ const CALLED: [&str; 20] = [
     "delete_events",
 ];
 
-/// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a superuser, among those
-/// that are read, called, or have the name of one of the owner's functions, since functions call each other by name: the object, its
-/// owner, and the statement that corrects it.
+/// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a
+/// superuser: its name, its owner, and the statement that corrects it. Objects that are read or called count, and
+/// functions with the name of one of the owner's, since functions call each other by name.
 const OWNERS: &str = "
     SELECT n.nspowner::pg_catalog.regrole::text, e.relowner::pg_catalog.regrole::text, other.object, other.owner, other.statement
     FROM pg_catalog.pg_namespace AS n
@@ -45,7 +46,8 @@ const OWNERS: &str = "
             SELECT 1, pg_catalog.format('ROUTINE %s', p.oid::pg_catalog.regprocedure), p.proowner
             FROM pg_catalog.pg_proc AS p
             WHERE p.pronamespace = n.oid AND (p.proname = ANY ($1::text[]) OR p.proname IN (
-                SELECT ours.proname FROM pg_catalog.pg_proc AS ours JOIN pg_catalog.pg_roles AS r ON r.oid = ours.proowner
+                SELECT ours.proname FROM pg_catalog.pg_proc AS ours
+                JOIN pg_catalog.pg_roles AS r ON r.oid = ours.proowner
                 WHERE ours.pronamespace = n.oid AND (ours.proowner = e.relowner OR r.rolsuper)))
             UNION ALL
             SELECT 2, pg_catalog.format('TABLE %s', c.oid::pg_catalog.regclass), c.relowner

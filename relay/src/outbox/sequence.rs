@@ -37,8 +37,8 @@ impl Store {
     }
 }
 
-/// Whether the error says more than that the look has failed, as on a damaged page: the connection or the server is going, the server
-/// takes no writes, or the statements do not fit the schema.
+/// Whether the error says more than that the look has failed, as on a damaged page: the connection or the server is
+/// going, the server takes no writes, or the statements do not fit the schema.
 fn ends_session(error: &StoreError) -> bool {
     let StoreError::Sql(error) = error else { return true };
     let Some(state) = error.code().filter(|_| !error.is_closed()) else { return true };

@@ -53,7 +53,7 @@ impl Dispatch {
         self.silences.trials()
     }
 
-    /// How many answers a drain or a suspect waits for, and when the next one on a side channel counts as late.
+    /// How many answers a drain waits for, and when the next one on a side channel counts as late.
     pub(crate) fn awaited(&self, now: Instant) -> (usize, Option<Instant>) {
         let (not_late, until) = self.silences.not_late(now);
         (self.on_main_channel() + not_late, until)

@@ -31,8 +31,8 @@ const MOST_LOOKS: usize = 16;
 const CALM: u32 = 300;
 /// Looks at which an event of another destination has no answer either until it counts as waiting.
 const WAITING_LOOKS: usize = 2;
-/// Looks at which a message has no answer, while others are confirmed, until its destination counts as silent although nobody waits: half
-/// a minute, as for a connection without any confirm.
+/// Looks through which a message must be unanswered, while later ones are confirmed, before its destination counts as
+/// silent although nobody waits: half a minute, as for a connection without any confirm.
 const LONG_LOOKS: usize = 32;
 /// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default; each costs it some 50 kB.
 pub const SIDE_CHANNELS: usize = 32;

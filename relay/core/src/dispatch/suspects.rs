@@ -24,9 +24,9 @@
 //! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
 //! that takes no event at all.
 //!
-//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is suspect no more, and
-//! others leave: its destination may be silent. If the connection ends while it is still in flight, it leaves alone
-//! again, for four times as long.
+//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is suspect no
+//! more, and others leave: its destination may be silent. If the connection ends while it is still in flight, it
+//! leaves alone again, for four times as long.
 //!
 //! Between two endings other events leave: for [`REST`], none that has ended a connection does, unless no other can.
 
@@ -60,15 +60,16 @@ const SUSPECT_AFTER: u8 = 2;
 const CONCLUSIVE: f64 = 4.0;
 /// What an ending weighs if only a message of the sink's own has shown that the broker takes others.
 const WEAK: f64 = 0.5;
-/// What an ending weighs if, since the one before, the connection has broken without the event, too, or could not be made.
+/// What an ending weighs if, since the one before, the connection has broken without the event, too, or could not be
+/// made.
 const TROUBLED: f64 = 0.5;
 /// Pause after an ending over one event alone, in which only events leave that have ended no connection.
 const REST: Duration = Duration::from_secs(1);
 /// Pause after the first ending over the event alone; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How long a suspect keeps others waiting that has no answer and ends nothing: the first time, then four times as long, up to
-/// [`LONGEST_PATIENCE`].
+/// How long a suspect that has no answer and ends nothing keeps others waiting: the first time, then four times as
+/// long, up to [`LONGEST_PATIENCE`].
 const FIRST_PATIENCE: Duration = Duration::from_millis(250);
 /// The same at least for an event that has ended a connection alone.
 const ENDERS_PATIENCE: Duration = Duration::from_secs(4);

@@ -123,7 +123,7 @@ impl<M: Outgoing> Connection<M> {
                     self.liveness.read(Instant::now());
                     self.take_frames()?;
                 }
-                () = sleep_until(self.reopen_at.unwrap_or_else(Instant::now).into()), if self.reopen_at.is_some() => {
+                () = reopening(self.reopen_at), if self.reopen_at.is_some() => {
                     self.reopen_at = None;
                     if self.channel.waits_to_reopen() {
                         self.channel.reopen();
@@ -217,6 +217,15 @@ impl<M: Outgoing> Connection<M> {
             }
         }
         self.writer.shutdown().await
+    }
+}
+
+/// Waits until channels are to be opened again. Nothing is asked of the clock before this is polled: the loop turns for each few
+/// messages, and hardly ever waits for this.
+async fn reopening(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }
 

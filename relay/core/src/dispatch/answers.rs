@@ -55,7 +55,7 @@ impl Dispatch {
         let trial = self.silences.answered(id);
         self.in_flight -= 1;
         self.suspects.answered(id, std::mem::take(&mut tracked.endings));
-        let mut retry_in = self.policy.backoff.delay(attempts, &mut self.jitter);
+        let mut retry_in = None; // by the policy, unless said otherwise
         let is_late_nack = matches!(outcome, Outcome::Unavailable(_))
             && trial.is_some_and(|trial| self.silences.is_late(&trial, now.instant));
         if let Some(trial) = trial.filter(|_| !is_late_nack) {
@@ -65,7 +65,7 @@ impl Dispatch {
             // A late nack: a channel of RabbitMQ 4.0 gives up after 65 s. The destination stays silent.
             Outcome::Unavailable(_) if is_late_nack => {
                 let since = trial.and_then(|trial| self.silences.since(trial.route)).unwrap_or(now.instant);
-                retry_in = outage_delay(&self.policy, &self.budget, now.instant.duration_since(since));
+                retry_in = Some(outage_delay(&self.policy, &self.budget, now.instant.duration_since(since)));
                 (Status::Pending, None)
             }
             Outcome::Delivered => (Status::Sent, None),
@@ -89,17 +89,19 @@ impl Dispatch {
                     }
                     Judged::Uncounted => (Status::Pending, None),
                     Judged::OutageSince(since) => {
-                        retry_in = outage_delay(&self.policy, &self.budget, now.instant.duration_since(since));
+                        retry_in = Some(outage_delay(&self.policy, &self.budget, now.instant.duration_since(since)));
                         (Status::Pending, None)
                     }
                 }
             }
         };
         let left = tracked.leaves(self.policy.holds(status));
+        let retry_in = (status == Status::Pending)
+            .then(|| retry_in.unwrap_or_else(|| self.policy.backoff.delay(attempts, &mut self.jitter)));
         Some(self.decide(id, event, left, status, error, retry_in))
     }
 
-    /// An event that is no longer in flight has this verdict, and what waited for it goes on. `retry_in` is its next attempt's if it is
+    /// An event that is no longer in flight has this verdict, and what waited for it goes on. `retry_in`: until its next attempt, if it is
     /// `PENDING`.
     pub(super) fn decide(
         &mut self,
@@ -108,7 +110,7 @@ impl Dispatch {
         left: Left,
         status: Status,
         error: Option<String>,
-        retry_in: Duration,
+        retry_in: Option<Duration>,
     ) -> (Verdict, Arc<Event>) {
         let Left { key, number, returning, holds } = left;
         self.settling += 1;
@@ -130,7 +132,6 @@ impl Dispatch {
         if takes_again {
             self.end_probing();
         }
-        let retry_in = (status == Status::Pending).then_some(retry_in);
         (Verdict { id: *id, status, error, retry_in, holds_key: holds && key.is_some() }, event)
     }
 

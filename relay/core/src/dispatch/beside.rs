@@ -204,7 +204,7 @@ impl Dispatch {
         let Some(event) = tracked.event.take() else { return };
         self.suspects.cleared(id, std::mem::take(&mut tracked.endings));
         let left = tracked.leaves(self.policy.holds(Status::Pending));
-        let (verdict, _) = self.decide(id, event, left, Status::Pending, None, retry_in);
+        let (verdict, _) = self.decide(id, event, left, Status::Pending, None, Some(retry_in));
         self.parted.verdicts.push(verdict);
     }
 

@@ -304,7 +304,8 @@ impl Dispatch {
         };
         let status = if error.is_some() { Status::Failed } else { Status::Pending };
         let left = tracked.leaves(self.policy.holds(status));
-        let (verdict, event) = self.decide(&id, event, left, status, error, ender.pause());
+        let (verdict, event) =
+            self.decide(&id, event, left, status, error, (status == Status::Pending).then(|| ender.pause()));
         Some(Alone { event, verdict, times: ender.times })
     }
 }

@@ -1,8 +1,8 @@
 -- The envelope of an event never changes: consumers know its id, and its body may be out already.
 --
--- An UPDATE that writes the same values, as from an ORM that saves whole objects, is no change. An UPDATE that sets none of
--- these columns, such as the relay's, pays nothing: UPDATE OF decides by name. The status trigger guards available_at, because
--- the relay sets it when it will try again.
+-- An UPDATE that writes the same values, as from an ORM that saves whole objects, is no change; JSON is the same if its text is. An
+-- UPDATE that sets none of these columns, such as the relay's, pays nothing: UPDATE OF decides by name. The status trigger guards
+-- available_at, because the relay sets it when it will try again.
 CREATE OR REPLACE FUNCTION outbox.refuse_envelope_change() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -11,8 +11,8 @@ DECLARE
     changed text;
 BEGIN
     SELECT was.key INTO changed
-    FROM jsonb_each(to_jsonb(old)) AS was
-    JOIN jsonb_each(to_jsonb(new)) AS becomes USING (key)
+    FROM json_each_text(row_to_json(old)) AS was
+    JOIN json_each_text(row_to_json(new)) AS becomes USING (key)
     WHERE was.value IS DISTINCT FROM becomes.value
       AND was.key NOT IN ('status', 'attempts', 'replays', 'holds_key', 'last_error', 'first_attempted_at', 'last_attempted_at', 'processed_at')
     ORDER BY was.key
@@ -32,10 +32,10 @@ CREATE OR REPLACE TRIGGER envelope_is_final
     FOR EACH ROW
     WHEN (
         (old.id, old.seq, old.created_at, old.topic, old.exchange, old.event_type, old.aggregate_type, old.aggregate_id,
-         old.payload, old.payload_bytes, old.content_type, old.headers, old.correlation_id)
+         old.payload::text, old.payload_bytes, old.content_type, old.headers::text, old.correlation_id)
         IS DISTINCT FROM
         (new.id, new.seq, new.created_at, new.topic, new.exchange, new.event_type, new.aggregate_type, new.aggregate_id,
-         new.payload, new.payload_bytes, new.content_type, new.headers, new.correlation_id)
+         new.payload::text, new.payload_bytes, new.content_type, new.headers::text, new.correlation_id)
     )
     EXECUTE FUNCTION outbox.refuse_envelope_change();
 

@@ -7,6 +7,7 @@ AS $$
 BEGIN
     PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
+        outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz),
         outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz),
         outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) TO %s', role);
     EXECUTE format('GRANT INSERT (id, topic, exchange, event_type, aggregate_type, aggregate_id, payload, payload_bytes,

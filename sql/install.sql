@@ -32,7 +32,6 @@ CREATE SCHEMA outbox;
 
 \ir plain/utf8_bytes.sql
 \ir plain/event_bytes.sql
-\ir plain/printed_bytes.sql
 \ir plain/header_size.sql
 \ir plain/check_headers.sql
 \ir plain/check_reserved.sql

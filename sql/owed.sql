@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION outbox.owed(
     older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
 ) RETURNS TABLE (
     id uuid, seq bigint, created_at timestamptz, status outbox.status, attempts integer, replays integer, holds_key boolean,
-    topic text, exchange text, event_type text, aggregate_type text, aggregate_id text, payload jsonb, payload_bytes bytea, content_type text, headers jsonb,
+    topic text, exchange text, event_type text, aggregate_type text, aggregate_id text, payload json, payload_bytes bytea, content_type text, headers json,
     correlation_id text, available_at timestamptz, last_error text, first_attempted_at timestamptz, is_large boolean, is_old boolean
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER

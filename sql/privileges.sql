@@ -1,5 +1,5 @@
 -- Everybody is granted only what cannot do harm: the schema's name, its version, making a uuid (the default of a
--- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a jsonb
+-- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a json
 -- or of a bytea with the caller's rights.
 --
 -- One call each grants what an application, the relay, an operator and monitoring need: grant_emit.sql, grant_relay.sql,
@@ -19,13 +19,15 @@ GRANT EXECUTE ON FUNCTION
     outbox.ring(),
     outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) TO PUBLIC;
 
+COMMENT ON FUNCTION outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz) IS
+    'Emits an event with this transaction: a JSON body, as it is written, to the routing key topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) IS
-    'Emits an event with this transaction: a JSON body to the routing key topic. Returns its id.';
+    'Emits an event with this transaction: a JSON body, as PostgreSQL prints it, to the routing key topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) IS
     'Emits an event with this transaction: a JSON body, given as text, or any text with a content_type, to the routing key topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) IS
     'Emits an event with this transaction: a body of bytes (Protobuf, Avro) to the routing key topic. Returns its id.';
-COMMENT ON FUNCTION outbox.event_bytes(jsonb, bytea, jsonb) IS 'Size of an event''s body and headers, uncompressed.';
+COMMENT ON FUNCTION outbox.event_bytes(json, bytea, json) IS 'Size of an event''s body and headers, uncompressed.';
 COMMENT ON FUNCTION outbox.settle_sent(uuid[]) IS
     'Internal to settle(): writes the verdict SENT where that is simple; returns the other events.';
 COMMENT ON FUNCTION outbox.uuid_v7() IS 'A UUID version 7 (RFC 9562): sorts by the time it was made.';

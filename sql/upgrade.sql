@@ -2,8 +2,8 @@
 --
 --     psql -d mydb -f sql/upgrade.sql
 --
--- The script is one transaction. Applications may go on emitting, and so may the relay until the new one takes its place. With the
--- extension, ALTER EXTENSION outbox UPDATE does the same.
+-- The script is one transaction. From 0.2.0 on, whoever emits waits while the table is written anew, and the relay of that version waits
+-- for the new one after it. With the extension, ALTER EXTENSION outbox UPDATE does the same.
 \set ON_ERROR_STOP on
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up

@@ -4,8 +4,7 @@
 
 use pgrx::prelude::*;
 
-use crate::json::{Printed, Tokens};
-use crate::postgres::{Column, Jsonb, NewRow, SqlFunction, is_replica, transaction_time, utf8_bytes};
+use crate::postgres::{Column, NewRow, SqlFunction, is_replica, transaction_time, utf8};
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 use crate::{headers, reserved, settings};
 
@@ -54,9 +53,9 @@ fn check_text(row: &NewRow, column: Column) -> Result<Option<usize>, Refusal> {
     match row.size(column) {
         Some(0) => Err(Refusal::Empty(column)),
         Some(bytes) if bytes > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, bytes)),
-        length => match row.text(column).map(utf8_bytes) {
+        length => match row.text(column).map(utf8) {
             Some(None) => Err(Refusal::NotUtf8(column)),
-            Some(Some(bytes)) if bytes > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, bytes)),
+            Some(Some(sent)) if sent.len() > SHORT_STRING_BYTES => Err(Refusal::TooLong(column, sent.len())),
             _ => Ok(length),
         },
     }
@@ -64,22 +63,14 @@ fn check_text(row: &NewRow, column: Column) -> Result<Option<usize>, Refusal> {
 
 /// The limits on a new payload are settings, which may have been higher when a restored row was new.
 fn check_payload(row: &NewRow, is_new: bool) -> Result<(), Refusal> {
-    let mut is_utf8 = true;
-    let bytes = match (row.size(Column::Payload), row.size(Column::PayloadBytes)) {
+    let (bytes, is_utf8) = match (row.size(Column::Payload), row.size(Column::PayloadBytes)) {
         (None, None) => return Err(Refusal::NoPayload),
         (Some(_), Some(_)) => return Err(Refusal::TwoPayloads),
-        (None, Some(bytes)) => bytes,
+        (None, Some(bytes)) => (bytes, true),
+        (Some(bytes), None) if bytes > MESSAGE_BYTES => (bytes, true), // is not even unpacked
         (Some(_), None) => {
-            let mut printed = Printed::nothing();
-            let payload = row.jsonb(Column::Payload);
-            for token in payload.iter().flat_map(|payload| Tokens::of(payload.bytes())) {
-                printed.add(&token);
-                if printed.bytes > MESSAGE_BYTES {
-                    break;
-                }
-            }
-            is_utf8 = printed.is_utf8;
-            printed.bytes
+            let text = row.json(Column::Payload).unwrap_or_default();
+            utf8(text).map_or((text.len(), false), |sent| (sent.len(), true))
         }
     };
     let (limit, limited_by) = settings::payload_limit();
@@ -110,19 +101,15 @@ fn check_correlation_id(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
 }
 
 fn check_headers(row: &mut NewRow, is_new: bool) -> Result<(), Refusal> {
-    let given = row.jsonb(Column::Headers);
-    let traced = given.as_ref().map(|given| headers::check(given, is_new)).transpose()?.unwrap_or(false);
+    let given = row.json(Column::Headers);
+    let traced = given.map(|given| headers::check(given, is_new)).transpose()?.unwrap_or(false);
     if is_new
         && !traced
         && let Some(traceparent) = settings::traceparent()?
     {
-        let traceparent = Jsonb::object_of_one(headers::TRACEPARENT, &traceparent);
-        let completed = match given {
-            Some(given) => given.with(&traceparent),
-            None => traceparent,
-        };
+        let completed = headers::with_traceparent(given, &traceparent);
         headers::check(&completed, is_new)?;
-        row.set_jsonb(Column::Headers, &completed);
+        row.set_text(Column::Headers, &completed);
     }
     Ok(())
 }

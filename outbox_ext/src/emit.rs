@@ -1,14 +1,14 @@
 //! `outbox.emit()`: one row into the table, without the cost of a statement.
 //!
-//! The values are handed on as they came: JSON is neither printed nor parsed again, which would be slow, and lossy for
-//! large numbers. The table's INSERT trigger checks them ([`admit`]). A caller needs the right to call the function
-//! and none on the table: what may run code of somebody else's runs as the table's owner, with a pinned `search_path`.
+//! The values are handed on as they came: JSON is kept as it was written. The table's INSERT trigger checks them ([`admit`]). A
+//! caller needs the right to call the function and none on the table: what may run code of somebody else's runs as the
+//! table's owner, with a pinned `search_path`.
 
 use pgrx::prelude::*;
 use pgrx::{Uuid, default};
 
 use crate::admit;
-use crate::postgres::{BytesValue, JsonbValue, TextValue, TimeValue};
+use crate::postgres::{BytesValue, JsonValue, JsonbValue, TextValue, TimeValue};
 use crate::postgres::{Given, InsertedRows, insert_event, with_all_error_fields};
 use crate::refusal::Refusal;
 use crate::settings::writes_directly;
@@ -16,9 +16,9 @@ use crate::uuid_v7::uuid_v7;
 
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
 #[pg_extern(name = "emit", volatile)]
-pub(crate) fn emit_jsonb(
+pub(crate) fn emit_json(
     topic: Option<TextValue>,
-    payload: Option<JsonbValue>,
+    payload: Option<JsonValue>,
     event_type: default!(Option<TextValue>, "NULL"),
     aggregate_type: default!(Option<TextValue>, "NULL"),
     aggregate_id: default!(Option<TextValue>, "NULL"),
@@ -35,7 +35,36 @@ pub(crate) fn emit_jsonb(
         event_type,
         aggregate_type,
         aggregate_id,
-        headers,
+        headers: headers.map(|headers| headers.printed()),
+        correlation_id,
+        exchange,
+        available_at,
+    })
+}
+
+/// For what has a jsonb already. It is also what the schema of earlier versions calls, which has no other for JSON.
+#[allow(clippy::too_many_arguments)] // they are the SQL function's
+#[pg_extern(name = "emit", volatile)]
+pub(crate) fn emit_jsonb(
+    topic: Option<TextValue>,
+    payload: Option<JsonbValue>,
+    event_type: default!(Option<TextValue>, "NULL"),
+    aggregate_type: default!(Option<TextValue>, "NULL"),
+    aggregate_id: default!(Option<TextValue>, "NULL"),
+    headers: default!(Option<JsonbValue>, "NULL"),
+    correlation_id: default!(Option<TextValue>, "NULL"),
+    exchange: default!(Option<TextValue>, "NULL"),
+    available_at: default!(Option<TimeValue>, "NULL"),
+) -> Uuid {
+    insert(Given {
+        topic,
+        payload: payload.map(|payload| payload.printed()),
+        payload_bytes: None,
+        content_type: None,
+        event_type,
+        aggregate_type,
+        aggregate_id,
+        headers: headers.map(|headers| headers.printed()),
         correlation_id,
         exchange,
         available_at,
@@ -66,7 +95,7 @@ pub(crate) fn emit_bytea(
         event_type,
         aggregate_type,
         aggregate_id,
-        headers,
+        headers: headers.map(|headers| headers.printed()),
         correlation_id,
         exchange,
         available_at,

@@ -2,14 +2,14 @@
 
 use pgrx::prelude::*;
 
-use crate::postgres::{BytesValue, JsonbValue};
+use crate::postgres::{BytesValue, JsonValue};
 
 /// Bytes of an event's body and headers, uncompressed. A body that is stored out of line is not fetched for that.
 #[pg_extern(stable, parallel_safe)]
 pub(crate) fn event_bytes(
-    payload: Option<JsonbValue>,
+    payload: Option<JsonValue>,
     payload_bytes: Option<BytesValue>,
-    headers: Option<JsonbValue>,
+    headers: Option<JsonValue>,
 ) -> i64 {
     let body = payload_bytes.map(|bytes| bytes.size()).or_else(|| payload.map(|payload| payload.size()));
     let headers = headers.map(|headers| headers.size());

@@ -11,10 +11,10 @@
 //! | [`refusal`] | what the trigger refuses, and with which SQLSTATE, message and hint |
 //! | [`event_bytes`] | the size of an event, without a look at its body |
 //! | [`headers`] | the size of JSON headers as an AMQP table |
-//! | [`json`] | the size of JSON as it will be printed |
+//! | [`json`] | the tokens of a JSON text |
 //! | [`uuid_v7`] | the ids |
 //! | [`settings`] | `outbox.*` |
-//! | [`postgres`] | all unsafe code: arguments, rows, jsonb, insertion and update as PostgreSQL has them |
+//! | [`postgres`] | all unsafe code: arguments, rows, insertion and update as PostgreSQL has them |
 //!
 //! The same schema installs without the extension, by `sql/install.sql`: `sql/plain/` says in PL/pgSQL what is here in
 //! Rust.
@@ -77,7 +77,7 @@ extension_sql_file!("../../sql/version.sql", name = "version", requires = ["limi
 extension_sql_file!(
     "../../sql/emit_text.sql",
     name = "emit_text",
-    requires = ["version", emit::emit_jsonb, emit::emit_bytea]
+    requires = ["version", emit::emit_json, emit::emit_jsonb, emit::emit_bytea]
 );
 extension_sql_file!("../../sql/rights.sql", name = "rights", requires = ["emit_text"]);
 extension_sql_file!("../../sql/grant_emit.sql", name = "grant_emit", requires = ["rights"]);

@@ -66,6 +66,8 @@ pub(crate) enum Refusal {
     HeadersTextTooLarge(usize),
     /// Headers larger than [`HEADERS_BYTES`], as an AMQP table.
     HeadersTooLarge(usize),
+    /// An escape that is no text.
+    HeaderUnreadable,
     /// A number that no double holds: the beginning of its header's name.
     HeaderNumberTooLarge(String),
     /// A time that never comes.
@@ -224,6 +226,12 @@ impl Refusal {
                 format!("headers are nested deeper than {HEADERS_DEPTH} levels"),
                 None,
                 Some("Put the data into the payload."),
+            ),
+            Refusal::HeaderUnreadable => (
+                ERRCODE_UNTRANSLATABLE_CHARACTER,
+                "headers has an escape that is no text".into(),
+                Some("No text has \\u0000, or half of a surrogate pair.".into()),
+                Some("Leave it out, or put it into the payload."),
             ),
             Refusal::HeaderNumberTooLarge(start) => (
                 ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,

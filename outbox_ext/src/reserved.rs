@@ -54,14 +54,13 @@ pub(crate) enum Rule {
 }
 
 /// The rule for the header of this name, if there is one.
-pub(crate) fn rule(name: &[u8]) -> Option<Rule> {
-    if name == CONTENT_ENCODING.as_bytes() {
+pub(crate) fn rule(name: &str) -> Option<Rule> {
+    if name == CONTENT_ENCODING {
         return Some(Rule::Is(Shape::Encoding));
     }
-    if !name.starts_with(b"x-") {
+    if !name.starts_with("x-") {
         return None; // nearly always
     }
-    let name = str::from_utf8(name).ok()?;
     if WRITTEN.contains(&name) || WRITTEN_FAMILIES.iter().any(|family| name.starts_with(family)) {
         return Some(Rule::Never);
     }
@@ -87,16 +86,18 @@ impl Shape {
         }
     }
 
-    /// Whether a value that begins with this token has the shape; a text is `bytes` long as it is sent.
-    pub(crate) fn fits(self, value: &Token<'_>, bytes: impl Fn(&[u8]) -> usize) -> bool {
+    /// Whether a value that begins with this token has the shape.
+    pub(crate) fn fits(self, value: &Token<'_>) -> bool {
         match (self, value) {
-            (Self::Number | Self::Digits | Self::Scalar, Token::Number(_)) | (Self::Scalar, Token::Bool(_)) => true,
+            (Self::Number | Self::Digits | Self::Scalar, Token::Number(_)) | (Self::Scalar, Token::Bool) => true,
             (Self::Text | Self::Scalar, Token::Text(_)) => true,
-            (Self::ShortText, Token::Text(text)) => bytes(text) <= 4096,
-            (Self::Digits, Token::Text(text)) => (1..=18).contains(&text.len()) && text.iter().all(u8::is_ascii_digit),
+            (Self::ShortText, Token::Text(text)) => text.len() <= 4096,
+            (Self::Digits, Token::Text(text)) => {
+                (1..=18).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+            }
             (Self::Encoding, Token::Text(text)) => {
                 (1..=255).contains(&text.len())
-                    && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~, -".contains(byte))
+                    && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~, -".contains(&byte))
             }
             _ => false,
         }

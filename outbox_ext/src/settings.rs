@@ -5,7 +5,7 @@ use std::{cell::Cell, ffi::CStr, ops::Range, str::from_utf8};
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 use crate::postgres::{
-    Check, Report, Setting, are_sent_unchanged, check_from_now_on, define_checked, is_given, read_setting, utf8_bytes,
+    Check, Report, Setting, are_sent_unchanged, check_from_now_on, define_checked, is_given, read_setting, utf8,
 };
 use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 
@@ -174,7 +174,7 @@ pub(crate) fn define() {
 pub(crate) fn correlation_id() -> Result<Option<Vec<u8>>, Refusal> {
     let checked = |value: &[u8]| -> Result<Vec<u8>, Refusal> {
         check_length(value.len())?;
-        check_length(utf8_bytes(value).ok_or(Refusal::CorrelationIdNotUtf8)?)?;
+        check_length(utf8(value).ok_or(Refusal::CorrelationIdNotUtf8)?.len())?;
         Ok(value.to_vec())
     };
     read_setting(&CORRELATION_ID, checked).transpose()

@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     IF new.topic IS NULL
         OR octet_length(new.topic) NOT BETWEEN 1 AND 255
-        OR (new.payload IS NULL) = (new.payload_bytes IS NULL)
+        OR (json_typeof(new.payload) IS NULL) = (new.payload_bytes IS NULL)
         OR octet_length(new.event_type) NOT BETWEEN 1 AND 255
         OR octet_length(new.aggregate_type) NOT BETWEEN 1 AND 255
         OR octet_length(new.aggregate_id) NOT BETWEEN 1 AND 255
@@ -36,7 +36,7 @@ BEGIN
                                   new.exchange, new.content_type, 1);
         END IF;
     END IF;
-    payload_size := coalesce(octet_length(new.payload_bytes), outbox.printed_bytes(new.payload));
+    payload_size := coalesce(octet_length(new.payload_bytes), outbox.utf8_bytes(new.payload::text));
     IF is_new THEN
         PERFORM outbox.check_payload_size(payload_size);
     ELSIF payload_size > 134217728 THEN
@@ -72,9 +72,9 @@ BEGIN
     END IF;
 
     IF is_new THEN
-        IF current_setting('outbox.traceparent', true) <> '' AND (new.headers ? 'traceparent') IS NOT TRUE THEN
+        IF current_setting('outbox.traceparent', true) <> '' AND (new.headers::jsonb ? 'traceparent') IS NOT TRUE THEN
             traceparent := outbox.context_traceparent();
-            new.headers := coalesce(new.headers, '{}') || jsonb_build_object('traceparent', traceparent);
+            new.headers := coalesce(new.headers::jsonb, '{}') || jsonb_build_object('traceparent', traceparent);
             PERFORM outbox.check_headers(new.headers);
         END IF;
         IF current_setting('outbox.correlation_id', true) <> '' AND new.correlation_id IS NULL THEN

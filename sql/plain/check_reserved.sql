@@ -1,7 +1,7 @@
 -- Refuses, of a new event, what RabbitMQ or one of its plugins cannot bear (outbox_ext/src/reserved.rs has the reasons).
 --
 -- Most headers have no name that could be meant; those are not looked at one by one.
-CREATE OR REPLACE FUNCTION outbox.check_reserved(headers jsonb, event_type text, correlation_id text) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.check_reserved(headers json, event_type text, correlation_id text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -23,13 +23,13 @@ BEGIN
                   DETAIL = 'RabbitMQ reads it, and closes connections over anything else.',
                   HINT = 'For example ''urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6''; or leave out urn:uuid:.';
     END IF;
-    IF headers IS NULL OR headers::text !~ '"(x-|content-encoding")' THEN
+    IF headers IS NULL OR headers::jsonb::text !~ '"(x-|content-encoding")' THEN
         RETURN;
     END IF;
 
     SELECT field.key AS name, rule.must INTO bad
-    FROM jsonb_each(headers) WITH ORDINALITY AS field (key, value, number)
-    CROSS JOIN LATERAL (SELECT jsonb_typeof(value), value #>> '{}') AS given (type, text)
+    FROM json_each(headers) WITH ORDINALITY AS field (key, value, number)
+    CROSS JOIN LATERAL (SELECT json_typeof(value), value #>> '{}') AS given (type, text)
     CROSS JOIN LATERAL (SELECT CASE
         WHEN key ~ '^x-(death|delivery-count|invalid-headers|received-from|stream-offset)$'
             OR key ~ '^x-(amqp-1[.]0|basic|mqtt)-' THEN 'not be there'
@@ -63,4 +63,4 @@ BEGIN
               HINT = 'Give such a value, or give the header another name.';
 END
 $$;
-COMMENT ON FUNCTION outbox.check_reserved(jsonb, text, text) IS 'Refuses headers that only RabbitMQ writes, and values that it cannot bear.';
+COMMENT ON FUNCTION outbox.check_reserved(json, text, text) IS 'Refuses headers that only RabbitMQ writes, and values that it cannot bear.';

@@ -2,7 +2,7 @@
 -- event.
 CREATE OR REPLACE FUNCTION outbox.emit(
     topic          text,
-    payload        jsonb,
+    payload        json,
     event_type     text        DEFAULT NULL,
     aggregate_type text        DEFAULT NULL,
     aggregate_id   text        DEFAULT NULL,
@@ -18,12 +18,12 @@ AS $$
 DECLARE
     event_id uuid;
 BEGIN
-    IF has_function_privilege('public', 'outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz)'::regprocedure, 'EXECUTE') THEN
-        PERFORM outbox.require_grant('outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz)');
+    IF has_function_privilege('public', 'outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz)');
     END IF;
     INSERT INTO outbox.events (topic, payload, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange,
                                available_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    VALUES ($1, $2, $3, $4, $5, $6::json, $7, $8, $9)
     RETURNING id INTO event_id;
     IF event_id IS NULL THEN
         RAISE EXCEPTION 'the event was not inserted'
@@ -34,6 +34,21 @@ BEGIN
     RETURN event_id;
 END
 $$;
+
+-- For what has a jsonb already: it is printed.
+CREATE OR REPLACE FUNCTION outbox.emit(
+    topic          text,
+    payload        jsonb,
+    event_type     text        DEFAULT NULL,
+    aggregate_type text        DEFAULT NULL,
+    aggregate_id   text        DEFAULT NULL,
+    headers        jsonb       DEFAULT NULL,
+    correlation_id text        DEFAULT NULL,
+    exchange       text        DEFAULT NULL,
+    available_at   timestamptz DEFAULT NULL
+) RETURNS uuid
+LANGUAGE sql VOLATILE
+RETURN outbox.emit(topic, payload::json, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at);
 
 -- A body of bytes. The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload
 -- alone when literals have no type yet; content_type comes after them.
@@ -61,7 +76,7 @@ BEGIN
     END IF;
     INSERT INTO outbox.events (topic, payload_bytes, event_type, aggregate_type, aggregate_id, headers, correlation_id,
                                exchange, available_at, content_type)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    VALUES ($1, $2, $3, $4, $5, $6::json, $7, $8, $9, $10)
     RETURNING id INTO event_id;
     IF event_id IS NULL THEN
         RAISE EXCEPTION 'the event was not inserted'

@@ -30,6 +30,24 @@ BEGIN
 END
 $$;
 
+-- JSON becomes what was written, and is no longer taken apart. The table is written anew for that, during which nobody emits: purge what
+-- is finished before, if there is much of it (docs/operations.md).
+DROP TRIGGER envelope_is_final ON outbox.events;
+DO $$
+DECLARE
+    reason text;
+BEGIN
+    ALTER TABLE outbox.events ALTER payload TYPE json, ALTER headers TYPE json;
+EXCEPTION WHEN feature_not_supported OR undefined_object OR undefined_function OR datatype_mismatch THEN
+    GET STACKED DIAGNOSTICS reason = PG_EXCEPTION_DETAIL;
+    RAISE EXCEPTION 'something depends on the columns payload and headers of outbox.events, which become json: %', sqlerrm
+        USING ERRCODE = sqlstate, DETAIL = reason, HINT = 'Drop it, upgrade, and make it again with payload::jsonb.';
+END
+$$;
+COMMENT ON COLUMN outbox.events.payload IS 'Body as JSON, which is sent as it was written; or payload_bytes is set.';
+DROP FUNCTION outbox.event_bytes(jsonb, bytea, jsonb);
+DROP FUNCTION outbox.owed(bigint, integer, text[], text[], bigint, boolean); -- it returns them
+
 \ir ../emit_text.sql
 \ir ../admit_trigger.sql
 \ir ../envelope_trigger.sql
@@ -82,6 +100,16 @@ BEGIN
             WHEN 'replay_many' THEN PERFORM outbox.grant_operate(granted.role);
             WHEN 'delete_pages' THEN PERFORM outbox.grant_maintain(granted.role);
         END CASE;
+    END LOOP;
+    -- emit() of a text called that of a jsonb, and calls that of a json now.
+    FOR granted IN
+        SELECT acl.grantee::regrole AS role
+        FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
+        WHERE p.oid = 'outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz)'::regprocedure
+          AND acl.grantee NOT IN (0, p.proowner)
+    LOOP
+        EXECUTE format(
+            'GRANT EXECUTE ON FUNCTION outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz) TO %s', granted.role);
     END LOOP;
 END
 $$;

@@ -88,6 +88,6 @@ async fn some_failures(db: &Database) {
     let failures = "
         SELECT outbox.emit('orders.created', to_jsonb(n), aggregate_type => 'order', aggregate_id => n::text, available_at => now() + interval '1 hour')
         FROM generate_series(1, 4) AS n;
-        UPDATE outbox.events SET status = 'FAILED', last_error = CASE WHEN payload = '4' THEN 'nack' ELSE '312 NO_ROUTE 100%_sure' END";
+        UPDATE outbox.events SET status = 'FAILED', last_error = CASE WHEN payload::text = '4' THEN 'nack' ELSE '312 NO_ROUTE 100%_sure' END";
     db.batch_execute(&format!("BEGIN; {failures}; COMMIT")).await.unwrap();
 }

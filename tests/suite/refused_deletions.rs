@@ -38,7 +38,7 @@ async fn history(db: &Connection) -> Uuid {
          RESET session_replication_role"
     );
     db.batch_execute(&sql).await.unwrap();
-    let id = format!("SELECT id FROM outbox.events WHERE payload = '{REFUSED}'");
+    let id = format!("SELECT id FROM outbox.events WHERE payload::text = '{REFUSED}'");
     db.query_one(&id, &[]).await.unwrap().get(0)
 }
 

@@ -6,6 +6,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{FromDatum, pg_sys};
 
+use super::json::printed;
 use super::varlena::raw_size;
 
 macro_rules! passed_on {
@@ -48,15 +49,24 @@ macro_rules! passed_on {
 }
 
 passed_on!(TextValue, "text");
+passed_on!(JsonValue, "json");
 passed_on!(JsonbValue, "jsonb");
 passed_on!(BytesValue, "bytea");
 passed_on!(TimeValue, "timestamptz");
 
-impl JsonbValue {
+impl JsonValue {
     /// Bytes, uncompressed.
     pub(crate) fn size(&self) -> usize {
-        // SAFETY: a jsonb is a varlena.
+        // SAFETY: a json is a varlena.
         unsafe { raw_size(self.0) }
+    }
+}
+
+impl JsonbValue {
+    /// The text that PostgreSQL prints for it.
+    pub(crate) fn printed(&self) -> JsonValue {
+        // SAFETY: the datum is a jsonb.
+        JsonValue(unsafe { printed(self.datum()) })
     }
 }
 

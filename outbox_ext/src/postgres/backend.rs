@@ -38,12 +38,6 @@ pub(crate) fn take_no_backtraces() {
     }
 }
 
-/// Ends the statement if it was cancelled or has run out of time. For loops that may be long.
-#[inline]
-pub(crate) fn check_for_interrupts() {
-    pgrx::check_for_interrupts!();
-}
-
 /// Fills `bytes` from PostgreSQL's strong random source.
 pub(crate) fn fill_random(bytes: &mut [u8]) {
     // SAFETY: the pointer and the length are those of one slice.

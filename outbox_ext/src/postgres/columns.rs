@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use pgrx::pg_sys::{self, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
+use pgrx::pg_sys::{self, BYTEAOID, JSONOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
 
 /// A column's name and type.
 type Expected = (&'static CStr, pg_sys::Oid);
@@ -10,13 +10,13 @@ type Expected = (&'static CStr, pg_sys::Oid);
 const ALL: [Expected; 13] = [
     (c"id", UUIDOID),
     (c"topic", TEXTOID),
-    (c"payload", JSONBOID),
+    (c"payload", JSONOID),
     (c"payload_bytes", BYTEAOID),
     (c"content_type", TEXTOID),
     (c"event_type", TEXTOID),
     (c"aggregate_type", TEXTOID),
     (c"aggregate_id", TEXTOID),
-    (c"headers", JSONBOID),
+    (c"headers", JSONOID),
     (c"correlation_id", TEXTOID),
     (c"exchange", TEXTOID),
     (c"available_at", TIMESTAMPTZOID),

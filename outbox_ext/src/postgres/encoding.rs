@@ -5,26 +5,21 @@ use std::ffi::{CStr, c_int};
 
 use pgrx::pg_sys;
 
-/// How many bytes a text has in UTF-8; `None`: it is none.
+/// A text in UTF-8, there or in the current memory context; `None`: it is none.
 ///
 /// PostgreSQL sends the texts of a database in UTF-8 or `SQL_ASCII` as they are, and converts those of any other encoding. What it
 /// cannot convert is its own error.
-pub(crate) fn utf8_bytes(text: &[u8]) -> Option<usize> {
-    if are_sent_unchanged() {
-        return std::str::from_utf8(text).is_ok().then_some(text.len());
-    }
-    if text.is_ascii() {
-        return Some(text.len());
+pub(crate) fn utf8(text: &[u8]) -> Option<&str> {
+    if are_sent_unchanged() || text.is_ascii() {
+        return str::from_utf8(text).ok();
     }
     // SAFETY: the text is as long as is said. What is returned is another C string, in the current memory context; it would be
     // the text itself where nothing is to be converted, which was ruled out.
-    unsafe {
+    let converted = unsafe {
         let encoding = pg_sys::pg_enc::PG_UTF8 as c_int;
-        let converted = pg_sys::pg_server_to_any(text.as_ptr().cast(), text.len() as c_int, encoding);
-        let bytes = CStr::from_ptr(converted).count_bytes();
-        pg_sys::pfree(converted.cast());
-        Some(bytes)
-    }
+        CStr::from_ptr(pg_sys::pg_server_to_any(text.as_ptr().cast(), text.len() as c_int, encoding))
+    };
+    converted.to_str().ok()
 }
 
 /// Whether the texts of this database go to a client in UTF-8 without a conversion.

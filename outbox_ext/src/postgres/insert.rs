@@ -1,6 +1,6 @@
 //! The INSERT of `emit`.
 
-use super::arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
+use super::arguments::{BytesValue, JsonValue, TextValue, TimeValue};
 use super::backend::SqlFunction;
 use super::columns::Values;
 use super::plan::InsertedRows;
@@ -9,13 +9,13 @@ use super::{direct_insert, plan};
 /// What a call of `emit` was given, but for the id.
 pub(crate) struct Given {
     pub(crate) topic: Option<TextValue>,
-    pub(crate) payload: Option<JsonbValue>,
+    pub(crate) payload: Option<JsonValue>,
     pub(crate) payload_bytes: Option<BytesValue>,
     pub(crate) content_type: Option<TextValue>,
     pub(crate) event_type: Option<TextValue>,
     pub(crate) aggregate_type: Option<TextValue>,
     pub(crate) aggregate_id: Option<TextValue>,
-    pub(crate) headers: Option<JsonbValue>,
+    pub(crate) headers: Option<JsonValue>,
     pub(crate) correlation_id: Option<TextValue>,
     pub(crate) exchange: Option<TextValue>,
     pub(crate) available_at: Option<TimeValue>,

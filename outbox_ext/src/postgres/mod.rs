@@ -8,7 +8,7 @@
 //! - Each is made for one function call, from its arguments or from the row of its trigger, and does not outlive the call.
 //!   PostgreSQL keeps arguments and row until the call returns. What is allocated meanwhile (`palloc`) is in the call's memory
 //!   context, which lives as long.
-//! - PostgreSQL has checked the types: an argument or a column declared `jsonb` is a jsonb varlena.
+//! - PostgreSQL has checked the types: an argument or a column declared `json` is a json varlena.
 //!
 //! pgrx wraps each C function: an ERROR raised in it becomes a Rust panic, which unwinds to the function's guard.
 
@@ -22,7 +22,7 @@ mod encoding;
 mod error_fields;
 mod index_code;
 mod insert;
-mod jsonb;
+mod json;
 mod kept;
 mod passing_triggers;
 mod plan;
@@ -34,17 +34,14 @@ mod target;
 mod update;
 mod varlena;
 
-pub(crate) use arguments::{BytesValue, JsonbValue, TextValue, TimeValue};
-pub(crate) use backend::{
-    SqlFunction, check_for_interrupts, fill_random, is_replica, reserve_prefix, take_no_backtraces, transaction_time,
-};
+pub(crate) use arguments::{BytesValue, JsonValue, JsonbValue, TextValue, TimeValue};
+pub(crate) use backend::{SqlFunction, fill_random, is_replica, reserve_prefix, take_no_backtraces, transaction_time};
 pub(crate) use columns::Column;
 pub(crate) use direct_settle::settle_sent;
-pub(crate) use encoding::{are_sent_unchanged, utf8_bytes};
+pub(crate) use encoding::{are_sent_unchanged, utf8};
 pub(crate) use error_fields::with_all_error_fields;
 pub(crate) use insert::{Given, insert_event};
-pub(crate) use jsonb::Jsonb;
 pub(crate) use plan::InsertedRows;
-pub(crate) use raise::{Report, raise, raise_corrupt_jsonb, raise_out_of_memory};
+pub(crate) use raise::{Report, raise};
 pub(crate) use row::NewRow;
 pub(crate) use setting::{Check, Setting, check_from_now_on, define_checked, is_given, read as read_setting};

@@ -33,6 +33,11 @@ impl Positions {
         self.indexes.get(column as usize).copied().unwrap_or(usize::MAX)
     }
 
+    /// Whether the column is a jsonb, as those of JSON are in a schema that has not been upgraded to 0.3.0.
+    pub(super) fn is_jsonb(&self, column: Column) -> bool {
+        self.types.get(column as usize).is_some_and(|of| of.oid == pg_sys::JSONBOID)
+    }
+
     /// Casts a value for the column as an assignment does, by way of its text. A domain or a length may refuse the value.
     ///
     /// # Safety
@@ -91,8 +96,9 @@ unsafe fn look_up(table: pg_sys::Relation) -> [(usize, Type); CHECKED.len()] {
                 refuse(ERRCODE_UNDEFINED_COLUMN, what, "Give the column its name back.");
             }
             let oid = pg_sys::SPI_gettypeid((*table).rd_att, number);
+            let is_of_before = expected == pg_sys::JSONOID && oid == pg_sys::JSONBOID;
             // A domain is stored as its type, and a varchar as a text.
-            if !pg_sys::IsBinaryCoercible(pg_sys::getBaseType(oid), expected) {
+            if !is_of_before && !pg_sys::IsBinaryCoercible(pg_sys::getBaseType(oid), expected) {
                 let (found, expected) = (pg_sys::format_type_be(oid), pg_sys::format_type_be(expected));
                 let what = format!(
                     "column {} of table {} is of type {}, but an event has {} there",

@@ -24,17 +24,3 @@ pub(super) fn raise_missing_table() -> ! {
     let hint = "It was renamed or moved: give it back its name, or its schema.";
     raise((ERRCODE_UNDEFINED_TABLE, "relation \"outbox.events\" does not exist".into(), None, Some(hint)))
 }
-
-/// A value is not what its type promises.
-#[cold]
-pub(crate) fn raise_corrupt_jsonb() -> ! {
-    let hint = "Look for damage in the table that it comes from: amcheck, checksums, memory.";
-    raise((ERRCODE_DATA_CORRUPTED, "a jsonb value is not stored as jsonb".into(), None, Some(hint)))
-}
-
-/// Rust's allocator has no memory.
-#[cold]
-pub(crate) fn raise_out_of_memory() -> ! {
-    let hint = "The value is nested very deeply: emit a flatter one.";
-    raise((ERRCODE_OUT_OF_MEMORY, "out of memory".into(), None, Some(hint)))
-}

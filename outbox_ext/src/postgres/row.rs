@@ -11,7 +11,7 @@ use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fir
 use pgrx::{IntoDatum, PgSqlErrorCode::*, pg_sys};
 
 use super::columns::Column;
-use super::jsonb::Jsonb;
+use super::json;
 use super::positions::{Positions, positions};
 use super::raise::raise;
 use super::varlena::{bytes, raw_size};
@@ -70,7 +70,7 @@ impl NewRow {
         self.value(column).is_none()
     }
 
-    /// Bytes of a text, bytea or jsonb, uncompressed and without a header, found without unpacking it.
+    /// Bytes of a text, bytea or json, uncompressed and without a header, found without unpacking it.
     pub(crate) fn size(&self, column: Column) -> Option<usize> {
         // SAFETY: the callers ask for columns of such a type.
         self.value(column).map(|value| unsafe { raw_size(value) })
@@ -87,20 +87,16 @@ impl NewRow {
         self.value(column).map(|value| value.value() as i64)
     }
 
-    /// A jsonb.
-    pub(crate) fn jsonb(&self, column: Column) -> Option<Jsonb> {
-        // SAFETY: the callers ask for columns of type jsonb.
-        self.value(column).map(|value| unsafe { Jsonb::from_datum(value) })
+    /// The text of a json, in the database's encoding.
+    pub(crate) fn json(&self, column: Column) -> Option<&[u8]> {
+        let is_jsonb = self.positions.is_jsonb(column);
+        // SAFETY: the callers ask for columns of JSON, and the row stays as long as self.
+        self.value(column).map(|value| unsafe { json::text(value, is_jsonb) })
     }
 
-    /// Puts a text into the row, in the database's encoding.
+    /// Puts a text or a json into the row, in the database's encoding.
     pub(crate) fn set_text(&mut self, column: Column, text: &[u8]) {
         self.set(column, text.into_datum());
-    }
-
-    /// Puts a jsonb into the row.
-    pub(crate) fn set_jsonb(&mut self, column: Column, jsonb: &Jsonb) {
-        self.set(column, Some(jsonb.datum()));
     }
 
     /// Takes the value out of the row.

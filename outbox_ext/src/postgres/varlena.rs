@@ -2,7 +2,7 @@
 
 use pgrx::{pg_sys, varlena};
 
-/// The bytes of a text, bytea or jsonb, without a header: where they are, or unpacked into the current memory context.
+/// The bytes of a text, bytea or json, without a header: where they are, or unpacked into the current memory context.
 ///
 /// # Safety
 /// The datum is a varlena. It and the memory context live as long as `'a`.
@@ -17,7 +17,7 @@ pub(super) unsafe fn bytes<'a>(value: pg_sys::Datum) -> &'a [u8] {
     }
 }
 
-/// Bytes of a text, bytea or jsonb, uncompressed and without a header, found without unpacking it.
+/// Bytes of a text, bytea or json, uncompressed and without a header, found without unpacking it.
 ///
 /// # Safety
 /// The datum is a varlena.

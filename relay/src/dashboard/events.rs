@@ -227,10 +227,10 @@ pub(super) async fn one(
 
 /// At most 64 KiB of each: a page is for people.
 const CONTENTS: &str = "
-    SELECT json_build_object('headers', left(jsonb_pretty(headers), 65536), 'is_base64', payload_bytes IS NOT NULL,
-        'payload', coalesce(left(jsonb_pretty(payload), 65536), encode(substring(payload_bytes FROM 1 FOR 49152), 'base64')),
+    SELECT json_build_object('headers', left(headers::text, 65536), 'is_base64', payload_bytes IS NOT NULL,
+        'payload', coalesce(left(payload::text, 65536), encode(substring(payload_bytes FROM 1 FOR 49152), 'base64')),
         'bytes', coalesce(octet_length(payload::text), octet_length(payload_bytes)),
-        'is_cut', coalesce(length(jsonb_pretty(payload)) > 65536, octet_length(payload_bytes) > 49152, false))::text
+        'is_cut', coalesce(length(payload::text) > 65536, octet_length(payload_bytes) > 49152, false))::text
     FROM outbox.events WHERE id = $1::text::uuid";
 
 /// Payload and headers of an event, for an operator who asks for them.

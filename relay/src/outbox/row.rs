@@ -145,9 +145,9 @@ impl<'a> Row<'a> {
     /// Copies the row into one allocation of its own. What cannot be sent of it is its event's own failure, not an error.
     pub fn to_event(&self) -> Result<Event, BadRow> {
         let topic = self.field(Column::Topic);
-        let payload = self.json(Column::Payload)?;
+        let payload = self.json(Column::Payload);
         let body = payload.or_else(|| self.field(Column::PayloadBytes));
-        let headers = self.json(Column::Headers)?;
+        let headers = self.json(Column::Headers);
         let texts = [Column::Exchange, Column::Topic, Column::EventType, Column::AggregateType, Column::AggregateId];
         let texts = texts.into_iter().chain([Column::ContentType, Column::CorrelationId]);
         let texts: usize = texts.filter_map(|column| self.field(column)).map(<[u8]>::len).sum();
@@ -201,10 +201,10 @@ impl<'a> Row<'a> {
         Ok(i64::from_be_bytes(self.fixed(column)?).saturating_add(POSTGRES_EPOCH_US))
     }
 
-    /// The binary format of `jsonb` is a version number, always 1, and then the text (`jsonb_send` in PostgreSQL's `jsonb.c`).
-    fn json(&self, column: Column) -> Result<Option<&'a [u8]>, BadRow> {
-        let Some(field) = self.field(column) else { return Ok(None) };
-        field.strip_prefix(&[1]).map(Some).ok_or(BadRow::WrongType(column.name()))
+    /// The binary format of `json` is its text. That of `jsonb`, which rows have in WAL from before the upgrade to 0.3.0, has a
+    /// version number before it, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON begins.
+    fn json(&self, column: Column) -> Option<&'a [u8]> {
+        self.field(column).map(|field| field.strip_prefix(&[1]).unwrap_or(field))
     }
 }
 

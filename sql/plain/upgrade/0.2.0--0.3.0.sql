@@ -3,7 +3,6 @@
 \ir ../uuid_v7.sql
 \ir ../utf8_bytes.sql
 \ir ../event_bytes.sql
-\ir ../printed_bytes.sql
 \ir ../header_size.sql
 \ir ../check_headers.sql
 \ir ../check_reserved.sql
@@ -15,3 +14,6 @@
 \ir ../admit.sql
 \ir ../emit.sql
 \ir ../settle_sent.sql
+
+DROP FUNCTION outbox.check_headers(jsonb);
+DROP FUNCTION outbox.printed_bytes(jsonb);

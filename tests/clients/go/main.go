@@ -37,7 +37,7 @@ func placeOrder(ctx context.Context, conn *pgx.Conn, customer string, total floa
 		}
 		payload := map[string]any{"id": orderID, "customer": customer, "total": total}
 		return tx.QueryRow(ctx,
-			"SELECT outbox.emit('orders.created', $1::jsonb, aggregate_type => 'order', aggregate_id => $2)",
+			"SELECT outbox.emit('orders.created', $1::json, aggregate_type => 'order', aggregate_id => $2)",
 			payload, strconv.FormatInt(orderID, 10)).Scan(&eventID)
 	})
 	return eventID, err

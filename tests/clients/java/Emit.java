@@ -33,7 +33,7 @@ class Emit {
 
     private static String emit(Connection connection, String topic, String payload, String type, String id)
             throws SQLException {
-        String sql = "SELECT outbox.emit(?, ?::jsonb, aggregate_type => ?, aggregate_id => ?)";
+        String sql = "SELECT outbox.emit(?, ?::json, aggregate_type => ?, aggregate_id => ?)";
         try (var statement = connection.prepareStatement(sql)) {
             statement.setString(1, topic);
             statement.setString(2, payload);

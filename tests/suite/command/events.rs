@@ -59,7 +59,8 @@ async fn every_filter_finds_what_it_says_the_newest_first() {
     ] {
         assert_eq!(found(&stack, filters).await, expected, "{filters:?}");
     }
-    let ids = value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE payload::int < 3").await;
+    let ids =
+        value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE payload::text::int < 3").await;
     let ids: Vec<&str> = ids.split(' ').collect();
     assert_eq!(found(&stack, &ids).await, "2 1");
     let missing = "01a1fd4c-25b9-7c6a-a420-31b130406efa";

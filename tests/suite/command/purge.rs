@@ -11,7 +11,7 @@ async fn old_history(stack: &Stack) {
         .db
         .batch_execute(
             "SET session_replication_role = replica;
-             UPDATE outbox.events SET processed_at = now() - interval '8 days' WHERE payload::int <= 5;
+             UPDATE outbox.events SET processed_at = now() - interval '8 days' WHERE payload::text::int <= 5;
              RESET session_replication_role;
              SELECT outbox.emit('t', '11')",
         )
@@ -44,8 +44,8 @@ async fn only_events_that_were_finished_long_ago_are_deleted() {
 async fn a_failed_event_that_nobody_wants_any_more_is_deleted_by_its_id_and_one_that_is_owed_is_not() {
     let stack = Stack::new().await;
     old_history(&stack).await;
-    let failed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload = '6'").await;
-    let owed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload = '11'").await;
+    let failed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text = '6'").await;
+    let owed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text = '11'").await;
     let asked = ask(&stack, &["purge", &failed]).await.ended_with(2);
     assert!(asked.out.contains(&failed) && asked.err.contains("Delete 1 event?"), "{asked:?}");
     let asked = ask(&stack, &["purge", &failed, "--dry-run"]).await.ended_with(0);

@@ -49,17 +49,18 @@ async fn events_are_replayed_by_id_whether_sent_or_failed_and_one_that_is_owed_a
     history(&stack).await;
     stack.db.batch_execute("SELECT outbox.emit('t', '11')").await.unwrap();
     let ids =
-        value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE payload::int IN (1, 2, 11)").await;
+        value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE payload::text::int IN (1, 2, 11)")
+            .await;
     let mut arguments = vec!["replay", "--yes", "--json"];
     arguments.extend(ids.split(' '));
     let done = ask(&stack, &arguments).await.ended_with(1).object();
     assert_eq!((&done["matched"], &done["done"]), (&2.into(), &2.into()), "one of three was PENDING");
     assert_eq!(payloads(&stack, "PENDING").await, "1 2 11");
 
-    let replayed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::int = 1").await;
+    let replayed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text::int = 1").await;
     let shown = ask(&stack, &["events", &replayed]).await.ended_with(0);
     assert!(shown.out.contains("is PENDING, replayed 1 time\n"), "{shown:?}");
-    let finished = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::int = 3").await;
+    let finished = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text::int = 3").await;
     ask(&stack, &["replay", "--yes", &finished, &finished]).await.ended_with(0); // named twice, and replayed once
     let life = ask(&stack, &["events", &replayed, "--json"]).await.object();
     assert_eq!(life["replays"], 1, "{life:?}");

@@ -171,8 +171,12 @@ async fn with_tokens_nobody_comes_in_without_one() {
 async fn only_an_operator_sees_payloads_and_acts() {
     let dashboard = Dashboard::start(Tokens::Both).await;
     some_failures(&dashboard.stack.db).await;
-    let row =
-        dashboard.stack.db.query_one("SELECT id::text FROM outbox.events WHERE payload = '4'", &[]).await.unwrap();
+    let row = dashboard
+        .stack
+        .db
+        .query_one("SELECT id::text FROM outbox.events WHERE payload::text = '4'", &[])
+        .await
+        .unwrap();
     let id: String = row.get(0);
     let contents = format!("/api/events/{id}/contents");
     for (method, path, body) in

@@ -224,7 +224,7 @@ async fn an_operator_releases_a_key_and_sees_a_payload() {
     let dashboard = Dashboard::start(Tokens::Both).await;
     let held = "BEGIN;
         SELECT outbox.emit('held', to_jsonb(n), aggregate_type => 'order', aggregate_id => 'k', available_at => now() + interval '1 hour') FROM generate_series(1, 2) AS n;
-        SELECT outbox.settle(array_agg(id), '{FAILED}', '{nack}', '{}', '{true}') FROM outbox.events WHERE payload = '1';
+        SELECT outbox.settle(array_agg(id), '{FAILED}', '{nack}', '{}', '{true}') FROM outbox.events WHERE payload::text = '1';
         COMMIT";
     dashboard.stack.db.batch_execute(held).await.unwrap();
     dashboard.open(&browser, "keys", Some(OPERATOR)).await;

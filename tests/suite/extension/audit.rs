@@ -27,8 +27,8 @@ async fn each_replay_and_release_writes_one_row_that_says_who_and_what(db: Datab
     run(
         &session,
         "SET application_name = 'psql'; SET outbox.operator = 'Ada';
-         SELECT outbox.release(id) FROM outbox.events WHERE payload = '1';
-         SELECT outbox.replay(id) FROM outbox.events WHERE payload = '1';
+         SELECT outbox.release(id) FROM outbox.events WHERE payload::text = '1';
+         SELECT outbox.replay(id) FROM outbox.events WHERE payload::text = '1';
          RESET outbox.operator;
          SELECT outbox.replay_many(topic => 't', error_like => 'nack%', max_events => 2)",
     )
@@ -40,7 +40,7 @@ async fn each_replay_and_release_writes_one_row_that_says_who_and_what(db: Datab
             "release {{}} 1 Ada {operator} psql\nreplay {{}} 1 Ada {operator} psql\nreplay {filter} 2 {operator} psql"
         )
     );
-    let ids = "SELECT count(*) FROM outbox.audit AS a JOIN outbox.events AS e ON e.id::text = a.filter ->> 'id' WHERE e.payload = '1'";
+    let ids = "SELECT count(*) FROM outbox.audit AS a JOIN outbox.events AS e ON e.id::text = a.filter ->> 'id' WHERE e.payload::text = '1'";
     assert_eq!(value(&session, ids).await, "2");
     run(&db, &format!("DELETE FROM outbox.audit; DROP OWNED BY {operator}")).await;
 }

@@ -150,7 +150,7 @@ async fn a_set_based_call_emits_an_event_per_row(db: Database) {
     )
     .await;
     let same = "SELECT count(*) FROM outbox.events AS e JOIN orders AS o
-        ON e.aggregate_id = o.id::text AND e.payload = to_jsonb(o)";
+        ON e.aggregate_id = o.id::text AND e.payload::jsonb = to_jsonb(o)";
     assert_eq!(value(&db, same).await, "1000");
 }
 

@@ -68,10 +68,10 @@ async fn an_event_is_counted_in_one_state(db: Database) {
         "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => 'k' || n,
              available_at => CASE WHEN n = 8 THEN now() + interval '1 hour' WHEN n = 9 THEN clock_timestamp() + interval '1 ms' END)
          FROM generate_series(1, 9) AS n;
-         UPDATE outbox.events SET status = 'FAILED', last_error = 'nack' WHERE payload IN ('1', '2');
-         UPDATE outbox.events SET status = 'SENT' WHERE payload = '3';
+         UPDATE outbox.events SET status = 'FAILED', last_error = 'nack' WHERE payload::text IN ('1', '2');
+         UPDATE outbox.events SET status = 'SENT' WHERE payload::text = '3';
          SELECT outbox.settle(array_agg(id), '{PENDING,PENDING}', '{nack,nack}', '{60000,60000}', '{true,false}')
-         FROM outbox.events WHERE payload IN ('4', '5')",
+         FROM outbox.events WHERE payload::text IN ('4', '5')",
     )
     .await;
     eventually("the last one is due", SOON, async || match value(&db, COUNTS).await {
@@ -108,8 +108,8 @@ async fn what_is_wrong_is_said_worst_first_by_the_thresholds_given(db: Database)
     run(
         &db,
         "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 6) AS n;
-         UPDATE outbox.events SET status = 'FAILED' WHERE payload IN ('1', '2');
-         SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}') FROM outbox.events WHERE payload = '3'",
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload::text IN ('1', '2');
+         SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}') FROM outbox.events WHERE payload::text = '3'",
     )
     .await;
     let said = async |arguments: &str| {
@@ -218,7 +218,7 @@ async fn failures_are_grouped_by_topic_and_error_from_the_latest(db: Database) {
     run(
         &db,
         "SELECT outbox.emit('t' || n % 2, to_jsonb(n), aggregate_id => 'k') FROM generate_series(1, 5) AS n;
-         UPDATE outbox.events SET status = 'FAILED', last_error = CASE WHEN payload = '5' THEN 'nack' ELSE '312 NO_ROUTE' END",
+         UPDATE outbox.events SET status = 'FAILED', last_error = CASE WHEN payload::text = '5' THEN 'nack' ELSE '312 NO_ROUTE' END",
     )
     .await;
     let groups = "SELECT string_agg(concat_ws(' ', topic, last_error, failed, keys_held, (SELECT payload FROM outbox.events WHERE id = example_id)), ', ')
@@ -273,14 +273,14 @@ async fn each_part_of_the_reason_has_its_code_and_health_says_the_same_without_c
     run(
         &db,
         "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => CASE n WHEN 3 THEN 'k' END) FROM generate_series(1, 6) AS n;
-         UPDATE outbox.events SET status = 'FAILED' WHERE payload IN ('1', '2')",
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload::text IN ('1', '2')",
     )
     .await;
     let ages = ", max_pending_age => '-1 s', max_retrying_age => '-1 s', max_kept_bytes => 1";
     assert_eq!(codes(db.name(), ages).await, "slot_not_read events_do_not_leave slot_keeps_wal events_failed/4/4");
     run(
         &db,
-        "SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}', '{true}') FROM outbox.events WHERE payload = '3'",
+        "SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}', '{true}') FROM outbox.events WHERE payload::text = '3'",
     )
     .await;
     assert_eq!(

@@ -25,7 +25,7 @@ const HOLDING: &str = "SELECT string_agg(aggregate_type || '/' || aggregate_id, 
 async fn verdict(db: &Database, number: i32, status: &str, retry_ms: &str, holds: bool) {
     let settle = format!(
         "SELECT outbox.settle(ARRAY[id], '{{{status}}}', '{{nack}}', ARRAY[{retry_ms}]::int[], ARRAY[{holds}])
-         FROM outbox.events WHERE payload = '{number}'"
+         FROM outbox.events WHERE payload::text = '{number}'"
     );
     run(db, &settle).await;
 }
@@ -60,7 +60,7 @@ async fn a_retry_waits_for_its_time_and_is_due_then(db: Database) {
     assert_eq!(value(&db, "SELECT outbox.next_due() BETWEEN 50000 AND 60000").await, "true");
     let row =
         "SELECT concat_ws(' ', status, attempts, last_error, available_at = last_attempted_at + interval '1 minute')
-               FROM outbox.events WHERE payload = '1'";
+               FROM outbox.events WHERE payload::text = '1'";
     assert_eq!(value(&db, row).await, "PENDING 1 nack t");
 }
 
@@ -77,20 +77,20 @@ async fn a_failed_event_that_holds_its_key_is_released_and_the_bell_rings(db: Da
     verdict(&db, 1, "FAILED", "NULL", true).await;
     assert_eq!(value(&db, PENDING).await, "5 6");
     assert_eq!(value(&db, "SELECT string_agg(holds_key::text, ' ') FROM outbox.failed").await, "true");
-    assert!(rings(&db, "SELECT outbox.release(id) FROM outbox.events WHERE payload = '1'").await);
+    assert!(rings(&db, "SELECT outbox.release(id) FROM outbox.events WHERE payload::text = '1'").await);
     assert_eq!(value(&db, PENDING).await, "2 3 4 5 6");
     for number in [1, 2] {
-        let again = format!("SELECT outbox.release(id) FROM outbox.events WHERE payload = '{number}'");
+        let again = format!("SELECT outbox.release(id) FROM outbox.events WHERE payload::text = '{number}'");
         assert_eq!(value(&db, &again).await, "false", "it holds nothing");
     }
-    assert_eq!(value(&db, "SELECT status FROM outbox.events WHERE payload = '1'").await, "FAILED");
+    assert_eq!(value(&db, "SELECT status FROM outbox.events WHERE payload::text = '1'").await, "FAILED");
 }
 
 async fn a_replay_ends_the_hold_and_is_read_before_what_waited(db: Database) {
     run(&db, EVENTS).await;
     verdict(&db, 1, "PENDING", "0", true).await;
     verdict(&db, 1, "FAILED", "NULL", true).await;
-    assert!(rings(&db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload = '1'").await);
+    assert!(rings(&db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload::text = '1'").await);
     assert_eq!(text(&db, HOLDING).await, None);
     assert_eq!(value(&db, PENDING).await, "1 2 3 4 5 6");
 }
@@ -99,31 +99,35 @@ async fn giving_up_a_retried_event_by_hand_ends_the_hold_and_rings_the_bell(db: 
     run(&db, EVENTS).await;
     verdict(&db, 1, "PENDING", "60000", true).await;
     assert!(
-        rings(&db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'given up' WHERE payload = '1'").await
+        rings(&db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'given up' WHERE payload::text = '1'")
+            .await
     );
     assert_eq!(value(&db, PENDING).await, "2 3 4 5 6");
-    assert!(!rings(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload = '5'").await, "it held nothing");
+    assert!(
+        !rings(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload::text = '5'").await,
+        "it held nothing"
+    );
 }
 
 async fn deleting_an_event_ends_its_hold_and_rings_the_bell(db: Database) {
     run(&db, EVENTS).await;
     verdict(&db, 1, "PENDING", "60000", true).await;
-    assert!(!rings(&db, "DELETE FROM outbox.events WHERE payload = '5'").await, "it held nothing");
-    assert!(rings(&db, "DELETE FROM outbox.events WHERE payload = '1'").await);
+    assert!(!rings(&db, "DELETE FROM outbox.events WHERE payload::text = '5'").await, "it held nothing");
+    assert!(rings(&db, "DELETE FROM outbox.events WHERE payload::text = '1'").await);
     assert_eq!(value(&db, PENDING).await, "2 3 4 6");
 }
 
 async fn only_the_relay_may_make_an_event_hold_its_key(db: Database) {
     run(&db, EVENTS).await;
-    let error = refusal(&db, "UPDATE outbox.events SET holds_key = true WHERE payload = '1'").await;
+    let error = refusal(&db, "UPDATE outbox.events SET holds_key = true WHERE payload::text = '1'").await;
     assert_eq!((error.code().code(), error.column()), ("23514", Some("holds_key")));
     verdict(&db, 1, "PENDING", "60000", true).await;
-    let error = refusal(&db, "UPDATE outbox.events SET holds_key = false WHERE payload = '1'").await;
+    let error = refusal(&db, "UPDATE outbox.events SET holds_key = false WHERE payload::text = '1'").await;
     assert_eq!(error.column(), Some("holds_key"));
-    let error = refusal(&db, "UPDATE outbox.events SET available_at = now() WHERE payload = '1'").await;
+    let error = refusal(&db, "UPDATE outbox.events SET available_at = now() WHERE payload::text = '1'").await;
     assert_eq!(error.column(), Some("available_at"));
     let forged = "UPDATE outbox.events SET status = 'SENT', attempts = attempts + 1, last_error = NULL,
-                  last_attempted_at = now(), processed_at = now(), holds_key = true WHERE payload = '2'";
+                  last_attempted_at = now(), processed_at = now(), holds_key = true WHERE payload::text = '2'";
     run(&db, forged).await;
     assert_eq!(value(&db, HOLDING).await, "a/k", "the retried one alone");
 }

@@ -22,7 +22,7 @@ async fn both_installations_offer_the_same() {
              CASE WHEN proname <> 'emit' THEN concat_ws(' ', prosecdef, proconfig) END, proacl, obj_description(oid)), E'\\n' ORDER BY oid::regprocedure::text)
          FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace
          AND proname NOT IN ('admit', 'refuse', 'check_headers', 'check_reserved', 'check_payload_size', 'payload_limit', 'check_utf8', 'context_correlation_id',
-             'context_traceparent', 'header_size', 'utf8_bytes', 'printed_bytes', 'uuid_v7', 'table_makeup', 'table_makeup_of_extension',
+             'context_traceparent', 'header_size', 'utf8_bytes', 'uuid_v7', 'table_makeup', 'table_makeup_of_extension',
              'refuse_undumped_change')",
         "SELECT string_agg(concat_ws(' ', attname, atttypid::regtype, attnotnull, attidentity, attacl,
              pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)), E'\\n' ORDER BY attrelid::regclass::text, attnum)

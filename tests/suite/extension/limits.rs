@@ -142,11 +142,10 @@ async fn a_long_name_is_quoted_by_its_beginning(db: Database) {
 }
 
 async fn nul_cannot_get_in(db: Database) {
-    // No text and no jsonb of PostgreSQL holds one, so no call of ours ever sees it.
+    // No text and no jsonb of PostgreSQL holds one, so no call of ours ever sees it. (A json holds its escape.)
     for (sql, sqlstate) in [
         (r"SELECT outbox.emit(E'a\0b', '{}')", "22021"),
         (r"SELECT outbox.emit(chr(0), '{}')", "54000"),
-        (r#"SELECT outbox.emit('a', '{"x": "\u0000"}')"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{"x": "\u0000"}'::jsonb)"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{}', headers => '{"\u0000": 1}')"#, "22P05"),
         (r#"SELECT outbox.emit('a', '{}', headers => '{"h": "\u0000"}')"#, "22P05"),

@@ -8,11 +8,12 @@ use harness::{Postgres, Shutdown};
 use super::{run, value};
 
 /// Each is refused in the end, for its size or because there is no memory for it.
-const LARGE: [&str; 8] = [
+const LARGE: [&str; 9] = [
     "SELECT outbox.emit('a', '{}')", // with the settings below
     "SELECT outbox.emit(repeat('x', 100000000), '{}')",
     "SELECT outbox.emit('a', '{}', correlation_id => repeat('x', 100000000))",
     "SELECT outbox.emit('a', to_jsonb(repeat(chr(1), 60000000)))",
+    "SELECT outbox.emit('a', to_json(repeat(chr(1), 60000000)))",
     "SELECT outbox.emit('a', convert_to(repeat('x', 100000000), 'UTF8'))",
     "SELECT outbox.emit('a', '{}', headers => jsonb_build_object('a', repeat('x', 60000000)))",
     "SELECT outbox.emit('a', '{}', headers => jsonb_build_object(repeat('x', 60000000), 1))",

@@ -13,7 +13,7 @@ async fn a_refusal_on_a_partition_says_what_is_wrong(db: Database) {
         "CREATE TABLE parent (LIKE outbox.events INCLUDING DEFAULTS) PARTITION BY RANGE (seq);
          CREATE TRIGGER admit BEFORE INSERT ON parent FOR EACH ROW EXECUTE FUNCTION outbox.admit();
          CREATE TABLE part (LIKE outbox.events INCLUDING DEFAULTS);
-         ALTER TABLE part DROP COLUMN payload, ADD COLUMN payload jsonb;
+         ALTER TABLE part DROP COLUMN payload, ADD COLUMN payload json;
          ALTER TABLE parent ATTACH PARTITION part FOR VALUES FROM (1) TO (100)",
     )
     .await;

@@ -54,7 +54,10 @@ async fn a_role_with_execute_on_emit_alone_can_emit_and_nothing_else(db: Databas
     let app = role(&db, "app").await;
     run(
         &db,
-        &format!("GRANT EXECUTE ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) TO {app}"),
+        &format!(
+            "GRANT EXECUTE ON FUNCTION outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz),
+             outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) TO {app}"
+        ),
     )
     .await;
     let session = db.connect_as(&app).await;

@@ -24,8 +24,8 @@ pub(crate) const HISTORY: &str =
                         correlation_id => 'c' || n)
      FROM generate_series(1, 10) AS n;
      UPDATE outbox.events SET
-         status = CASE WHEN payload::int % 2 = 0 THEN 'FAILED' ELSE 'SENT' END::outbox.status,
-         last_error = CASE WHEN payload::int % 4 = 0 THEN '312 NO_ROUTE' ELSE 'nack' END";
+         status = CASE WHEN payload::text::int % 2 = 0 THEN 'FAILED' ELSE 'SENT' END::outbox.status,
+         last_error = CASE WHEN payload::text::int % 4 = 0 THEN '312 NO_ROUTE' ELSE 'nack' END";
 
 async fn history(db: &Database) {
     run(db, HISTORY).await;
@@ -40,7 +40,7 @@ async fn replayed(db: &Database, arguments: &str) -> String {
 async fn one_event_is_replayed_by_its_id(db: Database) {
     history(&db).await;
     for number in [2, 3] {
-        let replay = format!("SELECT outbox.replay(id) FROM outbox.events WHERE payload = '{number}'");
+        let replay = format!("SELECT outbox.replay(id) FROM outbox.events WHERE payload::text = '{number}'");
         assert_eq!(value(&db, &replay).await, "true");
         assert_eq!(value(&db, &replay).await, "false", "it is PENDING already");
     }
@@ -57,7 +57,7 @@ async fn many_are_replayed_by_filter_and_counted(db: Database) {
         ("created_from => '2000-01-01', created_to => '2999-01-01'", "5", "2 4 6 8 10"),
         ("topic_like => '%.1'", "2", "4 10"),
         ("correlation_id => 'c8'", "1", "8"),
-        ("ids => ARRAY(SELECT id FROM outbox.events WHERE payload::int IN (1, 2, 6))", "2", "2 6"),
+        ("ids => ARRAY(SELECT id FROM outbox.events WHERE payload::text::int IN (1, 2, 6))", "2", "2 6"),
     ] {
         run(&db, "DELETE FROM outbox.events").await;
         history(&db).await;
@@ -169,7 +169,7 @@ async fn a_savepoint_rolled_back_does_not_swallow_the_bell(db: Database) {
         &db,
         "BEGIN;
          SAVEPOINT s; UPDATE outbox.events SET status = 'PENDING'; ROLLBACK TO s;
-         UPDATE outbox.events SET status = 'PENDING' WHERE payload = '1';
+         UPDATE outbox.events SET status = 'PENDING' WHERE payload::text = '1';
          COMMIT",
     )
     .await;

@@ -29,10 +29,10 @@ async fn history(db: &Database) {
     run(db, "SET session_replication_role = replica").await;
     run(
         db,
-        "UPDATE outbox.events SET status = CASE WHEN payload::int IN (4, 5, 8) THEN 'FAILED' ELSE 'SENT' END::outbox.status,
-             attempts = 1, last_attempted_at = now(), holds_key = payload = '5',
-             processed_at = now() - CASE WHEN payload::int < 6 THEN interval '100 days' ELSE '0' END
-         WHERE payload <> '6'",
+        "UPDATE outbox.events SET status = CASE WHEN payload::text::int IN (4, 5, 8) THEN 'FAILED' ELSE 'SENT' END::outbox.status,
+             attempts = 1, last_attempted_at = now(), holds_key = payload::text = '5',
+             processed_at = now() - CASE WHEN payload::text::int < 6 THEN interval '100 days' ELSE '0' END
+         WHERE payload::text <> '6'",
     )
     .await;
     run(db, "RESET session_replication_role").await;
@@ -70,7 +70,7 @@ async fn an_event_that_holds_its_key_is_kept_however_old_and_counted(db: Databas
     history(&db).await;
     assert_eq!(step(&db, "'0'", "'0'").await, "6 deleted 1 holding 0 locked 0 refused");
     assert_eq!(left(&db).await, "5 6");
-    run(&db, "SELECT outbox.release(id) FROM outbox.events WHERE payload = '5'").await;
+    run(&db, "SELECT outbox.release(id) FROM outbox.events WHERE payload::text = '5'").await;
     assert_eq!(step(&db, "NULL", "'90 days'").await, "1 deleted 0 holding 0 locked 0 refused");
 }
 
@@ -79,7 +79,7 @@ async fn a_row_that_a_foreign_key_keeps_is_told_of_and_keeps_no_other(db: Databa
         run(&db, "DELETE FROM outbox.events").await;
         history(&db).await;
         run(&db, &format!("CREATE TABLE mine (event uuid REFERENCES outbox.events {check})")).await;
-        run(&db, "INSERT INTO mine SELECT id FROM outbox.events WHERE payload = '2'").await;
+        run(&db, "INSERT INTO mine SELECT id FROM outbox.events WHERE payload::text = '2'").await;
         let told = value(
             &db,
             "SELECT concat_ws(' ', deleted, refused, (SELECT payload FROM outbox.events AS e WHERE e.id = refused_id), refused_because)
@@ -97,7 +97,7 @@ async fn a_trigger_that_refuses_a_deletion_keeps_that_row_alone(db: Database) {
     run(
         &db,
         "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN IF old.payload = '1' THEN RAISE 'this one stays'; END IF; RETURN old; END $$;
+             $$ BEGIN IF old.payload::text = '1' THEN RAISE 'this one stays'; END IF; RETURN old; END $$;
          CREATE TRIGGER keep BEFORE DELETE ON outbox.events FOR EACH ROW EXECUTE FUNCTION keep()",
     )
     .await;
@@ -110,16 +110,16 @@ async fn a_trigger_that_passes_over_a_deletion_is_told_of(db: Database) {
     run(
         &db,
         "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN IF old.payload = '1' THEN RETURN NULL; END IF; RETURN old; END $$;
+             $$ BEGIN IF old.payload::text = '1' THEN RETURN NULL; END IF; RETURN old; END $$;
          CREATE TRIGGER keep BEFORE DELETE ON outbox.events FOR EACH ROW EXECUTE FUNCTION keep()",
     )
     .await;
-    let told = "SELECT concat_ws(' ', deleted, locked, refused, refused_because, refused_id = (SELECT id FROM outbox.events WHERE payload = '1'))
+    let told = "SELECT concat_ws(' ', deleted, locked, refused, refused_because, refused_id = (SELECT id FROM outbox.events WHERE payload::text = '1'))
                 FROM outbox.delete_finished(now() - interval '30 days', NULL, 0, 1000)";
     assert_eq!(value(&db, told).await, "2 0 1 a trigger on outbox.events returned null t");
     let other = db.connect().await; // so that rows are tried one by one
-    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload = '6'").await;
-    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload = '6' FOR UPDATE").await;
+    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload::text = '6'").await;
+    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload::text = '6' FOR UPDATE").await;
     assert_eq!(step(&db, "'-1 day'", "NULL").await, "1 deleted 0 holding 1 locked 1 refused");
 }
 
@@ -137,8 +137,8 @@ async fn what_was_restored_without_the_time_of_its_verdict_is_as_old_as_the_even
 async fn a_time_without_an_end_keeps_an_event_and_stops_nothing(db: Database) {
     history(&db).await;
     run(&db, "SET session_replication_role = replica").await;
-    run(&db, "UPDATE outbox.events SET processed_at = 'infinity' WHERE payload = '1'").await;
-    run(&db, "UPDATE outbox.events SET processed_at = '-infinity' WHERE payload = '2'").await;
+    run(&db, "UPDATE outbox.events SET processed_at = 'infinity' WHERE payload::text = '1'").await;
+    run(&db, "UPDATE outbox.events SET processed_at = '-infinity' WHERE payload::text = '2'").await;
     run(&db, "RESET session_replication_role").await;
     let ages = "SELECT concat_ws(' ', extract(day FROM now() - oldest_sent), extract(day FROM now() - oldest_failed))
                 FROM outbox.delete_finished(now() - interval '30 days', now() - interval '30 days', 0, 1000)";
@@ -149,7 +149,7 @@ async fn a_time_without_an_end_keeps_an_event_and_stops_nothing(db: Database) {
 async fn a_row_that_someone_else_has_locked_is_passed_over_without_a_long_wait(db: Database) {
     history(&db).await;
     let other = db.connect().await;
-    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload = '2' FOR UPDATE").await;
+    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload::text = '2' FOR UPDATE").await;
     assert_eq!(step(&db, "'30 days'", "NULL").await, "2 deleted 0 holding 1 locked 0 refused");
     run(&other, "ROLLBACK").await;
     assert_eq!(step(&db, "'30 days'", "NULL").await, "1 deleted 0 holding 0 locked 0 refused");
@@ -163,8 +163,9 @@ async fn a_step_in_an_open_transaction_keeps_nobody_from_emitting_settling_and_r
     run(&other, "SET lock_timeout = '2s'").await;
     run(&other, "SELECT outbox.emit('t', '9')").await;
     run(&other, "INSERT INTO outbox.events (topic, payload) VALUES ('t', '10')").await;
-    run(&other, "SELECT outbox.settle(array_agg(id), '{SENT}', '{NULL}') FROM outbox.events WHERE payload = '9'").await;
-    assert_eq!(value(&other, "SELECT outbox.replay(id) FROM outbox.events WHERE payload = '4'").await, "true");
+    run(&other, "SELECT outbox.settle(array_agg(id), '{SENT}', '{NULL}') FROM outbox.events WHERE payload::text = '9'")
+        .await;
+    assert_eq!(value(&other, "SELECT outbox.replay(id) FROM outbox.events WHERE payload::text = '4'").await, "true");
     run(&db, "COMMIT").await;
     assert_eq!(left(&db).await, "4 5 6 7 8 9 10");
 }
@@ -195,7 +196,7 @@ async fn the_oldest_that_is_left_is_told(db: Database) {
     };
     assert_eq!(value(&db, &ages("NULL")).await, "100 100");
     assert_eq!(value(&db, &ages("'30 days'")).await, "0 100");
-    run(&db, "DELETE FROM outbox.events WHERE payload <> '5'").await;
+    run(&db, "DELETE FROM outbox.events WHERE payload::text <> '5'").await;
     let nothing = "SELECT coalesce(oldest_sent, oldest_failed) FROM outbox.delete_finished(NULL, NULL, 0, 1000)";
     assert_eq!(text(&db, nothing).await, None, "what holds its key goes by no time");
 }

@@ -36,8 +36,8 @@ async fn pending_leaves_out_what_is_finished_or_scheduled(db: Database) {
         &db,
         "SELECT outbox.emit('a', to_jsonb(n), available_at => CASE WHEN n = 4 THEN now() + interval '1 hour' END)
          FROM generate_series(1, 5) AS n;
-         UPDATE outbox.events SET status = 'SENT' WHERE payload = '2';
-         UPDATE outbox.events SET status = 'FAILED' WHERE payload = '3'",
+         UPDATE outbox.events SET status = 'SENT' WHERE payload::text = '2';
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload::text = '3'",
     )
     .await;
     assert_eq!(value(&db, &format!("{PENDING}(0, 100, 1000000)")).await, "1 5");
@@ -172,12 +172,12 @@ async fn due_pages_by_time_then_by_order(db: Database) {
     assert_eq!(value(&db, &format!("{due}(100, 100000, NULL, NULL)")).await, "2 3 1");
     assert_eq!(value(&db, &format!("{due}(2, 100000, NULL, NULL)")).await, "2 3");
     assert_eq!(value(&db, &format!("{due}(100, 1, '-infinity', 0)")).await, "2");
-    let last = "SELECT quote_literal(available_at) || ', ' || seq FROM outbox.events WHERE payload = ";
+    let last = "SELECT quote_literal(available_at) || ', ' || seq FROM outbox.events WHERE payload::text = ";
     let after_two = value(&db, &format!("{last}'2'")).await;
     assert_eq!(value(&db, &format!("{due}(100, 100000, {after_two})")).await, "3 1");
     let after_all = value(&db, &format!("{last}'1'")).await;
     assert_eq!(text(&db, &format!("{due}(100, 100000, {after_all})")).await, None);
-    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload = '3'").await;
+    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload::text = '3'").await;
     assert_eq!(value(&db, &format!("{due}(100, 100000, NULL, NULL)")).await, "2 1");
 }
 
@@ -194,7 +194,7 @@ async fn next_due_is_the_time_to_the_next_in_milliseconds(db: Database) {
     .await;
     let about_an_hour = "SELECT outbox.next_due() BETWEEN 3500000 AND 3600000";
     assert_eq!(value(&db, about_an_hour).await, "true");
-    run(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload = '3'").await;
+    run(&db, "UPDATE outbox.events SET status = 'FAILED' WHERE payload::text = '3'").await;
     assert_eq!(value(&db, "SELECT outbox.next_due() BETWEEN 7100000 AND 7200000").await, "true");
 }
 
@@ -203,8 +203,8 @@ async fn the_backlog_says_what_is_not_sent(db: Database) {
         &db,
         "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 4) AS n;
          SELECT outbox.emit('b', '5', available_at => now() + interval '1 hour');
-         UPDATE outbox.events SET status = 'SENT' WHERE payload = '1';
-         UPDATE outbox.events SET status = 'FAILED' WHERE payload = '2'",
+         UPDATE outbox.events SET status = 'SENT' WHERE payload::text = '1';
+         UPDATE outbox.events SET status = 'FAILED' WHERE payload::text = '2'",
     )
     .await;
     let backlog = "SELECT string_agg(concat_ws(' ', topic, pending, scheduled, failed,
@@ -216,7 +216,7 @@ async fn the_failed_are_listed_with_their_reason(db: Database) {
     run(
         &db,
         "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 3) AS n;
-         UPDATE outbox.events SET status = 'FAILED', last_error = 'reason ' || payload::text WHERE payload <> '2'",
+         UPDATE outbox.events SET status = 'FAILED', last_error = 'reason ' || payload::text WHERE payload::text <> '2'",
     )
     .await;
     let failed = "SELECT string_agg(last_error, ', ') FROM outbox.failed";

@@ -57,8 +57,7 @@ async fn works(db: &Database, session: &Connection) {
            SELECT outbox.emit('t', 'x'::bytea)"#,
     )
     .await;
-    let rows =
-        "SELECT count(*) FROM outbox.events WHERE topic = 't' AND correlation_id = 'c' AND headers ? 'traceparent'";
+    let rows = "SELECT count(*) FROM outbox.events WHERE topic = 't' AND correlation_id = 'c' AND headers ->> 'traceparent' IS NOT NULL";
     assert_eq!(value(db, rows).await, "3");
     run(db, "DELETE FROM outbox.events").await;
     for sql in ["SELECT outbox.emit('', '{}')", "INSERT INTO outbox.events (topic, payload) VALUES ('', '{}')"] {

@@ -120,10 +120,10 @@ async fn stamps_are_those_of_the_transaction(db: Database) {
 async fn a_locked_row_is_passed_over_if_asked_and_told_from_one_that_is_not_there(db: Database) {
     run(&db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 3) AS n").await;
     let other = db.connect().await;
-    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload = '2' FOR UPDATE").await;
+    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload::text = '2' FOR UPDATE").await;
     let unknown = "0190163d-8694-739b-aea5-966c26f8ad91";
     let settle = format!(
-        "SELECT string_agg(concat_ws(' ', e.payload, coalesce(s.status::text, 'not there')), ', ' ORDER BY e.payload)
+        "SELECT string_agg(concat_ws(' ', e.payload, coalesce(s.status::text, 'not there')), ', ' ORDER BY e.payload::text)
          FROM outbox.settle((SELECT array_agg(id) FROM outbox.events) || '{unknown}'::uuid,
              '{{SENT,SENT,SENT,SENT}}', '{{NULL,NULL,NULL,NULL}}', skip_locked => true) AS s
          LEFT JOIN outbox.events AS e USING (id)"

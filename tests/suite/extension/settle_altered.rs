@@ -124,7 +124,7 @@ async fn a_trigger_on_a_column_that_settle_names_runs_for_each_verdict(db: Datab
 
 async fn a_constraint_that_is_added_is_enforced(db: Database) {
     settled_once(&db).await;
-    run(&db, "ALTER TABLE outbox.events ADD CONSTRAINT no CHECK (attempts < 1 OR payload <> '2')").await;
+    run(&db, "ALTER TABLE outbox.events ADD CONSTRAINT no CHECK (attempts < 1 OR payload::text <> '2')").await;
     assert_eq!(refusal(&db, SETTLE).await.code().code(), "23514");
     assert_eq!(value(&db, SENT).await, "1");
     run(&db, "ALTER TABLE outbox.events DROP CONSTRAINT no").await;
@@ -134,7 +134,7 @@ async fn a_constraint_that_is_added_is_enforced(db: Database) {
 
 async fn a_column_that_must_not_be_null_is_heeded_and_the_next_batch_is_written(db: Database) {
     settled_once(&db).await;
-    run(&db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'x' WHERE payload <> '1'").await;
+    run(&db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'x' WHERE payload::text <> '1'").await;
     run(&db, "DELETE FROM outbox.events WHERE last_error IS NULL").await;
     run(&db, "ALTER TABLE outbox.events ALTER last_error SET NOT NULL").await;
     run(&db, "UPDATE outbox.events SET status = 'PENDING'").await;
@@ -168,13 +168,13 @@ async fn an_index_that_is_added_finds_the_verdict(db: Database) {
 
 async fn a_constraint_that_is_checked_later_is_left_to_later(db: Database) {
     settled_once(&db).await;
-    run(&db, "ALTER TABLE outbox.events ADD UNIQUE (payload, processed_at) DEFERRABLE INITIALLY DEFERRED").await;
+    run(&db, "ALTER TABLE outbox.events ADD UNIQUE (topic, processed_at) DEFERRABLE INITIALLY DEFERRED").await;
     run(&db, "UPDATE outbox.events SET status = 'PENDING' WHERE status = 'SENT'").await;
-    // Two with payload 1 get the same time: refused, but not before the end.
+    // Their topics and times are the same: refused, but not before the end.
     run(&db, "BEGIN").await;
     run(&db, SETTLE).await;
     assert_eq!(refusal(&db, "COMMIT").await.code().code(), "23505");
-    run(&db, "ALTER TABLE outbox.events DROP CONSTRAINT events_payload_processed_at_key").await;
+    run(&db, "ALTER TABLE outbox.events DROP CONSTRAINT events_topic_processed_at_key").await;
     run(&db, SETTLE).await;
     assert_eq!(value(&db, SENT).await, "4");
 }

@@ -25,7 +25,8 @@ async fn emit_three(db: &Database) {
 async fn a_batch_waits_for_a_locked_row_and_is_then_written_whole(db: Database) {
     emit_three(&db).await;
     let other = db.connect().await;
-    run(&other, "BEGIN; UPDATE outbox.events SET status = 'FAILED', last_error = 'by hand' WHERE payload = '2'").await;
+    run(&other, "BEGIN; UPDATE outbox.events SET status = 'FAILED', last_error = 'by hand' WHERE payload::text = '2'")
+        .await;
     run(&db, "SET lock_timeout = '1ms'").await;
     assert_eq!(refusal(&db, SETTLE).await.code().code(), "55P03");
     assert_eq!(value(&db, SENT).await, "0", "all or nothing");
@@ -42,7 +43,7 @@ async fn a_batch_waits_for_a_locked_row_and_is_then_written_whole(db: Database) 
 async fn a_row_that_somebody_only_refers_to_is_no_obstacle(db: Database) {
     emit_three(&db).await;
     let other = db.connect().await;
-    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload = '2' FOR KEY SHARE").await;
+    run(&other, "BEGIN; SELECT FROM outbox.events WHERE payload::text = '2' FOR KEY SHARE").await;
     run(&db, SETTLE).await;
     assert_eq!(value(&db, SENT).await, "3");
     run(&other, "COMMIT").await;
@@ -50,12 +51,12 @@ async fn a_row_that_somebody_only_refers_to_is_no_obstacle(db: Database) {
 
 async fn two_that_settle_the_same_events_do_not_deadlock(db: Database) {
     emit_three(&db).await;
-    run(&db, "SELECT outbox.settle(ARRAY[id], '{PENDING}', '{nack}', '{0}', '{true}') FROM outbox.events WHERE payload = '1'").await;
+    run(&db, "SELECT outbox.settle(ARRAY[id], '{PENDING}', '{nack}', '{0}', '{true}') FROM outbox.events WHERE payload::text = '1'").await;
     let (locker, one, two) = tokio::join!(db.connect(), db.connect(), db.connect());
-    run(&locker, "BEGIN; SELECT FROM outbox.events WHERE payload = '1' FOR UPDATE").await;
+    run(&locker, "BEGIN; SELECT FROM outbox.events WHERE payload::text = '1' FOR UPDATE").await;
     let settle = |statuses: &str| {
         format!(
-            "SELECT outbox.settle((SELECT array_agg(id ORDER BY payload) FROM outbox.events), '{{{statuses}}}', '{{x,x,x}}')"
+            "SELECT outbox.settle((SELECT array_agg(id ORDER BY payload::text) FROM outbox.events), '{{{statuses}}}', '{{x,x,x}}')"
         )
     };
     // The first wants the held event first, by a statement; the second is to wait there, too, before it has taken others.

@@ -38,6 +38,9 @@ from_both_installations!(
     a_dump_of_an_upgraded_outbox_has_what_roles_were_granted,
     the_upgrade_waits_for_who_emits_and_loses_nothing_of_it,
     an_upgraded_outbox_is_not_upgraded_twice,
+    what_depends_on_the_payload_keeps_the_upgrade_back_and_is_named,
+    a_role_that_was_granted_emit_of_a_jsonb_alone_goes_on_emitting,
+    a_payload_is_kept_as_it_is_written_from_then_on,
 );
 
 /// A database with the outbox of an earlier version.
@@ -159,10 +162,10 @@ async fn an_upgraded_outbox_is_like_one_that_was_installed_anew(old: &Outbox) {
 const EVENTS: &str = "
     SELECT outbox.emit('t', to_jsonb(n), aggregate_type => 'a', aggregate_id => CASE n WHEN 7 THEN '3' WHEN 8 THEN '6' ELSE n::text END,
         available_at => CASE WHEN n = 2 THEN now() + interval '1 day' END) FROM generate_series(1, 8) AS n;
-    SELECT outbox.settle(ARRAY[id], '{PENDING}', '{nack}', '{0}', '{true}') FROM outbox.events WHERE payload = '3';
-    SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.events WHERE payload = '4';
-    SELECT outbox.settle(ARRAY[id], '{FAILED}', '{no route}') FROM outbox.events WHERE payload = '5';
-    SELECT outbox.settle(ARRAY[id], '{FAILED}', '{no route}', '{NULL}', '{true}') FROM outbox.events WHERE payload = '6'";
+    SELECT outbox.settle(ARRAY[id], '{PENDING}', '{nack}', '{0}', '{true}') FROM outbox.events WHERE payload::text = '3';
+    SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.events WHERE payload::text = '4';
+    SELECT outbox.settle(ARRAY[id], '{FAILED}', '{no route}') FROM outbox.events WHERE payload::text = '5';
+    SELECT outbox.settle(ARRAY[id], '{FAILED}', '{no route}', '{NULL}', '{true}') FROM outbox.events WHERE payload::text = '6'";
 
 async fn events_in_every_state_are_what_they_were_and_go_on(old: &Outbox) {
     let db = &old.db;
@@ -179,9 +182,9 @@ async fn events_in_every_state_are_what_they_were_and_go_on(old: &Outbox) {
     assert_eq!(value(db, &owed.replace("owed(0, 100)", "pending(0, 100, 1000000)")).await, "1 9");
     let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due(100, 1000000, NULL, NULL)";
     assert_eq!(value(db, due).await, "3");
-    run(db, "SELECT outbox.release(id) FROM outbox.events WHERE payload = '6'").await;
-    run(db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload IN ('4', '5')").await;
-    run(db, "SELECT outbox.settle(array_agg(id), array_agg('SENT'::outbox.status), array_agg(NULL::text)) FROM outbox.events WHERE payload <> '2'").await;
+    run(db, "SELECT outbox.release(id) FROM outbox.events WHERE payload::text = '6'").await;
+    run(db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload::text IN ('4', '5')").await;
+    run(db, "SELECT outbox.settle(array_agg(id), array_agg('SENT'::outbox.status), array_agg(NULL::text)) FROM outbox.events WHERE payload::text <> '2'").await;
     let end = "SELECT string_agg(concat(payload, ' ', status, ' ', replays), ', ' ORDER BY seq) FROM outbox.events";
     assert_eq!(
         value(db, end).await,
@@ -254,6 +257,53 @@ async fn the_upgrade_waits_for_who_emits_and_loses_nothing_of_it(old: &Outbox) {
     run(&emitter, "SELECT outbox.emit('t', '4')").await;
     let events = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 100)";
     assert_eq!(text(&old.db, events).await.as_deref(), Some("1 2 3 4"));
+}
+
+async fn what_depends_on_the_payload_keeps_the_upgrade_back_and_is_named(old: &Outbox) {
+    let db = &old.db;
+    run(db, "SET outbox.allow_undumped_changes = on; SELECT outbox.emit('t', '{\"a\": 1}')").await;
+    for (make, dropped, name) in [
+        ("CREATE VIEW mine AS SELECT payload -> 'a' FROM outbox.events", "VIEW mine", "mine depends on column"),
+        ("CREATE INDEX mine ON outbox.events USING gin (payload)", "INDEX outbox.mine", "gin"),
+        (
+            "CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+             CREATE TRIGGER mine BEFORE UPDATE OF payload ON outbox.events FOR EACH ROW EXECUTE FUNCTION mine()",
+            "FUNCTION mine() CASCADE",
+            "trigger mine",
+        ),
+    ] {
+        run(db, make).await;
+        let said = old.upgrade().await.unwrap_err();
+        for part in ["which become json", name, "Drop it, upgrade, and make it again"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        run(db, &format!("DROP {dropped}")).await;
+    }
+    old.upgrade().await.unwrap();
+    assert_eq!(value(db, "SELECT payload ->> 'a' FROM outbox.events").await, "1");
+}
+
+async fn a_role_that_was_granted_emit_of_a_jsonb_alone_goes_on_emitting(old: &Outbox) {
+    let app = role(&old.db, "app").await;
+    let grant =
+        "GRANT EXECUTE ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) TO";
+    run(&old.db, &format!("{grant} {app}")).await;
+    let session = old.db.connect_as(&app).await;
+    let emit = "SELECT outbox.emit('t', '1'), outbox.emit('t', '1'::jsonb)";
+    run(&session, emit).await;
+    old.upgrade().await.unwrap();
+    run(&session, emit).await;
+}
+
+async fn a_payload_is_kept_as_it_is_written_from_then_on(old: &Outbox) {
+    let emit = r#"SELECT outbox.emit('t', '{"b": 1,  "a": 1e2}', headers => '{"h": 1}')"#;
+    run(&old.db, emit).await;
+    old.upgrade().await.unwrap();
+    run(&old.db, emit).await;
+    assert_eq!(
+        value(&old.db, "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 9)").await,
+        r#"{"a": 100, "b": 1} {"b": 1,  "a": 1e2}"#
+    );
 }
 
 async fn an_upgraded_outbox_is_not_upgraded_twice(old: &Outbox) {

@@ -66,6 +66,33 @@ async fn every_column_arrives_where_amqp_has_its_place() {
     assert!(delivery.text_header("traceparent").unwrap().starts_with("00-0af7"));
 }
 
+/// Found in the table, and streamed.
+#[tokio::test]
+async fn a_json_body_arrives_letter_for_letter() {
+    const BODIES: [&str; 4] = [
+        r#"{"b": 1,  "a": 1e2, "b": 2}"#,
+        "[ 1.50,\n\t-0 ]",
+        r#"{"x": "\u0000 \ud800 \u00e9 \/", "n": 1e200000}"#,
+        "  \"ä\"  ",
+    ];
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let emit_each = async || {
+        for body in BODIES {
+            emit(&stack.db, "'a', $1", &[&body]).await;
+        }
+    };
+    emit_each().await;
+    let _relay = stack.relay().start().await;
+    emit_each().await;
+    let mut bodies: Vec<_> =
+        consumer.wait_for(2 * BODIES.len()).await.into_iter().map(|it| String::from_utf8(it.body).unwrap()).collect();
+    let mut expected = [BODIES, BODIES].concat();
+    bodies.sort();
+    expected.sort();
+    assert_eq!(bodies, expected);
+}
+
 #[tokio::test]
 async fn the_header_content_encoding_arrives_as_the_property() {
     let stack = Stack::new().await;

@@ -33,7 +33,7 @@ async fn an_operators_plain_update_replays_many_and_keeps_their_order() {
         .unwrap();
     wait_for_counts(&stack.db, (0, 50, 0), SOON).await;
 
-    stack.db.batch_execute("UPDATE outbox.events SET status = 'PENDING' WHERE payload::int > 40").await.unwrap();
+    stack.db.batch_execute("UPDATE outbox.events SET status = 'PENDING' WHERE payload::text::int > 40").await.unwrap();
 
     let deliveries = consumer.wait_for(60).await;
     wait_for_counts(&stack.db, (0, 50, 0), SOON).await;

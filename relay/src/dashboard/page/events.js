@@ -2,7 +2,7 @@
 import { get, session } from './api.js';
 import { act } from './actions.js';
 import { h, raw, show, table, visible } from './dom.js';
-import { ago, bytes, count, duration, moment } from './format.js';
+import { ago, bytes, count, duration, indented, moment } from './format.js';
 
 const STATES = ['', 'pending', 'retrying', 'scheduled', 'sent', 'failed'];
 const FILTERS = [
@@ -109,8 +109,8 @@ export async function event(container, id, signal) {
   const contents = h('div', {});
   const look = h('button', { onclick: async () => {
     const body = await get(`events/${encodeURIComponent(id)}/contents`, {}, signal);
-    show(contents, body.headers !== null && [h('h3', {}, 'Headers'), h('pre', {}, visible(body.headers))],
-      h('h3', {}, `Payload, ${bytes(body.bytes)}${body.is_base64 ? ', in base64' : ''}`), h('pre', { id: 'payload' }, visible(body.payload ?? '')),
+    show(contents, body.headers !== null && [h('h3', {}, 'Headers'), h('pre', {}, visible(indented(body.headers)))],
+      h('h3', {}, `Payload, ${bytes(body.bytes)}${body.is_base64 ? ', in base64' : ''}`), h('pre', { id: 'payload' }, visible(body.is_base64 ? body.payload : indented(body.payload ?? ''))),
       body.is_cut && h('p', { class: 'foot' }, 'Cut off here.'));
     look.remove();
   } }, 'Show payload and headers');

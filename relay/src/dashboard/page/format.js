@@ -18,6 +18,19 @@ export function bytes(value) {
   return `${size < 10 && unit !== 'B' ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }
 
+// JSON as it was written, a value a line: only the blanks between values change. It may be cut off.
+export function indented(json) {
+  let depth = 0;
+  const line = () => `\n${'  '.repeat(Math.min(depth, 40))}`;
+  return json.replace(/"(?:[^"\\]|\\.)*"?|\{\s*\}|\[\s*\]|[{}[\],:]|\s+/gs, (part) => {
+    if (part === '{' || part === '[') return (depth += 1, part + line());
+    if (part === '}' || part === ']') return (depth = Math.max(depth - 1, 0), line() + part);
+    if (part === ',') return part + line();
+    if (part === ':') return ': ';
+    return part.startsWith('"') ? part : part.replace(/\s/g, '');
+  });
+}
+
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return '–';
   if (seconds === 0) return '0 s';

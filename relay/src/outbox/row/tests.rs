@@ -31,7 +31,7 @@ fn fields() -> [Option<&'static [u8]>; 20] {
     fields[0] = Some([7; 16].as_slice());
     fields[1] = Some([0, 0, 0, 0, 0, 0, 0, 42].as_slice());
     fields[2] = Some(b"orders.created".as_slice());
-    fields[7] = Some(b"\x01{\"a\": 1}".as_slice());
+    fields[7] = Some(b"{\"a\": 1}".as_slice());
     fields[12] = Some(b"PENDING".as_slice());
     fields[13] = Some([0, 0, 0, 3].as_slice());
     fields[15] = Some([0; 8].as_slice());
@@ -54,6 +54,15 @@ fn a_row_becomes_the_event_that_was_emitted() {
     assert_eq!(event.content_type.as_str(), "application/json");
     assert_eq!(event.created_at_us, POSTGRES_EPOCH_US);
     assert!(event.exchange.is_none() && event.headers.is_none());
+}
+
+#[test]
+fn a_row_from_before_the_upgrade_has_the_same_body() {
+    let layout = Layout::new(NAMES).unwrap();
+    let mut fields = fields();
+    fields[7] = Some(b"\x01{\"a\": 1}");
+    let event = Row::new(&layout, &fields).to_event().unwrap();
+    assert_eq!(event.body.as_deref(), Ok(&b"{\"a\": 1}"[..]));
 }
 
 #[test]

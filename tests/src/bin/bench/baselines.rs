@@ -105,7 +105,7 @@ fn add(report: &mut Report, queue: QueueType, relay: &str, drained: &Drained, ou
 async fn outbox(bench: &Bench, queue: QueueType, events: u64) -> Drained {
     let stack = with_queue(bench, queue).await;
     let emit = format!(
-        "SELECT count(outbox.emit('order.moved', jsonb_build_object('order', i, 'text', repeat('x', 170)),
+        "SELECT count(outbox.emit('order.moved', json_build_object('order', i, 'text', repeat('x', 170)),
                                   'OrderMoved', 'order', (i % 1000)::text))
          FROM generate_series(1, {events}) AS i"
     );

@@ -124,7 +124,7 @@ impl Session {
         let block = format!(
             "DO $$
              DECLARE
-                 body jsonb := jsonb_build_object('order', 4711, 'moved_to', 'station 12', 'text', repeat('x', 150));
+                 body json := json_build_object('order', 4711, 'moved_to', 'station 12', 'text', repeat('x', 150));
              BEGIN
                  FOR i IN 1..{IN_A_TRANSACTION} LOOP
                      {body};

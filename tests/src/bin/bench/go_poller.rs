@@ -27,7 +27,7 @@ pub(crate) const TABLE: &str = "
         event_type     text        NOT NULL,
         aggregate_type text        NOT NULL,
         aggregate_id   text        NOT NULL,
-        payload        jsonb       NOT NULL,
+        payload        json        NOT NULL,
         sent_at        timestamptz
     );
     CREATE INDEX ON bench.go_outbox (id) WHERE sent_at IS NULL;

@@ -37,7 +37,7 @@ pub(crate) const HALF_OF_MAXIMUM: u64 = 5_000;
 const QUIET: Duration = Duration::from_secs(10);
 
 /// One call that is one event; the parameter is its number.
-const EMIT: &str = "SELECT outbox.emit('order.moved', jsonb_build_object('order', $1::int, 'text', repeat('x', 170)),
+const EMIT: &str = "SELECT outbox.emit('order.moved', json_build_object('order', $1::int, 'text', repeat('x', 170)),
                                        'OrderMoved', 'order', ($1::int % 1000)::text)";
 
 /// All rates and baselines in turn, `bench.runs` times.

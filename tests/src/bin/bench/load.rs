@@ -112,7 +112,7 @@ impl Load {
     /// Emits the events numbered $1 to $2 over $3 keys with the text $4; `key` makes a key of `i`.
     fn statement(&self, key: &str) -> String {
         format!(
-            "SELECT count(outbox.emit('order.moved', jsonb_build_object('n', i, 'text', $4::text), event_type => 'OrderMoved',
+            "SELECT count(outbox.emit('order.moved', json_build_object('n', i, 'text', $4::text), event_type => 'OrderMoved',
                                       aggregate_type => 'order', aggregate_id => ({key})::text))
              FROM generate_series($1::bigint, $2::bigint) AS i WHERE $3::bigint > 0"
         )

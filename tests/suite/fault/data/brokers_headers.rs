@@ -25,6 +25,11 @@ fn hostile() -> Vec<(&'static str, String)> {
         ("x-stream-filter-value", "5".into()),
         ("x-stream-filter-value", long.clone()),
         ("x-delay", r#""soon""#.into()),
+        // A name twice, which AMQP forbids and json keeps.
+        ("a", r#"1, "a": {"b": 1, "b": [2]}"#.into()),
+        ("CC", r#"["b"], "CC": []"#.into()),
+        ("x-deduplication-header", r#"5, "x-deduplication-header": [1]"#.into()),
+        ("content-encoding", r#""gzip", "content-encoding": 5"#.into()),
     ];
     for name in [
         "x-first-death-reason",

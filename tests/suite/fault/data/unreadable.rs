@@ -1,19 +1,18 @@
-//! Rows that cannot be read as a whole: too large to print, or damaged on disk. None can come in by
+//! Rows that cannot be read as a whole: too large, or damaged on disk. None can come in by
 //! `emit` or a plain INSERT.
 
 use harness::{Connection, Postgres, RabbitMq, Stack};
 
 use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
 
-/// Its payload prints more than a gigabyte, from some 100 kB.
-const TOO_LARGE: &str =
-    "payload) SELECT ('[' || string_agg('1e131071', ',') || ']')::jsonb FROM generate_series(1, 8200)";
+/// Headers and payload of half a gigabyte each, from some MB: more than PostgreSQL sends in one row.
+const TOO_LARGE: &str = "payload, headers) SELECT to_json(repeat('x', 536870000)), to_json(repeat('x', 536870000))";
 
-/// Its payload prints 262 MB, which PostgreSQL could send.
-const LARGE: &str = "payload) SELECT ('[' || string_agg('1e131071', ',') || ']')::jsonb FROM generate_series(1, 2000)";
+/// A payload of 262 MB, which PostgreSQL could send.
+const LARGE: &str = "payload) SELECT to_json(repeat('x', 262000000))";
 
 /// A payload out of line.
-const DAMAGED: &str = "payload) SELECT jsonb_agg(md5(i::text)) FROM generate_series(1, 1000) AS i";
+const DAMAGED: &str = "payload) SELECT json_agg(md5(i::text)) FROM generate_series(1, 1000) AS i";
 
 /// For each kind: its key has a good event before it and one behind it, and others are all around.
 async fn insert(db: &Connection, kind: &str, columns: &str) {

@@ -36,7 +36,7 @@ macro_rules! insert_into {
                 $table,
                 " (topic, payload, event_type, aggregate_type, aggregate_id)
                  SELECT 'order.moved',
-                     jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                     json_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
                      'OrderMoved', 'order', (i % 1000)::text
                  FROM generate_series(1, $rows) AS i"
             ),
@@ -66,20 +66,20 @@ pub(super) const WAYS: [Way; 7] = [
     Way {
         name: "PL/pgSQL function",
         direct_writes: "auto",
-        single: "SELECT bench.emit($1::text, $2::jsonb, $3::text, $4::text, $5::text)",
+        single: "SELECT bench.emit($1::text, $2::json, $3::text, $4::text, $5::text)",
         in_a_loop: None,
         set_based: "SELECT count(bench.emit('order.moved',
-                        jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                        json_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
                         'OrderMoved', 'order', (i % 1000)::text))
                     FROM generate_series(1, $rows) AS i",
     },
     Way { in_a_loop: None, ..insert_into!("plain table INSERT", "bench.outbox") },
 ];
 
-const EMIT: &str = "SELECT outbox.emit($1::text, $2::jsonb, $3::text, $4::text, $5::text)";
+const EMIT: &str = "SELECT outbox.emit($1::text, $2::json, $3::text, $4::text, $5::text)";
 const EMIT_IN_A_LOOP: &str = "PERFORM outbox.emit('order.moved', body, 'OrderMoved', 'order', i::text)";
 const EMIT_SET_BASED: &str = "SELECT count(outbox.emit('order.moved',
-                                  jsonb_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
+                                  json_build_object('order', i, 'moved_to', 'station 12', 'text', repeat('x', 150)),
                                   'OrderMoved', 'order', (i % 1000)::text))
                               FROM generate_series(1, $rows) AS i";
 
@@ -98,7 +98,7 @@ pub(super) const TABLES_AND_FUNCTION: &str = "
         CHECK (octet_length(content_type) BETWEEN 1 AND 255),
         CHECK (num_nonnulls(payload, payload_bytes) = 1),
         CHECK (payload_bytes IS NULL OR octet_length(payload_bytes) <= 1000000),
-        CHECK (jsonb_typeof(headers) = 'object'),
+        CHECK (json_typeof(headers) = 'object'),
         CHECK (isfinite(available_at))
     );
     CREATE TABLE bench.outbox (
@@ -108,11 +108,11 @@ pub(super) const TABLES_AND_FUNCTION: &str = "
         event_type     text,
         aggregate_type text,
         aggregate_id   text,
-        payload        jsonb       NOT NULL,
+        payload        json        NOT NULL,
         status         text        NOT NULL DEFAULT 'PENDING'
     );
     CREATE INDEX ON bench.outbox (created_at) WHERE status = 'PENDING';
-    CREATE FUNCTION bench.emit(topic text, payload jsonb, event_type text, aggregate_type text, aggregate_id text)
+    CREATE FUNCTION bench.emit(topic text, payload json, event_type text, aggregate_type text, aggregate_id text)
     RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp

@@ -16,7 +16,7 @@ pub(crate) const TABLE: &str = "
         event_type     text        NOT NULL,
         aggregate_type text        NOT NULL,
         aggregate_id   text        NOT NULL,
-        payload        jsonb       NOT NULL,
+        payload        json        NOT NULL,
         status         text        NOT NULL DEFAULT 'PENDING',
         sent_at        timestamptz
     );
@@ -27,7 +27,7 @@ pub(crate) const TABLE: &str = "
 pub(crate) const INSERT_ONE: &str = "
     INSERT INTO bench.outbox (topic, event_type, aggregate_type, aggregate_id, payload)
     VALUES ('order.moved', 'OrderMoved', 'order', ($1::int % 1000)::text,
-            jsonb_build_object('order', $1::int, 'text', repeat('x', 170)))
+            json_build_object('order', $1::int, 'text', repeat('x', 170)))
     RETURNING id";
 
 /// So many events (200 B) at once, to be polled from this table.
@@ -35,7 +35,7 @@ pub(crate) async fn insert(db: &Connection, table: &str, events: u64) {
     let sql = format!(
         "INSERT INTO {table} (topic, event_type, aggregate_type, aggregate_id, payload)
          SELECT 'order.moved', 'OrderMoved', 'order', (i % 1000)::text,
-                jsonb_build_object('order', i, 'text', repeat('x', 170))
+                json_build_object('order', i, 'text', repeat('x', 170))
          FROM generate_series(1, {events}) AS i;"
     );
     db.batch_execute(&sql).await.expect("a backlog");

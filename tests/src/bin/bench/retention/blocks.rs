@@ -66,7 +66,7 @@ impl Shape for Blocks {
         let emit = format!(
             "WITH new AS (
                  INSERT INTO {} (seq, topic, payload, event_type, aggregate_type, aggregate_id)
-                 SELECT n, 'order.moved', jsonb_build_object('n', n, 'text', repeat(md5(n::text), 5)), 'OrderMoved', 'order', (n % 100000)::text
+                 SELECT n, 'order.moved', json_build_object('n', n, 'text', repeat(md5(n::text), 5)), 'OrderMoved', 'order', (n % 100000)::text
                  FROM generate_series({first}, {last}) AS n RETURNING id
              ) SELECT array_agg(id) FROM new",
             self.home(first)

@@ -28,7 +28,7 @@ impl Outbox {
 impl Shape for Outbox {
     async fn emit(&self, session: &Connection, first: u64, last: u64) -> Vec<Uuid> {
         let emit = format!(
-            "SELECT array_agg(outbox.emit('order.moved', jsonb_build_object('n', n, 'text', repeat(md5(n::text), 5)), 'OrderMoved',
+            "SELECT array_agg(outbox.emit('order.moved', json_build_object('n', n, 'text', repeat(md5(n::text), 5)), 'OrderMoved',
                  'order', (n % 100000)::text)) FROM generate_series({first}, {last}) AS n"
         );
         session.query_one(&emit, &[]).await.expect("events").get(0)

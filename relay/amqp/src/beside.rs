@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-
 use crate::{
     Answer, Outgoing, PublishError,
     channel::{Channel, OUT_MAX_BYTES},
     encoder::Encoder,
     frame::Frame,
     method::CHANNEL,
+    output::Output,
 };
 
 /// How long a side channel may leave its message unanswered. RabbitMQ 4.0 gives up after 65 s, and nacks.
@@ -74,14 +73,13 @@ impl<M: Outgoing> Beside<M> {
     }
 
     /// Writes what may leave now.
-    pub(crate) fn fill(&mut self, out: &mut BytesMut) {
+    pub(crate) fn fill(&mut self, out: &mut Output) {
         for Side { channel, .. } in &mut self.channels {
             if out.len() >= OUT_MAX_BYTES {
                 return;
             }
             channel.fill();
-            let written = channel.out.split();
-            out.extend_from_slice(&written);
+            out.append(&mut channel.out);
         }
     }
 
@@ -129,6 +127,8 @@ impl<M: Outgoing> Beside<M> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::{Buf, BytesMut};
+
     use super::*;
     use crate::{
         Verdict,
@@ -149,8 +149,9 @@ mod tests {
 
     /// The channels of the frames that are written.
     fn written(beside: &mut Beside<Example>) -> Vec<u16> {
-        let (mut out, mut channels) = (BytesMut::new(), Vec::new());
+        let (mut out, mut channels) = (Output::default(), Vec::new());
         beside.fill(&mut out);
+        let mut out = BytesMut::from(out.copy_to_bytes(out.remaining()));
         while let Some(frame) = next_frame(&mut out, 4096).unwrap() {
             channels.push(frame.channel);
         }

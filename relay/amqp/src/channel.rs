@@ -8,6 +8,7 @@ use crate::{
     encoder::Encoder,
     frame::{Content, Frame},
     method::{self, ACCESS_REFUSED, Method, NOT_FOUND},
+    output::Output,
 };
 
 /// No further message is begun, and no further body frame written, while so many bytes wait for the socket. A full
@@ -34,7 +35,7 @@ pub(crate) struct Channel<M> {
     /// Methods that wait for the end of the message that is being written: nothing of the channel may come between its frames.
     methods: BytesMut,
     /// For the socket.
-    pub(crate) out: BytesMut,
+    pub(crate) out: Output,
     /// For the caller.
     pub(crate) answers: Vec<Answer>,
     /// The latest about being blocked that the caller does not know.
@@ -57,7 +58,7 @@ impl<M: Outgoing> Channel<M> {
             returning: None,
             returning_body: 0,
             methods: BytesMut::new(),
-            out: BytesMut::new(),
+            out: Output::default(),
             answers: Vec::new(),
             pressure: None,
             closed: false,
@@ -94,14 +95,14 @@ impl<M: Outgoing> Channel<M> {
                 continue;
             }
             if !self.methods.is_empty() {
-                self.out.extend_from_slice(&self.methods);
+                self.out.buffer().extend_from_slice(&self.methods);
                 self.methods.clear();
             }
             if !self.open || self.is_blocked() {
                 return;
             }
             let Some(message) = self.deliveries.next() else { return };
-            match self.encoder.begin(&message, &mut self.out) {
+            match self.encoder.begin(&message, self.out.buffer()) {
                 Ok(()) => self.deliveries.published(message),
                 Err(refused) => {
                     self.deliveries.withdrawn();
@@ -167,7 +168,7 @@ impl<M: Outgoing> Channel<M> {
             Method::Blocked { reason } => self.change_pressure(true, self.stopped, reason),
             Method::Unblocked => self.change_pressure(false, self.stopped, String::new()),
             Method::ConnectionClose { code, text } => {
-                method::connection_close_ok(&mut self.out);
+                method::connection_close_ok(self.out.buffer());
                 return Err(PublishError::connection_closed(code, text));
             }
             Method::ConnectionCloseOk => self.closed = true,
@@ -295,12 +296,13 @@ mod tests {
             if channel.out.is_empty() {
                 return frames;
             }
-            while let [kind, _, _, length @ .., _] = &channel.out[..]
+            let mut out = channel.out.copy_to_bytes(channel.out.remaining());
+            while let [kind, _, _, length @ .., _] = &out[..]
                 && let Some((length, rest)) = length.split_first_chunk::<4>()
             {
                 let length = u32::from_be_bytes(*length) as usize;
                 frames.push((*kind == METHOD).then(|| *rest.first_chunk().unwrap()));
-                channel.out.advance(length + FRAME_OVERHEAD);
+                out.advance(length + FRAME_OVERHEAD);
             }
         }
     }

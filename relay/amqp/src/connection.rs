@@ -26,6 +26,7 @@ use crate::{
     handshake::Opened,
     liveness::Liveness,
     method::{self, CHANNEL},
+    output::Output,
     publisher::Handed,
     wire::{HEARTBEAT, put_frame},
 };
@@ -201,14 +202,14 @@ impl<M: Outgoing> Connection<M> {
         let heartbeat_due = self.liveness.check(self.channel.unanswered(), now)?;
         // What waits to be written is as good a sign of life.
         if heartbeat_due && self.channel.out.is_empty() {
-            put_frame(&mut self.channel.out, HEARTBEAT, 0, |_| ());
+            put_frame(self.channel.out.buffer(), HEARTBEAT, 0, |_| ());
         }
         Ok(())
     }
 
     /// Says goodbye and waits for the answer, so that nothing sent before it is lost with the socket.
     async fn close(&mut self) -> io::Result<()> {
-        method::connection_close(&mut self.channel.out);
+        method::connection_close(self.channel.out.buffer());
         self.writer.write_all_buf(&mut self.channel.out).await?;
         self.writer.flush().await?;
         while !self.channel.closed && self.reader.read_buf(&mut self.received).await? > 0 {
@@ -231,7 +232,7 @@ async fn reopening(at: Option<Instant>) {
 
 /// Gives the writer what it takes, or flushes it when it has everything. Returns whether it may still hold something
 /// back. Cancellation-safe: each way is one step, which has happened or has not.
-async fn write(writer: &mut WriteHalf<Socket>, out: &mut BytesMut) -> io::Result<bool> {
+async fn write(writer: &mut WriteHalf<Socket>, out: &mut Output) -> io::Result<bool> {
     if !out.has_remaining() {
         writer.flush().await?;
         return Ok(false);

@@ -6,13 +6,14 @@
 #[cfg(test)]
 mod tests;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     headers::Headers,
     message::{Message, Outgoing},
     method::{BASIC, publish},
-    wire::{BODY, FRAME_OVERHEAD, HEADER, SHORT_STRING_MAX, put_frame, put_short_string, put_sized},
+    output::{Output, UNCOPIED_FROM},
+    wire::{BODY, FRAME_END, FRAME_OVERHEAD, HEADER, SHORT_STRING_MAX, put_frame, put_short_string, put_sized},
 };
 
 /// AMQP's reply code for content that is larger than the peer takes.
@@ -71,10 +72,17 @@ impl Encoder {
     }
 
     /// Writes the next frame of the body.
-    pub(crate) fn put_body(&mut self, out: &mut BytesMut) {
-        let length = self.body.len().min(self.frame_max - FRAME_OVERHEAD);
-        put_frame(out, BODY, self.channel, |out| out.extend_from_slice(self.body.get(..length).unwrap_or_default()));
-        self.body.advance(length);
+    pub(crate) fn put_body(&mut self, out: &mut Output) {
+        let part = self.body.split_to(self.body.len().min(self.frame_max - FRAME_OVERHEAD));
+        if part.len() < UNCOPIED_FROM {
+            put_frame(out.buffer(), BODY, self.channel, |out| out.extend_from_slice(&part));
+            return;
+        }
+        out.buffer().put_u8(BODY);
+        out.buffer().put_u16(self.channel);
+        out.buffer().put_u32(u32::try_from(part.len()).unwrap_or(u32::MAX)); // a frame is limited long before that
+        out.push(part);
+        out.buffer().put_u8(FRAME_END);
     }
 
     fn put_method_and_header(

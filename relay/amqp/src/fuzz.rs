@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     ExchangeUse, Message, Notice, Outgoing, PublishConfig, PublishError, channel::Channel, encoder::Encoder,
-    frame::next_frame, handshake::shake_hands, message::Properties, wire::put_frame,
+    frame::next_frame, handshake::shake_hands, message::Properties, method::CHANNEL, wire::put_frame,
 };
 
 /// The least that the protocol allows, so that inputs can be longer.
@@ -96,7 +96,7 @@ impl Outgoing for Named {
 /// has any.
 fn confirms(says: &[u8], piece: usize, window: usize) {
     const MESSAGES: u128 = 40;
-    let encoder = Encoder::new("outbox".to_owned(), "fuzz".to_owned(), FRAME_MAX);
+    let encoder = Encoder::new(CHANNEL, "outbox".to_owned(), "fuzz".to_owned(), FRAME_MAX);
     let mut channel = Channel::new("outbox".to_owned(), encoder, window);
     let body = Bytes::from_static(&[b'x'; 5000]); // two frames
     let named = |number| Named(Uuid::from_u128(number), if number % 5 == 0 { body.clone() } else { Bytes::new() });
@@ -105,7 +105,7 @@ fn confirms(says: &[u8], piece: usize, window: usize) {
     let mut received = BytesMut::new();
     for said in says.chunks(piece) {
         channel.fill();
-        channel.out.clear();
+        channel.out.advance(channel.out.remaining());
         received.extend_from_slice(said);
         let heard = hear(&mut channel, &mut received);
         while let Some(news) = channel.take_news() {

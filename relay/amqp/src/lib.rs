@@ -24,6 +24,7 @@
 //! | `deliveries` | what to publish next, and who closed the channel | no |
 //! | `window` | delivery tags, returns, confirms | no |
 //! | `message`, `headers`, `encoder` | a message as frames | no |
+//! | `output` | bytes on their way to the socket, large bodies among them uncopied | no |
 //! | `frame`, `method`, `wire` | AMQP 0-9-1 | no |
 //! | `liveness` | heartbeats and timeouts | no |
 //! | `error`, `connect_error` | what can go wrong | no |
@@ -53,6 +54,7 @@ mod liveness;
 mod message;
 mod method;
 mod open;
+mod output;
 mod publisher;
 mod url;
 mod window;

@@ -108,6 +108,22 @@ impl AsyncWrite for Socket {
         each!(self, stream => stream.poll_write(cx, buf))
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, stream => stream.poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.kind {
+            Kind::Tcp(stream) => stream.is_write_vectored(),
+            Kind::Unix(stream) => stream.is_write_vectored(),
+            Kind::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_flush(cx))
     }

@@ -1,3 +1,4 @@
+use bytes::Buf;
 use uuid::Uuid;
 
 use super::*;
@@ -14,11 +15,12 @@ fn encoder() -> Encoder {
 fn a_body_is_cut_into_frames_that_the_broker_takes() {
     for size in [0, 1, 4088, 4089, 3 * 4088, 10_000] {
         let message = Example { body: Ok(vec![7; size].into()), ..example(1) };
-        let (mut encoder, mut out) = (encoder(), BytesMut::new());
-        encoder.begin(&message, &mut out).unwrap();
+        let (mut encoder, mut out) = (encoder(), Output::default());
+        encoder.begin(&message, out.buffer()).unwrap();
         while encoder.is_inside_message() {
             encoder.put_body(&mut out);
         }
+        let mut out = BytesMut::from(out.copy_to_bytes(out.remaining()));
         let mut sizes = 0;
         while let Some(frame) = next_frame(&mut out, 4096).unwrap() {
             match frame.content {

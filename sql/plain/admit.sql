@@ -83,6 +83,8 @@ BEGIN
         IF new.headers IS NOT NULL OR new.event_type = 'amqp-1.0' OR new.correlation_id LIKE 'urn:uuid:%' THEN
             PERFORM outbox.check_reserved(new.headers, new.event_type, new.correlation_id);
         END IF;
+        -- What was checked is what is kept: of a name that is there twice, the last.
+        new.headers := new.headers::jsonb;
         IF new.available_at <= now() THEN
             new.available_at := NULL;
         END IF;

@@ -34,14 +34,17 @@ $$;
 -- is finished before, if there is much of it (docs/operations.md).
 DROP TRIGGER envelope_is_final ON outbox.events;
 DO $$
-DECLARE
-    reason text;
 BEGIN
     ALTER TABLE outbox.events ALTER payload TYPE json, ALTER headers TYPE json;
 EXCEPTION WHEN feature_not_supported OR undefined_object OR undefined_function OR datatype_mismatch THEN
-    GET STACKED DIAGNOSTICS reason = PG_EXCEPTION_DETAIL;
     RAISE EXCEPTION 'something depends on the columns payload and headers of outbox.events, which become json: %', sqlerrm
-        USING ERRCODE = sqlstate, DETAIL = reason, HINT = 'Drop it, upgrade, and make it again with payload::jsonb.';
+        USING ERRCODE = sqlstate,
+              DETAIL = 'There are: ' || (
+                  SELECT string_agg(DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
+                  FROM pg_depend AS d JOIN pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+                  WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = 'outbox.events'::regclass AND a.attname IN ('payload', 'headers')
+              ),
+              HINT = 'Drop what the upgrade stopped at, and make it again after the upgrade, with payload::jsonb where it needs that.';
 END
 $$;
 COMMENT ON COLUMN outbox.events.payload IS 'Body as JSON, which is sent as it was written; or payload_bytes is set.';

@@ -263,8 +263,8 @@ async fn what_depends_on_the_payload_keeps_the_upgrade_back_and_is_named(old: &O
     let db = &old.db;
     run(db, "SET outbox.allow_undumped_changes = on; SELECT outbox.emit('t', '{\"a\": 1}')").await;
     for (make, dropped, name) in [
-        ("CREATE VIEW mine AS SELECT payload -> 'a' FROM outbox.events", "VIEW mine", "mine depends on column"),
-        ("CREATE INDEX mine ON outbox.events USING gin (payload)", "INDEX outbox.mine", "gin"),
+        ("CREATE VIEW mine AS SELECT payload -> 'a' FROM outbox.events", "VIEW mine", "rule _RETURN on view"),
+        ("CREATE INDEX mine ON outbox.events USING gin (payload)", "INDEX outbox.mine", "index"),
         (
             "CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
              CREATE TRIGGER mine BEFORE UPDATE OF payload ON outbox.events FOR EACH ROW EXECUTE FUNCTION mine()",
@@ -274,7 +274,7 @@ async fn what_depends_on_the_payload_keeps_the_upgrade_back_and_is_named(old: &O
     ] {
         run(db, make).await;
         let said = old.upgrade().await.unwrap_err();
-        for part in ["which become json", name, "Drop it, upgrade, and make it again"] {
+        for part in ["which become json", name, "Drop what the upgrade stopped at"] {
             assert!(said.contains(part), "{part}: {said}");
         }
         run(db, &format!("DROP {dropped}")).await;

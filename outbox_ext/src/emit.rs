@@ -1,8 +1,8 @@
 //! `outbox.emit()`: one row into the table, without the cost of a statement.
 //!
-//! The values are handed on as they came: JSON is kept as it was written. The table's INSERT trigger checks them ([`admit`]). A
-//! caller needs the right to call the function and none on the table: what may run code of somebody else's runs as the
-//! table's owner, with a pinned `search_path`.
+//! The values are handed on as they came: JSON is kept as it was written. The table's INSERT trigger checks them
+//! ([`admit`]). A caller needs the right to call the function and none on the table: what may run code of somebody
+//! else's runs as the table's owner, with a pinned `search_path`.
 
 use pgrx::prelude::*;
 use pgrx::{Uuid, default};
@@ -56,19 +56,8 @@ pub(crate) fn emit_jsonb(
     exchange: default!(Option<TextValue>, "NULL"),
     available_at: default!(Option<TimeValue>, "NULL"),
 ) -> Uuid {
-    insert(Given {
-        topic,
-        payload: payload.map(|payload| payload.printed()),
-        payload_bytes: None,
-        content_type: None,
-        event_type,
-        aggregate_type,
-        aggregate_id,
-        headers: headers.map(|headers| headers.printed()),
-        correlation_id,
-        exchange,
-        available_at,
-    })
+    let payload = payload.map(|payload| payload.printed());
+    emit_json(topic, payload, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at)
 }
 
 /// The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload alone when literals

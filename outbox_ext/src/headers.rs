@@ -117,7 +117,8 @@ pub(crate) fn check(headers: &[u8], is_new: bool) -> Result<bool, Refusal> {
     reserved.map_or(Ok(traced), Err)
 }
 
-/// What is wrong with a header that RabbitMQ, one of its plugins or the relay reads, if its value begins with this token.
+/// What is wrong with a header that RabbitMQ, one of its plugins or the relay reads, if its value begins with this
+/// token.
 fn refusal(header: &str, value: &Token<'_>) -> Option<Refusal> {
     match reserved::rule(header)? {
         Rule::Never => Some(Refusal::HeaderReserved(beginning(header))),

@@ -221,8 +221,8 @@ impl<M: Outgoing> Connection<M> {
     }
 }
 
-/// Waits until channels are to be opened again. Nothing is asked of the clock before this is polled: the loop turns for each few
-/// messages, and hardly ever waits for this.
+/// Waits until channels are to be opened again. The clock is not asked before this is polled: the loop turns for each
+/// few messages, and hardly ever waits for this.
 async fn reopening(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at.into()).await,

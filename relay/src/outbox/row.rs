@@ -201,8 +201,8 @@ impl<'a> Row<'a> {
         Ok(i64::from_be_bytes(self.fixed(column)?).saturating_add(POSTGRES_EPOCH_US))
     }
 
-    /// The binary format of `json` is its text. That of `jsonb`, which rows have in WAL from before the upgrade to 0.3.0, has a
-    /// version number before it, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON begins.
+    /// The binary format of `json` is its text. That of `jsonb`, which rows have in WAL from before the upgrade to 0.3.0,
+    /// has a version number before it, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON begins.
     fn json(&self, column: Column) -> Option<&'a [u8]> {
         self.field(column).map(|field| field.strip_prefix(&[1]).unwrap_or(field))
     }

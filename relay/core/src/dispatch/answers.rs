@@ -101,8 +101,8 @@ impl Dispatch {
         Some(self.decide(id, event, left, status, error, retry_in))
     }
 
-    /// An event that is no longer in flight has this verdict, and what waited for it goes on. `retry_in`: until its next attempt, if it is
-    /// `PENDING`.
+    /// An event that is no longer in flight has this verdict, and what waited for it goes on. `retry_in`: until its next
+    /// attempt, if it is `PENDING`.
     pub(super) fn decide(
         &mut self,
         id: &Uuid,

@@ -16,7 +16,7 @@
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint servers build extension setup install uninstall clean
+.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint servers build extension setup install uninstall sql clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -114,6 +114,9 @@ setup: ## installs what is missing (packages by apt, with sudo if need be)
 
 install: ## the extension, into the PostgreSQL of PG_CONFIG (default: the one on PATH); with sudo; DESTDIR for packagers
 	@scripts/install-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"
+
+sql: ## the schema for tools that have no psql, each script in one file, into target/sql
+	@scripts/sql
 
 uninstall: ## undoes install
 	@scripts/uninstall-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"

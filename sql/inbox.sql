@@ -12,7 +12,7 @@
 --     COMMIT;                                                                    -- then acknowledge the message
 --
 -- It has a schema of its own, because the schema outbox may belong to the extension. Nothing else can be in that: CREATE EXTENSION, and
--- with it every restore of a dump, refuses a schema that holds other roles' objects; sql/install.sql refuses any schema of that name;
+-- with it every restore of a dump, refuses a schema that holds other roles' objects; sql/outbox.sql refuses any schema of that name;
 -- and who installs an inbox may have no rights there. It is the same schema where there is no outbox, so that a consumer's code runs
 -- in either database.
 --
@@ -22,7 +22,7 @@
 -- make bench ONLY=inbox).
 \set ON_ERROR_STOP on
 BEGIN;
-SET LOCAL search_path = pg_catalog, pg_temp; -- what others may have put into public is not looked up
+\ir plain/transaction.sql
 DO $$
 BEGIN
     IF to_regnamespace('inbox') IS NOT NULL THEN
@@ -200,4 +200,5 @@ BEGIN
     END LOOP;
 END
 $$;
+\ir plain/end.sql
 COMMIT;

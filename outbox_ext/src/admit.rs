@@ -1,6 +1,6 @@
 //! `outbox.admit()`: the trigger that checks and completes every new event, emitted or inserted.
 //!
-//! Its rules stand in PL/pgSQL in `sql/plain/admit.sql`.
+//! Its rules stand in PL/pgSQL in `sql/native/plain/admit.sql`.
 
 use pgrx::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::{headers, reserved, settings};
 /// Where PostgreSQL finds the function below, by the name that `pg_extern` gives it.
 pub(crate) const ADDRESS: SqlFunction = admit_wrapper;
 
-#[pg_extern(volatile)]
+#[pg_extern(sql = false)]
 pub(crate) fn admit(mut row: NewRow) -> NewRow {
     if let Err(refusal) = check_and_complete(&mut row) {
         refusal.raise();

@@ -4,8 +4,8 @@
 //! ([`admit`]). A caller needs the right to call the function and none on the table: what may run code of somebody
 //! else's runs as the table's owner, with a pinned `search_path`.
 
+use pgrx::Uuid;
 use pgrx::prelude::*;
-use pgrx::{Uuid, default};
 
 use crate::admit;
 use crate::postgres::{BytesValue, JsonValue, JsonbValue, TextValue, TimeValue};
@@ -15,17 +15,17 @@ use crate::settings::writes_directly;
 use crate::uuid_v7::uuid_v7;
 
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
-#[pg_extern(name = "emit", volatile)]
+#[pg_extern(sql = false)]
 pub(crate) fn emit_json(
     topic: Option<TextValue>,
     payload: Option<JsonValue>,
-    event_type: default!(Option<TextValue>, "NULL"),
-    aggregate_type: default!(Option<TextValue>, "NULL"),
-    aggregate_id: default!(Option<TextValue>, "NULL"),
-    headers: default!(Option<JsonbValue>, "NULL"),
-    correlation_id: default!(Option<TextValue>, "NULL"),
-    exchange: default!(Option<TextValue>, "NULL"),
-    available_at: default!(Option<TimeValue>, "NULL"),
+    event_type: Option<TextValue>,
+    aggregate_type: Option<TextValue>,
+    aggregate_id: Option<TextValue>,
+    headers: Option<JsonbValue>,
+    correlation_id: Option<TextValue>,
+    exchange: Option<TextValue>,
+    available_at: Option<TimeValue>,
 ) -> Uuid {
     insert(Given {
         topic,
@@ -44,37 +44,35 @@ pub(crate) fn emit_json(
 
 /// For what has a jsonb already. It is also what the schema of earlier versions calls, which has no other for JSON.
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
-#[pg_extern(name = "emit", volatile)]
+#[pg_extern(sql = false)]
 pub(crate) fn emit_jsonb(
     topic: Option<TextValue>,
     payload: Option<JsonbValue>,
-    event_type: default!(Option<TextValue>, "NULL"),
-    aggregate_type: default!(Option<TextValue>, "NULL"),
-    aggregate_id: default!(Option<TextValue>, "NULL"),
-    headers: default!(Option<JsonbValue>, "NULL"),
-    correlation_id: default!(Option<TextValue>, "NULL"),
-    exchange: default!(Option<TextValue>, "NULL"),
-    available_at: default!(Option<TimeValue>, "NULL"),
+    event_type: Option<TextValue>,
+    aggregate_type: Option<TextValue>,
+    aggregate_id: Option<TextValue>,
+    headers: Option<JsonbValue>,
+    correlation_id: Option<TextValue>,
+    exchange: Option<TextValue>,
+    available_at: Option<TimeValue>,
 ) -> Uuid {
     let payload = payload.map(|payload| payload.printed());
     emit_json(topic, payload, event_type, aggregate_type, aggregate_id, headers, correlation_id, exchange, available_at)
 }
 
-/// The arguments have the same order, so that PostgreSQL can tell the functions apart by the payload alone when literals
-/// have no type yet; `content_type` comes after them.
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
-#[pg_extern(name = "emit", volatile)]
+#[pg_extern(sql = false)]
 pub(crate) fn emit_bytea(
     topic: Option<TextValue>,
     payload: Option<BytesValue>,
-    event_type: default!(Option<TextValue>, "NULL"),
-    aggregate_type: default!(Option<TextValue>, "NULL"),
-    aggregate_id: default!(Option<TextValue>, "NULL"),
-    headers: default!(Option<JsonbValue>, "NULL"),
-    correlation_id: default!(Option<TextValue>, "NULL"),
-    exchange: default!(Option<TextValue>, "NULL"),
-    available_at: default!(Option<TimeValue>, "NULL"),
-    content_type: default!(Option<TextValue>, "'application/octet-stream'"),
+    event_type: Option<TextValue>,
+    aggregate_type: Option<TextValue>,
+    aggregate_id: Option<TextValue>,
+    headers: Option<JsonbValue>,
+    correlation_id: Option<TextValue>,
+    exchange: Option<TextValue>,
+    available_at: Option<TimeValue>,
+    content_type: Option<TextValue>,
 ) -> Uuid {
     insert(Given {
         topic,

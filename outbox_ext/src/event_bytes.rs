@@ -5,7 +5,7 @@ use pgrx::prelude::*;
 use crate::postgres::{BytesValue, JsonValue};
 
 /// Bytes of an event's body and headers, uncompressed. A body that is stored out of line is not fetched for that.
-#[pg_extern(stable, parallel_safe)]
+#[pg_extern(sql = false)]
 pub(crate) fn event_bytes(
     payload: Option<JsonValue>,
     payload_bytes: Option<BytesValue>,

@@ -1,4 +1,4 @@
-//! What an event is refused for. `sql/plain/admit.sql` has the same list in PL/pgSQL.
+//! What an event is refused for. `sql/native/plain/admit.sql` has the same list in PL/pgSQL.
 
 use pgrx::PgSqlErrorCode;
 

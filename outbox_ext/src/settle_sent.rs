@@ -8,7 +8,7 @@ use crate::settings::{NOTIFY_STATUS, writes_directly};
 
 /// Writes `SENT` where that is simple, and returns the other events. A part of `outbox.settle()`, which checks the caller's
 /// rights first and deals with the events that are returned.
-#[pg_extern(volatile)]
+#[pg_extern(sql = false)]
 pub(crate) fn settle_sent(ids: Array<Uuid>) -> Vec<Option<Uuid>> {
     // A trigger notifies, and a statement calls it.
     if !writes_directly() || NOTIFY_STATUS.get() || ids.contains_nulls() {

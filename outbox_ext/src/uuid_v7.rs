@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// A new id, greater than every one this backend made before.
-#[pg_extern(volatile, parallel_safe)]
+#[pg_extern(sql = false)]
 pub(crate) fn uuid_v7() -> pgrx::Uuid {
     let tick = LAST_TICK.with(|last| {
         // A clock before 1970 counts as zero, and then on from the last tick.

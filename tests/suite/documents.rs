@@ -139,6 +139,11 @@ fn every_file_that_names_the_version_names_this_one() {
     for (file, name) in [
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
+        ("README.md", format!("`outbox-{version}.sql`")),
+        ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
+        ("docs/migration-tools.md", format!("`inbox-{version}.sql`")),
+        ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
+        ("sql/inbox.sql", format!("outbox {version}")),
     ] {
         assert!(read(file).contains(&name), "{file} does not have {name}");
     }

@@ -97,7 +97,7 @@ async fn without_direct_writes() -> Database {
     db
 }
 
-/// A database with the same schema from sql/install.sql.
+/// A database with the same schema from sql/outbox.sql.
 async fn with_plain_sql() -> Database {
     let db = Postgres::shared().await.empty_database().await;
     let output = install_plain_sql(&db).await;
@@ -106,7 +106,7 @@ async fn with_plain_sql() -> Database {
     db
 }
 
-/// Runs sql/install.sql, as superuser.
+/// Runs sql/outbox.sql, as superuser.
 async fn install_plain_sql(db: &Database) -> Output {
     Postgres::shared().await.install_plain_sql(db.name())
 }

@@ -40,7 +40,7 @@ pub(super) type Values = [Option<pg_sys::Datum>; EMITTED.len()];
 
 /// The columns of `outbox.events` that the INSERT trigger looks at.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // sql/events.sql says what they are
+#[allow(missing_docs)] // sql/tables/events.sql says what they are
 pub(crate) enum Column {
     Topic,
     Payload,

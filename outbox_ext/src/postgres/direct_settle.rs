@@ -1,7 +1,7 @@
 //! Writes the verdict `SENT` into `outbox.events` without a statement.
 //!
 //! Each row is found by its primary key, and its new version takes the executor's own way: constraints, the table, the
-//! indexes. The table's own triggers have nothing to do here, because the row is stamped in full: see `sql/status_trigger.sql`.
+//! indexes. The table's own triggers have nothing to do here, because the row is stamped in full: see `sql/triggers/status.sql`.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};

@@ -4,8 +4,8 @@ use pgrx::{IntoDatum, pg_sys};
 
 use super::varlena::bytes;
 
-/// As PostgreSQL prints them (`pg_get_triggerdef`, alike in its versions) when they are as `sql/status_trigger.sql` and
-/// `sql/notify_trigger.sql` make them. Every character counts: without its parentheses a different expression would
+/// As PostgreSQL prints them (`pg_get_triggerdef`, alike in its versions) when they are as `sql/triggers/status.sql` and
+/// `sql/triggers/notify.sql` make them. Every character counts: without its parentheses a different expression would
 /// look the same. The second trigger depends on a setting, which the caller has checked.
 const PASSING: [&str; 2] = [
     "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, replays, holds_key, available_at, last_error, \

@@ -14,7 +14,7 @@ pub(super) const CHUNK_ROWS: i32 = 500;
 pub(super) const CHUNK_BYTES: i64 = 2 << 20;
 
 /// Bytes of an average event below which a scan that has met large ones tries chunks again whose bytes the server does not count
-/// (`sql/owed.sql`).
+/// (`sql/relay/owed.sql`).
 pub(super) const LARGE: usize = 16 * 1024;
 
 /// How a scan reads rows.

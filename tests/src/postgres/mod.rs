@@ -190,13 +190,13 @@ impl Postgres {
         template.batch_execute("CREATE EXTENSION outbox").await.unwrap_or_else(|e| panic!("CREATE EXTENSION: {e:?}"));
     }
 
-    /// Runs `sql/install.sql` in this database, as superuser.
+    /// Runs `sql/outbox.sql` in this database, as superuser.
     ///
     /// # Panics
     /// When there is no `psql`.
     pub fn install_plain_sql(&self, database: &str) -> Output {
         let mut psql = self.program("psql");
-        psql.args(["--quiet", "--no-psqlrc", "--dbname", database, "--file"]).arg(checkout().join("sql/install.sql"));
+        psql.args(["--quiet", "--no-psqlrc", "--dbname", database, "--file"]).arg(checkout().join("sql/outbox.sql"));
         psql.output().expect("psql")
     }
 }

@@ -89,7 +89,8 @@ async fn an_extension_into_whose_new_schema_others_could_put_objects_says_what_t
 async fn default_privileges_give_no_role_a_right_in_what_an_upgrade_adds_and_what_was_granted_stays() {
     let mut olds = Vec::new();
     for version in EARLIER {
-        olds.extend([Outbox::plain(version).await, Outbox::extension(version).await]);
+        olds.extend(Outbox::plain(version).await);
+        olds.extend(Outbox::extension(version).await);
     }
     for old in olds {
         let [mallory, reporting] = [role(&old.db, "mallory").await, role(&old.db, "reporting").await];

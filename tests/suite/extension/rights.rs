@@ -24,7 +24,7 @@ const ROLES: [(&str, &str); 7] = [
     ("owner", OWN),
 ];
 
-/// Makes a role the owner of everything, as the one is that runs sql/install.sql. It comes last: the others are granted by the owner before.
+/// Makes a role the owner of everything, as the one is that runs sql/outbox.sql. It comes last: the others are granted by the owner before.
 pub(super) const OWN: &str = "
     DO $$
     DECLARE object text;

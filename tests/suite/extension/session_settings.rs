@@ -39,7 +39,7 @@ async fn plain_sql_installs_where_backslashes_in_strings_are_escapes() {
     let db = postgres.empty_database().await;
     run(&db, &format!("ALTER DATABASE {} SET standard_conforming_strings = off", db.name())).await;
     let mut psql = postgres.program("psql");
-    psql.args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"]).arg(checkout().join("sql/install.sql"));
+    psql.args(["--quiet", "--no-psqlrc", "--dbname", db.name(), "--file"]).arg(checkout().join("sql/outbox.sql"));
     let output = psql.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");

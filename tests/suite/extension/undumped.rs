@@ -63,7 +63,7 @@ async fn what_a_dump_of_the_extension_would_lose_is_refused() {
             message.starts_with(&format!("outbox.events belongs to an extension: pg_dump would lose {lost}")),
             "{message}"
         );
-        assert!(error.hint().unwrap().contains("sql/install.sql"), "{change}");
+        assert!(error.hint().unwrap().contains("sql/outbox.sql"), "{change}");
         run(&db, "RESET session_replication_role").await;
     }
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events WHERE topic = 'a'").await, "1");

@@ -1,10 +1,11 @@
 //! From each earlier version to this one: the extension by ALTER EXTENSION, the plain SQL by its script.
 
-use std::{path::PathBuf, process::Command, sync::Once};
+use std::{collections::BTreeSet, path::PathBuf, process::Command, sync::Mutex};
 
 use harness::{Database, Postgres, places::checkout, places::pg_config};
 
 use super::{refusal, role, run, text, value, with_plain_sql, with_the_extension};
+use crate::not_run::not_run;
 
 /// The versions that are upgraded, the first one first.
 pub(crate) const EARLIER: [&str; 2] = ["0.1.0", "0.2.0"];
@@ -13,20 +14,20 @@ pub(crate) const EARLIER: [&str; 2] = ["0.1.0", "0.2.0"];
 macro_rules! from_both_installations {
     ($($promise:ident),+ $(,)?) => {
         mod of_the_extension {
-            mod from_0_1_0 {
-                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::extension("0.1.0").await).await })+
-            }
-            mod from_0_2_0 {
-                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::extension("0.2.0").await).await })+
-            }
+            $(#[tokio::test] async fn $promise() {
+                for version in super::EARLIER {
+                    let Some(old) = super::Outbox::extension(version).await else { return };
+                    super::$promise(&old).await;
+                }
+            })+
         }
         mod of_plain_sql {
-            mod from_0_1_0 {
-                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::plain("0.1.0").await).await })+
-            }
-            mod from_0_2_0 {
-                $(#[tokio::test] async fn $promise() { super::super::$promise(&super::super::Outbox::plain("0.2.0").await).await })+
-            }
+            $(#[tokio::test] async fn $promise() {
+                for version in super::EARLIER {
+                    let Some(old) = super::Outbox::plain(version).await else { return };
+                    super::$promise(&old).await;
+                }
+            })+
         }
     };
 }
@@ -49,38 +50,48 @@ pub(crate) struct Outbox {
     is_extension: bool,
 }
 
-fn earlier(version: &str, file: &str) -> PathBuf {
-    checkout().join("tests/upgrade").join(version).join(file)
+/// The folder with the schema of an earlier version, which comes from the history; `None` if this checkout has none.
+pub(crate) fn earlier(version: &str) -> Option<PathBuf> {
+    let output = Command::new(checkout().join("scripts/earlier-schema")).arg(version).output().unwrap();
+    if output.status.success() {
+        return Some(PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()));
+    }
+    not_run("upgrade", &String::from_utf8_lossy(&output.stderr));
+    None
 }
 
 /// Puts the extension's scripts of earlier versions beside that of this one: the library is this version's, as after an upgrade of the
-/// package.
-pub(crate) fn offer_the_earlier_extensions() {
-    static OFFERED: Once = Once::new();
-    OFFERED.call_once(|| {
+/// package. `None` if this checkout has no history.
+pub(crate) fn offer_the_earlier_extensions() -> Option<()> {
+    static OFFERED: Mutex<bool> = Mutex::new(false);
+    let mut is_offered = OFFERED.lock().unwrap();
+    if !*is_offered {
         let output = Command::new(pg_config()).arg("--sharedir").output().unwrap();
         let folder = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join("extension");
         for version in EARLIER {
             let new = folder.join(format!("outbox--{version}.{}", std::process::id()));
-            std::fs::copy(earlier(version, "extension.sql"), &new).unwrap();
+            std::fs::copy(earlier(version)?.join("extension.sql"), &new).unwrap();
             std::fs::rename(new, folder.join(format!("outbox--{version}.sql"))).unwrap();
         }
-    });
+        *is_offered = true;
+    }
+    Some(())
 }
 
 impl Outbox {
-    pub(super) async fn extension(version: &str) -> Self {
+    pub(super) async fn extension(version: &str) -> Option<Self> {
+        offer_the_earlier_extensions()?;
         let db = Postgres::shared().await.empty_database().await;
-        offer_the_earlier_extensions();
         run(&db, &format!("CREATE EXTENSION outbox VERSION '{version}'")).await;
-        Self { db, is_extension: true }
+        Some(Self { db, is_extension: true })
     }
 
-    pub(super) async fn plain(version: &str) -> Self {
+    pub(super) async fn plain(version: &str) -> Option<Self> {
+        let script = earlier(version)?.join("sql/install.sql");
         let db = Postgres::shared().await.empty_database().await;
         let outbox = Self { db, is_extension: false };
-        outbox.psql(earlier(version, "plain.sql")).await.unwrap();
-        outbox
+        outbox.psql(script).await.unwrap();
+        Some(outbox)
     }
 
     async fn psql(&self, file: PathBuf) -> Result<(), String> {
@@ -141,20 +152,25 @@ const CATALOGUE: [(&str, &str); 6] = [
     ),
 ];
 
-async fn an_upgraded_outbox_is_like_one_that_was_installed_anew(old: &Outbox) {
-    old.upgrade().await.unwrap();
-    let fresh = if old.is_extension { with_the_extension().await } else { with_plain_sql().await };
+/// Each line of the catalogue.
+pub(crate) async fn catalogue(db: &Database, is_extension: bool) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
     for (what, catalogue) in CATALOGUE {
-        if what == "what belongs to the extension" && !old.is_extension {
+        if what == "what belongs to the extension" && !is_extension {
             continue;
         }
         let all = format!("SELECT string_agg(line, E'\\n' ORDER BY line COLLATE \"C\") FROM ({catalogue}) AS c (line)");
-        let (old, fresh) = (value(&old.db, &all).await, value(&fresh, &all).await);
-        let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
-        let (old, fresh) = (lines(&old), lines(&fresh));
-        let differs: Vec<_> = old.symmetric_difference(&fresh).collect();
-        assert!(differs.is_empty(), "{what}: {differs:#?}");
+        lines.extend(value(db, &all).await.lines().map(|line| format!("{what}: {line}")));
     }
+    lines
+}
+
+async fn an_upgraded_outbox_is_like_one_that_was_installed_anew(old: &Outbox) {
+    old.upgrade().await.unwrap();
+    let fresh = if old.is_extension { with_the_extension().await } else { with_plain_sql().await };
+    let (old, fresh) = (catalogue(&old.db, old.is_extension).await, catalogue(&fresh, old.is_extension).await);
+    let differs: Vec<_> = old.symmetric_difference(&fresh).collect();
+    assert!(differs.is_empty(), "{differs:#?}");
 }
 
 /// Events PENDING (1), deferred (2), between two attempts and holding their key (3), SENT (4), FAILED (5) and FAILED holding their key (6), and
@@ -319,7 +335,7 @@ async fn an_upgraded_outbox_is_not_upgraded_twice(old: &Outbox) {
 
 #[tokio::test]
 async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
-    let old = Outbox::plain("0.1.0").await;
+    let Some(old) = Outbox::plain("0.1.0").await else { return };
     let owner = role(&old.db, "owner").await;
     run(&old.db, &format!("ALTER TABLE outbox.events OWNER TO {owner}")).await;
     let said = old.upgrade().await.unwrap_err();
@@ -328,16 +344,16 @@ async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
     assert_eq!(value(&old.db, "SELECT outbox.version()").await, "0.1.0");
 }
 
+/// What a release has done to somebody's tables cannot be done otherwise later: a change is the next migration's.
 #[test]
-fn the_upgrade_to_an_earlier_version_includes_nothing_that_changes_with_this_one() {
-    for folder in ["sql/upgrade", "sql/plain/upgrade", "sql/extension"] {
-        for file in std::fs::read_dir(checkout().join(folder)).unwrap() {
-            let path = file.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if name.contains("--") && !name.ends_with(concat!("--", env!("CARGO_PKG_VERSION"), ".sql")) {
-                let script = std::fs::read_to_string(&path).unwrap();
-                assert!(!script.contains("\\ir "), "{}: freeze it", path.display());
-            }
-        }
+fn no_migration_of_a_released_version_has_changed() {
+    let folder = checkout().join("sql/migrations");
+    let sums = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    let check = Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder).output().unwrap();
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let is_released = name.ends_with(".sql") && !name.ends_with(concat!("--", env!("CARGO_PKG_VERSION"), ".sql"));
+        assert!(!is_released || sums.contains(&name), "sha256sum {name} >>SHA256SUMS, in {}", folder.display());
     }
 }

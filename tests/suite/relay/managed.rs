@@ -99,7 +99,7 @@ async fn an_admin_who_is_no_superuser_installs_plain_sql_and_the_server_decides_
         db.name()
     );
     db.batch_execute(&make).await.unwrap();
-    let install = harness::places::checkout().join("sql/install.sql");
+    let install = harness::places::checkout().join("sql/outbox.sql");
     let url = db.url_as("admin");
     let installed = psql_with(&postgres, &["--file", install.to_str().unwrap(), &url]);
     assert!(!installed.contains("ERROR"), "{installed}");

@@ -11,7 +11,7 @@ use crate::{
     emitted::Emitted,
     load::Payload,
     report::Report,
-    socket::{Acks, Consumer, Link, Queue, QueueType, publish},
+    socket::{Acks, Consumer, Link, Queue, QueueType, Says, publish},
 };
 
 mod postgres;
@@ -29,6 +29,27 @@ pub(crate) use postgres::quiet;
 /// | 5,000 | 13,200/s | 24,600/s |
 /// | 20,000 | 12,900/s | 25,600/s |
 const WINDOW: u64 = 2000;
+
+/// Messages that say less than the relay's.
+const SAYING_LESS: [(&str, Says); 10] = {
+    const ALL: Says = Says::ALL;
+    const NO_HEADERS: Says = Says { seq: false, aggregate: false, ..ALL };
+    [
+        ("all", ALL),
+        ("x-outbox-seq alone in headers", Says { aggregate: false, ..ALL }),
+        ("no headers", NO_HEADERS),
+        ("no type", Says { kind: false, ..ALL }),
+        ("no timestamp", Says { timestamp: false, ..ALL }),
+        ("no app_id", Says { app_id: false, ..ALL }),
+        ("no content_type", Says { content_type: false, ..ALL }),
+        ("not mandatory", Says { mandatory: false, ..ALL }),
+        ("no headers, timestamp and app_id", Says { timestamp: false, app_id: false, ..NO_HEADERS }),
+        (
+            "id alone",
+            Says { content_type: false, timestamp: false, kind: false, app_id: false, ..NO_HEADERS },
+        ),
+    ]
+};
 
 /// The most messages that a consumer has not acknowledged, where there is one.
 const CONSUMED_AHEAD: u16 = 2000;
@@ -56,10 +77,17 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     for run in 0..=bench.runs {
         for kind in [QueueType::Classic, QueueType::Quorum] {
             for payload in Payload::ALL {
+                let case = format!("{kind}, {payload}");
+                if !bench.wants(&case) {
+                    continue;
+                }
                 let ceiling = Broker::of(kind, payload).takes(bench, &vhost, bench.amount(messages(payload))).await;
                 if run > 0 {
-                    ceiling.add_to(report, &format!("{kind}, {payload}"));
+                    ceiling.add_to(report, &case);
                 }
+            }
+            if !bench.wants("consumed") {
+                continue;
             }
             let consumer = Some(Acks::Prefetch(CONSUMED_AHEAD));
             let broker = Broker { consumer, ..Broker::of(kind, Payload::B200) };
@@ -70,8 +98,22 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         }
     }
     for _ in 0..bench.runs {
-        postgres::decode(bench, report).await;
-        postgres::settle(bench, report).await;
+        for (what, says) in SAYING_LESS {
+            for kind in [QueueType::Classic, QueueType::Quorum] {
+                let case = format!("{kind}, 200 B, {what}");
+                if bench.wants(&case) {
+                    let broker = Broker { says, ..Broker::of(kind, Payload::B200) };
+                    print!("  {what}:");
+                    broker.takes(bench, &vhost, bench.amount(60_000)).await.add_to(report, &case);
+                }
+            }
+        }
+        if bench.wants("decode") {
+            postgres::decode(bench, report).await;
+        }
+        if bench.wants("settle") {
+            postgres::settle(bench, report).await;
+        }
     }
 }
 
@@ -91,6 +133,7 @@ pub(crate) fn messages(payload: Payload) -> u64 {
 pub(crate) struct Broker {
     kind: QueueType,
     payload: Payload,
+    says: Says,
     consumer: Option<Acks>,
     /// The most messages that are unconfirmed at a time.
     window: u64,
@@ -99,7 +142,7 @@ pub(crate) struct Broker {
 impl Broker {
     /// With the window that it is fastest with, and without a consumer.
     pub(crate) fn of(kind: QueueType, payload: Payload) -> Self {
-        Self { kind, payload, consumer: None, window: WINDOW }
+        Self { kind, payload, says: Says::ALL, consumer: None, window: WINDOW }
     }
 
     /// As it is for one who waits for each confirm before the next message of a key, as `ordering = strict` has it.
@@ -114,7 +157,7 @@ impl Broker {
 
     /// Publishes a message for each event that is emitted, as a relay would that costs nothing and takes no time.
     pub(crate) async fn takes_as_emitted(self, bench: &Bench, vhost: &Vhost, emitted: Emitted) -> Ceiling {
-        let Self { kind, payload, consumer, window } = self;
+        let Self { kind, payload, says, consumer, window } = self;
         let queue = Queue { name: "ceiling".to_owned(), exchange: "ceiling".to_owned(), ..Queue::of_relay(kind) };
         let (url, broker) = (vhost.url(), bench.rabbitmq.pid());
         let (published, broker_cpu) = on_own_thread(move || {
@@ -122,7 +165,7 @@ impl Broker {
             link.declare(&queue);
             let _consumer = consumer.map(|acks| Consumer::start(&url, &queue, acks, |_| ()));
             let before = cpu::used_by(broker);
-            let published = publish(&mut link, &queue.exchange, payload.bytes(), &emitted, window);
+            let published = publish(&mut link, &queue.exchange, payload.bytes(), says, &emitted, window);
             let broker_cpu = cpu::used_by(broker).saturating_sub(before);
             link.delete(&queue);
             (published, broker_cpu)

@@ -29,8 +29,14 @@ impl Emitted {
         all
     }
 
-    pub(crate) fn add(&self, events: u64) {
-        self.change(|so_far| so_far.events += events);
+    /// Returns how many there were before.
+    pub(crate) fn add(&self, events: u64) -> u64 {
+        let mut before = 0;
+        self.change(|so_far| {
+            before = so_far.events;
+            so_far.events += events;
+        });
+        before
     }
 
     pub(crate) fn end(&self) {

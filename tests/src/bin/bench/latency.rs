@@ -17,10 +17,13 @@ use harness::{RelayBuilder, Stack};
 
 use crate::{
     bench::Bench,
+    ceiling::on_own_thread,
+    emitted::Emitted,
+    load::Payload,
     peer::{self, Peer},
     poller::{self, Poller, Polling, Publishing},
     report::Report,
-    socket::{Acks, Consumer, Queue, QueueType},
+    socket::{self, Acks, Consumer, Link, Queue, QueueType, Says},
 };
 use emitter::Emitter;
 pub(crate) use percentiles::Percentiles;
@@ -78,6 +81,11 @@ pub(crate) async fn once(bench: &Bench, report: &mut Report, half_of_maximum: u6
         if rate == 100 {
             at_lowest = percentiles.p50;
         }
+        if rate == half_of_maximum && bench.wants("broker alone") {
+            let alone = broker_alone(bench, rate).await;
+            alone.add(report, &format!("broker alone, {case}"));
+            report.add("latency", &name, "p99 of the broker alone's", "×", percentiles.p99 / alone.p99);
+        }
     }
     at_lowest
 }
@@ -100,6 +108,24 @@ pub(crate) async fn through(bench: &Bench, stack: &Stack, relay: &RelayBuilder, 
     let percentiles = arrivals.after(bench, stack, EMIT, rate, SECONDS).await;
     assert_eq!(percentiles.never_arrived, 0, "the outbox loses no event");
     percentiles
+}
+
+/// From commits at the same rate to the consumer, through a relay that costs nothing and takes no time.
+async fn broker_alone(bench: &Bench, rate: u64) -> Percentiles {
+    let stack = bench.stack().await;
+    let arrivals = Arrivals::of(&stack);
+    let (queue, url, count) = (Queue::of_relay(QueueType::Classic), stack.vhost.url(), Emitted::default());
+    let counted = count.clone();
+    let publisher = on_own_thread(move || {
+        let mut link = Link::open(&url);
+        socket::publish_at_once(&mut link, &queue.exchange, Payload::B200.bytes(), Says::ALL, &counted);
+        link
+    });
+    let (mut emitted, _link) = tokio::join!(emit(bench, &stack, EMIT, rate, SECONDS, count), publisher);
+    for event in &mut emitted {
+        event.id = socket::id_of(event.place);
+    }
+    arrivals.compare(&emitted, SECONDS)
 }
 
 async fn polled(bench: &Bench, interval: Duration) -> Percentiles {
@@ -137,9 +163,13 @@ impl Arrivals {
 
     /// Emits by `sql` at a rate for so long, waits until all has arrived, and compares.
     async fn after(self, bench: &Bench, stack: &Stack, sql: &str, rate: u64, seconds: u64) -> Percentiles {
-        let events = bench.amount(rate * (WARM_UP_SECONDS + seconds));
-        let warm_up = events * WARM_UP_SECONDS / (WARM_UP_SECONDS + seconds);
-        let emitted = Emitter::open(stack, sql, rate).await.emit(events).await;
+        let emitted = emit(bench, stack, sql, rate, seconds, Emitted::default()).await;
+        self.compare(&emitted, seconds)
+    }
+
+    /// Waits until all of what was emitted for so long has arrived. What came in the warm-up does not count.
+    fn compare(self, emitted: &[emitter::Emitted], seconds: u64) -> Percentiles {
+        let warm_up = emitted.len() as u64 * WARM_UP_SECONDS / (WARM_UP_SECONDS + seconds);
         let mut first = HashMap::new();
         while first.len() < emitted.len() {
             let Ok((id, at)) = self.received.recv_timeout(QUIET) else {
@@ -150,4 +180,17 @@ impl Arrivals {
         let measured = emitted.iter().filter(|event| event.number >= warm_up);
         Percentiles::of(measured.map(|event| (event, first.get(&event.id).copied())))
     }
+}
+
+/// Emits by `sql` at a rate for so long, and for the warm-up.
+async fn emit(
+    bench: &Bench,
+    stack: &Stack,
+    sql: &str,
+    rate: u64,
+    seconds: u64,
+    count: Emitted,
+) -> Vec<emitter::Emitted> {
+    let events = bench.amount(rate * (WARM_UP_SECONDS + seconds));
+    Emitter::open(stack, sql, rate, count).await.emit(events).await
 }

@@ -6,6 +6,8 @@ use harness::{Connection, Stack};
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
+use crate::emitted::Emitted as Count;
+
 /// Events a second of one connection, at most: 5 ms for each.
 const OF_A_CONNECTION: u64 = 200;
 
@@ -14,12 +16,15 @@ pub(super) struct Emitter {
     connections: Vec<Connection>,
     sql: Arc<str>,
     rate: u64,
+    count: Count,
 }
 
 /// One event that was committed.
 pub(super) struct Emitted {
     /// Its place in the order of calls, from 0.
     pub(super) number: u64,
+    /// Its place in the order of commits, from 0.
+    pub(super) place: u64,
     pub(super) id: Uuid,
     /// Just before the statement was sent.
     pub(super) called: std::time::Instant,
@@ -28,33 +33,34 @@ pub(super) struct Emitted {
 }
 
 impl Emitter {
-    /// Connects. `sql` makes one event of a number, and returns its id.
-    pub(super) async fn open(stack: &Stack, sql: &str, rate: u64) -> Self {
+    /// Connects. `sql` makes one event of a number, and returns its id; `count` is told of each.
+    pub(super) async fn open(stack: &Stack, sql: &str, rate: u64, count: Count) -> Self {
         let mut connections = Vec::new();
         for _ in 0..(rate / OF_A_CONNECTION).max(4) {
             connections.push(stack.db.connect().await);
         }
-        Self { connections, sql: sql.into(), rate }
+        Self { connections, sql: sql.into(), rate, count }
     }
 
     /// Emits so many events. What falls behind catches up: the clock goes on.
     pub(super) async fn emit(self, events: u64) -> Vec<Emitted> {
         let start = Instant::now() + Duration::from_millis(50); // all are prepared by then
-        let count = self.connections.len();
+        let connections = self.connections.len();
         let sessions: Vec<_> = (0..)
             .zip(self.connections)
             .map(|(first, connection)| {
-                let (sql, rate) = (Arc::clone(&self.sql), self.rate);
+                let (sql, rate, count) = (Arc::clone(&self.sql), self.rate, self.count.clone());
                 tokio::spawn(async move {
                     let emit = connection.prepare(&sql).await.expect("prepare");
                     let mut emitted = Vec::new();
-                    for number in (first..events).step_by(count) {
+                    for number in (first..events).step_by(connections) {
                         sleep_until(start + Duration::from_nanos(1_000_000_000 * number / rate)).await;
                         let parameter = i32::try_from(number).expect("far fewer events");
                         let called = std::time::Instant::now();
                         let row = connection.query_one(&emit, &[&parameter]).await.expect("an event");
                         let committed = std::time::Instant::now();
-                        emitted.push(Emitted { number, id: row.get(0), called, committed });
+                        let place = count.add(1);
+                        emitted.push(Emitted { number, place, id: row.get(0), called, committed });
                     }
                     emitted
                 })
@@ -64,6 +70,7 @@ impl Emitter {
         for session in sessions {
             emitted.extend(session.await.expect("the emitter"));
         }
+        self.count.end();
         emitted
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | an open channel, to declare and delete queues | [`Link`] |
 //! | as many confirmed messages as the broker takes | [`publish`] |
+//! | each message at once | [`publish_at_once`] |
 //! | the moment at which each message arrives | [`Consumer`] |
 //!
 //! Method numbers: <https://www.rabbitmq.com/amqp-0-9-1-reference.html>. Nothing here recovers: what is not expected panics.
@@ -18,4 +19,4 @@ mod wire;
 
 pub(crate) use consumer::{Acks, Consumer};
 pub(crate) use link::{Link, Queue, QueueType};
-pub(crate) use publisher::publish;
+pub(crate) use publisher::{Says, id_of, publish, publish_at_once};

@@ -1,21 +1,6 @@
--- From 0.2.0 to 0.3.0, what only the extension has.
-
--- The types that the extension has given the table's columns are its own, not a user's.
-DO $$
-BEGIN
-    EXECUTE format(
-        'CREATE OR REPLACE FUNCTION outbox.table_makeup_of_extension() RETURNS text[] LANGUAGE sql IMMUTABLE RETURN %L::text[]',
-        ARRAY(
-            SELECT regexp_replace(made, '^column (payload|headers) jsonb$', 'column \1 json')
-            FROM unnest(outbox.table_makeup_of_extension()) AS made
-        )
-    );
-END
-$$;
-
 -- PostgreSQL takes what roles were granted for the extension's own rights, where a script of the extension grants or revokes on the same
 -- object, and pg_dump leaves out what CREATE EXTENSION will grant anyway: after an upgrade and a restore, no role would have its rights.
--- Only PUBLIC's and the owner's are the extension's. (Each later script that grants has to end like this.)
+-- Only PUBLIC's and the owner's are the extension's.
 DO $$
 DECLARE
     own record;

@@ -30,16 +30,13 @@ SET jit = off
 AS $$
 DECLARE
     oldest xid := older_than::text::xid;
-    found record;
-    homes oid[] := '{}';
-    places tid[] := '{}';
-    bytes bigint := 0;
-    reason text;
+    rows refcursor;
+    page record;
 BEGIN
     IF has_function_privilege('public', 'outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean)'::regprocedure, 'EXECUTE') THEN
         PERFORM outbox.require_grant('outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean)');
     END IF;
-    FOR found IN
+    OPEN rows FOR
         SELECT e.tableoid AS home, e.ctid AS place, oldest IS NULL OR age(e.xmin) > age(oldest) AS is_old,
             CASE WHEN NOT careful THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes
         FROM outbox.events AS e
@@ -54,30 +51,20 @@ BEGIN
                 AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
           ))
         ORDER BY e.seq
-        LIMIT pending.max_rows
-    LOOP
-        EXIT WHEN NOT found.is_old;
-        reason := CASE WHEN careful THEN outbox.unreadable(found.home, found.place)
-            WHEN found.bytes > outbox.largest_row() THEN format('%s bytes', found.bytes) END;
-        IF reason IS NOT NULL THEN
-            IF cardinality(places) = 0 THEN
-                RETURN NEXT outbox.row_without_contents(found.home, found.place, reason);
-            END IF;
-            EXIT;
-        END IF;
-        homes := homes || found.home;
-        places := places || found.place;
-        bytes := bytes + found.bytes;
-        EXIT WHEN careful OR bytes >= pending.max_bytes;
-    END LOOP;
+        LIMIT pending.max_rows;
+    SELECT * INTO page FROM outbox.cut_page(rows, max_bytes, careful);
+    IF page.reason IS NOT NULL THEN
+        RETURN NEXT outbox.row_without_contents(page.homes[1], page.places[1], page.reason);
+        RETURN;
+    END IF;
 
     -- Straight from the table: a row that goes through a variable is unpacked on the way. The statement names the table, not a
     -- function that returns its rows, so that PostgreSQL notices a column that is added.
     RETURN QUERY
         SELECT e.*
-        FROM unnest(homes, places) WITH ORDINALITY AS page (home, place, number)
-        JOIN outbox.events AS e ON e.ctid = page.place AND e.tableoid = page.home
-        ORDER BY page.number;
+        FROM unnest(page.homes, page.places) WITH ORDINALITY AS found (home, place, number)
+        JOIN outbox.events AS e ON e.ctid = found.place AND e.tableoid = found.home
+        ORDER BY found.number;
 END
 $$;
 COMMENT ON FUNCTION outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean) IS

@@ -1,6 +1,6 @@
 -- pg_dump writes CREATE EXTENSION for a table that belongs to an extension, and its rows, but nothing that was added to it: an
 -- index, a trigger, a CHECK is gone after a restore, and if a column was added, the rows do not go in at all. So an addition is
--- refused when it is made, unless the session says that it knows. (The table of sql/install.sql is an ordinary one.)
+-- refused when it is made, unless the session says that it knows. (The table of sql/outbox.sql is an ordinary one.)
 --
 -- Changes that survive are let pass: other tables that refer to this one or inherit from it, privileges, publications. So are
 -- changes that tune or operate the table: storage parameters, switched-off triggers, the replica identity.
@@ -30,11 +30,15 @@ AS $$
     SELECT format('inheritance from %s', inhparent::regclass) FROM pg_inherits WHERE inhrelid = table_makeup.events
 $$;
 
+-- What the extension has made of the table. An upgrade leaves out what it found there that was not the extension's (begin_upgrade.sql).
 DO $$
 BEGIN
     EXECUTE format(
-        'CREATE FUNCTION outbox.table_makeup_of_extension() RETURNS text[] LANGUAGE sql IMMUTABLE RETURN %L::text[]',
-        ARRAY(SELECT outbox.table_makeup('outbox.events'::pg_catalog.regclass))
+        'CREATE OR REPLACE FUNCTION outbox.table_makeup_of_extension() RETURNS text[] LANGUAGE sql IMMUTABLE RETURN %L::text[]',
+        ARRAY(
+            SELECT outbox.table_makeup('outbox.events'::pg_catalog.regclass)
+            EXCEPT ALL SELECT unnest(coalesce(nullif(current_setting('outbox_upgrade.added', true), ''), '{}')::text[])
+        )
     );
 END
 $$;
@@ -76,15 +80,26 @@ BEGIN
             USING ERRCODE = 'feature_not_supported',
                   DETAIL = 'A dump has CREATE EXTENSION and the rows, but nothing that was added to the table. With a column more, '
                       'not one row can be restored.',
-                  HINT = 'Keep it in a table of your own, keyed by the event''s id, or install by sql/install.sql, whose table is dumped '
+                  HINT = 'Keep it in a table of your own, keyed by the event''s id, or install by sql/outbox.sql, whose table is dumped '
                       'as a whole. If you make it again by hand before rows are restored: SET outbox.allow_undumped_changes = on.'
                       || CASE WHEN tg_tag = 'CREATE INDEX' THEN ' An index that was made CONCURRENTLY has to be dropped.' ELSE '' END;
     END IF;
 END
 $$;
 
-CREATE EVENT TRIGGER outbox_undumped_changes ON ddl_command_end
-    WHEN TAG IN ('ALTER TABLE', 'CREATE INDEX', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE POLICY', 'CREATE STATISTICS')
-    EXECUTE FUNCTION outbox.refuse_undumped_change();
--- Tools that restore set session_replication_role.
-ALTER EVENT TRIGGER outbox_undumped_changes ENABLE ALWAYS;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtname = 'outbox_undumped_changes') THEN
+        CREATE EVENT TRIGGER outbox_undumped_changes ON ddl_command_end
+            WHEN TAG IN ('ALTER TABLE', 'CREATE INDEX', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE POLICY', 'CREATE STATISTICS')
+            EXECUTE FUNCTION outbox.refuse_undumped_change();
+        ALTER EVENT TRIGGER outbox_undumped_changes ENABLE ALWAYS; -- tools that restore set session_replication_role
+    END IF;
+END
+$$;
+
+-- pg_dump leaves out the rows of a table that belongs to an extension, unless the extension asks for them.
+SELECT pg_catalog.pg_extension_config_dump('outbox.events', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.events_seq_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.audit', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.audit_id_seq', '');

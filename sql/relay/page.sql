@@ -76,3 +76,37 @@ AS $$
 $$;
 COMMENT ON FUNCTION outbox.row_without_contents(oid, tid, text) IS
     'Internal to pending() and due(): what stands in for a row that cannot be read.';
+
+-- Cuts a page from the rows that a cursor finds (home, place, is_old, bytes): after max_bytes, with at least one row if there is any,
+-- and before the first that is not old. A row that cannot be read ends the page before it; if it is the first, it is alone in places, and
+-- reason says why. With careful, a page has one row, which is tried.
+CREATE OR REPLACE FUNCTION outbox.cut_page(
+    rows refcursor, max_bytes bigint, careful boolean, OUT homes oid[], OUT places tid[], OUT reason text
+)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    candidate record;
+    bytes bigint := 0;
+BEGIN
+    homes := '{}';
+    places := '{}';
+    LOOP
+        FETCH rows INTO candidate;
+        EXIT WHEN NOT FOUND OR NOT candidate.is_old;
+        reason := CASE WHEN careful THEN outbox.unreadable(candidate.home, candidate.place)
+            WHEN candidate.bytes > outbox.largest_row() THEN format('%s bytes', candidate.bytes) END;
+        IF reason IS NOT NULL AND cardinality(places) > 0 THEN
+            reason := NULL;
+            EXIT;
+        END IF;
+        homes := homes || candidate.home;
+        places := places || candidate.place;
+        bytes := bytes + candidate.bytes;
+        EXIT WHEN reason IS NOT NULL OR careful OR bytes >= max_bytes;
+    END LOOP;
+    CLOSE rows;
+END
+$$;
+COMMENT ON FUNCTION outbox.cut_page(refcursor, bigint, boolean) IS 'Internal to pending() and due(): which rows of a cursor make a page.';

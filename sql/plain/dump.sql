@@ -1,0 +1,1 @@
+-- pg_dump writes all of this as it is, with whatever is added to it. Only an extension has something to do for that.

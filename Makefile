@@ -2,6 +2,7 @@
 #
 # T=<substring>  only the tests of the suite whose names contain it     make test T=freeze
 # VERSIONS=<majors>  only these of `make matrix`                        make matrix VERSIONS=17 T=freeze
+# BENCH=<names>  these sections of the benchmark, in place of tests      make matrix VERSIONS=17 BENCH=ceiling
 # SEED=<number>  repeats a randomised test                              make test T=order SEED=42
 # SEEDS=<count>  runs of `make soak`, in LANES=<count> (default 2) lanes   make soak SEEDS=200
 #                and of `make simulate`                               make simulate SEEDS=100000
@@ -70,7 +71,7 @@ try-images: ## builds them without a registry, and runs what is in them (as root
 	@scripts/try-images
 
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
-	@T="$(T)" scripts/matrix $(VERSIONS)
+	@T="$(T)" BENCH="$(BENCH)" CASE="$(CASE)" RUNS="$(RUNS)" scripts/matrix $(VERSIONS)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
 	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work

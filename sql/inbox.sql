@@ -28,7 +28,7 @@ BEGIN
     IF to_regnamespace('inbox') IS NOT NULL THEN
         RAISE EXCEPTION 'schema "inbox" already exists'
             USING ERRCODE = 'duplicate_schema',
-                  HINT = '\dn+ inbox tells in psql whether it is this one. If the schema is empty: DROP SCHEMA inbox;';
+                  HINT = chr(92) || 'dn+ inbox tells in psql whether it is this one. If the schema is empty: DROP SCHEMA inbox;';
     END IF;
 END
 $$;

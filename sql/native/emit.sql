@@ -1,3 +1,5 @@
+-- In Rust: outbox_ext/src/emit.rs. native/plain/emit.sql is its twin in SQL.
+
 -- emit() of a JSON text, which is kept and sent as it is written.
 CREATE OR REPLACE FUNCTION outbox.emit(
     topic          text,

@@ -10,7 +10,7 @@ BEGIN
     IF owner <> quote_ident(current_user) THEN -- what is new would belong to somebody else
         RAISE EXCEPTION 'the outbox belongs to %, and this is %', owner, quote_ident(current_user)
             USING ERRCODE = 'insufficient_privilege',
-                  HINT = format('Run the script as that role: psql --command ''SET ROLE %s'' --file ...', owner);
+                  HINT = format('Run the script as that role: psql --single-transaction --command ''SET ROLE %s'' --file ...', owner);
     END IF;
     IF outbox.version() = '0.3.0' THEN
         RAISE EXCEPTION 'this is outbox 0.3.0 already'

@@ -11,13 +11,20 @@ BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END
 $$;
--- Where each statement is a transaction of its own, the setting is gone by now. The session is ended then: one that goes on after an
--- error, as psql's does, would leave half of the script done. A role that was SET may not end it, the one that has logged in may.
+-- Where each statement is a transaction of its own, the setting is gone by now.
 DO $$
 BEGIN
     IF pg_catalog.current_setting('outbox_script.search_path', true) OPERATOR(pg_catalog.<>) '' IS NOT TRUE THEN
-        RAISE WARNING 'this script is to run as one transaction: nothing was changed, and the session ends here'
-            USING HINT = 'psql --single-transaction --file ...';
+        RAISE EXCEPTION 'this script is to run as one transaction: nothing was changed'
+            USING ERRCODE = 'no_active_sql_transaction', HINT = 'psql --single-transaction --file ...';
+    END IF;
+END
+$$;
+-- Who goes on after that error, as psql does, would leave half of the script done: the session ends. The role that has logged in may end it,
+-- one that was SET may not.
+DO $$
+BEGIN
+    IF pg_catalog.current_setting('outbox_script.search_path', true) OPERATOR(pg_catalog.<>) '' IS NOT TRUE THEN
         RESET SESSION AUTHORIZATION;
         SET ROLE none;
         PERFORM pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid());

@@ -4,7 +4,7 @@
 -- writes, or an operator who replays. Fixed-width columns that are never null come first, where PostgreSQL finds
 -- them without walking the row.
 --
--- The limits of a row's form are checked by its INSERT trigger (admit_trigger.sql), not by CHECK constraints: eleven
+-- The limits of a row's form are checked by its INSERT trigger (triggers/admit.sql), not by CHECK constraints: eleven
 -- CHECKs made a single-row INSERT three times as slow (8.6 to 26.8 microseconds), because PostgreSQL parses a table's
 -- CHECKs anew for every statement, and they would be checked again at each status update.
 --

@@ -1,4 +1,4 @@
--- The states of an event. Legal moves are in status_trigger.sql.
+-- The states of an event. Legal moves are in triggers/status.sql.
 CREATE TYPE outbox.status AS ENUM (
     'PENDING', -- owed to the broker
     'SENT',    -- confirmed by the broker: routed, and persistent where its queue is

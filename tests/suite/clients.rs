@@ -1,11 +1,12 @@
 //! The examples in tests/clients work: each commits an order and its event as a role with the application's grants, and
-//! the message arrives. Those that consume are in `consume`.
+//! the message arrives. Those that consume are in `consume`, those that bring a schema in `migration_tools`.
 //!
 //! Each language's ordinary client installs the locked dependencies below `target/`, once. Where the toolchain is missing,
 //! or the dependencies cannot be had, the test did not run. Rust's tests cannot say that, so it passes, and the last lines of
 //! `make test` say which did not run (scripts/not-run). On CI it fails.
 
 mod consume;
+mod migration_tools;
 mod workshop;
 
 use std::{
@@ -140,10 +141,14 @@ async fn go() -> Option<Workshop> {
 }
 
 async fn java() -> Option<Workshop> {
+    maven("java").await
+}
+
+async fn maven(name: &str) -> Option<Workshop> {
     let install = |workshop: &Workshop| {
         workshop.run("mvn --batch-mode --quiet -Dmaven.repo.local=repository dependency:copy-dependencies -DoutputDirectory=jars")
     };
-    Workshop::open("java", install).await
+    Workshop::open(name, install).await
 }
 
 fn clients() -> PathBuf {

@@ -119,6 +119,10 @@ settings! {
 
         /// AMQP app_id of every message.
         app_id: String = Text { max_bytes: 255 }, Some("outbox-relay");
+
+        /// Whether messages have the headers aggregate_type and aggregate_id.
+        /// Without them a message is a sixth cheaper for a quorum queue of RabbitMQ 4; consumers are not told the ordering key then.
+        key_headers: bool = Switch, Some("true");
     }
 
     "Retrying" {

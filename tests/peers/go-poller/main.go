@@ -15,7 +15,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -109,6 +108,7 @@ func next(ctx context.Context, conn *pgx.Conn, after int64) ([]event, error) {
 	})
 }
 
+// As long as a UUID: the broker has the same work with this message as with the outbox's.
 func (e *event) messageID() string {
-	return strconv.FormatInt(e.id, 10)
+	return fmt.Sprintf("00000000-0000-7000-8000-%012x", e.id)
 }

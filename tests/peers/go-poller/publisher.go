@@ -48,7 +48,8 @@ func (p publisher) publish(events []event) batch {
 			ContentType:  "application/json",
 			Timestamp:    e.createdAt,
 			DeliveryMode: amqp.Persistent,
-			Headers:      amqp.Table{"aggregate_type": e.aggregateType, "aggregate_id": e.aggregateID},
+			AppId:        "outbox-relay",
+			Headers:      amqp.Table{"x-outbox-seq": e.id, "aggregate_type": e.aggregateType, "aggregate_id": e.aggregateID},
 			Body:         e.payload,
 		})
 		if err != nil {

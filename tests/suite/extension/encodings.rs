@@ -82,7 +82,8 @@ fn every_script_that_is_installed_is_ascii() {
         let is_earlier = EARLIER.iter().any(|version| name == format!("outbox--{version}.sql")); // put there by another test
         name.starts_with("outbox") && name.ends_with(".sql") && !is_earlier
     });
-    let folders = fs::read_dir(checkout().join("sql")).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let folders =
+        fs::read_dir(checkout().join("sql")).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
     let plain = folders.chain([checkout().join("sql"), checkout().join("sql/native/plain")]).map(scripts);
     let mut read = 0;
     for path in of_extension.chain(plain.flatten()).filter(|path| path.is_file()) {

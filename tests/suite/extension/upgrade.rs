@@ -340,7 +340,7 @@ async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
     run(&old.db, &format!("ALTER TABLE outbox.events OWNER TO {owner}")).await;
     let said = old.upgrade().await.unwrap_err();
     assert!(said.contains(&format!("the outbox belongs to {owner}, and this is ")), "{said}");
-    assert!(said.contains(&format!("psql --command 'SET ROLE {owner}'")), "{said}");
+    assert!(said.contains(&format!("psql --single-transaction --command 'SET ROLE {owner}'")), "{said}");
     assert_eq!(value(&old.db, "SELECT outbox.version()").await, "0.1.0");
 }
 
@@ -349,7 +349,8 @@ async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
 fn no_migration_of_a_released_version_has_changed() {
     let folder = checkout().join("sql/migrations");
     let sums = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
-    let check = Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder).output().unwrap();
+    let check =
+        Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
     for file in std::fs::read_dir(&folder).unwrap() {
         let name = file.unwrap().file_name().into_string().unwrap();

@@ -94,6 +94,22 @@ async fn a_json_body_arrives_letter_for_letter() {
 }
 
 #[tokio::test]
+async fn a_message_tells_its_key_unless_the_relay_is_told_to_leave_that_out() {
+    let emit = "'t', '{}', aggregate_type => 'order', aggregate_id => '7', headers => '{\"aggregate_type\": \"mine\"}'";
+    for (key_headers, expected) in [("true", [Some("order"), Some("7")]), ("false", [Some("mine"), None])] {
+        let stack = Stack::new().await;
+        let consumer = stack.consumer("#").await;
+        let relay = stack.relay().set("key-headers", key_headers).start().await;
+        let id = self::emit(&stack.db, emit, &[]).await;
+        let got = consumer.wait_for(1).await.remove(0);
+        let told = ["aggregate_type", "aggregate_id"].map(|name| got.text_header(name));
+        assert_eq!((got.id, got.seq()), (id, Some(1)));
+        assert_eq!(told.each_ref().map(Option::as_deref), expected, "key_headers = {key_headers}");
+        assert!(relay.stop().await.success());
+    }
+}
+
+#[tokio::test]
 async fn the_header_content_encoding_arrives_as_the_property() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;

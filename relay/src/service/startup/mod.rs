@@ -221,7 +221,7 @@ pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces
         None => address.now()?,
     };
     let spans = Spans::new(traces, &config.exchange);
-    Ok(RabbitMq::new(address, config.publish(url), config.unroutable, first, spans))
+    Ok(RabbitMq::new(address, config.publish(url), config.unroutable, config.key_headers, first, spans))
 }
 
 /// Both kinds of session with the database, the task that drives the one for SQL, and the host of that one.

@@ -13,12 +13,20 @@ use super::{reserved, spans::Continued};
 pub struct Outbound {
     pub(super) event: Arc<Event>,
     pub(super) continued: Continued,
+    /// Whether the headers tell the ordering key.
+    pub(super) tells_key: bool,
 }
 
 impl Outbound {
     /// An event as it is: whatever it says of a trace goes into the message unchanged.
     pub fn new(event: Arc<Event>) -> Self {
-        Self { event, continued: Continued::NOTHING }
+        Self { event, continued: Continued::NOTHING, tells_key: true }
+    }
+
+    /// Whether the headers tell the ordering key; they do unless told otherwise.
+    #[must_use]
+    pub fn telling_key(self, tells_key: bool) -> Self {
+        Self { tells_key, ..self }
     }
 }
 
@@ -58,7 +66,9 @@ impl Outgoing for Outbound {
         if event.replays > 0 {
             headers.integer(REPLAY, event.replays.into())?;
         }
-        for (name, text) in [(AGGREGATE_TYPE, &event.aggregate_type), (AGGREGATE_ID, &event.aggregate_id)] {
+        let [key_type, key_id] =
+            [&event.aggregate_type, &event.aggregate_id].map(|text| text.as_ref().filter(|_| self.tells_key));
+        for (name, text) in [(AGGREGATE_TYPE, key_type), (AGGREGATE_ID, key_id)] {
             if let Some(text) = text {
                 headers.text(name, text.as_bytes())?;
             }
@@ -67,8 +77,8 @@ impl Outgoing for Outbound {
         let Some(json) = &event.headers else { return Ok(()) };
         let replaced = |name: &str| match name {
             SEQ | REPLAY => true,
-            AGGREGATE_TYPE => event.aggregate_type.is_some(),
-            AGGREGATE_ID => event.aggregate_id.is_some(),
+            AGGREGATE_TYPE => key_type.is_some(),
+            AGGREGATE_ID => key_id.is_some(),
             reserved::CONTENT_ENCODING => reserved::content_encoding(json).is_some(),
             _ => self.continued.replaces(name),
         };

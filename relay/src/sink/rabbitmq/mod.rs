@@ -68,6 +68,7 @@ pub struct RabbitMq {
     /// Side channels that are asked for at first.
     side_channels: u16,
     unroutable: Unroutable,
+    key_headers: bool,
     first: Arc<FirstConnection>,
     state: State,
     away_since: Option<Instant>,
@@ -116,6 +117,7 @@ impl RabbitMq {
         address: Address<AmqpUrl>,
         config: PublishConfig,
         unroutable: Unroutable,
+        key_headers: bool,
         first: Arc<FirstConnection>,
         spans: Spans,
     ) -> Self {
@@ -128,6 +130,7 @@ impl RabbitMq {
             config,
             side_channels,
             unroutable,
+            key_headers,
             first,
             state,
             away_since,
@@ -256,14 +259,15 @@ impl Sink for RabbitMq {
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
             // Without OpenTelemetry in place: both are a pointer.
-            publisher.publish(events.into_iter().map(|event| self.spans.outbound(event)).collect());
+            let outbound = |event| self.spans.outbound(event).telling_key(self.key_headers);
+            publisher.publish(events.into_iter().map(outbound).collect());
         }
     }
 
     fn publish_beside(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
             for event in events {
-                publisher.publish_beside(self.spans.outbound(event));
+                publisher.publish_beside(self.spans.outbound(event).telling_key(self.key_headers));
             }
         }
     }

@@ -70,7 +70,7 @@ impl Spans {
         let (broker, published_us) = (self.broker.clone(), now_us());
         let open = Open { event: Arc::clone(&event), parent, context, state, broker, published_us };
         self.open.insert(event.id, open);
-        Outbound { event, continued: Continued(Some(Box::new(context))) }
+        Outbound { event, continued: Continued(Some(Box::new(context))), tells_key: true }
     }
 
     /// The broker has answered.

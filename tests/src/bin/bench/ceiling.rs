@@ -31,9 +31,10 @@ pub(crate) use postgres::quiet;
 const WINDOW: u64 = 2000;
 
 /// Messages that say less than the relay's.
-const SAYING_LESS: [(&str, Says); 10] = {
+const SAYING_LESS: [(&str, Says); 13] = {
     const ALL: Says = Says::ALL;
     const NO_HEADERS: Says = Says { seq: false, aggregate: false, ..ALL };
+    const ID: Says = Says { content_type: false, timestamp: false, kind: false, app_id: false, ..NO_HEADERS };
     [
         ("all", ALL),
         ("x-outbox-seq alone in headers", Says { aggregate: false, ..ALL }),
@@ -43,11 +44,11 @@ const SAYING_LESS: [(&str, Says); 10] = {
         ("no app_id", Says { app_id: false, ..ALL }),
         ("no content_type", Says { content_type: false, ..ALL }),
         ("not mandatory", Says { mandatory: false, ..ALL }),
-        ("no headers, timestamp and app_id", Says { timestamp: false, app_id: false, ..NO_HEADERS }),
-        (
-            "id alone",
-            Says { content_type: false, timestamp: false, kind: false, app_id: false, ..NO_HEADERS },
-        ),
+        ("id and content_type", Says { content_type: true, ..ID }),
+        ("id, content_type and timestamp", Says { content_type: true, timestamp: true, ..ID }),
+        ("id, content_type and type", Says { content_type: true, kind: true, ..ID }),
+        ("id and x-outbox-seq", Says { seq: true, ..ID }),
+        ("id alone", ID),
     ]
 };
 

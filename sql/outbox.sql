@@ -96,6 +96,7 @@ BEGIN;
 \ir grants/privileges.sql
 \if :{?upgrade}
     \ir upgrade/grant_again.sql
+    \ir upgrade/no_older_snapshot.sql
 \endif
 \ir plain/end.sql
 COMMIT;

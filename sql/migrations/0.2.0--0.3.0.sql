@@ -15,11 +15,11 @@ BEGIN
     EXCEPTION WHEN feature_not_supported OR undefined_object OR undefined_function OR datatype_mismatch THEN
         RAISE EXCEPTION 'something depends on the columns payload and headers of outbox.events, which become json: %', sqlerrm
             USING ERRCODE = sqlstate,
-                  DETAIL = 'There are: ' || (
+                  DETAIL = 'There are: ' || coalesce((
                       SELECT string_agg(DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
                       FROM pg_depend AS d JOIN pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
                       WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = 'outbox.events'::regclass AND a.attname IN ('payload', 'headers')
-                  ),
+                  ), 'what the message names.'),
                   HINT = 'Drop what the upgrade stopped at, and make it again after the upgrade, with payload::jsonb where it needs that.';
     END;
     COMMENT ON COLUMN outbox.events.payload IS 'Body as JSON, which is sent as it was written; or payload_bytes is set.';

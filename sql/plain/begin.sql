@@ -12,4 +12,10 @@ BEGIN
     END IF;
 END
 $$;
-CREATE SCHEMA outbox;
+DO $$
+BEGIN
+    CREATE SCHEMA outbox;
+EXCEPTION WHEN unique_violation THEN
+    RAISE EXCEPTION 'another session has just made schema "outbox"' USING ERRCODE = 'duplicate_schema';
+END
+$$;

@@ -16,7 +16,7 @@ DO $$
 BEGIN
     IF pg_catalog.current_setting('outbox_script.search_path', true) OPERATOR(pg_catalog.<>) '' IS NOT TRUE THEN
         RAISE EXCEPTION 'this script is to run as one transaction: nothing was changed'
-            USING ERRCODE = 'no_active_sql_transaction', HINT = 'psql --single-transaction --file ...';
+            USING ERRCODE = 'no_active_sql_transaction', HINT = 'psql --single-transaction --set ON_ERROR_STOP=1 --file ...';
     END IF;
 END
 $$;

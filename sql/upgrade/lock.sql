@@ -1,14 +1,16 @@
 -- The lock on the table waits for open transactions that have emitted, and everybody else who emits waits behind it. So it is asked for
--- during half a second, and again after as much.
+-- during half a second, and again after as much. The views are made anew later: whoever reads one has locked it before the table, so they
+-- are locked together with the table, and a deadlock ends with that half second.
 DO $$
 DECLARE
+    found CONSTANT text := outbox.version();
     patience text := current_setting('lock_timeout');
     tries integer := 60;
 BEGIN
     PERFORM set_config('lock_timeout', '500ms', true);
     LOOP
         BEGIN
-            LOCK TABLE outbox.events IN ACCESS EXCLUSIVE MODE;
+            LOCK TABLE outbox.backlog, outbox.failed, outbox.events IN ACCESS EXCLUSIVE MODE;
             EXIT;
         EXCEPTION WHEN lock_not_available THEN
             tries := tries - 1;
@@ -22,5 +24,9 @@ BEGIN
         END;
     END LOOP;
     PERFORM set_config('lock_timeout', patience, true);
+    IF outbox.version() <> found THEN
+        RAISE EXCEPTION 'another session has upgraded the outbox meanwhile, to %', outbox.version()
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'There is nothing left to do.';
+    END IF;
 END
 $$;

@@ -107,7 +107,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> [(usize, Type); CHECKED.len()] {
                     written(CStr::from_ptr(found)),
                     written(CStr::from_ptr(expected)),
                 );
-                refuse(ERRCODE_DATATYPE_MISMATCH, what, "Give the column its type back.");
+                refuse(ERRCODE_DATATYPE_MISMATCH, what, "After an upgrade: connect anew, this session has the library of the earlier version. Otherwise give the column its type back.");
             }
             (number as usize - 1, Type { oid, modifier: modifier(table, number) })
         }

@@ -117,7 +117,7 @@ async fn is_stopped(site: &Site, script: &Path) {
         let said = text(&output);
         assert!(!output.status.success(), "{said}");
         assert!(said.contains("this script is to run as one transaction"), "{said}");
-        assert_eq!(said.matches("ERROR").count(), 1, "{said}");
+        assert_eq!(said.matches("ERROR:").count(), 1, "{said}");
     }
 }
 

@@ -103,7 +103,15 @@ async fn the_extension_names_the_column_and_both_types() {
     let error = refusal(&db, INSERT.replace("DEFAULT", "'t'").as_str()).await;
     assert_eq!(error.code().code(), "42804");
     let message = "column created_at of table events is of type text, but an event has timestamp with time zone there";
-    assert_eq!((error.message(), error.hint()), (message, Some("Give the column its type back.")));
+    assert_eq!(
+        (error.message(), error.hint()),
+        (
+            message,
+            Some(
+                "After an upgrade: connect anew, this session has the library of the earlier version. Otherwise give the column its type back."
+            )
+        )
+    );
     run(&db, "ALTER TABLE outbox.events RENAME created_at TO made_at").await;
     let error = refusal(&db, INSERT.replace("DEFAULT", "'t'").as_str()).await;
     assert_eq!((error.code().code(), error.message()), ("42703", "column created_at of table events does not exist"));

@@ -41,6 +41,9 @@ from_both_installations!(
     an_upgraded_outbox_is_not_upgraded_twice,
     what_depends_on_the_payload_keeps_the_upgrade_back_and_is_named,
     a_role_that_was_granted_emit_of_a_jsonb_alone_goes_on_emitting,
+    a_role_whose_rights_were_chosen_by_hand_keeps_those_and_gets_no_others,
+    who_reads_a_view_meanwhile_and_the_upgrade_both_come_to_their_end,
+    the_upgrade_does_not_end_while_a_dump_waits_that_would_find_the_table_empty,
     a_payload_is_kept_as_it_is_written_from_then_on,
 );
 
@@ -311,6 +314,103 @@ async fn a_role_that_was_granted_emit_of_a_jsonb_alone_goes_on_emitting(old: &Ou
     run(&session, emit).await;
 }
 
+/// What a role may do in the outbox.
+fn rights_of(role: &str) -> String {
+    format!(
+        "SELECT string_agg(line, ', ' ORDER BY line) FROM (
+             SELECT concat_ws(' ', p.proname, a.privilege_type) FROM pg_proc AS p, aclexplode(p.proacl) AS a
+             WHERE p.pronamespace = 'outbox'::regnamespace AND a.grantee = '{role}'::regrole
+             UNION ALL SELECT concat_ws(' ', c.relname, a.privilege_type) FROM pg_class AS c, aclexplode(c.relacl) AS a
+             WHERE c.relnamespace = 'outbox'::regnamespace AND a.grantee = '{role}'::regrole
+             UNION ALL SELECT concat_ws(' ', t.attname, a.privilege_type) FROM pg_attribute AS t, aclexplode(t.attacl) AS a
+             WHERE t.attrelid = 'outbox.events'::regclass AND a.grantee = '{role}'::regrole) AS r (line)"
+    )
+}
+
+async fn a_role_whose_rights_were_chosen_by_hand_keeps_those_and_gets_no_others(old: &Outbox) {
+    let db = &old.db;
+    let [replays, settles, sees_less] =
+        [role(db, "replays").await, role(db, "settles").await, role(db, "sees_less").await];
+    run(
+        db,
+        &format!(
+            "SELECT outbox.grant_monitor('{sees_less}'); REVOKE SELECT (last_error) ON outbox.events FROM {sees_less};
+             DO $$ DECLARE f regprocedure; BEGIN
+                 FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND proname = 'replay_many' LOOP
+                     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {replays}', f);
+                 END LOOP;
+                 FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND proname = 'settle' LOOP
+                     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {settles}', f);
+                 END LOOP;
+             END $$"
+        ),
+    )
+    .await;
+    let mut before = Vec::new();
+    for role in [&replays, &settles, &sees_less] {
+        before.push(text(db, &rights_of(role)).await);
+    }
+    old.upgrade().await.unwrap();
+    for (role, before) in [&replays, &settles, &sees_less].into_iter().zip(before) {
+        assert_eq!(text(db, &rights_of(role)).await, before, "{role}");
+    }
+}
+
+async fn who_reads_a_view_meanwhile_and_the_upgrade_both_come_to_their_end(old: &Outbox) {
+    run(&old.db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 20000) AS n").await;
+    let (reader, is_over) = (old.db.connect().await, std::cell::Cell::new(false));
+    let (upgraded, ()) = tokio::join!(
+        async {
+            let upgraded = old.upgrade().await;
+            is_over.set(true);
+            upgraded
+        },
+        async {
+            while !is_over.get() {
+                run(&reader, "SELECT FROM outbox.backlog; SELECT FROM outbox.failed").await;
+            }
+        }
+    );
+    upgraded.unwrap();
+}
+
+async fn the_upgrade_does_not_end_while_a_dump_waits_that_would_find_the_table_empty(old: &Outbox) {
+    run(&old.db, "SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, 50) AS n").await;
+    // The upgrade waits for this after it has written the table anew: it comments on the function.
+    let (holder, dump) = (old.db.connect().await, old.db.connect().await);
+    run(&holder, "BEGIN; COMMENT ON FUNCTION outbox.version() IS 'held'").await;
+    let waits = |mode: &'static str| async move {
+        let sql = format!("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND {mode}");
+        harness::eventually(mode, harness::SOON, async || match value(&old.db, &sql).await.as_str() {
+            "true" => Ok(()),
+            other => Err(other.to_owned()),
+        })
+        .await;
+    };
+    let (upgraded, found, ()) = tokio::join!(
+        old.upgrade(),
+        async {
+            waits(
+                "locktype = 'object' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            )
+            .await;
+            run(&dump, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT").await;
+            dump.batch_execute("LOCK TABLE outbox.events IN ACCESS SHARE MODE").await.unwrap();
+            value(&dump, "SELECT count(*) FROM outbox.events").await
+        },
+        async {
+            waits("relation = 'outbox.events'::regclass AND mode = 'AccessShareLock'").await;
+            run(&holder, "ROLLBACK").await;
+        }
+    );
+    let said = upgraded.unwrap_err();
+    assert!(said.contains("began during the upgrade and would find outbox.events empty"), "{said}");
+    assert_eq!(found, "50");
+    run(&dump, "COMMIT").await;
+    old.upgrade().await.unwrap();
+    assert_eq!(value(&old.db, "SELECT count(*) FROM outbox.events").await, "50");
+}
+
 async fn a_payload_is_kept_as_it_is_written_from_then_on(old: &Outbox) {
     let emit = r#"SELECT outbox.emit('t', '{"b": 1,  "a": 1e2}', headers => '{"h": 1}')"#;
     run(&old.db, emit).await;
@@ -340,8 +440,57 @@ async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
     run(&old.db, &format!("ALTER TABLE outbox.events OWNER TO {owner}")).await;
     let said = old.upgrade().await.unwrap_err();
     assert!(said.contains(&format!("the outbox belongs to {owner}, and this is ")), "{said}");
-    assert!(said.contains(&format!("psql --single-transaction --command 'SET ROLE {owner}'")), "{said}");
+    assert!(said.contains(&format!("Log in as {owner} for this script")), "{said}");
     assert_eq!(value(&old.db, "SELECT outbox.version()").await, "0.1.0");
+}
+
+#[tokio::test]
+async fn no_code_of_the_owners_runs_in_an_upgrade_with_a_superusers_rights() {
+    let Some(old) = Outbox::plain("0.2.0").await else { return };
+    let owner = role(&old.db, "owner").await;
+    let give = format!(
+        "DO $$ DECLARE f regprocedure; BEGIN
+             FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND proname = 'version' LOOP
+                 EXECUTE format('ALTER FUNCTION %s OWNER TO {owner}', f);
+             END LOOP;
+         END $$;
+         ALTER TABLE outbox.events OWNER TO {owner};
+         CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE plpgsql AS
+             'BEGIN RESET ROLE; CREATE TABLE public.taken (); RETURN ''0.2.0''; END'"
+    );
+    run(&old.db, &give).await;
+    let mut psql = Postgres::shared().await.program("psql");
+    psql.args(["--quiet", "--no-psqlrc", "--dbname", old.db.name(), "--command"]).arg(format!("SET ROLE {owner}"));
+    let output = psql.arg("--file").arg(checkout().join("sql/upgrade.sql")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(", who is a superuser"), "{said}");
+    assert_eq!(value(&old.db, "SELECT to_regclass('public.taken') IS NULL").await, "true");
+
+    let Some(old) = Outbox::extension("0.2.0").await else { return };
+    let owner = role(&old.db, "owner").await;
+    run(&old.db, &format!("ALTER TABLE outbox.events OWNER TO {owner}")).await;
+    let said = old.upgrade().await.unwrap_err();
+    assert!(
+        said.contains(&format!("outbox.events belongs to {owner}, whose code would run with your rights")),
+        "{said}"
+    );
+    run(&old.db, "ALTER TABLE outbox.events OWNER TO CURRENT_USER").await;
+    old.upgrade().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_column_of_the_tables_row_type_keeps_the_upgrade_back_and_is_named() {
+    let Some(old) = Outbox::plain("0.2.0").await else { return };
+    run(&old.db, "CREATE TABLE archive (event outbox.events)").await;
+    let said = old.upgrade().await.unwrap_err();
+    assert!(said.contains("archive.event") && said.contains("Drop what the upgrade stopped at"), "{said}");
+}
+
+#[tokio::test]
+async fn an_upgrade_of_nothing_says_so() {
+    let db = Postgres::shared().await.empty_database().await;
+    let said = Outbox { db, is_extension: false }.upgrade().await.unwrap_err();
+    assert!(said.contains("there is no outbox in database"), "{said}");
 }
 
 /// What a release has done to somebody's tables cannot be done otherwise later: a change is the next migration's.

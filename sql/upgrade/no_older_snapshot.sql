@@ -1,5 +1,6 @@
 -- A table that was written anew is empty for a transaction whose snapshot is older: a pg_dump that began meanwhile, and waits for the table,
--- would end well and have no event. So the upgrade does not end while one waits. (A single statement that waits gets a snapshot of its own.)
+-- would end well and have no event. So the upgrade does not end while one waits. Others that wait are left alone: a relay or a monitor finds
+-- nothing once, and looks again.
 DO $$
 DECLARE
     waiting record;
@@ -7,7 +8,7 @@ BEGIN
     SELECT l.pid, a.application_name INTO waiting
     FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
     WHERE l.relation = 'outbox.events'::regclass AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND NOT l.granted AND l.mode = 'AccessShareLock' AND (a.application_name = 'pg_dump' OR a.xact_start < a.query_start)
+      AND NOT l.granted AND l.mode = 'AccessShareLock' AND (a.application_name = 'pg_dump' OR a.query LIKE 'LOCK TABLE %')
     LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'the session with pid %, %, began during the upgrade and would find outbox.events empty', waiting.pid, waiting.application_name

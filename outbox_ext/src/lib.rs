@@ -16,8 +16,8 @@
 //! | [`settings`] | `outbox.*` |
 //! | [`postgres`] | all unsafe code: arguments, rows, insertion and update as PostgreSQL has them |
 //!
-//! The extension's script is made from `sql/outbox.sql`, where `sql/native/` declares these functions; `sql/native/plain/` says the same in
-//! PL/pgSQL, for an installation without the extension.
+//! The extension's script is made from `sql/outbox.sql`. `sql/native/` declares these functions there; `sql/native/plain/`
+//! has them in PL/pgSQL, for an installation without the extension.
 
 mod admit;
 mod emit;

@@ -53,6 +53,7 @@ mod stolen;
 mod uncounted;
 mod undumped;
 pub(crate) mod upgrade;
+mod upgrade_refused;
 
 use std::process::Output;
 

@@ -28,7 +28,7 @@ const FACTS: [&str; 13] = [
 const DURABILITY: [&str; 4] = ["fsync", "synchronous_commit", "full_page_writes", "wal_sync_method"];
 
 /// What else decides about speed.
-const SETTINGS: [&str; 4] = ["shared_buffers", "max_wal_size", "wal_level", "jit"];
+const SETTINGS: [&str; 5] = ["shared_buffers", "min_wal_size", "max_wal_size", "wal_level", "jit"];
 
 /// More than this at the start, and somebody else is at work: a tenth of a core disturbs no figure by more than its spread,
 /// and the average of an idle machine stays far below.

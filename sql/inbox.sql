@@ -3,8 +3,8 @@
 --     psql -d mydb -f sql/inbox.sql
 --
 -- For the database of a consumer, whatever its messages come from. It needs neither the extension nor the outbox's schema, and stands beside
--- them where a database has both. The role that runs this script owns the inbox, and needs CREATE on the database. The script is one
--- transaction: it installs everything, or nothing.
+-- them where a database has both. The role that runs this script owns the inbox, and needs CREATE on the database. Where it owns one of
+-- an earlier version already, the script upgrades that: messages and grants stay. The script is one transaction: it does all, or nothing.
 --
 --     BEGIN;
 --     SELECT inbox.receive('billing', '01a1fd4c-25b9-7c6a-a420-31b130406efa');   -- true: new; false: dealt with before
@@ -23,19 +23,36 @@
 \set ON_ERROR_STOP on
 BEGIN;
 \ir plain/transaction.sql
+-- An inbox of an earlier version is one only if nothing in the schema is anybody else's: they could change it again.
 DO $$
+DECLARE
+    found oid := to_regnamespace('inbox');
 BEGIN
-    IF to_regnamespace('inbox') IS NOT NULL THEN
-        RAISE EXCEPTION 'schema "inbox" already exists'
+    PERFORM set_config('outbox_script.is_new', (found IS NULL)::text, true);
+    IF found IS NULL THEN
+        CREATE SCHEMA inbox;
+    ELSIF coalesce(obj_description(found, 'pg_namespace'), '') NOT LIKE 'Messages that consumers have dealt with: the inbox of outbox %' THEN
+        RAISE EXCEPTION 'schema "inbox" already exists, and is not the inbox of outbox'
             USING ERRCODE = 'duplicate_schema',
-                  HINT = chr(92) || 'dn+ inbox tells in psql whether it is this one. If the schema is empty: DROP SCHEMA inbox;';
+                  HINT = chr(92) || 'dn+ inbox tells in psql what it is. If the schema is empty: DROP SCHEMA inbox;';
+    ELSIF EXISTS (
+        SELECT FROM (
+            SELECT n.nspowner FROM pg_namespace AS n WHERE n.oid = found
+            UNION ALL SELECT c.relowner FROM pg_class AS c WHERE c.relnamespace = found
+            UNION ALL SELECT p.proowner FROM pg_proc AS p WHERE p.pronamespace = found
+        ) AS o (owner)
+        WHERE o.owner <> (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
+    ) THEN
+        RAISE EXCEPTION 'the inbox, or something in its schema, does not belong to %', quote_ident(current_user)
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Let the role upgrade it that owns it; ' || chr(92) || 'dn inbox, ' || chr(92) || 'd inbox.* and ' || chr(92)
+                         || 'df inbox.* name the owners in psql.';
     END IF;
 END
 $$;
-CREATE SCHEMA inbox;
 COMMENT ON SCHEMA inbox IS 'Messages that consumers have dealt with: the inbox of outbox 0.3.0.';
 
-CREATE TABLE inbox.received (
+CREATE TABLE IF NOT EXISTS inbox.received (
     message_id  uuid        NOT NULL,
     received_at timestamptz NOT NULL DEFAULT now(),
     replay      integer     NOT NULL DEFAULT 0,
@@ -47,7 +64,7 @@ CREATE TABLE inbox.received (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 10000
 );
-CREATE INDEX received_by_time ON inbox.received (received_at); -- for forget()
+CREATE INDEX IF NOT EXISTS received_by_time ON inbox.received (received_at); -- for forget()
 COMMENT ON TABLE inbox.received IS 'What each consumer has dealt with.';
 COMMENT ON COLUMN inbox.received.message_id IS 'The AMQP message_id.';
 COMMENT ON COLUMN inbox.received.received_at IS 'Start of the transaction that received it.';
@@ -62,7 +79,7 @@ COMMENT ON COLUMN inbox.received.replay IS '0, or what the consumer gave: the he
 --
 -- A consumer that wants to see replays gives the number of the replay, from the header x-outbox-replay, 0 or null where there is none: each
 -- number is then new, once. Without a number, a message is new if the consumer has received it under none.
-CREATE FUNCTION inbox.receive(consumer text, message_id uuid, replay integer DEFAULT 0) RETURNS boolean
+CREATE OR REPLACE FUNCTION inbox.receive(consumer text, message_id uuid, replay integer DEFAULT 0) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -95,7 +112,7 @@ COMMENT ON FUNCTION inbox.receive(text, uuid, integer) IS
 
 -- Called where everybody may execute receive(), as after a restore without its rights: refuses the call, unless the role that has logged in
 -- was granted it, or owns it. (It is outbox.require_grant(), which says why it asks for that role; a consumer's database need not have one.)
-CREATE FUNCTION inbox.require_grant(function regprocedure) RETURNS void
+CREATE OR REPLACE FUNCTION inbox.require_grant(function regprocedure) RETURNS void
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -126,7 +143,7 @@ COMMENT ON FUNCTION inbox.require_grant(regprocedure) IS
 --
 -- It deletes ten thousand rows at a time, oldest first, and commits each time, so it cannot run within a transaction. No consumer waits for
 -- it, and it waits for none: it leaves out rows that somebody has locked. Two calls at a time share the work.
-CREATE PROCEDURE inbox.forget(older_than interval)
+CREATE OR REPLACE PROCEDURE inbox.forget(older_than interval)
 LANGUAGE plpgsql -- without SECURITY DEFINER and SET, with which PostgreSQL lets no procedure commit: each transaction pins the path
 AS $$
 DECLARE
@@ -164,7 +181,7 @@ COMMENT ON PROCEDURE inbox.forget(interval) IS 'Deletes what was received longer
 
 -- Grants what a consumer's role needs. It can read and delete nothing. Roles that have it are not kept apart: each can receive in the name
 -- of any consumer of this database. What everybody may do is taken back first: a restore may have given it.
-CREATE FUNCTION inbox.grant_receive(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION inbox.grant_receive(role regrole) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -178,7 +195,8 @@ END
 $$;
 COMMENT ON FUNCTION inbox.grant_receive(regrole) IS 'Lets a role receive messages, and nothing else.';
 
--- Nothing was granted yet: what others may do, they may by the default privileges of this role, and everybody by those of PostgreSQL.
+-- What others may do in a new inbox, they may by the default privileges of this role, and everybody by those of PostgreSQL: nothing was
+-- granted yet. An earlier inbox keeps its grants, and gives none of a function that the upgrade has added.
 DO $$
 DECLARE
     role text;
@@ -194,6 +212,8 @@ BEGIN
         CROSS JOIN LATERAL aclexplode(o.acl) AS acl
         WHERE acl.grantee <> o.owner
     LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION inbox.require_grant(regprocedure) FROM %s', role);
+        CONTINUE WHEN current_setting('outbox_script.is_new') = 'false';
         EXECUTE format('REVOKE ALL ON SCHEMA inbox FROM %s', role);
         EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA inbox FROM %s', role);
         EXECUTE format('REVOKE ALL ON ALL ROUTINES IN SCHEMA inbox FROM %s', role);

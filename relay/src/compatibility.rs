@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// What to do about a schema that is earlier than this program.
-const UPGRADE_THE_SCHEMA: &str = "install this version of the extension, then ALTER EXTENSION outbox UPDATE; for the plain SQL, psql -f sql/upgrade.sql";
+const UPGRADE_THE_SCHEMA: &str = "install this version of the extension, then ALTER EXTENSION outbox UPDATE; for the plain SQL, sql/upgrade.sql or outbox-upgrade-*.sql";
 
 /// What to do about a later one, or one that is none of ours.
 const INSTALL_ITS_RELAY: &str = "install the relay of the schema's version";

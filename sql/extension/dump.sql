@@ -10,6 +10,7 @@
 CREATE OR REPLACE FUNCTION outbox.table_makeup(events oid) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off -- the words are compared with those of the installation
 AS $$
     SELECT format('table name %s.%s', n.nspname, c.relname)
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace

@@ -10,9 +10,23 @@
 REVOKE CREATE ON SCHEMA outbox FROM PUBLIC;
 GRANT USAGE ON SCHEMA outbox TO PUBLIC;
 
-REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
-REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
+-- What somebody else has put into the schema is left to them.
+DO $$
+DECLARE
+    ours text;
+BEGIN
+    FOR ours IN
+        SELECT concat(CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' END, c.oid::regclass)
+        FROM pg_class AS c
+        WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND pg_has_role(c.relowner, 'USAGE')
+        UNION ALL
+        SELECT format('ROUTINE %s', p.oid::regprocedure)
+        FROM pg_proc AS p WHERE p.pronamespace = 'outbox'::regnamespace AND pg_has_role(p.proowner, 'USAGE')
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM PUBLIC', ours);
+    END LOOP;
+END
+$$;
 GRANT EXECUTE ON FUNCTION
     outbox.version(),
     outbox.uuid_v7(),

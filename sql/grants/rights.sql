@@ -37,13 +37,14 @@ COMMENT ON FUNCTION outbox.require_grant(regprocedure) IS
 -- What everybody may do with a schema and what is in it, and is not meant to, with the statement that takes it back. In the schema outbox
 -- everybody is meant to have what privileges.sql grants. A type is not listed: to use one is all that can be granted.
 --
--- taken_back tells what grant_*() takes back. The rest is not the owner's to decide alone: what somebody else has granted, with a right
--- that was given WITH GRANT OPTION, and the default privileges that a role has in all schemas.
+-- taken_back tells what grant_*() takes back. The rest is not the owner's to decide alone: what belongs to somebody else, or was granted
+-- by somebody else, with a right that was given WITH GRANT OPTION, and the default privileges that a role has in all schemas.
 CREATE OR REPLACE FUNCTION outbox.open_to_public(
     schema text DEFAULT 'outbox', OUT object text, OUT privilege text, OUT closing text, OUT taken_back boolean
 ) RETURNS SETOF record
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off -- the functions that everybody may execute are known by their names
 AS $$
     WITH home AS (
         SELECT n.* FROM pg_namespace AS n WHERE n.nspname = open_to_public.schema
@@ -72,7 +73,7 @@ AS $$
            CASE WHEN acl.grantor = m.owner THEN format('REVOKE %s%s ON %s FROM PUBLIC', acl.privilege_type, m.columns, m.target)
                ELSE format('REVOKE GRANT OPTION FOR %s%s ON %s FROM %s CASCADE',
                            acl.privilege_type, m.columns, m.target, acl.grantor::regrole) END,
-           acl.grantor = m.owner
+           acl.grantor = m.owner AND (m.owner IN (SELECT h.nspowner FROM home AS h) OR pg_has_role(m.owner, 'USAGE'))
     FROM may AS m CROSS JOIN LATERAL aclexplode(m.acl) AS acl
     WHERE acl.grantee = 0 AND NOT (m.object = 'schema outbox' AND acl.privilege_type = 'USAGE')
     UNION ALL

@@ -10,12 +10,22 @@ AS $$
 DECLARE
     changed text;
 BEGIN
-    SELECT was.key INTO changed
-    FROM json_each_text(row_to_json(old)) AS was
-    JOIN json_each_text(row_to_json(new)) AS becomes USING (key)
-    WHERE was.value IS DISTINCT FROM becomes.value
-      AND was.key NOT IN ('status', 'attempts', 'replays', 'holds_key', 'last_error', 'first_attempted_at', 'last_attempted_at', 'processed_at')
-    ORDER BY was.key
+    SELECT c.name INTO changed FROM (VALUES
+        ('aggregate_id', old.aggregate_id::text, new.aggregate_id::text),
+        ('aggregate_type', old.aggregate_type::text, new.aggregate_type::text),
+        ('content_type', old.content_type::text, new.content_type::text),
+        ('correlation_id', old.correlation_id::text, new.correlation_id::text),
+        ('created_at', old.created_at::text, new.created_at::text),
+        ('event_type', old.event_type::text, new.event_type::text),
+        ('exchange', old.exchange::text, new.exchange::text),
+        ('headers', old.headers::text, new.headers::text),
+        ('id', old.id::text, new.id::text),
+        ('payload', old.payload::text, new.payload::text),
+        ('payload_bytes', old.payload_bytes::text, new.payload_bytes::text),
+        ('seq', old.seq::text, new.seq::text),
+        ('topic', old.topic::text, new.topic::text)
+    ) AS c (name, was, becomes)
+    WHERE c.was IS DISTINCT FROM c.becomes
     LIMIT 1;
 
     RAISE EXCEPTION '% of event % cannot be changed', changed, old.id

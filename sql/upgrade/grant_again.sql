@@ -16,6 +16,7 @@ DECLARE
         WHERE acl.grantee = $3
     $sql$;
     granted record;
+    made_again text;
     had text[];
     has text[];
 BEGIN
@@ -41,6 +42,12 @@ BEGIN
         EXCEPTION WHEN triggered_action_exception THEN
             NULL;
         END;
+    END LOOP;
+    -- Functions that were dropped, and made again with other columns.
+    FOREACH made_again IN ARRAY coalesce(nullif(current_setting('outbox_upgrade.granted', true), ''), '{}')::text[] LOOP
+        IF to_regprocedure(substring(made_again FROM '^FUNCTION (.*\)) TO ')) IS NOT NULL THEN
+            EXECUTE 'GRANT EXECUTE ON ' || made_again;
+        END IF;
     END LOOP;
     -- emit() of a text called that of a jsonb, and calls that of a json now.
     FOR granted IN

@@ -8,10 +8,21 @@ DECLARE
     -- A row that is new has this transaction's time. Any other row is being restored: it is kept as it was, but for the
     -- limits that no row may break. Only the owner can give created_at, so nobody else can pass for a restore. Rows that
     -- logical replication brings are kept as they were, too.
-    is_new boolean := new.created_at = now() AND current_setting('session_replication_role') <> 'replica';
+    is_new boolean;
     traceparent text;
     payload_size bigint;
 BEGIN
+    -- Nothing of the row is touched before: a type of somebody else's may have a cast to text, which would run with the owner's rights.
+    IF tg_relid <> 'outbox.events'::regclass AND NOT EXISTS (
+        SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner WHERE c.oid = tg_relid AND r.rolname = current_user
+    ) THEN
+        RAISE EXCEPTION 'permission denied for function outbox.admit()'
+            USING ERRCODE = 'insufficient_privilege',
+                  DETAIL = format('The table %s does not belong to %s, with whose rights the function runs.',
+                                  tg_relid::regclass, quote_ident(current_user)),
+                  HINT = 'Give the table to that role.';
+    END IF;
+    is_new := new.created_at = now() AND current_setting('session_replication_role') <> 'replica';
     IF new.topic IS NULL
         OR octet_length(new.topic) NOT BETWEEN 1 AND 255
         OR (json_typeof(new.payload) IS NULL) = (new.payload_bytes IS NULL)

@@ -1,10 +1,10 @@
 //! The inbox of a consumer's database: sql/inbox.sql.
 
-use std::process::Output;
+use std::{path::Path, process::Output};
 
 use harness::{Database, Postgres, places::checkout};
 
-use super::{dump::copy, refusal, role, run, value, with_plain_sql, with_the_extension};
+use super::{dump::copy, refusal, role, run, upgrade::earlier, value, with_plain_sql, with_the_extension};
 
 pub(super) const MESSAGE: &str = "01a1fd4c-25b9-7c6a-a420-31b130406efa";
 
@@ -25,10 +25,14 @@ pub(super) fn receive(message: &str) -> String {
 }
 
 async fn install(db: &Database, role: &str) -> Output {
+    install_from(db, role, &checkout().join("sql/inbox.sql")).await
+}
+
+async fn install_from(db: &Database, role: &str, script: &Path) -> Output {
     let mut psql = Postgres::shared().await.program("psql");
     psql.env("PGCLIENTENCODING", "UTF8"); // as in most terminals, whatever the database's is
     psql.args(["--quiet", "--no-psqlrc", "--username", role, "--dbname", db.name(), "--file"]);
-    psql.arg(checkout().join("sql/inbox.sql")).output().unwrap()
+    psql.arg(script).output().unwrap()
 }
 
 pub(super) async fn installed(db: &Database, role: &str) {
@@ -83,13 +87,70 @@ async fn a_role_that_may_create_in_the_database_can_install_and_run_an_inbox() {
     assert_eq!(value(&session, &receive(MESSAGE)).await, "true");
 }
 
+/// What an inbox consists of, and who may do what with it.
+const OBJECTS: &str = "SELECT string_agg(o.what, E'\n' ORDER BY o.what) FROM (
+        SELECT concat_ws(' ', pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc'), p.proacl::text) FROM pg_proc AS p
+        WHERE p.pronamespace = 'inbox'::regnamespace
+        UNION ALL SELECT concat_ws(' ', c.relname, c.reloptions::text, CASE c.relkind WHEN 'r' THEN coalesce(c.relacl, acldefault('r', c.relowner)) END, obj_description(c.oid, 'pg_class')) FROM pg_class AS c
+        WHERE c.relnamespace = 'inbox'::regnamespace
+        UNION ALL SELECT concat_ws(' ', n.nspacl::text, obj_description(n.oid, 'pg_namespace')) FROM pg_namespace AS n
+        WHERE n.nspname = 'inbox'
+    ) AS o (what)";
+
 #[tokio::test]
-async fn a_second_installation_is_refused_and_says_how_to_look() {
-    let db = with_inbox().await;
-    let output = install(&db, "postgres").await;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{said}");
-    assert!(said.contains("schema \"inbox\" already exists") && said.contains("HINT:"), "{said}");
+async fn an_inbox_of_an_earlier_version_becomes_this_ones_and_keeps_its_messages_and_grants() {
+    let Some(earlier) = earlier("0.2.0") else { return };
+    let (db, fresh) =
+        (Postgres::shared().await.empty_database().await, Postgres::shared().await.empty_database().await);
+    let (owner, consumer) = (role(&db, "owner").await, role(&db, "consumer").await);
+    for db in [&db, &fresh] {
+        run(db, &format!("GRANT CREATE ON DATABASE \"{}\" TO {owner}", db.name())).await;
+    }
+    assert!(install_from(&db, &owner, &earlier.join("sql/inbox.sql")).await.status.success());
+    let session = db.connect_as(&owner).await;
+    let grant = format!("SELECT inbox.grant_receive('{consumer}')");
+    run(&session, &format!("{grant}; {}", receive(MESSAGE))).await;
+    run(&session, "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO pg_monitor").await;
+
+    for _ in 0..2 {
+        let output = install(&db, &owner).await;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    installed(&fresh, &owner).await;
+    run(&*fresh.connect_as(&owner).await, &grant).await;
+    let (upgraded, fresh) = (value(&db, OBJECTS).await, value(&fresh, OBJECTS).await);
+    for (upgraded, fresh) in upgraded.lines().zip(fresh.lines()) {
+        assert_eq!(upgraded, fresh);
+    }
+    assert_eq!(upgraded, fresh);
+    let consumer = db.connect_as(&consumer).await;
+    assert_eq!(value(&consumer, &receive(MESSAGE)).await, "false");
+}
+
+#[tokio::test]
+async fn a_schema_that_is_no_inbox_or_not_the_callers_alone_is_left_as_it_is() {
+    let db = Postgres::shared().await.empty_database().await;
+    let (owner, stranger) = (role(&db, "owner").await, role(&db, "stranger").await);
+    let refused = async |role: &str, with: &str| {
+        let before = value(&db, OBJECTS).await;
+        let output = install(&db, role).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(with) && said.contains("HINT:"), "{said}");
+        assert_eq!(value(&db, OBJECTS).await, before);
+    };
+    run(&db, "CREATE SCHEMA inbox").await;
+    refused("postgres", "schema \"inbox\" already exists").await;
+    run(&db, "DROP SCHEMA inbox").await;
+
+    run(&db, &format!("GRANT CREATE ON DATABASE \"{}\" TO {owner}", db.name())).await;
+    installed(&db, &owner).await;
+    refused("postgres", "does not belong to postgres").await;
+    let planted = format!(
+        "GRANT USAGE, CREATE ON SCHEMA inbox TO {stranger}; SET ROLE {stranger};
+         CREATE FUNCTION inbox.receive(a text, b uuid) RETURNS boolean LANGUAGE sql AS 'SELECT true'; RESET ROLE"
+    );
+    run(&db, &planted).await;
+    refused(&owner, &format!("does not belong to {owner}")).await;
 }
 
 #[tokio::test]

@@ -2,9 +2,13 @@
 
 use harness::Database;
 
-use super::{on_both_installations, refusal, run, value};
+use super::{on_both_installations, refusal, role, run, value};
 
-on_both_installations!(a_refusal_on_a_partition_says_what_is_wrong, a_missing_table_is_said_to_be_missing);
+on_both_installations!(
+    a_refusal_on_a_partition_says_what_is_wrong,
+    a_missing_table_is_said_to_be_missing,
+    a_table_of_a_stranger_runs_nothing_of_the_strangers_even_where_everybody_may_execute_the_function,
+);
 
 async fn a_refusal_on_a_partition_says_what_is_wrong(db: Database) {
     // The columns of a partition may stand in another order than those of its parent.
@@ -40,4 +44,33 @@ async fn a_missing_table_is_said_to_be_missing(db: Database) {
     run(&db, "ALTER TABLE outbox.elsewhere RENAME TO events").await;
     run(&session, "SELECT outbox.emit('a', '{}')").await;
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "2");
+}
+
+async fn a_table_of_a_stranger_runs_nothing_of_the_strangers_even_where_everybody_may_execute_the_function(
+    db: Database,
+) {
+    let stranger = role(&db, "stranger").await;
+    run(
+        &db,
+        "SELECT outbox.emit('a', '{}'); GRANT USAGE ON SCHEMA outbox TO PUBLIC;
+         GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO PUBLIC",
+    )
+    .await;
+    let session = db.connect_as(&stranger).await;
+    // Of the stranger's type, whose cast to text is the stranger's function.
+    run(
+        &session,
+        "CREATE TYPE pg_temp.t AS ENUM ('x');
+         CREATE FUNCTION pg_temp.f(pg_temp.t) RETURNS text LANGUAGE plpgsql AS
+             $$BEGIN DELETE FROM outbox.events; RETURN 'a'; END$$;
+         CREATE CAST (pg_temp.t AS text) WITH FUNCTION pg_temp.f(pg_temp.t) AS IMPLICIT;
+         CREATE TEMP TABLE mine (topic pg_temp.t, payload json, payload_bytes bytea, event_type text, aggregate_type text,
+             aggregate_id text, correlation_id text, exchange text, content_type text, headers json, available_at timestamptz,
+             created_at timestamptz);
+         CREATE TRIGGER admit BEFORE INSERT ON mine FOR EACH ROW EXECUTE FUNCTION outbox.admit()",
+    )
+    .await;
+    let error = refusal(&session, "INSERT INTO mine (topic, payload) VALUES ('x', '1')").await;
+    assert!(["42501", "42703", "42804"].contains(&error.code().code()), "{error:?}");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "1");
 }

@@ -2,11 +2,11 @@
 
 use harness::{Connection, Database, Postgres, places::checkout};
 
-use super::{limits::refused, on_both_installations, run, value};
+use super::{limits::refused, on_both_installations, role, run, value};
 
 on_both_installations!(a_sessions_settings_change_nothing);
 
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 17] = [
     "standard_conforming_strings = off",
     "backslash_quote = on",
     "search_path = pg_temp",
@@ -23,13 +23,19 @@ const SETTINGS: [&str; 16] = [
     "client_encoding = LATIN1",
     "default_transaction_isolation = serializable",
     "plpgsql.variable_conflict = use_variable",
+    "quote_all_identifiers = on",
 ];
 
 async fn a_sessions_settings_change_nothing(db: Database) {
+    let app = role(&db, "app").await;
     for setting in SETTINGS {
         let session = db.connect().await;
         run(&session, &format!("SET escape_string_warning = off; SET {setting}")).await;
         works(&db, &session).await;
+        let tuned = "ALTER TABLE outbox.events SET (autovacuum_vacuum_threshold = 10000)";
+        run(&session, &format!("SELECT outbox.grant_emit('{app}'); {tuned}")).await;
+        run(&*db.connect_as(&app).await, "SELECT outbox.emit('t', '{}'); SELECT outbox.version()").await;
+        run(&db, "DELETE FROM outbox.events").await;
     }
 }
 

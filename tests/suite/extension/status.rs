@@ -162,6 +162,13 @@ async fn the_envelope_is_final(db: Database) {
         assert!(error.hint().is_some());
     }
     assert_eq!(refusal(&db, "UPDATE outbox.events SET seq = DEFAULT").await.column(), Some("seq"));
+    // A body is its text, blanks and all, whatever jsonb would make of it.
+    run(&db, "DELETE FROM outbox.events; SELECT outbox.emit('a', '{\"a\": \"\\u0000\"}')").await;
+    for (column, new) in [("payload", "(' ' || payload::text)::json"), ("topic", "'other'")] {
+        let error = refusal(&db, &format!("UPDATE outbox.events SET {column} = {new}")).await;
+        assert_eq!((error.code().code(), error.column()), ("23514", Some(column)));
+    }
+    run(&db, "DELETE FROM outbox.events; SELECT outbox.emit('a', '{}')").await;
     assert_eq!(refusal(&db, "UPDATE outbox.events SET seq = 1").await.code().code(), "428C9");
 }
 

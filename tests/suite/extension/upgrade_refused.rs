@@ -4,7 +4,7 @@ use std::process::Command;
 
 use harness::{Postgres, places::checkout};
 
-use super::{role, run, upgrade::Outbox, value};
+use super::{role, run, upgrade::Outbox, value, with_owner};
 
 #[tokio::test]
 async fn the_script_is_refused_to_a_role_that_does_not_own_the_outbox() {
@@ -49,6 +49,18 @@ async fn no_code_of_the_owners_runs_in_an_upgrade_with_a_superusers_rights() {
     );
     run(&old.db, "ALTER TABLE outbox.events OWNER TO CURRENT_USER").await;
     old.upgrade().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_put_into_the_schema_is_left_to_them() {
+    let Some(old) = Outbox::plain("0.2.0").await else { return };
+    let owner = role(&old.db, "owner").await;
+    run(&old.db, &format!("{}; CREATE VIEW outbox.report AS SELECT 1", with_owner(&owner))).await;
+    let mut psql = Postgres::shared().await.program("psql");
+    psql.args(["--quiet", "--no-psqlrc", "--username", &owner, "--dbname", old.db.name(), "--file"]);
+    let output = psql.arg(checkout().join("sql/upgrade.sql")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(value(&old.db, "SELECT count(*) FROM outbox.report").await, "1");
 }
 
 #[tokio::test]

@@ -4,8 +4,7 @@ import os
 from decimal import Decimal
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, Identity, create_engine
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import JSON, BigInteger, Identity, create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 
@@ -30,7 +29,7 @@ class Event(Base):
     # Chosen here: a role that cannot read the table cannot ask for RETURNING.
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     topic: Mapped[str]
-    payload: Mapped[dict] = mapped_column(JSONB)
+    payload: Mapped[dict] = mapped_column(JSON)
     aggregate_type: Mapped[str | None]
     aggregate_id: Mapped[str | None]
 

@@ -31,7 +31,9 @@ BEGIN
     PERFORM set_config('outbox_script.is_new', (found IS NULL)::text, true);
     IF found IS NULL THEN
         CREATE SCHEMA inbox;
-    ELSIF coalesce(obj_description(found, 'pg_namespace'), '') NOT LIKE 'Messages that consumers have dealt with: the inbox of outbox %' THEN
+    ELSIF coalesce(obj_description(found, 'pg_namespace'), '') NOT LIKE 'Messages that consumers have dealt with: the inbox of outbox %'
+        OR NOT EXISTS (SELECT FROM pg_constraint AS c WHERE c.conrelid = to_regclass('inbox.received') AND c.contype = 'p')
+    THEN
         RAISE EXCEPTION 'schema "inbox" already exists, and is not the inbox of outbox'
             USING ERRCODE = 'duplicate_schema',
                   HINT = chr(92) || 'dn+ inbox tells in psql what it is. If the schema is empty: DROP SCHEMA inbox;';
@@ -64,7 +66,13 @@ CREATE TABLE IF NOT EXISTS inbox.received (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 10000
 );
-CREATE INDEX IF NOT EXISTS received_by_time ON inbox.received (received_at); -- for forget()
+DO $$
+BEGIN
+    IF to_regclass('inbox.received_by_time') IS NULL THEN -- IF NOT EXISTS would wait for consumers, and others behind it, to find that out
+        CREATE INDEX received_by_time ON inbox.received (received_at); -- for forget()
+    END IF;
+END
+$$;
 COMMENT ON TABLE inbox.received IS 'What each consumer has dealt with.';
 COMMENT ON COLUMN inbox.received.message_id IS 'The AMQP message_id.';
 COMMENT ON COLUMN inbox.received.received_at IS 'Start of the transaction that received it.';

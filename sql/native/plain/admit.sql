@@ -96,6 +96,9 @@ BEGIN
         END IF;
         -- What was checked is what is kept: of a name that is there twice, the last.
         new.headers := new.headers::jsonb;
+        IF octet_length(new.headers::text) > 16384 THEN -- at most four times that in UTF-8
+            PERFORM outbox.check_headers(new.headers); -- which may be longer than what was given: 1e-9 is, and so are blanks
+        END IF;
         IF new.available_at <= now() THEN
             new.available_at := NULL;
         END IF;

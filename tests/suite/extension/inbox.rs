@@ -128,6 +128,17 @@ async fn an_inbox_of_an_earlier_version_becomes_this_ones_and_keeps_its_messages
 }
 
 #[tokio::test]
+async fn an_upgrade_waits_for_no_consumer() {
+    let db = with_inbox().await;
+    let consumer = db.connect().await;
+    run(&consumer, &format!("BEGIN; {}", receive(MESSAGE))).await;
+    run(&db, &format!("ALTER DATABASE \"{}\" SET lock_timeout = '1s'", db.name())).await;
+    let output = install(&db, "postgres").await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run(&consumer, "COMMIT").await;
+}
+
+#[tokio::test]
 async fn a_schema_that_is_no_inbox_or_not_the_callers_alone_is_left_as_it_is() {
     let db = Postgres::shared().await.empty_database().await;
     let (owner, stranger) = (role(&db, "owner").await, role(&db, "stranger").await);
@@ -141,6 +152,10 @@ async fn a_schema_that_is_no_inbox_or_not_the_callers_alone_is_left_as_it_is() {
     run(&db, "CREATE SCHEMA inbox").await;
     refused("postgres", "schema \"inbox\" already exists").await;
     run(&db, "DROP SCHEMA inbox").await;
+    installed(&db, "postgres").await;
+    run(&db, "ALTER TABLE inbox.received DROP CONSTRAINT received_pkey").await;
+    refused("postgres", "is not the inbox of outbox").await;
+    run(&db, "DROP SCHEMA inbox CASCADE").await;
 
     run(&db, &format!("GRANT CREATE ON DATABASE \"{}\" TO {owner}", db.name())).await;
     installed(&db, &owner).await;

@@ -31,12 +31,11 @@ BEGIN
         'outbox.printed_bytes(jsonb)'
     ] LOOP
         IF to_regprocedure(dropped) IS NOT NULL THEN
-            PERFORM set_config('outbox_upgrade.granted', (coalesce(nullif(current_setting('outbox_upgrade.granted', true), ''), '{}')::text[]
-                || ARRAY(
-                    SELECT format('FUNCTION %s TO %s', replace(dropped, 'jsonb', 'json'), acl.grantee::regrole)
-                    FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
-                    WHERE p.oid = to_regprocedure(dropped) AND acl.grantee NOT IN (0, p.proowner)
-                ))::text, true); -- for grant_again.sql
+            PERFORM set_config('outbox_upgrade.granted', (current_setting('outbox_upgrade.granted')::text[] || ARRAY(
+                SELECT format('FUNCTION %s TO %s', replace(dropped, 'jsonb', 'json'), acl.grantee::regrole)
+                FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
+                WHERE p.oid = to_regprocedure(dropped) AND acl.grantee NOT IN (0, p.proowner)
+            ))::text, true); -- for grant_again.sql
             EXECUTE 'DROP FUNCTION ' || dropped;
         END IF;
     END LOOP;

@@ -44,7 +44,7 @@ BEGIN
         END;
     END LOOP;
     -- Functions that were dropped, and made again with other columns.
-    FOREACH made_again IN ARRAY coalesce(nullif(current_setting('outbox_upgrade.granted', true), ''), '{}')::text[] LOOP
+    FOREACH made_again IN ARRAY current_setting('outbox_upgrade.granted')::text[] LOOP
         IF to_regprocedure(substring(made_again FROM '^FUNCTION (.*\)) TO ')) IS NOT NULL THEN
             EXECUTE 'GRANT EXECUTE ON ' || made_again;
         END IF;

@@ -68,7 +68,8 @@ CREATE TABLE IF NOT EXISTS inbox.received (
 );
 DO $$
 BEGIN
-    IF to_regclass('inbox.received_by_time') IS NULL THEN -- IF NOT EXISTS would wait for consumers, and others behind it, to find that out
+    -- IF NOT EXISTS would wait for consumers before it finds that out, and others behind it.
+    IF to_regclass('inbox.received_by_time') IS NULL THEN
         CREATE INDEX received_by_time ON inbox.received (received_at); -- for forget()
     END IF;
 END

@@ -17,7 +17,7 @@ $$;
 -- Remembers what the table has that the extension has not made, for dump.sql.
 DO $$
 BEGIN
-    PERFORM set_config('quote_all_identifiers', 'off', true); -- for this script; the earlier version's function does not do so
+    PERFORM set_config('quote_all_identifiers', 'off', true); -- the earlier version's function does not do so itself
     PERFORM set_config('outbox_upgrade.added', ARRAY(
         SELECT outbox.table_makeup('outbox.events'::regclass) EXCEPT ALL SELECT unnest(outbox.table_makeup_of_extension())
     )::text, true);

@@ -52,7 +52,7 @@ assert: build ## the extension's tests on a PostgreSQL with assertions (built in
 upgrade: build extension ## the tests of the upgrade from earlier versions, with their relays, which are built from the history
 	scripts/earlier-relay 0.1.0
 	scripts/earlier-relay 0.2.0
-	EARLIER_RELAYS="$(CARGO_TARGET_DIR)/earlier" cargo test $(LOCKED) -p outbox-tests --test suite -- upgrade::
+	EARLIER_RELAYS="$(CARGO_TARGET_DIR)/earlier" cargo test $(LOCKED) -p outbox-tests --test suite -- relay::upgrade extension::upgrade
 
 migrate: build extension ## the tests of docs/migrate.md, one of them with a real Debezium Server (Java 21; 780 MB are fetched)
 	@debezium=$$(scripts/debezium) && eval "$$debezium" && \

@@ -54,6 +54,7 @@ mod uncounted;
 mod undumped;
 pub(crate) mod upgrade;
 mod upgrade_refused;
+mod upgrade_rights;
 
 use std::process::Output;
 

@@ -2,12 +2,17 @@
 
 use std::ffi::{c_char, c_int};
 
+use pgrx::IntoDatum;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+
+use super::backend::transaction_time;
 
 /// A column's DEFAULT, or the next number of its identity.
 pub(super) enum DefaultValue {
     Null,
     Constant(pg_sys::Datum),
+    /// `now()`.
+    TransactionTime,
     Expression(*mut pg_sys::ExprState),
 }
 
@@ -42,7 +47,10 @@ impl DefaultValue {
                     return Some(if constant.constisnull { Self::Null } else { value });
                 }
                 pg_sys::NodeTag::T_NextValueExpr => true, // an identity's number needs no right
-                pg_sys::NodeTag::T_FuncExpr => (*planned.cast::<pg_sys::FuncExpr>()).funcid == pg_sys::Oid::from(NOW),
+                pg_sys::NodeTag::T_FuncExpr => {
+                    let is_now = (*planned.cast::<pg_sys::FuncExpr>()).funcid == pg_sys::Oid::from(NOW);
+                    return is_now.then_some(Self::TransactionTime);
+                }
                 _ => false,
             };
             is_known.then(|| Self::Expression(pg_sys::ExecInitExpr(planned, std::ptr::null_mut())))
@@ -57,6 +65,7 @@ impl DefaultValue {
         match self {
             Self::Null => None,
             Self::Constant(value) => Some(*value),
+            Self::TransactionTime => transaction_time().into_datum(),
             Self::Expression(expression) => {
                 let mut is_null = false;
                 // SAFETY: by this function's contract.

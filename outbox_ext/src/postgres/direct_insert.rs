@@ -80,8 +80,6 @@ impl Insertion {
         let Self { target, slot, .. } = self;
         // SAFETY: the slot has room for a value of each column; places are within it. Indexes are open while they are used.
         unsafe {
-            target.reset();
-            clear(*slot);
             for (place, value) in self.places.iter().zip(values) {
                 self.put(*place, *value);
             }

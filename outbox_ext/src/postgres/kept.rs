@@ -15,7 +15,7 @@ use super::raise::raise_missing_table;
 
 /// The lock that a statement which writes takes on its table and the indexes.
 pub(super) const LOCK: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
-const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
+pub(super) const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
 /// How often the table is made ready again while news of changes keeps coming.
 const MOST_ROUNDS: u32 = 10;

@@ -3,12 +3,21 @@
 //! A table qualifies if it has nothing but what the extension gives it and plain btree indexes. A table that may run code of the
 //! user's, or that needs what only a statement does, is left to a statement.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
 use super::index_code::runs_nothing_of_the_users;
-use super::kept::LOCK;
+use super::kept::{LOCK, NO_LOCK};
+
+unsafe extern "C-unwind" {
+    // pgrx puts a boundary of its own around each call; here one is around all of them.
+    fn GetTopTransactionIdIfAny() -> u32;
+    fn GetCurrentSubTransactionId() -> u32;
+    fn index_open(index: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> pg_sys::Relation;
+    fn index_close(index: pg_sys::Relation, mode: pg_sys::LOCKMODE);
+}
 
 /// The table, ready to take rows.
 pub(super) struct Target {
@@ -17,6 +26,8 @@ pub(super) struct Target {
     pub(super) info: *mut pg_sys::ResultRelInfo,
     pub(super) shape: pg_sys::TupleDesc,
     pub(super) indexes: Vec<pg_sys::Oid>,
+    /// The transaction and the subtransaction in which the indexes were locked last; 0: a transaction that had no id yet.
+    locked_in: Cell<(u32, u32)>,
 }
 
 /// Makes a target, and what is to go with it, in the target's memory.
@@ -70,7 +81,7 @@ impl Target {
                 }
                 *(*info).ri_IndexRelationInfo.add(number) = of_it;
             }
-            Some(Self { estate, info, shape, indexes })
+            Some(Self { estate, info, shape, indexes, locked_in: Cell::default() })
         }
     }
 
@@ -124,24 +135,38 @@ impl Target {
         unsafe { pg_sys::MemoryContextReset((*self.context()).ecxt_per_tuple_memory) }
     }
 
-    /// Opens the indexes.
+    /// Opens the indexes, and locks them unless they were locked before in this subtransaction, whose locks end with it.
     pub(super) unsafe fn open(&self, table: pg_sys::Relation) {
-        // SAFETY: there is room for as many indexes as the table has had since the target was made.
+        // SAFETY: there is room for as many indexes as the table has had since the target was made. The boundary turns an ERROR
+        // into a panic.
         unsafe {
             (*self.info).ri_RelationDesc = table;
-            for (number, oid) in self.indexes.iter().enumerate() {
-                let index = pg_sys::index_open(*oid, LOCK);
-                *(*self.info).ri_IndexRelationDescs.add(number) = index;
-                // CREATE INDEX CONCURRENTLY announces this change for the index only, not for the table.
-                (**(*self.info).ri_IndexRelationInfo.add(number)).ii_ReadyForInserts = (*(*index).rd_index).indisready;
-            }
+            pg_guard_ffi_boundary(|| {
+                let now = (GetTopTransactionIdIfAny(), GetCurrentSubTransactionId());
+                let are_locked = now.0 != 0 && self.locked_in.replace(now) == now;
+                let mode = if are_locked { NO_LOCK } else { LOCK };
+                for (number, oid) in self.indexes.iter().enumerate() {
+                    let index = index_open(*oid, mode);
+                    *(*self.info).ri_IndexRelationDescs.add(number) = index;
+                    // CREATE INDEX CONCURRENTLY announces this change for the index only, not for the table.
+                    (**(*self.info).ri_IndexRelationInfo.add(number)).ii_ReadyForInserts =
+                        (*(*index).rd_index).indisready;
+                }
+            });
         }
     }
 
-    /// Closes the indexes.
+    /// Closes the indexes. Their locks stay until the transaction ends, as those of an UPDATE do, so that the next row need not
+    /// take them.
     pub(super) unsafe fn close(&self) {
-        // SAFETY: they are open.
-        unsafe { pg_sys::ExecCloseIndices(self.info) }
+        // SAFETY: they are open. The boundary turns an ERROR into a panic.
+        unsafe {
+            pg_guard_ffi_boundary(|| {
+                for number in 0..self.indexes.len() {
+                    index_close(*(*self.info).ri_IndexRelationDescs.add(number), NO_LOCK);
+                }
+            });
+        }
     }
 
     /// The table's triggers.

@@ -49,6 +49,27 @@ async fn a_database_may_have_it_off_for_all() {
 }
 
 #[tokio::test]
+async fn every_index_stays_locked_until_the_end_of_a_transaction_that_has_emitted() {
+    let db = with_the_extension().await;
+    run(&db, "SET outbox.direct_writes = on").await;
+    let unlocked = "SELECT count(*) FROM pg_index
+                    WHERE indrelid = 'outbox.events'::regclass AND NOT EXISTS (
+                        SELECT FROM pg_locks
+                        WHERE relation = indexrelid AND pid = pg_backend_pid() AND mode = 'RowExclusiveLock' AND granted)";
+    let emits = "DO 'BEGIN FOR i IN 1..3 LOOP PERFORM outbox.emit(''t'', ''1''); END LOOP; END'";
+    run(&db, "BEGIN; SAVEPOINT s").await;
+    for step in ["SELECT", "ROLLBACK TO s", "SAVEPOINT t", "RELEASE t", "SAVEPOINT t", "ROLLBACK TO s", "RELEASE s"] {
+        run(&db, step).await;
+        run(&db, emits).await;
+        assert_eq!(value(&db, unlocked).await, "0", "after {step}");
+    }
+    run(&db, "COMMIT AND CHAIN; SELECT outbox.emit('t', '1')").await;
+    assert_eq!(value(&db, unlocked).await, "0");
+    run(&db, "COMMIT").await;
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "7");
+}
+
+#[tokio::test]
 async fn the_check_at_the_end_of_each_test_finds_a_row_that_an_index_has_not() {
     let db = harness::Postgres::shared().await.database().await;
     run(

@@ -5,13 +5,14 @@
 
 use std::cell::RefCell;
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
 use super::backend::SqlFunction;
 use super::columns::{EMITTED, Values};
 use super::default_value::DefaultValue;
 use super::kept::{Kept, Ready, with_ready};
-use super::target::{Target, clear, prepare};
+use super::raw;
+use super::target::{Target, prepare};
 
 thread_local! {
     static KEPT: RefCell<Kept<Insertion>> = const { RefCell::new(Kept::nothing()) };
@@ -26,8 +27,10 @@ pub(super) unsafe fn insert(values: &Values, admit: SqlFunction) -> bool {
     unsafe {
         let make = |table| Insertion::new(table, admit);
         let inserted = with_ready(&KEPT, make, |insertion, table| {
-            pg_sys::PreventCommandIfReadOnly(c"INSERT".as_ptr());
-            pg_sys::PreventCommandIfParallelMode(c"INSERT".as_ptr());
+            pg_guard_ffi_boundary(|| {
+                raw::PreventCommandIfReadOnly(c"INSERT".as_ptr());
+                raw::PreventCommandIfParallelMode(c"INSERT".as_ptr());
+            });
             insertion.insert(table, values);
         });
         inserted.is_some()
@@ -84,16 +87,18 @@ impl Insertion {
                 self.put(*place, *value);
             }
             for (place, default) in &self.defaults {
-                self.put(*place, default.value(target.context()));
+                self.put(*place, default.value(target.context));
             }
-            pg_sys::ExecStoreVirtualTuple(*slot);
-            target.open(table);
-            pg_sys::ExecSimpleRelationInsert(target.info, target.estate, *slot);
-            target.close();
-            clear(*slot);
-            target.reset();
-            // So that what follows in the same statement sees the event.
-            pg_sys::CommandCounterIncrement();
+            pg_guard_ffi_boundary(|| {
+                raw::ExecStoreVirtualTuple(*slot);
+                target.open(table);
+                raw::ExecSimpleRelationInsert(target.info, target.estate, *slot);
+                target.close();
+                raw::clear(*slot);
+                raw::MemoryContextReset(target.memory());
+                // So that what follows in the same statement sees the event.
+                raw::CommandCounterIncrement();
+            });
         }
     }
 

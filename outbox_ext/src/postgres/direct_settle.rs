@@ -6,12 +6,14 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 
-use pgrx::{Uuid, pg_sys};
+use pgrx::Uuid;
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
 use super::backend::transaction_time;
 use super::kept::{Kept, Ready, with_ready};
 use super::passing_triggers::lets_pass;
-use super::target::{Target, clear, prepare};
+use super::raw;
+use super::target::{Target, prepare};
 use super::update::{begin_scan, update};
 
 thread_local! {
@@ -145,7 +147,7 @@ impl Verdicts {
         let mut left = Vec::new();
         // SAFETY: the table and its indexes are open while they are used. A scan's memory is the caller's, a row's is reset.
         unsafe {
-            self.target.open(table);
+            pg_guard_ffi_boundary(|| self.target.open(table));
             // So that the scan sees what this command has done so far.
             pg_sys::CommandCounterIncrement();
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
@@ -175,14 +177,18 @@ impl Verdicts {
                 }
                 rest = later;
             }
-            clear(self.next);
-            clear(self.found);
+            pg_guard_ffi_boundary(|| {
+                raw::clear(self.next);
+                raw::clear(self.found);
+            });
             pg_sys::index_endscan(scan);
             pg_sys::PopActiveSnapshot();
-            self.target.close();
-            self.target.reset();
-            // So that what follows in the same statement sees the verdicts.
-            pg_sys::CommandCounterIncrement();
+            pg_guard_ffi_boundary(|| {
+                self.target.close();
+                raw::MemoryContextReset(self.target.memory());
+                // So that what follows in the same statement sees the verdicts.
+                raw::CommandCounterIncrement();
+            });
         }
         left
     }
@@ -203,7 +209,7 @@ impl Verdicts {
                 return Outcome::Finished;
             }
 
-            clear(next);
+            pg_guard_ffi_boundary(|| raw::clear(next));
             let columns = (*self.target.shape).natts as usize;
             std::ptr::copy_nonoverlapping((*found).tts_values, (*next).tts_values, columns);
             std::ptr::copy_nonoverlapping((*found).tts_isnull, (*next).tts_isnull, columns);
@@ -220,8 +226,8 @@ impl Verdicts {
             self.dropped.iter().for_each(|place| put(*place, None));
             pg_sys::ExecStoreVirtualTuple(next);
 
-            self.target.reset();
-            let before = pg_sys::MemoryContextSwitchTo((*self.target.context()).ecxt_per_tuple_memory);
+            pg_sys::MemoryContextReset(self.target.memory());
+            let before = pg_sys::MemoryContextSwitchTo(self.target.memory());
             let is_written = update(&self.target, table, &raw mut (*found).tts_tid, next, snapshot);
             pg_sys::MemoryContextSwitchTo(before);
             if is_written { Outcome::Written } else { Outcome::Unusual }

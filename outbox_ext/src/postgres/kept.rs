@@ -96,6 +96,8 @@ impl<T: Ready> Kept<T> {
             let mut rounds = 0;
             loop {
                 pgrx::check_for_interrupts!();
+                // Where the transaction has the locks already, nothing else asks for news.
+                pg_sys::AcceptInvalidationMessages();
                 let is_fresh = self.is_fresh();
                 if !is_fresh {
                     TABLE.set(look_up());

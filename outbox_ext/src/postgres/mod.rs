@@ -28,6 +28,7 @@ mod passing_triggers;
 mod plan;
 mod positions;
 mod raise;
+mod raw;
 mod row;
 mod setting;
 mod target;

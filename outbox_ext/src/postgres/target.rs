@@ -3,21 +3,13 @@
 //! A table qualifies if it has nothing but what the extension gives it and plain btree indexes. A table that may run code of the
 //! user's, or that needs what only a statement does, is left to a statement.
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 
-use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
+use pgrx::pg_sys;
 
 use super::index_code::runs_nothing_of_the_users;
 use super::kept::{LOCK, NO_LOCK};
-
-unsafe extern "C-unwind" {
-    // pgrx puts a boundary of its own around each call; here one is around all of them.
-    fn GetTopTransactionIdIfAny() -> u32;
-    fn GetCurrentSubTransactionId() -> u32;
-    fn index_open(index: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> pg_sys::Relation;
-    fn index_close(index: pg_sys::Relation, mode: pg_sys::LOCKMODE);
-}
+use super::raw;
 
 /// The table, ready to take rows.
 pub(super) struct Target {
@@ -26,8 +18,8 @@ pub(super) struct Target {
     pub(super) info: *mut pg_sys::ResultRelInfo,
     pub(super) shape: pg_sys::TupleDesc,
     pub(super) indexes: Vec<pg_sys::Oid>,
-    /// The transaction and the subtransaction in which the indexes were locked last; 0: a transaction that had no id yet.
-    locked_in: Cell<(u32, u32)>,
+    /// The context of expressions. What it allocates for one row is freed with that row.
+    pub(super) context: *mut pg_sys::ExprContext,
 }
 
 /// Makes a target, and what is to go with it, in the target's memory.
@@ -81,7 +73,7 @@ impl Target {
                 }
                 *(*info).ri_IndexRelationInfo.add(number) = of_it;
             }
-            Some(Self { estate, info, shape, indexes, locked_in: Cell::default() })
+            Some(Self { estate, info, shape, indexes, context: pg_sys::MakePerTupleExprContext(estate) })
         }
     }
 
@@ -119,53 +111,40 @@ impl Target {
         }
     }
 
-    /// The context of expressions; what it allocates for one row is freed by [`reset`](Self::reset).
-    pub(super) unsafe fn context(&self) -> *mut pg_sys::ExprContext {
-        // SAFETY: the executor's state is there as long as the target.
+    /// The memory of one row, which is reset for the next.
+    pub(super) fn memory(&self) -> pg_sys::MemoryContext {
+        // SAFETY: the context lives as long as the target.
+        unsafe { (*self.context).ecxt_per_tuple_memory }
+    }
+
+    /// Opens the indexes.
+    ///
+    /// # Safety
+    /// As of [`raw`], and the table is open.
+    pub(super) unsafe fn open(&self, table: pg_sys::Relation) {
+        // SAFETY: there is room for as many indexes as the table has had since the target was made.
         unsafe {
-            match (*self.estate).es_per_tuple_exprcontext {
-                none if none.is_null() => pg_sys::MakePerTupleExprContext(self.estate),
-                context => context,
+            (*self.info).ri_RelationDesc = table;
+            for (number, oid) in self.indexes.iter().enumerate() {
+                let index = raw::index_open(*oid, LOCK);
+                *(*self.info).ri_IndexRelationDescs.add(number) = index;
+                // CREATE INDEX CONCURRENTLY announces this change for the index only, not for the table.
+                (**(*self.info).ri_IndexRelationInfo.add(number)).ii_ReadyForInserts = (*(*index).rd_index).indisready;
             }
         }
     }
 
-    pub(super) unsafe fn reset(&self) {
-        // SAFETY: nothing is kept in the memory of a row.
-        unsafe { pg_sys::MemoryContextReset((*self.context()).ecxt_per_tuple_memory) }
-    }
-
-    /// Opens the indexes, and locks them unless they were locked before in this subtransaction, whose locks end with it.
-    pub(super) unsafe fn open(&self, table: pg_sys::Relation) {
-        // SAFETY: there is room for as many indexes as the table has had since the target was made. The boundary turns an ERROR
-        // into a panic.
-        unsafe {
-            (*self.info).ri_RelationDesc = table;
-            pg_guard_ffi_boundary(|| {
-                let now = (GetTopTransactionIdIfAny(), GetCurrentSubTransactionId());
-                let are_locked = now.0 != 0 && self.locked_in.replace(now) == now;
-                let mode = if are_locked { NO_LOCK } else { LOCK };
-                for (number, oid) in self.indexes.iter().enumerate() {
-                    let index = index_open(*oid, mode);
-                    *(*self.info).ri_IndexRelationDescs.add(number) = index;
-                    // CREATE INDEX CONCURRENTLY announces this change for the index only, not for the table.
-                    (**(*self.info).ri_IndexRelationInfo.add(number)).ii_ReadyForInserts =
-                        (*(*index).rd_index).indisready;
-                }
-            });
-        }
-    }
-
-    /// Closes the indexes. Their locks stay until the transaction ends, as those of an UPDATE do, so that the next row need not
-    /// take them.
+    /// Closes the indexes. Their locks stay until the transaction ends, as those of an UPDATE do: to take one again is then a look into
+    /// the session's own memory.
+    ///
+    /// # Safety
+    /// As of [`raw`], and the indexes are open.
     pub(super) unsafe fn close(&self) {
-        // SAFETY: they are open. The boundary turns an ERROR into a panic.
+        // SAFETY: by this function's contract.
         unsafe {
-            pg_guard_ffi_boundary(|| {
-                for number in 0..self.indexes.len() {
-                    index_close(*(*self.info).ri_IndexRelationDescs.add(number), NO_LOCK);
-                }
-            });
+            for number in 0..self.indexes.len() {
+                raw::index_close(*(*self.info).ri_IndexRelationDescs.add(number), NO_LOCK);
+            }
         }
     }
 
@@ -210,15 +189,5 @@ unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
     unsafe {
         let Some(list) = list.as_ref() else { return Vec::new() };
         std::slice::from_raw_parts(list.elements, list.length as usize).iter().map(|cell| cell.oid_value).collect()
-    }
-}
-
-/// `ExecClearTuple`, which is inline in C.
-pub(super) unsafe fn clear(slot: *mut pg_sys::TupleTableSlot) {
-    // SAFETY: each kind of slot has this function. The boundary turns an ERROR into a panic.
-    unsafe {
-        if let Some(clear) = (*(*slot).tts_ops).clear {
-            pg_guard_ffi_boundary(|| clear(slot));
-        }
     }
 }

@@ -55,7 +55,7 @@ pub struct Start {
     /// The publication is of no use, and its repair was refused: the stream brings nothing, and the table is read again and again until
     /// the publication is repaired.
     pub is_unpublished: bool,
-    /// The session before met a row that is larger than any event: this one tries each row before it reads it, once.
+    /// The session before met a row that is larger than any event: this one tries each row before it reads it.
     pub careful: bool,
     /// Seeds hashes of keys, whose names emitters choose, and the jitter of delays.
     pub seed: u64,

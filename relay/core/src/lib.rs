@@ -36,6 +36,7 @@
 
 mod awaited;
 mod broker;
+mod care;
 mod config;
 mod core;
 mod deferred;

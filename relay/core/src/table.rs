@@ -98,7 +98,9 @@ impl Core {
         for event in page.events.drain(..) {
             self.tally.counts.scanned += u64::from(self.dispatch.admit(event, None) == Admission::Admitted);
         }
-        self.turns.careful_pass &= !complete;
+        if complete {
+            self.turns.careful_pass.has_read_all();
+        }
         self.resync.scanned(from, &page, now);
         if complete
             && from.is_whole_pass()
@@ -142,7 +144,9 @@ impl Core {
     }
 
     fn take_due(&mut self, due: Due, now: Instant) {
-        self.turns.careful_due &= due.cut;
+        if !due.cut {
+            self.turns.careful_due.has_read_all();
+        }
         let found = due.events.len();
         // The stream may have filled memory meanwhile.
         let mut taken = 0;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    care::Care,
     config::Ordering,
     core::Core,
     effect::{Request, Scan, ScanFrom},
@@ -29,9 +30,9 @@ pub(crate) struct Turns {
     pub(crate) scan_pause: Option<Instant>,
     /// When it was last looked up which transactions can be seen.
     looked_up_at: Instant,
-    /// Passes, and looks for what is due, try each row before they read it, until one has read all.
-    pub(crate) careful_pass: bool,
-    pub(crate) careful_due: bool,
+    /// Of passes, and of looks for what is due.
+    pub(crate) careful_pass: Care,
+    pub(crate) careful_due: Care,
     /// When the present pass was started.
     pub(crate) pass_started: Instant,
     /// Before this, keys that spilled and replays start no other pass.
@@ -63,8 +64,8 @@ impl Turns {
             scanned_due: true, // the pass comes first
             scan_pause: None,
             looked_up_at: now,
-            careful_pass: careful,
-            careful_due: careful,
+            careful_pass: Care::new(careful),
+            careful_due: Care::new(careful),
             pass_started: now,
             refill_at: now,
             check_at,
@@ -133,13 +134,15 @@ impl Core {
         if std::mem::take(&mut self.turns.ensures_publication) {
             return Some(Request::EnsurePublication);
         }
+        let is_moving = self.dispatch.is_moving(self.settling.unwritten());
         if self.is_due_next(now) {
             self.turns.scanned_due = true;
             let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
             self.deferred.reads_ahead = self.resync.is_without_stream();
             let leaves_some_out = scan.heed_holders && !self.deferred.reads_ahead;
             let older_than = self.resync.has_read_before().filter(|_| leaves_some_out);
-            return Some(Request::Due(Scan { older_than, careful: self.turns.careful_due, ..scan }));
+            let careful = self.turns.careful_due.is_taken(is_moving);
+            return Some(Request::Due(Scan { older_than, careful, ..scan }));
         }
         if let Some(from) = self.next_scan(now) {
             self.turns.scanned_due = false;
@@ -149,7 +152,8 @@ impl Core {
                 self.dispatch.begin_pass();
             }
             let scan = self.scan(from, self.dispatch.keys.full());
-            return Some(Request::Scan(from, Scan { careful: self.turns.careful_pass, ..scan }));
+            let careful = self.turns.careful_pass.is_taken(is_moving);
+            return Some(Request::Scan(from, Scan { careful, ..scan }));
         }
         self.check(now)
     }

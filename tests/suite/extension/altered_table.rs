@@ -16,6 +16,7 @@ on_both_installations!(
     a_policy_does_not_stop_emit,
     a_table_in_the_place_of_another_is_the_one_that_is_written,
     the_table_can_be_altered_after_emit_in_the_same_transaction,
+    what_another_session_changes_counts_from_the_next_call_on_in_an_open_transaction,
     a_refused_event_does_not_spoil_the_next,
     a_read_only_transaction_cannot_emit,
     what_follows_in_the_same_statement_sees_the_event,
@@ -239,6 +240,19 @@ async fn the_table_can_be_altered_after_emit_in_the_same_transaction(db: Databas
     run(&db, "BEGIN; ALTER TABLE outbox.events ADD COLUMN undone int; SELECT outbox.emit('e', '{}'); ROLLBACK").await;
     run(&db, EMIT).await;
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events").await, "5");
+}
+
+async fn what_another_session_changes_counts_from_the_next_call_on_in_an_open_transaction(db: Database) {
+    let session = emitter(&db).await;
+    run(&session, &format!("BEGIN; {EMIT}; {EMIT}; {EMIT}")).await;
+    run(
+        &db,
+        "CREATE OR REPLACE FUNCTION outbox.admit() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN new.topic := ''new''; RETURN new; END'",
+    )
+    .await;
+    run(&session, &format!("{EMIT}; COMMIT")).await;
+    assert_eq!(value(&db, "SELECT string_agg(topic, ' ' ORDER BY seq) FROM outbox.events").await, "a a a a new");
 }
 
 async fn a_refused_event_does_not_spoil_the_next(db: Database) {

@@ -80,3 +80,45 @@ async fn it_fails_alone(stack: Stack) {
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
     assert_memory_was_bounded(&relay);
 }
+
+/// Until the slot is made, the table is read again and again, also while the verdict of such a row is on its way. Ends as many sessions as
+/// are said.
+async fn it_fails_alone_before_the_slot_is_made(columns: &str, ends: usize) {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let good = "SELECT outbox.emit('t', to_jsonb(i), aggregate_type => 'other', aggregate_id => (i % 7)::text)
+                FROM generate_series(1, 50) AS i";
+    stack
+        .db
+        .batch_execute(&format!(
+            "{good}; ALTER TABLE outbox.events DISABLE TRIGGER USER; INSERT INTO outbox.events (event_type, {columns};
+             ALTER TABLE outbox.events ENABLE TRIGGER USER; {good}"
+        ))
+        .await
+        .unwrap();
+    let writer = stack.db.connect().await;
+    writer.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+    let relay = stack.relay().spawn();
+    wait_until_none_is_owed(&stack.db, "true").await;
+    let failed = "event_type = 'bad' AND status = 'FAILED' AND last_error LIKE '%cannot be read: %'";
+    assert_eq!(count(&stack.db, failed).await, 1);
+    ledger::wait_for_all(&stack.db, || consumer.ids()).await;
+    ledger::check(&stack.db, &[&consumer.ids()], 0).await;
+    let ended = relay.log_lines().iter().filter(|line| line.contains("the session ended")).count();
+    assert!(ended <= ends, "{ended} sessions ended");
+    writer.batch_execute("COMMIT").await.unwrap();
+    relay.wait_for_log("streaming").await;
+}
+
+#[tokio::test]
+async fn a_row_with_headers_that_are_too_large_fails_alone_before_the_slot_is_made() {
+    let columns = "topic, payload, headers) SELECT 'bad', 't', '1', to_json(repeat('x', 200000000))";
+    it_fails_alone_before_the_slot_is_made(columns, 0).await;
+}
+
+/// Nothing but the relay bounds a text, of which one that large comes in past all checks only. Its size ends one session.
+#[tokio::test]
+async fn a_row_with_a_text_that_is_too_large_fails_alone_before_the_slot_is_made() {
+    let columns = "topic, payload) SELECT 'bad', repeat('x', 200000000), '1'";
+    it_fails_alone_before_the_slot_is_made(columns, 1).await;
+}

@@ -37,8 +37,8 @@ COMMENT ON FUNCTION outbox.require_grant(regprocedure) IS
 -- What everybody may do with a schema and what is in it, and is not meant to, with the statement that takes it back. In the schema outbox
 -- everybody is meant to have what privileges.sql grants. A type is not listed: to use one is all that can be granted.
 --
--- taken_back tells what grant_*() takes back. The rest is not the owner's to decide alone: what belongs to somebody else, what somebody
--- else has granted by a right WITH GRANT OPTION, and the default privileges that a role has in all schemas.
+-- taken_back tells what grant_*() takes back. The rest is not the owner's to decide alone: what belongs to somebody else,
+-- what somebody else has granted by a right WITH GRANT OPTION, and the default privileges that a role has in all schemas.
 CREATE OR REPLACE FUNCTION outbox.open_to_public(
     schema text DEFAULT 'outbox', OUT object text, OUT privilege text, OUT closing text, OUT taken_back boolean
 ) RETURNS SETOF record

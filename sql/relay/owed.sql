@@ -1,19 +1,20 @@
--- Whether a body or headers are large, judged by its stored size, with a lower limit for a compressed value, which may print a hundred times as
--- many bytes. It becomes a part of the query that calls it, and does not unpack the value. A function with a search_path of its own
--- would not, so the operators are named in full.
+-- Whether a body or headers are large, judged by their stored size, with a lower limit for a compressed value, which may
+-- print a hundred times as many bytes. It becomes a part of the query that calls it, and does not unpack the value. A
+-- function with a search_path of its own would not, so the operators are named in full.
 CREATE OR REPLACE FUNCTION outbox.is_large(body anyelement) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
     SELECT pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 16384
         OR pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 2048 AND pg_catalog.pg_column_compression(body) IS NOT NULL
 $$;
-COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether a body or headers are too large to be read without counting bytes.';
+COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether a value is too large to be read without counting bytes.';
 
 -- A chunk of what pending() returns, for less: rows go out as they are found, without a second look-up of each.
 --
--- Nothing but max_rows bounds a chunk, so a row with a large body or large headers comes without them, and is_large. The relay ends the chunk
--- there, reads on from that row by pending(), which counts bytes, and then comes back. A chunk that cannot be read as a whole is
--- read by pending(), too. is_old is false from the first event on that older_than leaves out: the scan ends before it.
+-- Nothing but max_rows bounds a chunk, so a row with a large body or large headers comes without them, and is_large. The
+-- relay ends the chunk there, reads on from that row by pending(), which counts bytes, and then comes back. A chunk that
+-- cannot be read as a whole is read by pending(), too. is_old is false from the first event on that older_than leaves
+-- out: the scan ends before it.
 --
 -- Whether any key is held is asked once a chunk, and only then row by row. One plan serves all calls, whatever the statistics are.
 CREATE OR REPLACE FUNCTION outbox.owed(
@@ -48,7 +49,9 @@ BEGIN
             CASE WHEN NOT outbox.is_large(e.payload_bytes) THEN e.payload_bytes END,
             e.content_type, CASE WHEN NOT outbox.is_large(e.headers) THEN e.headers END,
             e.correlation_id, e.available_at, e.last_error, e.first_attempted_at,
-            coalesce(outbox.is_large(e.payload) OR outbox.is_large(e.payload_bytes) OR outbox.is_large(e.headers), false),
+            coalesce(
+                outbox.is_large(e.payload) OR outbox.is_large(e.payload_bytes) OR outbox.is_large(e.headers), false
+            ),
             oldest IS NULL OR age(e.xmin) > age(oldest)
         FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > owed.after_seq

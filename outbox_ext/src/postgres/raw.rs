@@ -1,12 +1,12 @@
 //! Functions of PostgreSQL as they are in C.
 //!
-//! pgrx puts a boundary around each call of one, which turns an ERROR into a panic. An event needs a dozen of these calls; with one boundary
-//! around them its CPU is a twentieth less (make bench ONLY=emit).
+//! pgrx puts a boundary around each call of one, which turns an ERROR into a panic. An event needs a dozen of these
+//! calls, and one boundary around all of them does as well.
 //!
 //! # Safety
 //!
-//! To be called within `pg_guard_ffi_boundary` only. An ERROR jumps over what Rust does between the calls, so nothing there may need to be
-//! dropped.
+//! To be called within `pg_guard_ffi_boundary` only. An ERROR jumps over what Rust does between the calls, so nothing
+//! there may need to be dropped.
 
 use std::ffi::c_char;
 

@@ -134,8 +134,8 @@ impl Target {
         }
     }
 
-    /// Closes the indexes. Their locks stay until the transaction ends, as those of an UPDATE do: to take one again is then a look into
-    /// the session's own memory.
+    /// Closes the indexes. Their locks stay until the transaction ends, as those of an UPDATE do: to take one again is
+    /// then a look into the session's own memory.
     ///
     /// # Safety
     /// As of [`raw`], and the indexes are open.

@@ -1,7 +1,8 @@
 //! Whether rows are tried before they are read.
 
-/// After a session that met a row larger than any event, each row is tried first: slower, and no row ends the session then. It lasts
-/// until all has been read so, and what was found has its verdict: a row that is still `PENDING` would be met again.
+/// After a session that met a row larger than any event, each row is tried first: slower, and no row ends the session
+/// then. It lasts until all has been read so, and what was found has its verdict: a row that is still `PENDING` would be
+/// met again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Care {
     /// Until all has been read.

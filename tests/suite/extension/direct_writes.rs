@@ -51,7 +51,8 @@ async fn a_database_may_have_it_off_for_all() {
 /// How many indexes of the table this session has not locked as one that writes into them.
 const UNLOCKED: &str = "SELECT count(*) FROM pg_index
     WHERE indrelid = 'outbox.events'::regclass AND NOT EXISTS (
-        SELECT FROM pg_locks WHERE relation = indexrelid AND pid = pg_backend_pid() AND mode = 'RowExclusiveLock' AND granted)";
+        SELECT FROM pg_locks
+        WHERE relation = indexrelid AND pid = pg_backend_pid() AND mode = 'RowExclusiveLock' AND granted)";
 const EMITS: &str = "DO 'BEGIN FOR i IN 1..3 LOOP PERFORM outbox.emit(''t'', ''1''); END LOOP; END'";
 
 #[tokio::test]
@@ -72,7 +73,8 @@ async fn every_index_stays_locked_until_the_end_of_a_transaction_that_has_emitte
 #[tokio::test]
 async fn an_index_whose_lock_went_with_a_cursor_that_failed_is_locked_again() {
     let db = with_the_extension().await;
-    let emits = "SELECT CASE WHEN i < 3 THEN outbox.emit('c', '1')::text ELSE (1 / (i - 3))::text END FROM generate_series(1, 3) AS i";
+    let emits = "SELECT CASE WHEN i < 3 THEN outbox.emit('c', '1')::text ELSE (1 / (i - 3))::text END
+                 FROM generate_series(1, 3) AS i";
     run(&db, "SET outbox.direct_writes = on").await;
     run(&db, EMITS).await;
     run(&db, &format!("BEGIN; DECLARE c CURSOR FOR {emits}; FETCH 2 c; SAVEPOINT s")).await;

@@ -34,44 +34,12 @@
 //!
 //! `figures` counts what happens, for metrics.
 
-mod awaited;
-mod broker;
-mod care;
-mod config;
-mod core;
-mod deferred;
 mod dispatch;
-mod effect;
-mod event;
 pub mod faults;
-mod figures;
-mod hash;
-mod input;
-mod lsn;
-mod pace;
-mod parking;
-mod progress;
-mod resync;
-mod settling;
-mod snapshot;
-mod status;
-mod stream;
-mod table;
+mod interface;
+mod machine;
+mod parts;
 #[cfg(test)]
 mod tests;
-mod turns;
-mod verdict;
 
-pub use self::{
-    config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
-    core::Core,
-    dispatch::SIDE_CHANNELS,
-    effect::{Batch, Effect, End, Reason, Report, Request, Scan, ScanFrom},
-    event::{Event, KeyHolder, KeyName, Text},
-    figures::{BOUNDS_US, Counts, Figures, Histogram, PassReason},
-    hash::IdHash,
-    input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Sequence, Streamed},
-    lsn::Lsn,
-    snapshot::{InvalidSnapshot, Snapshot},
-    verdict::{Answer, Outcome, Status, Verdict},
-};
+pub use self::{dispatch::SIDE_CHANNELS, interface::*, machine::Core};

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::{
-    Answer, Backoff, Config, Core, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Now, Ordering,
-    Outcome, Page, Policy, Published, Request, Sequence, Snapshot, Start, Streamed, Text,
-    awaited::Origin,
-    effect::ScanFrom,
-    input::Notice,
-    resync::{Resync, Stream},
+    interface::{
+        Answer, Backoff, Config, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now,
+        Ordering, Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
+    },
+    machine::Core,
+    parts::{Origin, Resync, Stream},
 };
 
 /// A core, and a table that answers what the test says.

@@ -11,11 +11,9 @@ use super::{
     refusals::{Judged, LONGEST_PAUSE},
 };
 use crate::{
-    config::{Now, Ordering, Policy},
-    event::Event,
     faults::{self, Fault},
-    progress::Ticket,
-    verdict::{Outcome, Status, Verdict},
+    interface::{Event, Now, Ordering, Outcome, Policy, Status, Verdict},
+    parts::Ticket,
 };
 
 /// What its key needs to know of an event that is no longer in flight.

@@ -9,11 +9,8 @@ use uuid::Uuid;
 
 use super::{Dispatch, State, Tracked, answers::outage_delay, refusals::Route};
 use crate::{
-    config::Ordering,
-    event::Event,
     faults::{self, Fault},
-    hash::IdHash,
-    verdict::{Status, Verdict},
+    interface::{Event, IdHash, Ordering, Status, Verdict},
 };
 
 /// What the relay connects anew for: messages that were not answered.

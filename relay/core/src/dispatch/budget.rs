@@ -1,8 +1,8 @@
 //! How much may be in memory at a time.
 
 use crate::{
-    config::Limits,
     faults::{self, Fault},
+    interface::Limits,
 };
 
 #[derive(Clone, Debug)]

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use uuid::Uuid;
 
-use crate::{
-    config::Limits,
-    event::{Event, KeyName},
-};
+use crate::interface::{Event, KeyName, Limits};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Key {

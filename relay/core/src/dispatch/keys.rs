@@ -6,10 +6,8 @@ use uuid::Uuid;
 
 use super::key::Key;
 use crate::{
-    config::{Limits, Ordering},
-    event::{Event, KeyHolder, KeyName, Text},
     faults::{self, Fault},
-    hash::{IdHash, NameHash},
+    interface::{Event, IdHash, KeyHolder, KeyName, Limits, NameHash, Ordering, Text},
 };
 
 /// When an event of a key may leave.

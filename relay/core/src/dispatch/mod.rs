@@ -42,11 +42,8 @@ use self::{
     suspects::Suspects,
 };
 use crate::{
-    awaited::Origin,
-    config::{Limits, Now, Policy},
-    event::Event,
-    hash::IdHash,
-    progress::Ticket,
+    interface::{Event, IdHash, Limits, Now, Policy},
+    parts::{Origin, Ticket},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,8 @@ use uuid::Uuid;
 
 use super::{Dispatch, State, keys::KeyHash, refusals::Route};
 use crate::{
-    event::Event,
     faults::{self, Fault},
-    hash::IdHash,
+    interface::{Event, IdHash},
 };
 
 impl Dispatch {

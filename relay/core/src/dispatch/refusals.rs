@@ -26,9 +26,8 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    event::{Event, Text},
     faults::{self, Fault},
-    hash::{IdHash, NameHash},
+    interface::{Event, IdHash, NameHash, Text},
 };
 
 /// So many nacks without a confirm between them, and nothing more is published as if nothing were wrong.

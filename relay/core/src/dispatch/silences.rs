@@ -19,7 +19,7 @@ use std::{
 use uuid::Uuid;
 
 use super::refusals::Route;
-use crate::hash::IdHash;
+use crate::interface::IdHash;
 
 /// Looks through which a message must be unanswered before its destination counts as silent.
 const LOOKS: usize = 4;

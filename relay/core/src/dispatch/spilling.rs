@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::{Dispatch, LeftBehind};
 use crate::{
-    event::KeyHolder,
     faults::{self, Fault},
+    interface::KeyHolder,
 };
 
 impl Dispatch {

@@ -46,10 +46,8 @@ use uuid::Uuid;
 use self::breaks::Breaks;
 use super::{Dispatch, State};
 use crate::{
-    event::Event,
     faults::{self, Fault},
-    hash::IdHash,
-    verdict::{Status, Verdict},
+    interface::{Event, IdHash, Status, Verdict},
 };
 
 /// After this many endings of the connection over which it was in flight, an event leaves alone.

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Limits, Now, Ordering, Outcome, Policy, Text,
     dispatch::Admission,
+    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 

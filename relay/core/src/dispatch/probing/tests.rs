@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Limits, Now, Ordering, Outcome, Policy, Text,
     dispatch::Admission,
+    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 

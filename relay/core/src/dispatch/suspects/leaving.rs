@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, sync::Arc, time::Instant};
 
 use super::SUSPECT_AFTER;
-use crate::{dispatch::Dispatch, event::Event};
+use crate::{dispatch::Dispatch, interface::Event};
 
 impl Dispatch {
     /// What may leave while a suspect is in flight, or is the next: the suspect alone, or nothing. `None`: anything.

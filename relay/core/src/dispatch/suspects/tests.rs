@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::{
-    Limits, Now, Ordering, Outcome, Policy, Text,
+    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 

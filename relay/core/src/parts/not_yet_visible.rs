@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     faults::{self, Fault},
-    lsn::Lsn,
-    snapshot::Snapshot,
+    interface::{Lsn, Snapshot},
 };
 
 /// The streamed transaction that an event comes from.

@@ -5,10 +5,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    awaited::{Awaited, Origin},
     faults::{self, Fault},
-    input::Due,
-    snapshot::Snapshot,
+    interface::{Due, Snapshot},
+    parts::{Awaited, Origin},
 };
 
 /// Wait before another look when a transaction was not visible yet.
@@ -83,7 +82,7 @@ impl Deferred {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lsn::Lsn;
+    use crate::interface::Lsn;
 
     #[test]
     fn the_timer_is_set_for_the_earliest_event() {

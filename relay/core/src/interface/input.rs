@@ -4,12 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use crate::{
-    Lsn, Snapshot,
-    effect::{Batch, ScanFrom},
-    event::{Event, KeyHolder, KeyName},
-    verdict::Answer,
-};
+use crate::interface::{Answer, Batch, Event, KeyHolder, KeyName, Lsn, ScanFrom, Snapshot};
 
 /// Whatever happens to a session.
 #[derive(Debug)]

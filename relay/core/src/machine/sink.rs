@@ -3,12 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    config::Now,
-    core::Core,
     dispatch::{Alone, Loss, Silence},
-    effect::{Effect, Report},
-    input::Notice,
-    verdict::{Answer, Status, Verdict},
+    interface::{Answer, Effect, Notice, Now, Report, Status, Verdict},
+    machine::Core,
 };
 
 /// A connection that lives for so long has shown that the broker is back, although nothing was answered.

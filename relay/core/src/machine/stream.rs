@@ -5,14 +5,11 @@ use std::{sync::Arc, time::Instant};
 use uuid::Uuid;
 
 use crate::{
-    awaited::Origin,
-    core::Core,
     dispatch::Admission,
-    effect::{End, Reason, Report},
     faults::{self, Fault},
-    figures::PassReason,
-    input::{Published, Row, Streamed},
-    resync::Fate,
+    interface::{End, PassReason, Published, Reason, Report, Row, Streamed},
+    machine::Core,
+    parts::{Fate, Origin},
 };
 
 impl Core {

@@ -20,12 +20,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    awaited::{Awaited, Origin},
-    effect::ScanFrom,
     faults::{self, Fault},
-    input::Page,
-    lsn::Lsn,
-    snapshot::Snapshot,
+    interface::{Lsn, Page, ScanFrom, Snapshot},
+    parts::{Awaited, Origin},
 };
 
 /// Wait before the next pass when a transaction was not visible yet; doubles up to [`LONGEST_WAIT`].

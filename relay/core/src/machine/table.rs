@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    config::Ordering,
-    core::Core,
     dispatch::Admission,
-    effect::{Batch, End, Report, ScanFrom},
-    figures::PassReason,
-    input::{Due, Failure, Finished, NotWritten, Page, Remedy, Sequence},
-    settling::Settled,
+    interface::{
+        Batch, Due, End, Failure, Finished, NotWritten, Ordering, Page, PassReason, Remedy, Report, ScanFrom, Sequence,
+    },
+    machine::Core,
+    parts::Settled,
 };
 
 /// Wait before verdicts are written again after a deadlock, a lock timeout or the like.

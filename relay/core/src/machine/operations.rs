@@ -3,12 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    care::Care,
-    config::Ordering,
-    core::Core,
-    effect::{Request, Scan, ScanFrom},
-    event::KeyName,
-    figures::PassReason,
+    interface::{KeyName, Ordering, PassReason, Request, Scan, ScanFrom},
+    machine::Core,
+    parts::Care,
 };
 
 /// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{awaited::Awaited, core::Core, effect::Effect, lsn::Lsn};
+use crate::{
+    interface::{Effect, Lsn},
+    machine::Core,
+    parts::Awaited,
+};
 
 /// At most so often is an advanced position acknowledged, beside the regular status updates.
 const STATUS_PAUSE: Duration = Duration::from_millis(100);

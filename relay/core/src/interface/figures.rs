@@ -1,15 +1,8 @@
 //! What a session counts as it decides, for metrics. Nothing is decided by it.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
-use crate::{
-    core::Core,
-    lsn::Lsn,
-    verdict::{Status, Verdict},
-};
+use crate::interface::Lsn;
 
 /// Upper bounds of a histogram's buckets, in microseconds; what is above the last one is in a bucket of its own.
 pub const BOUNDS_US: [u64; 16] = [
@@ -34,7 +27,7 @@ impl Histogram {
         self.buckets.iter().sum::<u64>() + self.longer
     }
 
-    fn note(&mut self, us: u64) {
+    pub(crate) fn note(&mut self, us: u64) {
         let bucket = BOUNDS_US.partition_point(|bound| *bound < us);
         *self.buckets.get_mut(bucket).unwrap_or(&mut self.longer) += 1;
         self.sum_us = self.sum_us.saturating_add(us);
@@ -154,87 +147,6 @@ pub struct Figures {
     pub acknowledged: Lsn,
 }
 
-/// The counts, and what is needed to count.
-#[derive(Clone, Default)]
-pub(crate) struct Tally {
-    pub(crate) counts: Counts,
-    pub(crate) read_to: Lsn,
-    reason: Option<PassReason>,
-    settle_began: Option<Instant>,
-}
-
-/// Nothing: it is no part of what decides, so that states that differ only in it are one.
-impl fmt::Debug for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tally")
-    }
-}
-
-impl Tally {
-    /// The next pass will be for this.
-    pub(crate) fn pass_for(&mut self, reason: PassReason) {
-        self.reason = Some(reason);
-    }
-
-    pub(crate) fn pass_begins(&mut self) {
-        let reason = self.reason.unwrap_or(PassReason::Start);
-        let counts = self.counts.passes.iter_mut().zip(PassReason::ALL);
-        counts.filter(|(_, (known, _))| *known == reason).for_each(|(count, _)| *count += 1);
-    }
-
-    pub(crate) fn read_to(&mut self, position: Lsn) {
-        self.read_to = self.read_to.max(position);
-    }
-
-    /// `committed_at_us`, if it is known, and `now_us` are microseconds since the Unix epoch.
-    pub(crate) fn confirmed(&mut self, committed_at_us: Option<i64>, now_us: i64) {
-        if let Some(committed_at_us) = committed_at_us {
-            let took = now_us.saturating_sub(committed_at_us);
-            self.counts.commit_to_confirm.note(u64::try_from(took).unwrap_or(0)); // a clock that is behind
-        }
-    }
-
-    pub(crate) fn settle_begins(&mut self, now: Instant) {
-        self.settle_began = Some(now);
-    }
-
-    pub(crate) fn settle_ends(&mut self, now: Instant) {
-        if let Some(began) = self.settle_began.take() {
-            let took: Duration = now.duration_since(began);
-            self.counts.settle.note(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-        }
-    }
-
-    pub(crate) fn settled(&mut self, verdict: &Verdict) {
-        *match verdict.status {
-            Status::Sent => &mut self.counts.sent,
-            Status::Failed => &mut self.counts.failed,
-            Status::Pending => &mut self.counts.retried,
-        } += 1;
-    }
-}
-
-impl Core {
-    /// What the session has counted, holds and does.
-    pub fn figures(&self) -> Figures {
-        Figures {
-            counts: self.tally.counts,
-            is_live: self.resync.is_live(),
-            is_draining: self.drain_until.is_some(),
-            refusing_since: self.refusing_since(),
-            away_since: self.link.away_since(),
-            is_blocked: self.link.is_blocked(),
-            in_memory: self.dispatch.len(),
-            memory_bytes: self.dispatch.budget.bytes(),
-            in_flight: self.dispatch.in_flight(),
-            unwritten: self.settling.held_up(),
-            keys_in_table: self.dispatch.keys.spilled_count(),
-            read_to: self.tally.read_to,
-            acknowledged: self.acknowledged(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,17 +157,5 @@ mod tests {
         [0, 500, 501, 60_000_000, 60_000_001, u64::MAX].into_iter().for_each(|us| histogram.note(us));
         assert_eq!((histogram.buckets[0], histogram.buckets[1], histogram.buckets[15], histogram.longer), (2, 1, 1, 2));
         assert_eq!((histogram.count(), histogram.sum_us), (6, u64::MAX));
-    }
-
-    #[test]
-    fn the_reasons_are_counted_apart_and_a_session_begins_with_a_pass_of_its_own() {
-        let mut tally = Tally::default();
-        tally.pass_begins();
-        tally.pass_for(PassReason::Replay);
-        tally.pass_begins();
-        tally.pass_begins();
-        let mut sum = tally.counts;
-        sum.add(&tally.counts);
-        assert_eq!(sum.passes, [2, 0, 0, 0, 0, 0, 4, 0, 0]);
     }
 }

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    core::Core,
-    effect::{Reason, Report},
     faults::{self, Fault},
-    lsn::Lsn,
+    interface::{Lsn, Reason, Report},
+    machine::Core,
 };
 
 /// A commit holds the slot back for so long at most, once others can see it.

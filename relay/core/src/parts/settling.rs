@@ -11,12 +11,8 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    effect::Batch,
     faults::{self, Fault},
-    hash::IdHash,
-    input::{NotWritten, Remedy},
-    snapshot::Snapshot,
-    verdict::Verdict,
+    interface::{Batch, IdHash, NotWritten, Remedy, Snapshot, Verdict},
 };
 
 /// Wait before a row that could not be seen is tried again; doubles up to [`LONGEST_WAIT`].

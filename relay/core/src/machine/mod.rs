@@ -7,25 +7,23 @@ use std::{
 
 use uuid::Uuid;
 
+mod figures;
+mod operations;
+mod parking;
+mod sink;
+mod status;
+mod stream;
+mod table;
+
 use crate::{
-    awaited::Awaited,
-    broker::Link,
-    config::{Config, Now, Start},
-    deferred::Deferred,
     dispatch::{Dispatch, Parted},
-    effect::{Effect, End, Report},
     faults::{self, Fault},
-    figures::Tally,
-    input::Input,
-    pace::Pace,
-    parking::Parking,
-    progress::Progress,
-    resync::{Resync, Stream},
-    settling::{Batching, Settling},
-    snapshot::Snapshot,
-    status::StatusUpdates,
-    turns::Turns,
-    verdict::{Answer, Outcome},
+    interface::{Answer, Config, Effect, End, Input, Now, Outcome, Report, Snapshot, Start},
+    machine::operations::Turns,
+    machine::parking::Parking,
+    machine::sink::Link,
+    machine::status::StatusUpdates,
+    parts::{Awaited, Batching, Deferred, Pace, Progress, Resync, Settling, Stream, Tally},
 };
 
 /// All that a relay's session decides.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::verdict::Status;
+use crate::interface::Status;
 
 const BATCHING: Batching = Batching { max: 3, interval: Duration::from_millis(5) };
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Lsn, Snapshot, event::Event, verdict::Status};
+use crate::interface::{Event, Lsn, Snapshot, Status};
 
 /// The rules and bounds by which events leave.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::{collections::VecDeque, time::Instant};
 
 use crate::{
-    awaited::Origin,
     faults::{self, Fault},
-    lsn::Lsn,
+    interface::Lsn,
+    parts::Origin,
 };
 
 /// Names the transaction an event came from, for [`Progress::settled`].

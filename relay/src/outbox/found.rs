@@ -23,11 +23,11 @@ pub(super) struct Chunks {
     /// In one query, at most.
     pub(super) rows: i32,
     /// Each row is tried before it is read.
-    pub(super) careful: bool,
+    pub(super) row_by_row: bool,
 }
 
 impl Chunks {
-    pub(super) const CAREFUL: Self = Self { rows: 1, careful: true };
+    pub(super) const ROW_BY_ROW: Self = Self { rows: 1, row_by_row: true };
 }
 
 pub(super) struct Found<'s> {

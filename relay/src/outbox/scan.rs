@@ -41,11 +41,11 @@ impl Store {
         read: impl Fn(Chunks) -> F,
         trouble: &str,
     ) -> Result<T, StoreError> {
-        let usual = Chunks { rows: self.chunk_rows.load(Relaxed), careful: false };
-        match self.in_transaction(read(if scan.careful { Chunks::CAREFUL } else { usual })).await {
-            Err(error) if error.may_be_a_rows() && !scan.careful => {
+        let usual = Chunks { rows: self.chunk_rows.load(Relaxed), row_by_row: false };
+        match self.in_transaction(read(if scan.row_by_row { Chunks::ROW_BY_ROW } else { usual })).await {
+            Err(error) if error.may_be_a_rows() && !scan.row_by_row => {
                 warn!(target: "relay", %error, "{trouble}");
-                self.in_transaction(read(Chunks::CAREFUL)).await
+                self.in_transaction(read(Chunks::ROW_BY_ROW)).await
             }
             done => done,
         }
@@ -66,16 +66,16 @@ impl Store {
         let older_than = scan.older_than.map(i64::from);
         let mut found = Found::new(scan);
         let mut after_seq = scan.after_seq;
-        let careful = chunks.careful;
-        let mut counts_bytes = careful;
+        let row_by_row = chunks.row_by_row;
+        let mut counts_bytes = row_by_row;
         let chunk = async |after_seq: i64, max_rows: i32, counts_bytes: bool| {
             if counts_bytes {
                 let parameters: [&(dyn ToSql + Sync); 8] =
-                    [&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.heed_holders, &careful];
+                    [&after_seq, &max_rows, &CHUNK_BYTES, &types, &ids, &older_than, &scan.respect_holds, &row_by_row];
                 self.client.query_raw(&self.pending, parameters).await
             } else {
                 let parameters: [&(dyn ToSql + Sync); 6] =
-                    [&after_seq, &max_rows, &types, &ids, &older_than, &scan.heed_holders];
+                    [&after_seq, &max_rows, &types, &ids, &older_than, &scan.respect_holds];
                 self.client.query_raw(&self.owed, parameters).await
             }
         };
@@ -98,7 +98,7 @@ impl Store {
                 Some(Stop::Large) => counts_bytes = true,
                 Some(Stop::Young) => break,
                 None if read.last.is_none() => break,
-                None => counts_bytes = careful || counts_bytes && read.average_bytes >= LARGE,
+                None => counts_bytes = row_by_row || counts_bytes && read.average_bytes >= LARGE,
             }
             if found.cut {
                 break;
@@ -131,9 +131,9 @@ impl Store {
         let mut after: (Option<SystemTime>, i64) = (None, 0);
         let older_than = scan.older_than.map(i64::from);
         while !found.cut {
-            let (rows, careful) = (found.may_take(chunks), chunks.careful);
+            let (rows, row_by_row) = (found.may_take(chunks), chunks.row_by_row);
             let parameters: [&(dyn ToSql + Sync); 7] =
-                [&rows, &CHUNK_BYTES, &after.0, &after.1, &older_than, &scan.heed_holders, &careful];
+                [&rows, &CHUNK_BYTES, &after.0, &after.1, &older_than, &scan.respect_holds, &row_by_row];
             let rows = self.client.query_raw(&self.due, parameters).await?;
             let Some((row, seq)) = self.collect(rows, &mut found, |_| Ok(None)).await?.last else { break };
             after = (row.try_get("available_at")?, seq);

@@ -22,7 +22,7 @@ pub enum SessionError {
     /// The SQL connection is gone.
     #[error("the database connection is lost: {0}")]
     ConnectionLost(String),
-    /// The database sent a row that is larger than any event; see [`Start::careful`](outbox_core::Start::careful).
+    /// The database sent a row that is larger than any event; see [`Start::row_by_row`](outbox_core::Start::row_by_row).
     #[error("{0}")]
     RowTooLarge(String),
     /// The publication was to be repaired, and that was refused: it may be of no use now.

@@ -56,7 +56,7 @@ pub struct Start {
     /// the publication is repaired.
     pub is_unpublished: bool,
     /// The session before met a row that is larger than any event: this one tries each row before it reads it.
-    pub careful: bool,
+    pub row_by_row: bool,
     /// Seeds hashes of keys, whose names emitters choose, and the jitter of delays.
     pub seed: u64,
 }

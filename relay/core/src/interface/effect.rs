@@ -99,9 +99,9 @@ pub struct Scan {
     /// Read so many of the events that hold their keys, at most.
     pub max_holders: usize,
     /// Whether events wait behind one that holds their key.
-    pub heed_holders: bool,
+    pub respect_holds: bool,
     /// Try each row before it is read.
-    pub careful: bool,
+    pub row_by_row: bool,
 }
 
 /// How a session ends.
@@ -122,4 +122,9 @@ pub enum End {
     RepairRefused(String),
     /// The publication, which was of no use, is repaired.
     PublishedAgain,
+    /// The slot has kept more of the WAL than it may, for long: it is to be dropped, and created again.
+    SlotOverLimit {
+        /// Bytes.
+        kept: u64,
+    },
 }

@@ -125,7 +125,7 @@ pub struct Figures {
     pub is_live: bool,
     /// Whether it finishes what is in flight, and takes nothing more.
     pub is_draining: bool,
-    /// Since when the broker refuses everything, once that has lasted for `park_after` and is told: one nack among confirms is no such thing.
+    /// Since when the broker refuses everything, once that has lasted for `park_after`: one nack among confirms is no such thing.
     pub refusing_since: Option<Instant>,
     /// Since when nothing could be published: the broker is away, or has blocked publishing.
     pub away_since: Option<Instant>,
@@ -145,6 +145,19 @@ pub struct Figures {
     pub read_to: Lsn,
     /// How far the WAL may be acknowledged.
     pub acknowledged: Lsn,
+}
+
+/// What has lasted for longer than `park_after`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Whether events come from the stream; otherwise they are left to the table. This has no patience.
+    pub is_live: bool,
+    /// Since when nothing could be published.
+    pub away_since: Option<Instant>,
+    /// Since when the broker refuses everything.
+    pub refusing_since: Option<Instant>,
+    /// How many destinations it has refused meanwhile.
+    pub refused_destinations: usize,
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! What the core is told.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use uuid::Uuid;
 
@@ -90,7 +93,7 @@ pub enum Notice {
         /// To which host.
         host: String,
         /// The broker has taken a message over it already, which was made to be sent back. A sink asks for that after
-        /// [`Ended`](Self::Ended).
+        /// a loss that may have been a message's.
         is_proven: bool,
         /// Side channels that the broker grants; at most [`SIDE_CHANNELS`](crate::SIDE_CHANNELS) are used.
         side_channels: usize,
@@ -99,11 +102,17 @@ pub enum Notice {
     Unblocked,
     /// It takes no messages for a while; what is in flight will be answered.
     Blocked(String),
-    /// There is no connection, or it could not be made: which host, and why. What was in flight is unknown. Another attempt follows.
-    Away(String),
-    /// As [`Away`](Self::Away), and one of the messages that were in flight may be the reason: the other side ended the connection,
-    /// and not because it stops.
-    Ended(String),
+    /// There is no connection, or it could not be made. What was in flight is unknown. Another attempt follows.
+    Away {
+        /// Which host, and why.
+        error: String,
+        /// Since when nothing could be published: a connection that ended before it had shown that the broker takes messages
+        /// makes no difference.
+        since: Instant,
+        /// One of the messages that were in flight may be the reason: the other side ended the connection, and not because it
+        /// stops.
+        may_be_a_message: bool,
+    },
 }
 
 /// The end of a table operation.
@@ -123,8 +132,8 @@ pub enum Finished {
     Snapshot(Snapshot),
     /// The publication as it is now.
     Published(Published),
-    /// The publication was looked after: what had to be done to it; `exists`, if nothing.
-    PublicationEnsured(String),
+    /// The publication was looked after: what had to be done to it, if anything.
+    PublicationEnsured(Option<String>),
     /// The server has refused to have the publication looked after, with these words.
     PublicationRefused(String),
     /// The sequence of `seq` was looked after.

@@ -1,5 +1,6 @@
 //! What goes into the core and what comes out of it.
 
+mod absence;
 mod config;
 mod effect;
 mod event;
@@ -14,10 +15,11 @@ mod verdict;
 
 pub(crate) use self::hash::NameHash;
 pub use self::{
+    absence::Absence,
     config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
     effect::{Batch, Effect, End, Request, Scan, ScanFrom},
     event::{Event, KeyHolder, KeyName, Text},
-    figures::{BOUNDS_US, Counts, Figures, Histogram, PassReason},
+    figures::{BOUNDS_US, Conditions, Counts, Figures, Histogram, PassReason},
     hash::IdHash,
     input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Sequence, Streamed},
     lsn::Lsn,

@@ -33,8 +33,6 @@ pub enum Report {
     BrokerAway {
         /// Which hosts were tried, and why that failed.
         error: String,
-        /// How often in a row.
-        times: u32,
         /// For so long.
         lasted: Duration,
         /// So many events were in flight.
@@ -61,26 +59,9 @@ pub enum Report {
         /// Until it is tried again.
         retry_in: Duration,
     },
-    /// The broker has refused everything for so long.
-    Refusing {
-        /// Since when.
-        lasted: Duration,
-        /// How many routes.
-        routes: usize,
-    },
-    /// It takes messages again.
-    RefusingNoMore {
-        /// Whether events come from the stream; otherwise from the table.
-        is_live: bool,
-    },
     /// Events wait in the table from now on.
     Parked(Reason),
-    /// A backlog is worked off from the table.
-    WorkingOff {
-        /// How far the WAL is acknowledged.
-        acknowledged: Lsn,
-    },
-    /// Events are streamed.
+    /// Events are streamed from now on.
     Streaming {
         /// Where the last pass ended in the WAL.
         horizon: Lsn,
@@ -107,6 +88,8 @@ pub enum Report {
         found: usize,
         /// Whether the table ended with it.
         complete: bool,
+        /// How far the WAL is acknowledged.
+        acknowledged: Lsn,
     },
     /// A table operation failed, and is tried again.
     TableTrouble {
@@ -173,10 +156,5 @@ impl Reason {
             Self::RowTooLarge { .. } => PassReason::RowTooLarge,
             Self::ColumnsMissing | Self::PublicationChanged => PassReason::Publication,
         }
-    }
-
-    /// Whether people want to know it. The others are told of in another way, or pass in a moment.
-    pub(crate) fn is_news(self) -> bool {
-        matches!(self, Self::BrokerAway | Self::MemoryFull { .. } | Self::RateReached | Self::RowTooLarge { .. })
     }
 }

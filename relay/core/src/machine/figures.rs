@@ -1,15 +1,18 @@
-//! What the session has counted, holds and does, for metrics.
+//! What others may see of a session, for metrics and for the log.
 
-use crate::{interface::Figures, machine::Core};
+use std::time::Instant;
+
+use super::Core;
+use crate::interface::{Conditions, Figures};
 
 impl Core {
     /// What the session has counted, holds and does.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self, now: Instant) -> Figures {
         Figures {
-            counts: self.tally.counts,
+            counts: self.tally.counts(),
             is_live: self.resync.is_live(),
-            is_draining: self.drain_until.is_some(),
-            refusing_since: self.refusing_since(),
+            is_draining: self.ending.is_draining(),
+            refusing_since: self.conditions(now).refusing_since,
             away_since: self.link.away_since(),
             is_blocked: self.link.is_blocked(),
             in_memory: self.dispatch.len(),
@@ -17,8 +20,19 @@ impl Core {
             in_flight: self.dispatch.in_flight(),
             unwritten: self.settling.held_up(),
             keys_in_table: self.dispatch.keys.spilled_count(),
-            read_to: self.tally.read_to,
+            read_to: self.tally.read(),
             acknowledged: self.acknowledged(),
+        }
+    }
+
+    /// What has lasted for longer than a moment.
+    pub fn conditions(&self, now: Instant) -> Conditions {
+        let lasting = |since: Option<Instant>| since.filter(|_| self.has_lasted(since, now));
+        Conditions {
+            is_live: self.resync.is_live(),
+            away_since: lasting(self.link.away_since()),
+            refusing_since: lasting(self.dispatch.refusals.since()),
+            refused_destinations: self.dispatch.refusals.refused_routes(),
         }
     }
 }

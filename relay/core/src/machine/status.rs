@@ -1,55 +1,39 @@
-//! Which position the server is told, and when.
+//! The position that is acknowledged.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::{
-    interface::{Effect, Lsn},
-    machine::Core,
-    parts::Awaited,
-};
-
-/// At most so often is an advanced position acknowledged, beside the regular status updates.
-const STATUS_PAUSE: Duration = Duration::from_millis(100);
-
-/// What the server was told.
-#[derive(Clone, Debug)]
-pub(crate) struct StatusUpdates {
-    sent: Lsn,
-    sent_at: Instant,
-    /// The server wants to be told soon.
-    pub(crate) asked: bool,
-}
-
-impl StatusUpdates {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { sent: Lsn(0), sent_at: now, asked: false }
-    }
-}
+use super::Core;
+use crate::interface::{Effect, Lsn};
 
 impl Core {
     /// The position that may be acknowledged: up to there everything has its verdict, or stands in the table for all to see.
     pub fn acknowledged(&self) -> Lsn {
-        self.holds_at().map_or(self.progress.flushed(), |at| self.progress.flushed().min(at).max(self.status.sent))
+        let flushed = self.progress.flushed();
+        self.ack_limit().map_or(flushed, |limit| flushed.min(limit).max(self.status.sent()))
     }
 
-    /// The first commit of which something was left to the table, and that cannot be seen yet.
-    pub(crate) fn holds_at(&self) -> Option<Lsn> {
-        [&self.resync.awaited, &self.deferred.awaited, &self.abandoned].into_iter().filter_map(Awaited::holds_at).min()
+    /// The first commit of which something was left to the table, and that is not yet visible.
+    fn ack_limit(&self) -> Option<Lsn> {
+        [self.resync.ack_limit(), self.deferred.ack_limit(), self.long_unsettled.ack_limit()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// When to look up whether what limits the acknowledged position is visible by now.
+    pub(super) fn look_up_at(&self) -> Option<Instant> {
+        let is_limited = self.ack_limit().is_some_and(|limit| limit < self.progress.flushed());
+        is_limited.then(|| self.operations.next_look_up())
     }
 
     /// Tells the server how far everything is settled: regularly, when it asks, and soon after an advance.
-    pub(crate) fn acknowledge(&mut self, now: Instant) -> Option<Effect> {
-        (self.status.asked || self.next_status() <= now).then(|| {
-            let position = self.acknowledged();
-            self.status = StatusUpdates { sent: position, sent_at: now, asked: false };
-            Effect::Acknowledge(position)
-        })
+    pub(super) fn acknowledge(&mut self, now: Instant) -> Option<Effect> {
+        let position = self.acknowledged();
+        self.status.take(position, self.config.status_interval, now).map(Effect::Acknowledge)
     }
 
     /// When the server is told next, if it does not ask before.
-    pub(crate) fn next_status(&self) -> Instant {
-        let has_advanced = self.acknowledged() > self.status.sent;
-        let longest = self.config.status_interval;
-        self.status.sent_at + if has_advanced { STATUS_PAUSE.min(longest) } else { longest }
+    pub(super) fn next_status(&self) -> Instant {
+        self.status.next(self.acknowledged(), self.config.status_interval)
     }
 }

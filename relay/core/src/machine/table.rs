@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use super::Core;
 use crate::{
     dispatch::Admission,
     interface::{
-        Batch, Due, End, Failure, Finished, NotWritten, Ordering, Page, PassReason, Remedy, Report, ScanFrom, Sequence,
+        Batch, Due, End, Failure, Finished, NotWritten, Ordering, Page, PassReason, Published, Reason, Remedy, Report,
+        ScanFrom, Sequence,
     },
-    machine::Core,
-    parts::Settled,
+    parts::{Found, Settled},
 };
 
 /// Wait before verdicts are written again after a deadlock, a lock timeout or the like.
@@ -17,30 +18,22 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 const SCAN_PAUSE: Duration = Duration::from_millis(100);
 /// How late an event that was deferred meanwhile may be for as long as a backlog is worked off.
 const LOOK_IN_BACKLOG: Duration = Duration::from_secs(1);
-/// Keys that spilled and replays may take this part of the time for passes of theirs: a pass holds the stream.
-const REFILL_SHARE: u32 = 10;
 
 impl Core {
-    pub(crate) fn finished(&mut self, finished: Finished, now: Instant) {
-        self.turns.has_finished();
+    pub(super) fn finished(&mut self, finished: Finished, now: Instant) {
+        self.operations.has_finished();
         match finished {
             Finished::Settled(batch, except) => self.settled(batch, except, now),
             Finished::NotSettled(batch, failure) => self.not_settled(batch, failure, now),
             Finished::NotRead(Failure { error, .. }) => {
                 self.report(Report::TableTrouble { error, verdicts: None });
-                self.turns.scan_pause = Some(now + SCAN_PAUSE);
+                self.operations.pause_until(now + SCAN_PAUSE);
             }
             Finished::Scanned(from, page) => self.scanned(from, page, now),
-            Finished::PublicationEnsured(outcome) => {
-                if self.is_unpublished {
-                    self.finish(End::PublishedAgain, now);
-                }
-                if outcome != "exists" {
-                    self.turns.looks_at_publication = true;
-                    self.report(Report::PublicationRepaired(outcome));
-                }
+            Finished::PublicationEnsured(done) => self.publication_ensured(done, now),
+            Finished::PublicationRefused(error) if self.publication.is_useless() => {
+                self.report(Report::RepairRefused(error));
             }
-            Finished::PublicationRefused(error) if self.is_unpublished => self.report(Report::RepairRefused(error)),
             Finished::PublicationRefused(error) => self.finish(End::RepairRefused(error), now),
             Finished::Sequence(Sequence::InOrder) => {}
             Finished::Sequence(Sequence::Mended(done)) => self.report(Report::SequenceMended(done)),
@@ -50,6 +43,32 @@ impl Core {
             Finished::Snapshot(snapshot) => {
                 self.settling.seen(&snapshot, now);
                 self.seen(&snapshot);
+            }
+        }
+    }
+
+    /// The publication was looked after; `done`: what had to be done to it.
+    fn publication_ensured(&mut self, done: Option<String>, now: Instant) {
+        if self.publication.is_useless() {
+            self.finish(End::PublishedAgain, now);
+        }
+        if let Some(done) = done {
+            self.publication.may_have_changed();
+            self.report(Report::PublicationRepaired(done));
+        }
+    }
+
+    /// If the publication has changed, what was missed goes before what is streamed now: that is left to the table until a pass
+    /// has read all.
+    fn published(&mut self, published: Published, now: Instant) {
+        match self.publication.looked(published, self.resync.is_live()) {
+            Found::Same => {}
+            Found::First(unpublished) => self.resync.await_unstreamed(unpublished),
+            Found::Changed(unpublished) => {
+                if self.resync.is_live() {
+                    self.park(Reason::PublicationChanged, now);
+                }
+                self.resync.await_unstreamed(unpublished);
             }
         }
     }
@@ -68,7 +87,7 @@ impl Core {
             if let Some(wait) = verdict.retry_in {
                 self.deferred.look(now + wait);
             }
-            self.parking.moved_at = now;
+            self.congestion.moved(now);
         }
         self.refill(now);
     }
@@ -84,7 +103,7 @@ impl Core {
     }
 
     fn scanned(&mut self, from: ScanFrom, mut page: Page, now: Instant) {
-        self.abandoned.seen(&page.snapshot);
+        self.long_unsettled.seen(&page.snapshot);
         if from.is_whole_pass() {
             self.dispatch.learn_holders(&page.holders);
             // A key that spilled may be taken up again only by a pass that finds all of its rows.
@@ -93,14 +112,21 @@ impl Core {
             }
         }
         let complete = page.stopped_at.is_none();
-        self.report(Report::Scanned { after_seq: from.after_seq, found: page.events.len(), complete });
+        let was_live = self.resync.is_live();
+        let found = page.events.len();
         for event in page.events.drain(..) {
-            self.tally.counts.scanned += u64::from(self.dispatch.admit(event, None) == Admission::Admitted);
+            self.tally.scanned(self.dispatch.admit(event, None) == Admission::Admitted);
         }
         if complete {
-            self.turns.careful_pass.has_read_all();
+            self.operations.has_read_pending();
         }
         self.resync.scanned(from, &page, now);
+        let acknowledged = self.acknowledged();
+        self.report(Report::Scanned { after_seq: from.after_seq, found, complete, acknowledged });
+        if self.resync.is_live() && !was_live {
+            let in_memory = self.dispatch.len();
+            self.report(Report::Streaming { horizon: page.horizon, acknowledged, in_memory });
+        }
         if complete
             && from.is_whole_pass()
             && let Some(mut due) = self.deferred.take_behind_pass(now)
@@ -113,29 +139,28 @@ impl Core {
         }
         if from.is_whole_pass() {
             self.deferred.look(now);
-            self.turns.refill_at = now + REFILL_SHARE * now.duration_since(self.turns.pass_started);
+            self.operations.pass_ends(now);
             self.refill(now); // a key may wait for something that this pass could not bring
         } else {
             // What is deferred while a backlog is worked off is left to the table, and sets no timer.
             self.deferred.look(now + LOOK_IN_BACKLOG);
         }
-        self.tell_mode(page.horizon, !complete);
     }
 
     /// Reads the table for keys that have worked off what they had in memory.
     fn refill(&mut self, now: Instant) {
         if self.resync.is_live() && self.dispatch.keys.wants_refill() {
             self.tally.pass_for(PassReason::Refill);
-            self.resync.want_pass(now.max(self.turns.refill_at));
+            self.resync.want_pass(self.operations.next_refill(now));
         }
     }
 
     /// While a session has a stream, what a pass may have missed of a due event's key is either left out with it, or streamed. Without
     /// one only the next pass can bring it.
     fn due(&mut self, due: Due, now: Instant) {
-        let heeds_keys = self.config.policy.ordering != Ordering::None;
-        if self.deferred.reads_ahead && heeds_keys && !due.events.is_empty() {
-            self.deferred.behind_pass = Some((due, now));
+        let respects_holds = self.config.policy.ordering != Ordering::None;
+        if self.deferred.reads_ahead() && respects_holds && !due.events.is_empty() {
+            self.deferred.wait_for_pass(due, now);
             self.resync.want_pass(now);
         } else {
             self.take_due(due, now);
@@ -144,7 +169,7 @@ impl Core {
 
     fn take_due(&mut self, due: Due, now: Instant) {
         if !due.cut {
-            self.turns.careful_due.has_read_all();
+            self.operations.has_read_due();
         }
         let found = due.events.len();
         // The stream may have filled memory meanwhile.
@@ -154,7 +179,7 @@ impl Core {
                 break;
             }
             // One that spills is looked for again after a pass.
-            self.tally.counts.scanned += u64::from(self.dispatch.admit(event, None) == Admission::Admitted);
+            self.tally.scanned(self.dispatch.admit(event, None) == Admission::Admitted);
             taken += 1;
         }
         self.deferred.looked(&due.snapshot, due.cut || taken < found, due.next_in, now);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::{
     faults::{self, Fault},
-    interface::{Due, Snapshot},
-    parts::{Awaited, Origin},
+    interface::{Due, Lsn, Snapshot},
+    parts::{NotYetVisible, Origin},
 };
 
 /// Wait before another look when a transaction was not visible yet.
@@ -21,17 +21,47 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Deferred {
     look_at: Option<Instant>,
-    pub(crate) awaited: Awaited,
+    awaited: NotYetVisible,
     /// Whether the look that was asked for last leaves nothing out: what it brings leaves behind the next pass.
-    pub(crate) reads_ahead: bool,
+    reads_ahead: bool,
     /// Events that are due, and leave only once a pass has read what may come before them; and when they were read.
-    pub(crate) behind_pass: Option<(Due, Instant)>,
+    behind_pass: Option<(Due, Instant)>,
 }
 
 impl Deferred {
     /// Looks at once.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { look_at: Some(now), awaited: Awaited::default(), reads_ahead: false, behind_pass: None }
+        Self { look_at: Some(now), awaited: NotYetVisible::default(), reads_ahead: false, behind_pass: None }
+    }
+
+    /// Nothing behind this position may be acknowledged.
+    pub(crate) fn ack_limit(&self) -> Option<Lsn> {
+        self.awaited.ack_limit()
+    }
+
+    /// These transactions can be seen.
+    pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
+        self.awaited.seen(snapshot);
+    }
+
+    /// A look begins. `reads_ahead`: it leaves nothing out.
+    pub(crate) fn looks(&mut self, reads_ahead: bool) {
+        self.reads_ahead = reads_ahead;
+    }
+
+    /// Whether the last look left nothing out.
+    pub(crate) fn reads_ahead(&self) -> bool {
+        self.reads_ahead
+    }
+
+    /// What is due leaves only once a pass has read what may come before it.
+    pub(crate) fn wait_for_pass(&mut self, due: Due, now: Instant) {
+        self.behind_pass = Some((due, now));
+    }
+
+    /// Whether events that are due wait for a pass.
+    pub(crate) fn awaits_pass(&self) -> bool {
+        self.behind_pass.is_some()
     }
 
     /// Asks for a look at the table then.

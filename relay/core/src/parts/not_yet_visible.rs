@@ -16,19 +16,19 @@ pub(crate) struct Origin {
     pub(crate) commit: Lsn,
 }
 
-/// A set of such transactions.
+/// A set of committed transactions that are not yet visible to other sessions, as far as was last looked.
 ///
 /// A commit may be streamed long before others can see it, as under synchronous replication. If it were acknowledged then, a session
 /// that begins before it can be seen would find it neither in the stream nor in the table, and what follows it would overtake it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Awaited {
+pub(crate) struct NotYetVisible {
     /// With where they commit.
     transactions: BTreeMap<u32, Lsn>,
     /// The first of those positions.
     first_commit: Option<Lsn>,
 }
 
-impl Awaited {
+impl NotYetVisible {
     /// Returns whether it is news.
     pub(crate) fn insert(&mut self, origin: Origin) -> bool {
         if faults::is_on(Fault::AwaitedForgotten) {
@@ -61,7 +61,7 @@ impl Awaited {
     }
 
     /// Nothing behind this position may be acknowledged.
-    pub(crate) fn holds_at(&self) -> Option<Lsn> {
+    pub(crate) fn ack_limit(&self) -> Option<Lsn> {
         self.first_commit.filter(|_| !faults::is_on(Fault::UnseenAcknowledged))
     }
 }

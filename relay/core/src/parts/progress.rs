@@ -55,7 +55,7 @@ impl Progress {
     }
 
     /// The transaction being read has an event that must be settled first. `None`: none is being read.
-    pub(crate) fn owe(&mut self, now: Instant) -> Option<Ticket> {
+    pub(crate) fn track(&mut self, now: Instant) -> Option<Ticket> {
         let origin = self.reading?;
         let unsettled = u32::from(!faults::is_on(Fault::AcknowledgeBeforeSettle));
         match self.open.back_mut() {
@@ -151,10 +151,10 @@ mod tests {
     fn a_commit_waits_for_the_unsettled_one_before_it() {
         let mut progress = Progress::new(Lsn(0));
         progress.begin(ORIGIN);
-        let first = progress.owe(Instant::now()).unwrap();
+        let first = progress.track(Instant::now()).unwrap();
         progress.commit(Lsn(10));
         progress.begin(ORIGIN);
-        let second = progress.owe(Instant::now()).unwrap();
+        let second = progress.track(Instant::now()).unwrap();
         progress.commit(Lsn(20));
         progress.settled(second);
         progress.keepalive(Lsn(30));
@@ -179,15 +179,15 @@ mod tests {
         let later = now + Duration::from_secs(1);
         let mut progress = Progress::new(Lsn(0));
         progress.begin(ORIGIN);
-        let ticket = progress.owe(now).unwrap();
+        let ticket = progress.track(now).unwrap();
         progress.commit(Lsn(10));
         progress.begin(ORIGIN);
-        let open = progress.owe(now).unwrap();
+        let open = progress.track(now).unwrap();
         assert_eq!(progress.abandon(now).len(), 1, "one is still being read");
         assert_eq!(progress.flushed(), Lsn(10));
         progress.commit(Lsn(20));
         progress.begin(ORIGIN);
-        let after = progress.owe(later).unwrap();
+        let after = progress.track(later).unwrap();
         progress.commit(Lsn(30));
         assert_eq!(progress.oldest(), Some(now));
         assert_eq!(progress.abandon(now).len(), 1, "one is younger");
@@ -211,7 +211,7 @@ mod tests {
             for (number, &size) in sizes.iter().enumerate() {
                 progress.begin(ORIGIN);
                 for _ in 0..size {
-                    tickets.push((number, progress.owe(Instant::now()).unwrap()));
+                    tickets.push((number, progress.track(Instant::now()).unwrap()));
                 }
                 let end = Lsn((number as u64 + 1) * 10);
                 progress.commit(end);

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::{
     faults::{self, Fault},
     interface::{Lsn, Page, ScanFrom, Snapshot},
-    parts::{Awaited, Origin},
+    parts::{NotYetVisible, Origin},
 };
 
 /// Wait before the next pass when a transaction was not visible yet; doubles up to [`LONGEST_WAIT`].
@@ -34,15 +34,15 @@ const LONGEST_HOLD: Duration = Duration::from_millis(64);
 /// So many transactions may be awaited before their visibility is looked up outside a pass: 4 kB.
 const AWAITED_BEFORE_LOOKUP: usize = 1024;
 
-/// What to do with an insert that the stream brings.
+/// What the passes make of an insert that the stream brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Publish it.
-    Take,
-    /// The last pass has dealt with it.
-    Covered,
-    /// Parked: a later pass will find it.
-    Leave,
+pub(crate) enum Coverage {
+    /// No pass has read it: it is published.
+    Publish,
+    /// The last pass has read it.
+    AlreadyRead,
+    /// The session is parked: a later pass will read it.
+    LeaveInTable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +74,9 @@ pub(crate) struct Resync {
     stream: Stream,
     covered: Option<Covered>,
     /// The transaction being streamed.
-    pub(crate) current: Option<Origin>,
+    current: Option<Origin>,
     /// Transactions that left something to the table and were not visible when last looked.
-    pub(crate) awaited: Awaited,
+    awaited: NotYetVisible,
     look_up_at: usize,
     pass_at: Option<Instant>,
     wait: Duration,
@@ -96,7 +96,7 @@ impl Resync {
             stream,
             covered: None,
             current: None,
-            awaited: Awaited::default(),
+            awaited: NotYetVisible::default(),
             look_up_at: AWAITED_BEFORE_LOOKUP,
             pass_at: Some(now),
             wait: FIRST_WAIT,
@@ -141,17 +141,27 @@ impl Resync {
         self.current = None;
     }
 
-    /// What to do with an insert of the current transaction.
-    pub(crate) fn fate(&self) -> Fate {
+    /// What the passes make of an insert of the current transaction.
+    pub(crate) fn coverage(&self) -> Coverage {
         match (&self.mode, &self.covered) {
-            (Mode::Parked { .. }, _) => Fate::Leave,
-            (Mode::Live, Some(_)) if faults::is_on(Fault::CoveredTaken) => Fate::Take,
-            (Mode::Live, Some(_)) if faults::is_on(Fault::UncoveredSkipped) => Fate::Covered,
+            (Mode::Parked { .. }, _) => Coverage::LeaveInTable,
+            (Mode::Live, Some(_)) if faults::is_on(Fault::CoveredTaken) => Coverage::Publish,
+            (Mode::Live, Some(_)) if faults::is_on(Fault::UncoveredSkipped) => Coverage::AlreadyRead,
             (Mode::Live, Some(covered)) if self.current.is_some_and(|current| covered.snapshot.sees(current.xid)) => {
-                Fate::Covered
+                Coverage::AlreadyRead
             }
-            (Mode::Live, _) => Fate::Take,
+            (Mode::Live, _) => Coverage::Publish,
         }
+    }
+
+    /// The transaction being streamed.
+    pub(crate) fn current(&self) -> Option<Origin> {
+        self.current
+    }
+
+    /// Nothing behind this position may be acknowledged.
+    pub(crate) fn ack_limit(&self) -> Option<Lsn> {
+        self.awaited.ack_limit()
     }
 
     /// An event of the current transaction stays in the table.

@@ -10,8 +10,8 @@ use crate::interface::{Counts, Lsn, PassReason, Status, Verdict};
 /// The counts, and what is needed to count.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
-    pub(crate) counts: Counts,
-    pub(crate) read_to: Lsn,
+    counts: Counts,
+    read_to: Lsn,
     reason: Option<PassReason>,
     settle_began: Option<Instant>,
 }
@@ -24,6 +24,28 @@ impl fmt::Debug for Tally {
 }
 
 impl Tally {
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How far the WAL has been read.
+    pub(crate) fn read(&self) -> Lsn {
+        self.read_to
+    }
+
+    pub(crate) fn streamed(&mut self) {
+        self.counts.streamed += 1;
+    }
+
+    /// An event was read from the table, into memory or not.
+    pub(crate) fn scanned(&mut self, is_admitted: bool) {
+        self.counts.scanned += u64::from(is_admitted);
+    }
+
+    pub(crate) fn published(&mut self, events: usize) {
+        self.counts.published += events as u64;
+    }
+
     /// The next pass will be for this.
     pub(crate) fn pass_for(&mut self, reason: PassReason) {
         self.reason = Some(reason);

@@ -117,7 +117,7 @@ pub(crate) struct Database {
     silence: Duration,
     confirmed: Lsn,
     passed_over: Option<Snapshot>,
-    careful: bool,
+    row_by_row: bool,
 }
 
 /// Connects to the database, waits for the slot and starts the stream.
@@ -170,8 +170,8 @@ pub(crate) async fn take_over(
         passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
     }
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.peer, "connected to {}", config.database_url);
-    let careful = after == After::RowTooLarge;
-    Ok(Database { store, connection, source, publication, silence, confirmed, passed_over, careful })
+    let row_by_row = after == After::RowTooLarge;
+    Ok(Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row })
 }
 
 /// Tells what keeps the relay from a session, for so long.
@@ -190,14 +190,14 @@ pub(crate) fn begin(
     sink: RabbitMq,
     observed: &Arc<Observed>,
 ) -> Session<RabbitMq> {
-    let Database { store, connection, source, publication, silence, confirmed, passed_over, careful } = database;
+    let Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row } = database;
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
         passed_over,
         without_stream: matches!(source, Source::Making(_)),
         is_unpublished: matches!(publication, Publication::Useless(_)),
-        careful,
+        row_by_row,
         seed: fastrand::u64(..),
     };
     let mut rules = config.core(silence);

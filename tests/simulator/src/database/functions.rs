@@ -133,7 +133,7 @@ impl Database {
                 continue;
             }
             let is_left_out = row.emitted.key.is_some_and(|key| scan.left_out.contains(&key_name(key)));
-            if is_left_out || scan.heed_holders && is_behind(row, &holders) {
+            if is_left_out || scan.respect_holds && is_behind(row, &holders) {
                 continue;
             }
             if !is_old(row) {
@@ -179,7 +179,7 @@ impl Database {
                 && !row.holds_key
                 && scan.older_than.is_some_and(|oldest| !self.is_older(row, oldest));
             if waits_for_pass
-                || !row.holds_key && scan.heed_holders && is_behind(row, &holders)
+                || !row.holds_key && scan.respect_holds && is_behind(row, &holders)
                 || scan.known.contains(&id_of(row.emitted.seq))
             {
                 continue;
@@ -223,13 +223,13 @@ impl Database {
     /// `outbox.ensure_publication`.
     fn ensure_publication(&mut self, now: Micros) -> Finished {
         if self.is_published {
-            return Finished::PublicationEnsured("exists".to_owned());
+            return Finished::PublicationEnsured(None);
         }
         if self.repairs_refused_until > now {
             return Finished::PublicationRefused("a trigger that freezes DDL".to_owned());
         }
         self.publish(true);
-        Finished::PublicationEnsured("table added".to_owned())
+        Finished::PublicationEnsured(Some("table added".to_owned()))
     }
 
     /// The events that hold a key, and the key of each.

@@ -39,9 +39,9 @@ impl World {
 
     /// While the broker refuses everything, something leaves all the same, as long as something could.
     pub(super) fn check_tries(&mut self, relay: usize) {
-        let now = self.now;
+        let (now, clocks) = (self.now, self.clocks());
         let Some(session) = &mut self.relays[relay].session else { return };
-        let figures = session.core.figures();
+        let figures = session.core.figures(clocks.instant);
         let could_try = figures.refusing_since.is_some() && figures.away_since.is_none() && !session.is_draining;
         if !could_try || figures.in_memory == 0 || session.core.unsettled() > 0 {
             session.tried_at = now;

@@ -19,9 +19,13 @@ impl World {
         let Some(session) = self.session(relay, id) else { return };
         session.connection = connection;
         session.connects += 1;
+        if is_up {
+            session.absence.opened(now.instant);
+        }
         let most = (100_000_u64 << session.connects.min(6)).min(5_000_000);
         let ready = Notice::Ready { host: "broker".to_owned(), is_proven: proves, side_channels: SIDE_CHANNELS };
-        let notice = if is_up { ready } else { Notice::Away("refused".to_owned()) };
+        let away = |since| Notice::Away { error: "refused".to_owned(), since, may_be_a_message: false };
+        let notice = if is_up { ready } else { away(session.absence.lost(now.instant)) };
         session.core.on(Input::Sink(notice), now);
         self.say(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
         if !is_up {
@@ -49,8 +53,10 @@ impl World {
 
     /// The session gives up a connection that no longer moves, and makes another.
     pub(super) fn connect_anew(&mut self, relay: usize, id: u64) {
+        let now = self.clocks().instant;
         let Some(session) = self.session(relay, id) else { return };
         session.proves = false;
+        session.absence.lost(now);
         if let Some(connection) = session.connection.take() {
             self.broker.connections.remove(&connection);
             self.checker.disruptions += 1;
@@ -158,6 +164,7 @@ impl World {
             return;
         };
         session.connects = 0;
+        session.absence.answered();
         session.core.on(Input::Sink(Notice::Answers(answers)), now);
         self.turn(relay);
     }
@@ -191,7 +198,8 @@ impl World {
         let pause = self.dice.network.u64(50_000..200_000);
         let Some(session) = self.session(relay, id) else { return };
         (session.connection, session.proves) = (None, may_be_a_message);
-        let notice = if may_be_a_message { Notice::Ended(why.to_owned()) } else { Notice::Away(why.to_owned()) };
+        let since = session.absence.lost(now.instant);
+        let notice = Notice::Away { error: why.to_owned(), since, may_be_a_message };
         session.core.on(Input::Sink(notice), now);
         self.later(pause, What::Connect(relay, id));
         self.turn(relay);

@@ -16,7 +16,7 @@ mod turn;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use outbox_core::Core;
+use outbox_core::{Absence, Core};
 
 use self::stream::Message;
 pub(crate) use self::{stream::Inserted, table::Operation};
@@ -51,6 +51,7 @@ pub(crate) struct Session {
     pub(crate) connection: Option<u64>,
     /// The last connection was lost in a way that a message may have caused.
     proves: bool,
+    absence: Absence,
     /// Connects since the broker last answered.
     connects: u32,
     /// The last turn: a wake that belongs to an earlier one is void.
@@ -90,7 +91,7 @@ impl Relay {
 }
 
 impl Session {
-    fn new(id: u64, core: Core, next_entry: usize, now: Micros) -> Self {
+    fn new(id: u64, core: Core, next_entry: usize, now: Micros, absence: Absence) -> Self {
         Self {
             id,
             core,
@@ -100,6 +101,7 @@ impl Session {
             is_unpublished: false,
             connection: None,
             proves: false,
+            absence,
             connects: 0,
             turn: 0,
             is_reading: false,

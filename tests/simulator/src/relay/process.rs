@@ -1,6 +1,6 @@
 //! A relay's process: it starts and takes the slot, is told to stop, frozen or killed, and its session ends.
 
-use outbox_core::{Core, End, Input, Lsn, Start};
+use outbox_core::{Absence, Core, End, Input, Lsn, Start};
 
 use super::Session;
 use crate::{
@@ -39,7 +39,7 @@ impl World {
         let (flushed, snapshot) = (self.db.flushed, self.db.snapshot());
         let is_unpublished =
             self.knobs.config.repairs_publication && !self.db.is_published && self.db.repairs_refused_until > self.now;
-        let careful = self.dice.relays.u8(..4) == 0;
+        let row_by_row = self.dice.relays.u8(..4) == 0;
         let Some(slot) = &mut self.db.slot else { return };
         slot.reader = Some(id);
         let (confirmed, is_made) = (slot.confirmed, slot.is_made);
@@ -50,7 +50,7 @@ impl World {
             passed_over: passes_over.then_some(snapshot),
             without_stream: !is_made,
             is_unpublished,
-            careful,
+            row_by_row,
             seed,
         };
         let next_entry = if is_made { self.db.log.partition_point(|entry| entry.end <= from) } else { usize::MAX };
@@ -61,7 +61,8 @@ impl World {
         // What was confirmed before could be seen, or a session whose stream brought nothing has passed over it: then the next first look
         // at the publication awaits it.
         let read_from = self.db.log.partition_point(|entry| entry.end <= confirmed).min(read_to);
-        let session = Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now) };
+        let absence = Absence::Away(now.instant);
+        let session = Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now, absence) };
         self.relays[relay].session = Some(session);
         self.say(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));
@@ -163,6 +164,7 @@ impl World {
                 self.close(relay, false);
                 self.start_later(relay);
             }
+            End::SlotOverLimit { .. } => {}
             End::Unreadable(error) => self.checker.fail(Promise::Sane, None, error),
         }
     }

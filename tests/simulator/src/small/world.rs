@@ -178,7 +178,7 @@ impl Small {
             }
             Step::Cut => {
                 self.disconnect();
-                self.core.on(Input::Sink(Notice::Away("cut".to_owned())), now);
+                self.core.on(Input::Sink(Notice::Away { error: "cut".to_owned(), since: now.instant, may_be_a_message: false }), now);
             }
             Step::Crash => self.crash(),
             Step::Replay => {

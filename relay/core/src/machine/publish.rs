@@ -1,0 +1,62 @@
+//! What is handed to the broker.
+
+use super::Core;
+use crate::{
+    dispatch::Parted,
+    faults::{self, Fault},
+    interface::{Answer, Effect, Now, Outcome},
+};
+
+impl Core {
+    pub(super) fn publish(&mut self, now: Now) -> Option<Effect> {
+        if !self.link.is_ready() || self.takes_nothing_new() {
+            return None;
+        }
+        let (batch, beside) = loop {
+            let max = if faults::is_on(Fault::RateIgnored) {
+                self.may_publish()
+            } else {
+                self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
+            };
+            let batch = self.dispatch.next_batch(max, now);
+            let Parted { beside, verdicts } = self.dispatch.take_parted();
+            let only_put_off = batch.is_empty() && beside.is_empty() && !verdicts.is_empty();
+            for verdict in verdicts {
+                self.settling.push(verdict, now.instant);
+            }
+            if !only_put_off {
+                break (batch, beside); // else what comes behind may leave
+            }
+        };
+        self.pace.left(batch.len() + beside.len(), now.instant);
+        self.leave_behind();
+        if faults::is_on(Fault::SettleBeforeConfirm) {
+            let delivered = batch.iter().map(|event| Answer { id: event.id, outcome: Outcome::Delivered });
+            self.answered(delivered.collect(), now);
+        }
+        self.tally.published(batch.len() + beside.len());
+        (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
+    }
+
+    /// How many events may be handed to the broker now. Events whose verdicts wait to be written count as well, beyond one
+    /// batch on its way and one filling: a crash repeats no more than these bounds, and what cannot be written.
+    pub(super) fn may_publish(&self) -> usize {
+        let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.on_main_channel());
+        if faults::is_on(Fault::UnsettledUnbounded) {
+            return unconfirmed;
+        }
+        let bound =
+            self.config.in_flight + 2 * self.config.settle_batch + self.settling.unwritten() + self.dispatch.beside();
+        unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
+    }
+
+    /// What had to leave memory is found in the table again.
+    pub(super) fn leave_behind(&mut self) {
+        for left in self.dispatch.take_left_behind() {
+            self.resync.left_behind(left.origin);
+            if let Some(ticket) = left.ticket {
+                self.progress.settled(ticket);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which operation on the table comes next. One runs at a time.
+
+use std::time::Instant;
+
+use super::Core;
+use crate::interface::{Effect, KeyName, Ordering, PassReason, Request, Scan, ScanFrom};
+
+/// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.
+const PAGES_IN_MEMORY: usize = 8;
+/// A page of fewer events costs more than it helps.
+const SMALLEST_PAGE: usize = 500;
+
+impl Core {
+    pub(super) fn start_operation(&mut self, now: Instant) -> Option<Effect> {
+        let request = self.next_request(now);
+        self.leave_behind();
+        request.map(Effect::Table)
+    }
+
+    /// The operation that is to start now, if none runs.
+    fn next_request(&mut self, now: Instant) -> Option<Request> {
+        if !self.operations.is_idle() {
+            return None;
+        }
+        let request = self.choose(now)?;
+        self.operations.starts(matches!(&request, Request::Scan(from, _) if from.is_whole_pass()));
+        Some(request)
+    }
+
+    /// Verdicts free memory, so they come first, but every other time only: a steady flow of them leaves no gap.
+    fn choose(&mut self, now: Instant) -> Option<Request> {
+        let is_draining = self.ending.is_draining();
+        let settles = self.settling.due().is_some_and(|due| due <= now) || is_draining && self.settling.may_hurry(now);
+        let settled_last = self.operations.takes_settled_last();
+        if !settles || settled_last {
+            let other = self.choose_other(is_draining, now);
+            if other.is_some() || !settles {
+                return other;
+            }
+        }
+        self.operations.settles();
+        self.tally.settle_begins(now);
+        Some(Request::Settle(self.settling.take()))
+    }
+
+    fn choose_other(&mut self, is_draining: bool, now: Instant) -> Option<Request> {
+        let is_look_up_due = self.look_up_at().is_some_and(|at| at <= now);
+        if self.settling.wants_snapshot(now) || self.resync.wants_snapshot() || is_look_up_due {
+            self.operations.looks_up(now);
+            return Some(Request::Snapshot);
+        }
+        if is_draining {
+            return None; // nothing new is taken
+        }
+        if self.publication.is_look_due() && !self.operations.is_paused(now) {
+            return Some(Request::LookAtPublication);
+        }
+        if self.publication.takes_repair() {
+            return Some(Request::EnsurePublication);
+        }
+        let is_moving = self.dispatch.is_moving(self.settling.unwritten());
+        if self.is_due_next(now) {
+            let row_by_row = self.operations.scans_due(is_moving);
+            let scan = self.scan(ScanFrom::LOWEST, self.dispatch.keys.spilled());
+            let reads_ahead = self.resync.is_without_stream();
+            self.deferred.looks(reads_ahead);
+            let leaves_some_out = scan.respect_holds && !reads_ahead;
+            let older_than = self.resync.has_read_before().filter(|_| leaves_some_out);
+            return Some(Request::Due(Scan { older_than, row_by_row, ..scan }));
+        }
+        if let Some(from) = self.next_scan(now) {
+            let row_by_row = self.operations.scans_page(is_moving, now);
+            if from.is_whole_pass() {
+                self.tally.pass_begins();
+                self.dispatch.begin_pass();
+            }
+            let scan = self.scan(from, self.dispatch.keys.full());
+            return Some(Request::Scan(from, Scan { row_by_row, ..scan }));
+        }
+        self.check(now)
+    }
+
+    /// What announces events can be lost silently: a publication without its table streams nothing, and a replay with triggers
+    /// off writes no message. So the publication and the table are checked now and then, and the sequence with them: while it
+    /// is behind, new events get lower numbers than earlier ones of their key, and each pass delivers them first.
+    fn check(&mut self, now: Instant) -> Option<Request> {
+        if self.operations.next_check() > now {
+            return None;
+        }
+        self.operations.check_at(now + self.config.check_interval);
+        if self.resync.is_live() {
+            self.tally.pass_for(PassReason::Check);
+            self.resync.want_pass(now);
+        }
+        if self.config.repairs_publication {
+            self.publication.repair();
+        }
+        Some(Request::EnsureSequence)
+    }
+
+    /// Whether the next scan may end recovery: the stream waits for it.
+    pub(super) fn is_pass_next(&self, now: Instant) -> bool {
+        self.next_scan(now).is_some_and(ScanFrom::is_whole_pass)
+    }
+
+    /// Whether to look for events that are due. Looks alternate with the pages of a backlog.
+    fn is_due_next(&self, now: Instant) -> bool {
+        let is_its_time = !self.operations.scanned_due_last() || self.resync.wants_scan(now).is_none();
+        self.deferred.is_due(now) && !self.deferred.awaits_pass() && is_its_time && self.can_scan(now)
+    }
+
+    fn next_scan(&self, now: Instant) -> Option<ScanFrom> {
+        self.resync.wants_scan(now).filter(|_| self.can_scan(now))
+    }
+
+    /// A scan needs a broker to publish to. The pages of a backlog are to be worth their while, too, as long as more room is to
+    /// be expected; a pass that holds the stream must not wait for that.
+    pub(super) fn can_scan(&self, now: Instant) -> bool {
+        if self.operations.is_paused(now) {
+            return false;
+        }
+        let (events, bytes) = self.dispatch.budget.room();
+        let limits = self.config.limits;
+        let is_worth_it = events >= limits.max_events / 4 && bytes >= limits.max_bytes / 4;
+        let waits_for_nothing = self.resync.is_live() || !self.dispatch.is_moving(self.settling.unwritten());
+        self.link.is_ready() && self.dispatch.budget.has_room() && (is_worth_it || waits_for_nothing)
+    }
+
+    fn scan(&self, from: ScanFrom, left_out: Vec<KeyName>) -> Scan {
+        let (mut max_rows, mut max_bytes) = self.dispatch.budget.room();
+        let reads_pages = !self.resync.is_live() && (!from.is_whole_pass() || self.dispatch.is_empty());
+        if reads_pages {
+            let limits = self.config.limits;
+            max_rows = max_rows.min((limits.max_events / PAGES_IN_MEMORY).max(SMALLEST_PAGE));
+            max_bytes = max_bytes.min(limits.max_bytes / PAGES_IN_MEMORY);
+        }
+        let respect_holds = self.config.policy.ordering != Ordering::None;
+        let ScanFrom { after_seq, older_than } = from;
+        Scan {
+            after_seq,
+            older_than,
+            max_rows,
+            max_bytes,
+            known: self.dispatch.known(after_seq),
+            left_out,
+            max_holders: if respect_holds { self.config.limits.max_events } else { 0 },
+            respect_holds,
+            row_by_row: false,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Whether the broker takes messages, as far as the sink knows.
+
+use std::time::{Duration, Instant};
+
+/// The state of the connection to the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// It takes messages.
+    Ready,
+    /// The broker has blocked publishing since then.
+    Blocked(Instant),
+    /// Nothing could be published since then.
+    Away(Instant),
+}
+
+impl Link {
+    pub(crate) fn new(away_since: Option<Instant>) -> Self {
+        away_since.map_or(Self::Ready, Self::Away)
+    }
+
+    /// Whether events may be published now.
+    pub(crate) fn is_ready(self) -> bool {
+        self == Self::Ready
+    }
+
+    /// Whether the broker has blocked publishing.
+    pub(crate) fn is_blocked(self) -> bool {
+        matches!(self, Self::Blocked(_))
+    }
+
+    /// Since when nothing could be published.
+    pub(crate) fn away_since(self) -> Option<Instant> {
+        match self {
+            Self::Ready => None,
+            Self::Blocked(since) | Self::Away(since) => Some(since),
+        }
+    }
+
+    /// A connection takes messages. Returns how long none did.
+    pub(crate) fn ready(&mut self, now: Instant) -> Duration {
+        let away = self.away_since().map_or(Duration::ZERO, |since| now.duration_since(since));
+        *self = Self::Ready;
+        away
+    }
+
+    /// Returns whether the broker had blocked publishing.
+    pub(crate) fn unblocked(&mut self) -> bool {
+        let was_blocked = self.is_blocked();
+        if was_blocked {
+            *self = Self::Ready;
+        }
+        was_blocked
+    }
+
+    pub(crate) fn blocked(&mut self, now: Instant) {
+        *self = Self::Blocked(self.away_since().unwrap_or(now));
+    }
+
+    /// There is no connection since then. Returns how long nothing could be published.
+    pub(crate) fn lost(&mut self, since: Instant, now: Instant) -> Duration {
+        let since = self.away_since().map_or(since, |earlier| earlier.min(since));
+        *self = Self::Away(since);
+        now.duration_since(since)
+    }
+}

@@ -1,0 +1,156 @@
+//! Which operation on the table may come next: one runs at a time, and each kind leaves room for the others.
+
+use std::time::{Duration, Instant};
+
+use super::RowByRow;
+
+/// Least time between two looks at which transactions are visible, apart from those of passes.
+const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
+/// Keys that spilled and replays may take this part of the time for passes of theirs: a pass holds the stream.
+const REFILL_SHARE: u32 = 10;
+
+/// The table operation that runs, and what decides the next one.
+#[derive(Clone, Debug)]
+pub(crate) struct TableOperations {
+    running: Option<Running>,
+    /// Whether the last operation wrote verdicts.
+    settled_last: bool,
+    /// Whether the last scan was one for events that are due.
+    scanned_due_last: bool,
+    /// No scan before this time: the last one failed.
+    paused_until: Option<Instant>,
+    /// When it was last looked up which transactions can be seen.
+    looked_up_at: Instant,
+    passes_by_row: RowByRow,
+    due_by_row: RowByRow,
+    /// When the present pass was started.
+    pass_started: Instant,
+    /// Before this, keys that spilled and replays start no other pass.
+    next_refill: Instant,
+    /// When the publication and the table are looked at in any case.
+    next_check: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Running {
+    /// A scan that may end recovery: the stream must wait for it.
+    WholePass,
+    Other,
+}
+
+impl TableOperations {
+    pub(crate) fn new(row_by_row: bool, next_check: Instant, now: Instant) -> Self {
+        Self {
+            running: None,
+            settled_last: false,
+            scanned_due_last: true, // the pass comes first
+            paused_until: None,
+            looked_up_at: now,
+            passes_by_row: RowByRow::new(row_by_row),
+            due_by_row: RowByRow::new(row_by_row),
+            pass_started: now,
+            next_refill: now,
+            next_check,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Whether a scan is under way that may end recovery: the stream must wait for it.
+    pub(crate) fn runs_whole_pass(&self) -> bool {
+        self.running == Some(Running::WholePass)
+    }
+
+    pub(crate) fn starts(&mut self, is_whole_pass: bool) {
+        debug_assert!(self.running.is_none(), "one operation at a time");
+        self.running = Some(if is_whole_pass { Running::WholePass } else { Running::Other });
+    }
+
+    pub(crate) fn has_finished(&mut self) {
+        debug_assert!(self.running.is_some(), "no answer without an operation");
+        self.running = None;
+    }
+
+    /// Whether the last operation wrote verdicts; the next one is asked for now.
+    pub(crate) fn takes_settled_last(&mut self) -> bool {
+        std::mem::take(&mut self.settled_last)
+    }
+
+    pub(crate) fn settles(&mut self) {
+        self.settled_last = true;
+    }
+
+    /// A scan has failed: the next one begins no earlier.
+    pub(crate) fn pause_until(&mut self, until: Instant) {
+        self.paused_until = Some(until);
+    }
+
+    /// Whether the last scan has failed just now.
+    pub(crate) fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
+    }
+
+    /// When scans may begin again.
+    pub(crate) fn pause_ends(&self) -> Option<Instant> {
+        self.paused_until
+    }
+
+    /// The visible transactions are looked up.
+    pub(crate) fn looks_up(&mut self, now: Instant) {
+        self.looked_up_at = now;
+    }
+
+    /// When the visible transactions may be looked up next.
+    pub(crate) fn next_look_up(&self) -> Instant {
+        self.looked_up_at + LOOK_UP_PAUSE
+    }
+
+    /// Whether the last scan was one for events that are due.
+    pub(crate) fn scanned_due_last(&self) -> bool {
+        self.scanned_due_last
+    }
+
+    /// A scan for events that are due starts. Returns whether it goes row by row; `is_moving`: as in [`RowByRow::goes_on`].
+    pub(crate) fn scans_due(&mut self, is_moving: bool) -> bool {
+        self.scanned_due_last = true;
+        self.due_by_row.goes_on(is_moving)
+    }
+
+    /// A page of pending events is read. Returns whether row by row; `is_moving`: as in [`RowByRow::goes_on`].
+    pub(crate) fn scans_page(&mut self, is_moving: bool, now: Instant) -> bool {
+        (self.scanned_due_last, self.pass_started) = (false, now);
+        self.passes_by_row.goes_on(is_moving)
+    }
+
+    /// All events that are due were read.
+    pub(crate) fn has_read_due(&mut self) {
+        self.due_by_row.has_read_all();
+    }
+
+    /// A pass has come to its end.
+    pub(crate) fn has_read_pending(&mut self) {
+        self.passes_by_row.has_read_all();
+    }
+
+    /// A pass from the beginning is over, or its first page is: the next one for spilled keys or a replay leaves the stream its time.
+    pub(crate) fn pass_ends(&mut self, now: Instant) {
+        self.next_refill = now + REFILL_SHARE * now.duration_since(self.pass_started);
+    }
+
+    /// When the next pass for spilled keys or a replay may begin.
+    pub(crate) fn next_refill(&self, now: Instant) -> Instant {
+        now.max(self.next_refill)
+    }
+
+    /// When the publication and the table are looked at in any case.
+    pub(crate) fn next_check(&self) -> Instant {
+        self.next_check
+    }
+
+    /// Plans the next look at the publication and the table.
+    pub(crate) fn check_at(&mut self, at: Instant) {
+        self.next_check = at;
+    }
+}

@@ -77,6 +77,12 @@ faults! {
     HeldTakesTurns,
     /// A replay rings for nobody.
     ReplayUnheard,
+    /// A slot over its limit stays.
+    OverLimitIgnored,
+    /// A slot is dropped as soon as it is over its limit.
+    OverLimitInHaste,
+    /// A slot over its limit is dropped although another keeps more.
+    OtherSlotIgnored,
     /// A frozen relay goes on when it wakes.
     FreezeUnnoticed,
     /// A pass that began before the stream did ends recovery.

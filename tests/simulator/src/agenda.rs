@@ -6,6 +6,8 @@ use std::{
     collections::BinaryHeap,
 };
 
+use outbox_core::SlotSize;
+
 use crate::{database::Micros, troubles::Undo};
 
 /// Something that is going to happen. The numbers are those of transactions, relays, sessions, connections and
@@ -33,6 +35,9 @@ pub(crate) enum What {
     Make(usize, u64, Vec<u64>),
     /// The server notices that a reader of the slot is gone.
     FreeSlot(u64),
+    /// A look at the slot reaches the server; what it has found reaches the relay.
+    LookAtSlot(usize, u64),
+    SlotSeen(usize, u64, Option<SlotSize>),
     Execute(u64),
     Finish(u64),
     Acknowledge(u64, u64),
@@ -56,6 +61,7 @@ impl What {
             | Self::Lost(relay, ..)
             | Self::Drain(relay, _)
             | Self::Blocked(relay, ..)
+            | Self::SlotSeen(relay, ..)
             | Self::Answers(relay, ..) => Some(*relay),
             _ => None,
         }

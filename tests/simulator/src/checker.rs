@@ -40,6 +40,8 @@ pub enum Promise {
     Duplicates,
     /// The slot moves on, whatever cannot leave.
     LogIsFreed,
+    /// A slot that is over its limit for long is dropped, and no other.
+    SlotLimit,
     /// A queue that answers nothing stops no other.
     GoesOn,
     /// A broker that refuses everything is asked again every five seconds at least.

@@ -29,6 +29,8 @@ pub enum Trouble {
     TriggerRefuses,
     Unpublished,
     RepairRefused,
+    SlotHeld,
+    OtherSlot,
     Replay,
     UnheardReplay,
     Release,
@@ -44,7 +46,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::KillRelay,
         Self::FreezeRelay,
         Self::DrainRelay,
@@ -65,6 +67,8 @@ impl Trouble {
         Self::TriggerRefuses,
         Self::Unpublished,
         Self::RepairRefused,
+        Self::SlotHeld,
+        Self::OtherSlot,
         Self::Replay,
         Self::UnheardReplay,
         Self::Release,
@@ -153,6 +157,7 @@ impl Knobs {
                 settle_interval: millis(&mut rng, 0..10),
                 park_after: millis(&mut rng, 100..2000),
                 silent_after: silent_after(seed),
+                max_slot_wal: max_slot_wal(seed),
                 check_interval: millis(&mut rng, if looks_seldom { 200_000..600_000 } else { 1000..20_000 }),
                 drain_timeout: Duration::from_secs(5),
                 status_interval: silence / 3,
@@ -179,6 +184,12 @@ impl Knobs {
 /// Drawn with dice of its own, so that adding it changed no other draw of the seed.
 fn silent_after(seed: u64) -> Duration {
     Duration::from_millis(Rng::with_seed(seed ^ 0x51e7).u64(200..1500))
+}
+
+/// One run in three has a limit for its slot, drawn with dice of its own.
+fn max_slot_wal(seed: u64) -> Option<u64> {
+    let mut rng = Rng::with_seed(seed ^ 0xd15c);
+    Some(rng.u64(5000..50_000)).filter(|_| rng.u8(..3) == 0)
 }
 
 /// One run in six is held to a rate. It has dice of its own, so that all else is as it would be without.

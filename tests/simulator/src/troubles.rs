@@ -21,6 +21,8 @@ pub(crate) enum Undo {
     Queue(usize),
     DatabaseUp,
     Publish,
+    LetSlotMove,
+    OtherSlotGone,
 }
 
 impl World {
@@ -116,6 +118,19 @@ impl World {
                 self.tell("database", || "refuses DDL".to_owned());
                 self.db.repairs_refused_until = now + 2 * long;
             }
+            Trouble::SlotHeld => {
+                self.tell("database", || "an old transaction holds the slot, and somebody writes much".to_owned());
+                self.db.write_elsewhere(60_000);
+                if let Some(slot) = &mut self.db.slot {
+                    slot.held_at.get_or_insert(slot.confirmed);
+                }
+                self.later(6 * long, What::Undo(Undo::LetSlotMove));
+            }
+            Trouble::OtherSlot => {
+                self.tell("operator", || "another slot keeps all of the log".to_owned());
+                self.db.kept_by_other = u64::MAX;
+                self.later(6 * long, What::Undo(Undo::OtherSlotGone));
+            }
             Trouble::Replay => self.replay(true),
             Trouble::UnheardReplay => self.replay(false),
             Trouble::Release => self.release_one(),
@@ -147,6 +162,12 @@ impl World {
                 self.unmute(queue);
             }
             Undo::DatabaseUp => self.db.is_up = true,
+            Undo::LetSlotMove => {
+                if let Some(slot) = &mut self.db.slot {
+                    slot.held_at = None;
+                }
+            }
+            Undo::OtherSlotGone => self.db.kept_by_other = 0,
             Undo::Publish => {
                 let was_published = self.db.is_published;
                 self.db.publish(true);
@@ -160,7 +181,16 @@ impl World {
 
     /// All troubles end.
     pub(crate) fn heal(&mut self) {
-        for undo in [Undo::BrokerUp, Undo::Unblock, Undo::Speak, Undo::StopClosing, Undo::DatabaseUp, Undo::Publish] {
+        for undo in [
+            Undo::BrokerUp,
+            Undo::Unblock,
+            Undo::Speak,
+            Undo::StopClosing,
+            Undo::DatabaseUp,
+            Undo::Publish,
+            Undo::LetSlotMove,
+            Undo::OtherSlotGone,
+        ] {
             self.undo(undo);
         }
         (0..3).for_each(|queue| self.undo(Undo::Queue(queue)));

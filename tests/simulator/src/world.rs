@@ -159,6 +159,8 @@ impl World {
             What::Keepalive(relay, session) => self.keepalive(relay, session),
             What::Make(relay, session, older) => self.make_slot(relay, session, older),
             What::FreeSlot(session) => self.free_slot(session),
+            What::LookAtSlot(relay, session) => self.look_at_slot(relay, session),
+            What::SlotSeen(relay, session, size) => self.slot_seen(relay, session, size),
             What::Execute(operation) => self.execute(operation),
             What::Finish(operation) => self.finish(operation),
             What::Acknowledge(session, position) => self.acknowledged(session, position),

@@ -27,6 +27,8 @@ pub struct Config {
     /// After this time without an answer a destination counts as silent, if other events wait.
     /// Each silence doubles the time for a while, up to fourfold.
     pub silent_after: Duration,
+    /// Most bytes of the WAL that the slot may keep; `None`: any number.
+    pub max_slot_wal: Option<u64>,
     /// How often the publication and the table are looked at in any case.
     pub check_interval: Duration,
     /// How long a drain may take.

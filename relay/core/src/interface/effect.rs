@@ -20,6 +20,11 @@ pub enum Effect {
     ConnectAnew,
     /// Start an operation on the table; none runs.
     Table(Request),
+    /// Look at what the slot keeps; no operation runs on the table, and no other look.
+    LookAtSlot {
+        /// Look also who holds the slot back.
+        asks_who: bool,
+    },
     /// Tell the server that everything up to here is dealt with.
     Acknowledge(Lsn),
     /// Tell people.

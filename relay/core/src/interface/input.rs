@@ -7,7 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::interface::{Answer, Batch, Event, KeyHolder, KeyName, Lsn, ScanFrom, Snapshot};
+use crate::interface::{Answer, Batch, Event, KeyHolder, KeyName, Lsn, ScanFrom, SlotSize, Snapshot};
 
 /// Whatever happens to a session.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub enum Input<'a> {
     Sink(Notice),
     /// The table operation that was asked for has ended.
     Table(Finished),
+    /// The look at the slot that was asked for has ended; `None`: there is no slot, or it could not be looked at.
+    Slot(Option<SlotSize>),
     /// Finish what is in flight, and then end.
     Drain,
 }

@@ -10,6 +10,7 @@ mod input;
 mod lsn;
 mod outcome;
 mod report;
+mod slot;
 mod snapshot;
 mod verdict;
 
@@ -25,6 +26,7 @@ pub use self::{
     lsn::Lsn,
     outcome::{Answer, Outcome},
     report::{Reason, Report},
+    slot::{Pressure, SlotSize},
     snapshot::{InvalidSnapshot, Snapshot},
     verdict::{Status, Verdict},
 };

@@ -80,6 +80,16 @@ pub enum Report {
     SequenceMended(String),
     /// The sequence of `seq` could not be looked at, or not mended: the server's reason.
     SequenceRefused(String),
+    /// The slot has been over its limit for long, and is about to be dropped and created again.
+    SlotOverLimit {
+        /// What it keeps of the WAL, in bytes.
+        kept: u64,
+    },
+    /// The slot has been over its limit for long, and stays: another slot keeps more, so that dropping this one would free nothing.
+    OtherSlotKeepsMore {
+        /// What it keeps of the WAL, in bytes.
+        kept: u64,
+    },
     /// A page was read.
     Scanned {
         /// Where it began.

@@ -7,6 +7,7 @@ mod parking;
 mod publish;
 mod requests;
 mod sink;
+mod slot;
 mod status;
 mod stream;
 mod table;
@@ -20,7 +21,7 @@ use crate::{
     interface::{Config, Effect, Input, Now, Report, Snapshot, Start},
     parts::{
         Batching, Congestion, Deferred, Ending, Link, NotYetVisible, Pace, Progress, Publication, Resync, Settling,
-        StatusUpdates, Stream, TableOperations, Tally,
+        SlotWatch, StatusUpdates, Stream, TableOperations, Tally,
     },
 };
 
@@ -41,6 +42,7 @@ pub struct Core {
     link: Link,
     operations: TableOperations,
     publication: Publication,
+    slot: SlotWatch,
     congestion: Congestion,
     pace: Pace,
     status: StatusUpdates,
@@ -67,6 +69,7 @@ impl Core {
             link: Link::new(start.broker_away_since),
             operations: TableOperations::new(start.row_by_row, now + config.check_interval, now),
             publication: Publication::new(start.is_unpublished),
+            slot: SlotWatch::new(config.max_slot_wal, now),
             congestion: Congestion::new(now),
             pace: Pace::new(config.max_rate, now),
             status: StatusUpdates::new(now),
@@ -84,6 +87,7 @@ impl Core {
             Input::StreamStarted => self.stream_started(now.instant),
             Input::Sink(notice) => self.noticed(notice, now),
             Input::Table(finished) => self.finished(finished, now.instant),
+            Input::Slot(size) => self.slot_looked_at(size, now.instant),
             Input::Drain => self.drain(now.instant),
         }
     }
@@ -105,7 +109,10 @@ impl Core {
         if let Some(connect) = self.connect_anew(now.instant) {
             return Some(connect);
         }
-        self.publish(now).or_else(|| self.start_operation(now.instant)).or_else(|| self.acknowledge(now.instant))
+        self.publish(now)
+            .or_else(|| self.look_at_slot(now.instant))
+            .or_else(|| self.start_operation(now.instant))
+            .or_else(|| self.acknowledge(now.instant))
     }
 
     /// Whether the stream is to be read now; TCP holds it back otherwise.
@@ -139,6 +146,7 @@ impl Core {
             self.pace.next(now),
             self.operations.pause_ends(),
             Some(self.operations.next_check()),
+            self.slot.next_look(),
             self.ending.timer(),
         ];
         let timers = timers.into_iter().chain(self.parking_timers());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Core;
 use crate::{
     faults::{self, Fault},
-    interface::{Reason, Report},
+    interface::{Reason, Report, ScanFrom},
 };
 
 /// A commit whose events wait for their verdicts limits the acknowledged position for so long at most, once it is visible.
@@ -27,7 +27,8 @@ impl Core {
         self.stop_waiting_for_verdicts(now);
         // A pass from the beginning sorts them out.
         let knows_too_many_keys = self.dispatch.keys.len() > 2 * self.config.limits.max_events;
-        if knows_too_many_keys && !self.operations.runs_whole_pass() && !self.is_pass_next(now) {
+        let is_pass_due = self.resync.wants_scan(now).is_some_and(ScanFrom::is_whole_pass);
+        if knows_too_many_keys && !self.operations.runs_whole_pass() && !is_pass_due {
             self.park(Reason::TooManyKeys, now);
         }
         if !self.resync.is_live() {

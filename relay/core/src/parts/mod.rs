@@ -12,6 +12,7 @@ mod publication;
 mod resync;
 mod row_by_row;
 mod settling;
+mod slot_watch;
 mod status;
 mod tally;
 
@@ -28,6 +29,7 @@ pub(crate) use self::{
     publication::{Found, Publication},
     resync::{Coverage, Resync, Stream},
     settling::{Batching, Settled, Settling},
+    slot_watch::{OverLimit, SlotWatch},
     status::StatusUpdates,
     tally::Tally,
 };

@@ -11,7 +11,7 @@ mod row;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outbox_core::Snapshot;
+use outbox_core::{SlotSize, Snapshot};
 
 pub(crate) use self::{
     functions::Executed,
@@ -48,6 +48,8 @@ pub(crate) struct Slot {
     pub(crate) reader: Option<u64>,
     /// One that is not made yet goes with its session.
     pub(crate) is_made: bool,
+    /// It keeps the log from here on, whatever is confirmed: a transaction that was open then is open still.
+    pub(crate) held_at: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +70,8 @@ pub(crate) struct Database {
     published_by: Option<u64>,
     /// The relay may not repair it until then.
     pub(crate) repairs_refused_until: Micros,
+    /// What the other slot of this server keeps that keeps most.
+    pub(crate) kept_by_other: u64,
     /// Statements that write, and that read, fail until then.
     pub(crate) statements_fail_until: Micros,
     next_xid: u64,
@@ -89,6 +93,7 @@ impl Database {
             publication: 0,
             published_by: None,
             repairs_refused_until: 0,
+            kept_by_other: 0,
             statements_fail_until: 0,
             next_xid: first_xid,
             next_seq: 1,
@@ -187,6 +192,20 @@ impl Database {
         let xid = self.take_xid();
         self.append(xid, Vec::new(), rings, false, false, now);
         true
+    }
+
+    /// Somebody writes so much that is nobody's event.
+    pub(crate) fn write_elsewhere(&mut self, bytes: u64) {
+        self.wal_end += bytes;
+        self.flushed = self.wal_end;
+    }
+
+    /// What the slot keeps of the log.
+    pub(crate) fn slot_size(&self) -> Option<SlotSize> {
+        let slot = self.slot.as_ref()?;
+        let from = slot.held_at.map_or(slot.confirmed, |held_at| held_at.min(slot.confirmed));
+        let kept = self.wal_end.saturating_sub(from);
+        Some(SlotSize { kept, kept_by_other: self.kept_by_other, ..SlotSize::default() })
     }
 
     /// The log on disk, as far as it is written.

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `process` | how a process starts, stops and dies |
 //! | `turn` | what the core wants done is done |
-//! | `stream`, `connection`, `table` | between a session and the log, the broker, the table |
+//! | `stream`, `connection`, `table`, `slot` | between a session and the log, the broker, the table, the slot |
 //! | `checks` | promises that need a look into a session |
 
 mod checks;
 mod connection;
 mod process;
+mod slot;
 mod stream;
 mod table;
 mod turn;
@@ -73,6 +74,7 @@ pub(crate) struct Session {
     tried_at: Micros,
     /// Since when a queue that answers nothing holds up events of others.
     held_up_since: Option<Micros>,
+    slot: slot::Looks,
     /// When it published each event of the last second.
     left_at: VecDeque<Micros>,
 }
@@ -113,6 +115,7 @@ impl Session {
             from_table: BTreeSet::new(),
             tried_at: 0,
             held_up_since: None,
+            slot: slot::Looks::default(),
             left_at: VecDeque::new(),
         }
     }

@@ -28,7 +28,8 @@ impl World {
             Some(Slot { reader: Some(_), .. }) => return self.later(200_000, What::Start(relay)),
             None => {
                 self.say(relay, || "makes the slot".to_owned());
-                self.db.slot = Some(Slot { confirmed: self.db.wal_end, reader: None, is_made: older.is_empty() });
+                self.db.slot =
+                    Some(Slot { confirmed: self.db.wal_end, reader: None, is_made: older.is_empty(), held_at: None });
             }
             Some(_) => {}
         }
@@ -62,7 +63,8 @@ impl World {
         // at the publication awaits it.
         let read_from = self.db.log.partition_point(|entry| entry.end <= confirmed).min(read_to);
         let absence = Absence::Away(now.instant);
-        let session = Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now, absence) };
+        let session =
+            Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now, absence) };
         self.relays[relay].session = Some(session);
         self.say(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));
@@ -89,7 +91,7 @@ impl World {
             return self.later(20_000, What::Make(relay, id, older));
         }
         let end = self.db.wal_end;
-        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true });
+        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true, held_at: None });
         let next_entry = self.db.log.partition_point(|entry| entry.end <= end);
         self.say(relay, || format!("has made the slot, and streams from {end}"));
         let Some(session) = self.session(relay, id) else { return };
@@ -164,7 +166,13 @@ impl World {
                 self.close(relay, false);
                 self.start_later(relay);
             }
-            End::SlotOverLimit { .. } => {}
+            End::SlotOverLimit { .. } => {
+                self.check_drop(relay);
+                let own = self.relays[relay].session.as_ref().map(|session| session.id);
+                self.close(relay, true);
+                self.db.slot.take_if(|slot| slot.reader.is_some() && slot.reader == own);
+                self.later(0, What::Start(relay));
+            }
             End::Unreadable(error) => self.checker.fail(Promise::Sane, None, error),
         }
     }

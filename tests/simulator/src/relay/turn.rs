@@ -40,6 +40,7 @@ impl World {
         self.relays[relay].most_unwritten = self.relays[relay].most_unwritten.max(unwritten);
         self.check_bounds(relay);
         self.check_log(relay);
+        self.check_slot(relay);
         self.check_tries(relay);
         self.check_goes_on(relay);
         self.poke(relay);
@@ -57,6 +58,10 @@ impl World {
             Effect::Publish { batch, beside } => self.publish(relay, batch, beside),
             Effect::ConnectAnew => self.connect_anew(relay, id),
             Effect::Table(request) => self.ask(relay, id, request),
+            Effect::LookAtSlot { .. } => {
+                let way = self.way();
+                self.later(way, What::LookAtSlot(relay, id));
+            }
             Effect::Acknowledge(position) => {
                 let way = self.way();
                 self.check_acknowledged(relay, position.0);

@@ -52,7 +52,7 @@ impl Small {
     pub(super) fn new(mishaps: &[Step]) -> Self {
         let mut db = Database::new(FIRST_XID);
         (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
-        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true });
+        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true, held_at: None });
         let mut coming = VecDeque::new();
         for key in [0, 0, 1] {
             let xid = db.begin();
@@ -178,7 +178,10 @@ impl Small {
             }
             Step::Cut => {
                 self.disconnect();
-                self.core.on(Input::Sink(Notice::Away { error: "cut".to_owned(), since: now.instant, may_be_a_message: false }), now);
+                self.core.on(
+                    Input::Sink(Notice::Away { error: "cut".to_owned(), since: now.instant, may_be_a_message: false }),
+                    now,
+                );
             }
             Step::Crash => self.crash(),
             Step::Replay => {
@@ -207,6 +210,7 @@ impl Small {
                         slot.confirmed = slot.confirmed.max(position.0);
                     }
                 }
+                Effect::LookAtSlot { .. } => {} // and no answer: what it keeps is bounded here
                 Effect::ConnectAnew => panic!("no destination is silent"),
                 Effect::Report(_) | Effect::End(_) => {}
             }
@@ -326,6 +330,7 @@ fn config() -> Config {
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
         silent_after: Duration::from_secs(400_000), // no look
+        max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),
         status_interval: Duration::from_secs(10),

@@ -90,6 +90,7 @@ impl Config {
             settle_interval: self.settle_interval,
             park_after: self.park_after,
             silent_after: SILENT_AFTER.min(self.confirm_timeout / 5), // found before the connection is given up
+            max_slot_wal: self.max_slot_wal.0,
             check_interval: self.check_interval,
             drain_timeout: self.shutdown_timeout,
             status_interval: self.status_interval.min(silence / 3), // a third leaves room for two late updates

@@ -121,7 +121,7 @@ impl Store {
             Request::LookAtPublication => reads(async move { Ok(Finished::Published(self.published().await?)) }),
             Request::EnsurePublication => reads(async move {
                 match self.ensure_publication().await {
-                    Ok(done) => Ok(Finished::PublicationEnsured(done)),
+                    Ok(done) => Ok(Finished::PublicationEnsured((done != "exists").then_some(done))),
                     Err(error) => error.refusal().map(Finished::PublicationRefused).ok_or(error),
                 }
             }),

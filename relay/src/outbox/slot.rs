@@ -1,7 +1,8 @@
-//! What PostgreSQL says of the slot, and the end of a slot that is let go.
+//! What PostgreSQL says of the slot, and the end of a slot that is dropped.
 
 use std::time::Duration;
 
+use outbox_core::SlotSize;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
@@ -29,10 +30,25 @@ pub(crate) struct SlotLook {
     pub(crate) awaits_standby: bool,
     /// The other slot of this server that keeps most, and how much.
     pub(crate) other: Option<(String, i64)>,
+    /// Whether it was asked who holds the slot back.
+    pub(crate) asked_who: bool,
     /// Who may hold it back, if that was asked.
     pub(crate) writer: Option<Writer>,
     /// Who has locked the table, if that was asked.
     pub(crate) locker: Option<Blocker>,
+}
+
+impl SlotLook {
+    /// What the core needs of it.
+    pub(crate) fn size(&self) -> SlotSize {
+        let size = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
+        SlotSize {
+            kept: size(self.kept),
+            safe: self.safe,
+            is_unreserved: self.wal_status == "unreserved",
+            kept_by_other: self.other.as_ref().map_or(0, |(_, kept)| size(*kept)),
+        }
+    }
 }
 
 /// The oldest transaction that writes.
@@ -45,9 +61,9 @@ pub(crate) struct Writer {
 impl Store {
     /// Looks at the slot; `None`: there is none. If asked, looks also who may hold it back. All statements are sent at once, so that
     /// none falls into a transaction that begins meanwhile.
-    pub(crate) async fn look_at_slot(&self, slot: &str, who_holds: bool) -> Result<Option<SlotLook>, StoreError> {
+    pub(crate) async fn look_at_slot(&self, slot: &str, asks_who: bool) -> Result<Option<SlotLook>, StoreError> {
         let of_slot: [&(dyn ToSql + Sync); 1] = [&slot];
-        if !who_holds {
+        if !asks_who {
             return read(self.client.query_opt(&self.slot, &of_slot).await?.as_ref());
         }
         let locks: [&(dyn ToSql + Sync); 1] = [&&sql::KEEP_VERDICTS_OUT[..]];
@@ -59,12 +75,12 @@ impl Store {
         let Some(look) = read(slot.as_ref())? else { return Ok(None) };
         let writer = writer.map(|row| Ok::<_, StoreError>(Writer { who: Blocker::read(&row)?, xid: row.try_get(5)? }));
         let locker = locker.map(|row| Blocker::read(&row)).transpose()?;
-        Ok(Some(SlotLook { writer: writer.transpose()?, locker, ..look }))
+        Ok(Some(SlotLook { asked_who: true, writer: writer.transpose()?, locker, ..look }))
     }
 
     /// Drops the slot that `walsender`, this relay's stream, has read or made until now. Returns whether it is gone: another relay may
     /// have taken it, and then it is that one's.
-    pub(crate) async fn let_slot_go(&self, slot: &str, walsender: i32) -> Result<bool, StoreError> {
+    pub(crate) async fn drop_slot(&self, slot: &str, walsender: i32) -> Result<bool, StoreError> {
         let until = Instant::now() + END_OF_STREAM;
         while Instant::now() < until {
             let Some(row) = self.client.query_opt(sql::OWN_SLOT_READER, &[&slot]).await? else { return Ok(true) };
@@ -100,6 +116,7 @@ fn read(row: Option<&Row>) -> Result<Option<SlotLook>, StoreError> {
         xmin: row.try_get(4)?,
         awaits_standby: row.try_get(5)?,
         other,
+        asked_who: false,
         writer: None,
         locker: None,
     }))

@@ -127,12 +127,11 @@ impl<'a> Connecting<'a> {
 
 /// Waits for news of a broker to which there is no connection, and tells it. Cancellation-safe.
 async fn news(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
-    let since = sink.away_since();
     match sink.next().await? {
         Notice::Ready { host, .. } => info!(target: "relay", host, "connected to the broker"),
-        Notice::Away(error) | Notice::Ended(error) => {
+        Notice::Away { error, since, .. } => {
             if let (true, tries) = away.count(&error) {
-                let lasted = since.map(|since| since.elapsed()).unwrap_or_default();
+                let lasted = since.elapsed();
                 warn!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
             }
         }

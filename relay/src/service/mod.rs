@@ -66,7 +66,7 @@ async fn relay(
                     "their rows are still PENDING and are published again at the next start, with the same ids",
                 ));
             }
-            Err(SessionError::SlotLetGo { kept, is_dropped }) => {
+            Err(SessionError::SlotDropped { kept, is_dropped }) => {
                 info!(target: "relay", state = %"disconnected", slot = config.slot, kept, is_dropped, "the slot is let go");
                 observed.slot_let_go();
                 observed.enters(Phase::Disconnected { error: Some("creating the slot again".to_owned()) });

@@ -35,10 +35,10 @@ pub enum SessionError {
     #[error("stood still for {0:?}: another relay may have taken over")]
     StoodStill(Duration),
     /// The slot kept more of the WAL than it may.
-    #[error("the slot kept {kept} bytes of the WAL, and was let go")]
-    SlotLetGo {
+    #[error("the slot kept {kept} bytes of the WAL, and was dropped")]
+    SlotDropped {
         /// What it kept, in bytes.
-        kept: i64,
+        kept: u64,
         /// Whether it was dropped; otherwise another relay has taken it.
         is_dropped: bool,
     },

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outbox_core::{Event, Reason, Report, Status};
+use outbox_core::{Conditions, Event, Lsn, Reason, Report, Status};
 use tracing::{debug, info, warn};
 
 use super::unsent::{About, Sum, Unsent};
@@ -15,10 +15,23 @@ pub(super) struct Log {
     publication: String,
     unsent: Unsent,
     away: Repeats,
+    /// The mode that was told last; `None`: the next one is told in any case.
+    mode: Option<Mode>,
+    /// Whether it was told, since events were streamed last, that they wait for the broker.
+    is_away_told: bool,
+    /// Whether it was told that the broker refuses everything.
+    is_refusing_told: bool,
     trouble: Repeats,
     trouble_at: Option<Instant>,
     refused: Repeats,
     sequence: Repeats,
+}
+
+/// Where events come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    WorkingOff,
+    Streaming,
 }
 
 impl Log {
@@ -27,6 +40,9 @@ impl Log {
             publication,
             unsent: Unsent::default(),
             away: Repeats::default(),
+            mode: None,
+            is_away_told: false,
+            is_refusing_told: false,
             trouble: Repeats::default(),
             trouble_at: None,
             refused: Repeats::default(),
@@ -37,14 +53,18 @@ impl Log {
     pub(super) fn tell(&mut self, report: Report, now: Instant) {
         match report {
             Report::Answered { event, status, error } => self.answered(&event, status, error, now),
-            Report::BrokerBack { host, away } => info!(target: "relay", host, ?away, "connected to the broker"),
+            Report::BrokerBack { host, away } => {
+                self.away = Repeats::default();
+                info!(target: "relay", host, ?away, "connected to the broker");
+            }
             Report::BrokerBlocked(reason) => warn!(target: "relay", reason, "the broker has blocked publishing"),
             Report::BrokerUnblocked => info!(target: "relay", "the broker takes messages again"),
-            Report::BrokerAway { error, times, lasted, in_flight } => {
-                if is_news(&mut self.away, &error, times) {
-                    warn!(target: "relay", error, tries = times, for = ?lasted, in_flight, "no connection to the broker; trying again");
+            Report::BrokerAway { error, lasted, in_flight } => {
+                let (is_news, tries) = self.away.count(&error);
+                if is_news {
+                    warn!(target: "relay", error, tries, for = ?lasted, in_flight, "no connection to the broker; trying again");
                 } else {
-                    debug!(target: "relay", error, tries = times, for = ?lasted, "no connection to the broker; trying again");
+                    debug!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
                 }
             }
             Report::EndedAlone { event, error, times, retry_in } => {
@@ -58,21 +78,11 @@ impl Log {
                       "the broker leaves messages unanswered, and others wait behind them: connecting anew; events for these destinations leave \
                        one at a time, and no attempt is counted; look for quorum queues without a majority");
             }
-            Report::Refusing { lasted, routes } => {
-                warn!(target: "relay", state = %"refused", for = ?lasted, routes, reason = NACKED,
-                      "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
-                       look for queues that are full, have no majority, or have crashed");
-            }
-            Report::RefusingNoMore { is_live } => {
-                let state = if is_live { "streaming" } else { "parked" };
-                info!(target: "relay", %state, "the broker takes messages again");
-            }
             Report::Parked(reason) => self.parked(reason),
-            Report::WorkingOff { acknowledged } => {
-                info!(target: "relay", state = %"parked", %acknowledged, "working off a backlog from the table");
-            }
             Report::Streaming { horizon, acknowledged, in_memory } => {
-                info!(target: "relay", state = %"streaming", %horizon, %acknowledged, in_memory, "streaming");
+                if self.mode.replace(Mode::Streaming) != Some(Mode::Streaming) {
+                    info!(target: "relay", state = %"streaming", %horizon, %acknowledged, in_memory, "streaming");
+                }
             }
             Report::ColumnsMissing(error) => {
                 warn!(target: "relay", publication = self.publication, error, "the publication leaves something out: events are read from the table");
@@ -96,8 +106,11 @@ impl Log {
                     sequence::refused(&error, times);
                 }
             }
-            Report::Scanned { after_seq, found, complete } => {
+            Report::Scanned { after_seq, found, complete, acknowledged } => {
                 debug!(target: "relay", after_seq, found, complete, "read the table");
+                if !complete {
+                    self.working_off(acknowledged);
+                }
             }
             Report::TableTrouble { error, verdicts } => {
                 if self.trouble_at.replace(now).is_none_or(|before| now.duration_since(before) > CALM) {
@@ -130,6 +143,7 @@ impl Log {
             Report::Draining { in_flight } => {
                 info!(target: "relay", state = %"draining", in_flight, "stopping: finishing what is in flight");
             }
+            Report::SlotOverLimit { .. } | Report::OtherSlotKeepsMore { .. } => {} // the slot's own log tells
         }
     }
 
@@ -145,9 +159,45 @@ impl Log {
         }
     }
 
-    fn parked(&self, reason: Reason) {
+    /// Tells what has lasted for longer than a moment, and that it is over.
+    pub(super) fn conditions(&mut self, conditions: Conditions, now: Instant) {
+        let Conditions { is_live, away_since, refusing_since, refused_destinations } = conditions;
+        if is_live {
+            self.is_away_told = false;
+        } else if away_since.is_some() && !self.is_away_told {
+            self.parked(Reason::BrokerAway); // a session that begins without a broker is parked from its beginning
+        }
+        let was_refusing = std::mem::replace(&mut self.is_refusing_told, refusing_since.is_some());
+        match refusing_since {
+            Some(since) if !was_refusing => {
+                warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), routes = refused_destinations, reason = NACKED,
+                      "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
+                       look for queues that are full, have no majority, or have crashed");
+            }
+            None if was_refusing => {
+                let state = if is_live { "streaming" } else { "parked" };
+                info!(target: "relay", %state, "the broker takes messages again");
+            }
+            _ => {}
+        }
+    }
+
+    fn working_off(&mut self, acknowledged: Lsn) {
+        if self.mode.replace(Mode::WorkingOff) != Some(Mode::WorkingOff) {
+            info!(target: "relay", state = %"parked", %acknowledged, "working off a backlog from the table");
+        }
+    }
+
+    fn parked(&mut self, reason: Reason) {
+        match reason {
+            Reason::BrokerAway | Reason::MemoryFull { .. } | Reason::RateReached | Reason::RowTooLarge { .. } => {
+                self.mode = None;
+            }
+            Reason::PublicationChanged | Reason::TooManyKeys | Reason::ColumnsMissing => {} // these pass in a moment
+        }
         match reason {
             Reason::BrokerAway => {
+                self.is_away_told = true;
                 warn!(target: "relay", state = %"parked", "the broker is away: events wait in the table, the slot moves on");
             }
             Reason::MemoryFull { events } => {
@@ -198,14 +248,6 @@ impl Log {
             }
         }
     }
-}
-
-/// Whether to tell of what has happened so often in a row.
-fn is_news(repeats: &mut Repeats, error: &str, times: u32) -> bool {
-    if times == 1 {
-        *repeats = Repeats::default();
-    }
-    repeats.count(error).0
 }
 
 /// However the session ends.

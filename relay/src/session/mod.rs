@@ -4,9 +4,10 @@
 //! `select!`, each arm of which is cancellation-safe, and no task shares anything with it.
 
 mod ending;
-mod guard;
+mod holder;
 mod log;
-mod pressure;
+mod slot;
+mod slot_log;
 mod source;
 mod stream;
 mod table;
@@ -19,30 +20,23 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use outbox_core::{Core, Effect, End, Input, Lsn, Now};
+use outbox_core::{Core, Effect, End, Input, Lsn, Now, Report};
 use pg_replication::Frame;
 use tokio::{
     task::JoinSet,
     time::{Sleep, sleep_until},
 };
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 pub use self::ending::SessionError;
+pub(crate) use self::source::{Making, Source};
 use self::{
-    ending::connection_lost,
-    guard::{Guard, TooMuch},
-    log::Log,
-    source::Brought,
-    stream::Reader,
-    table::Table,
-};
-pub(crate) use self::{
-    guard::Policy as GuardPolicy,
-    source::{Making, Source},
+    ending::connection_lost, log::Log, slot::Slot, slot_log::SlotLog, source::Brought, stream::Reader, table::Table,
 };
 use crate::{
+    error::chain,
     observe::{Observed, Shown, Watch},
-    outbox::Store,
+    outbox::{SlotLook, Store, StoreError},
     sink::Sink,
 };
 
@@ -59,17 +53,16 @@ pub struct Session<S> {
     sink: S,
     log: Log,
     watch: Watch,
-    guard: Guard,
-    is_draining: bool,
+    slot: Slot,
+    slot_log: SlotLog,
+    is_told_to_stop: bool,
     /// The publication is of no use, and its repair was refused; the server's words.
     unpublished: Option<String>,
-    /// The session ends because the slot must go.
-    lets_go: Option<TooMuch>,
 }
 
 impl<S: Sink> Session<S> {
     /// A session over a stream, a store with the task that drives its connection, and a broker. `core` decides; the log names the
-    /// publication, and others see the session through `observed`.
+    /// publication and the slot, and others see the session through `observed`.
     #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
     pub(crate) fn new(
         core: Core,
@@ -78,14 +71,13 @@ impl<S: Sink> Session<S> {
         connection: JoinSet<Result<(), tokio_postgres::Error>>,
         sink: S,
         publication: String,
-        guard: GuardPolicy,
+        (slot, max_slot_wal): (String, Option<u64>),
         observed: Arc<Observed>,
     ) -> Self {
         let (table, log, watch) = (Table::new(store), Log::new(publication), Watch::new(observed));
-        let guard = Guard::new(guard, Instant::now());
-        let reader = Reader::default();
-        let (unpublished, is_draining, lets_go) = (None, false, None);
-        Self { core, source, reader, table, connection, sink, log, watch, guard, unpublished, is_draining, lets_go }
+        let (slot_log, slot) = (SlotLog::new(slot.clone(), max_slot_wal), Slot::new(slot));
+        let (reader, unpublished, is_told_to_stop) = (Reader::default(), None, false);
+        Self { core, source, reader, table, connection, sink, log, watch, slot, slot_log, unpublished, is_told_to_stop }
     }
 
     /// With a publication that is of no use, and whose repair was refused with these words.
@@ -104,37 +96,30 @@ impl<S: Sink> Session<S> {
         let mut timer: Pin<Box<Sleep>> = Box::pin(sleep_until(Instant::now().into()));
         loop {
             let now = read_clocks();
-            if self.table.is_idle() {
-                self.guard.begin(self.table.store(), !self.source.is_stream(), now.instant);
-            }
             if let Some(end) = self.carry_out(now).await? {
                 return self.finish(end).await;
             }
+            self.log.conditions(self.core.conditions(now.instant), now.instant);
             self.log.tell_sums(now.instant);
             let shown = self.watch.turn(now.instant, || {
-                shown(&self.core, &self.sink, &self.source, &self.guard, self.unpublished.as_deref())
+                let unpublished = self.unpublished.as_deref();
+                shown(&self.core, &self.sink, &self.source, &self.slot_log, unpublished, now.instant)
             });
             let wake = self.core.wake_at(now.instant).min(shown);
-            // One that is due waits for the operation that runs.
-            let look = self.guard.due().filter(|due| *due > now.instant);
-            let wake = look.map_or(wake, |look| wake.min(look));
             let wake = self.log.sums_at().map_or(wake, |sums| wake.min(sums));
             if timer.deadline() != wake.into() {
                 timer.as_mut().reset(wake.into());
             }
             // In order of priority: what frees memory comes before what fills it.
             tokio::select! { biased;
-                () = &mut shutdown, if !self.is_draining => {
-                    self.is_draining = true;
+                () = &mut shutdown, if !self.is_told_to_stop => {
+                    self.is_told_to_stop = true;
                     self.core.on(Input::Drain, read_clocks());
                 }
                 ended = self.connection.join_next() => return Err(connection_lost(ended)),
                 finished = self.table.next() => self.core.on(Input::Table(finished?), read_clocks()),
                 notice = self.sink.next() => self.core.on(Input::Sink(notice?), read_clocks()),
-                seen = self.guard.next() => {
-                    let too_much = self.guard.saw(seen, &self.core.figures(), now.instant);
-                    self.let_go(too_much);
-                }
+                seen = self.slot.next() => self.slot_seen(seen, read_clocks()),
                 brought = self.source.next(self.core.reads_stream(now.instant)) => match brought? {
                     Brought::Frame(frame) => self.take_frames(frame)?,
                     Brought::Stream => self.core.on(Input::StreamStarted, read_clocks()),
@@ -144,13 +129,14 @@ impl<S: Sink> Session<S> {
         }
     }
 
-    /// What is in flight is finished first.
-    fn let_go(&mut self, too_much: Option<TooMuch>) {
-        if too_much.is_some() && !self.is_draining {
-            self.is_draining = true;
-            self.lets_go = too_much;
-            self.core.on(Input::Drain, read_clocks());
-        }
+    fn slot_seen(&mut self, seen: Result<Option<SlotLook>, StoreError>, now: Now) {
+        let look = seen.unwrap_or_else(|error| {
+            // Whoever needs the connection for more will tell.
+            debug!(target: "relay", error = chain(&error), "the slot was not looked at");
+            None
+        });
+        let size = look.map(|look| self.slot_log.looked(look, &self.core.figures(now.instant), now.instant));
+        self.core.on(Input::Slot(size), now);
     }
 
     /// Does what the core says, until it has nothing more.
@@ -164,6 +150,11 @@ impl<S: Sink> Session<S> {
                 Effect::ConnectAnew => self.sink.connect_anew(),
                 Effect::Table(request) => self.table.start(request),
                 Effect::Acknowledge(position) => self.acknowledge(position).await?,
+                Effect::LookAtSlot { asks_who } => self.slot.look(self.table.store(), asks_who),
+                Effect::Report(Report::SlotOverLimit { kept }) => self.slot_log.over_limit(kept),
+                Effect::Report(Report::OtherSlotKeepsMore { kept }) => {
+                    self.slot_log.other_keeps_more(kept, now.instant);
+                }
                 Effect::Report(report) => self.log.tell(report, now.instant),
                 Effect::End(end) => return Ok(Some(end)),
             }
@@ -187,9 +178,10 @@ impl<S: Sink> Session<S> {
     }
 
     async fn finish(mut self, end: End) -> Result<(), SessionError> {
-        self.watch.end(shown(&self.core, &self.sink, &self.source, &self.guard, self.unpublished.as_deref()));
-        let drained = match end {
-            End::Drained => Ok(()),
+        let (unpublished, now) = (self.unpublished.as_deref(), Instant::now());
+        self.watch.end(shown(&self.core, &self.sink, &self.source, &self.slot_log, unpublished, now));
+        let drained = match end.clone() {
+            End::Drained | End::SlotOverLimit { .. } => Ok(()),
             End::DrainTimeout { unsettled } => Err(SessionError::DrainTimeout { unsettled }),
             End::RepairRefused(error) => return Err(SessionError::RepairRefused(error)),
             End::PublishedAgain => return Err(SessionError::PublishedAgain),
@@ -199,14 +191,14 @@ impl<S: Sink> Session<S> {
         let acknowledged = self.core.acknowledged();
         // Only PostgreSQL's WAL depends on it: the verdicts are in the table.
         if let Err(error) = self.acknowledge(acknowledged).await {
-            warn!(target: "relay", error = crate::error::chain(&error), "could not acknowledge at the end");
+            warn!(target: "relay", error = chain(&error), "could not acknowledge at the end");
         }
         let walsender = self.source.pid();
-        if let Some(TooMuch { kept }) = self.lets_go {
+        if let End::SlotOverLimit { kept } = end {
             // Whatever had no verdict at the deadline is PENDING still.
             self.source.stop().await;
-            let is_dropped = self.table.store().let_slot_go(self.guard.slot(), walsender).await?;
-            return Err(SessionError::SlotLetGo { kept, is_dropped });
+            let is_dropped = self.table.store().drop_slot(self.slot.name(), walsender).await?;
+            return Err(SessionError::SlotDropped { kept, is_dropped });
         }
         info!(target: "relay", state = %"stopped", %acknowledged, "stopped");
         self.source.stop().await;
@@ -217,12 +209,19 @@ impl<S: Sink> Session<S> {
     }
 }
 
-fn shown<S: Sink>(core: &Core, sink: &S, source: &Source, guard: &Guard, unpublished: Option<&str>) -> Shown {
-    let making = guard.waits_for().filter(|_| !source.is_stream()).map(str::to_owned);
+fn shown<S: Sink>(
+    core: &Core,
+    sink: &S,
+    source: &Source,
+    slot: &SlotLog,
+    unpublished: Option<&str>,
+    now: Instant,
+) -> Shown {
+    let making = slot.waits_for().filter(|_| !source.is_stream()).map(str::to_owned);
     let waits_for =
         making.or_else(|| unpublished.map(|error| format!("the publication's repair was refused: {error}")));
     Shown {
-        figures: core.figures(),
+        figures: core.figures(now),
         sink: sink.figures(),
         silent_since: source.silent_since(),
         is_making_slot: !source.is_stream() || unpublished.is_some(),

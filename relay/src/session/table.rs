@@ -21,11 +21,6 @@ impl Table {
         self.running = Some(Arc::clone(&self.store).perform(request));
     }
 
-    /// Whether no operation runs.
-    pub(super) fn is_idle(&self) -> bool {
-        self.running.is_none()
-    }
-
     pub(super) fn store(&self) -> &Arc<Store> {
         &self.store
     }

@@ -32,7 +32,7 @@ use crate::{
     outbox::{Store, sql},
     postgres,
     repeats::Repeats,
-    session::{GuardPolicy, Session, SessionError, Source},
+    session::{Session, SessionError, Source},
     sink::rabbitmq::{FirstConnection, RabbitMq, Spans},
     traces::Traces,
 };
@@ -207,9 +207,9 @@ pub(crate) fn begin(
         Publication::Useless(refused) => Some(refused),
         Publication::Whole { .. } => None,
     };
-    let guard = GuardPolicy { slot: config.slot.clone(), max: config.max_slot_wal.0 };
+    let slot = (config.slot.clone(), config.max_slot_wal.0);
     let (publication, observed) = (config.publication.clone(), Arc::clone(observed));
-    Session::new(core, source, store, connection, sink, publication, guard, observed).without_publication(refused)
+    Session::new(core, source, store, connection, sink, publication, slot, observed).without_publication(refused)
 }
 
 /// The broker's part of a session.

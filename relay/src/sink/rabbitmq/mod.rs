@@ -20,7 +20,7 @@ use std::{
 };
 
 use amqp_publisher::{self as amqp, AmqpUrl, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
-use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
+use outbox_core::{Absence, Answer, Backoff, Event, Notice, Outcome};
 
 use self::refusal::why;
 pub use self::{message::Outbound, refusal::explain};
@@ -43,9 +43,6 @@ const SILENT: &str = "the broker left messages unanswered while others waited, s
 
 /// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
-
-/// A connection that lives for so long has shown that the broker is back, although nothing was answered.
-const PROVEN_AFTER: Duration = Duration::from_secs(5);
 
 /// A connection over which the broker has taken a message counts as no more failures than these: the next attempt follows within 0.4 s.
 const PROVEN_FAILURES: u32 = 2;
@@ -71,7 +68,7 @@ pub struct RabbitMq {
     key_headers: bool,
     first: Arc<FirstConnection>,
     state: State,
-    away_since: Option<Instant>,
+    absence: Absence,
     failures: u32,
     jitter: fastrand::Rng,
     figures: SinkFigures,
@@ -122,7 +119,7 @@ impl RabbitMq {
         spans: Spans,
     ) -> Self {
         let now = Instant::now();
-        let (state, away_since) = (State::Waiting(now), Some(now));
+        let (state, absence) = (State::Waiting(now), Absence::Away(now));
         let (jitter, figures) = (fastrand::Rng::new(), SinkFigures::default());
         let side_channels = config.side_channels;
         Self {
@@ -133,7 +130,7 @@ impl RabbitMq {
             key_headers,
             first,
             state,
-            away_since,
+            absence,
             failures: 0,
             jitter,
             figures,
@@ -143,7 +140,7 @@ impl RabbitMq {
 
     /// Since when there is no connection; `None`: there is one.
     pub fn away_since(&self) -> Option<Instant> {
-        self.away_since
+        self.absence.away_since()
     }
 
     fn connect(&mut self) -> Result<(), BadFile> {
@@ -164,8 +161,9 @@ impl RabbitMq {
         self.figures.reconnects += u64::from(is_another);
         self.spans.connected(publisher.peer());
         (self.figures.connected_to, self.figures.error) = (Some(contact), None);
-        self.state = State::Open(Box::new(publisher), Instant::now());
-        self.away_since = None;
+        let now = Instant::now();
+        self.state = State::Open(Box::new(publisher), now);
+        self.absence.opened(now);
         Notice::Ready { host, is_proven, side_channels }
     }
 
@@ -194,13 +192,16 @@ impl RabbitMq {
         let pause = RECONNECT.delay(self.failures, &mut self.jitter);
         self.state = State::Waiting(Instant::now() + pause);
         self.figures.error = Some(why.clone());
-        Notice::Away(why)
+        let since = self.absence.lost(Instant::now());
+        Notice::Away { error: why, since, may_be_a_message: false }
     }
 
     /// The connection to this node, which had lived for so long, is gone.
     fn lost(&mut self, peer: &Peer, lived: Duration, is_proven: bool, error: &PublishError) -> Notice {
-        if lived >= PROVEN_AFTER {
-            self.failures = 0;
+        let now = Instant::now();
+        let since = self.absence.lost(now);
+        if since == now {
+            self.failures = 0; // it had taken messages, or lived for long enough
         }
         if lived >= CHANNELS_COUNTED_OFF {
             self.config.side_channels = self.side_channels;
@@ -211,8 +212,7 @@ impl RabbitMq {
         let at_once = self.failures == 0 && lived >= LIVED_FOR;
         self.failures = self.failures.saturating_add(1);
         let pause = if at_once { Duration::ZERO } else { RECONNECT.delay(self.failures, &mut self.jitter) };
-        let now = Instant::now();
-        (self.state, self.away_since) = (State::Waiting(now + pause), Some(now));
+        self.state = State::Waiting(now + pause);
         (self.config.try_first, self.config.try_last) = (None, Some(peer.address));
         let why = format!("{peer}: {}", explain(error));
         self.spans.lost(&why);
@@ -222,7 +222,7 @@ impl RabbitMq {
         }
         // Whether the broker takes messages at all, the next connection has to show, before anything is thought of this one's.
         self.config.prove = error.may_be_a_message();
-        if self.config.prove { Notice::Ended(why) } else { Notice::Away(why) }
+        Notice::Away { error: why, since, may_be_a_message: self.config.prove }
     }
 
     /// The user may not have as many channels as were opened, or a closed one still counts.
@@ -280,7 +280,7 @@ impl Sink for RabbitMq {
             (self.config.try_last, self.config.prove) = (None, false);
             self.spans.lost(SILENT);
             (self.figures.connected_to, self.figures.error) = (None, Some(SILENT.to_owned()));
-            self.away_since = Some(now);
+            self.absence.lost(now);
         }
     }
 
@@ -291,6 +291,7 @@ impl Sink for RabbitMq {
                     amqp::Notice::Answers(answers) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
+                        self.absence.answered();
                         let answer = |amqp::Answer { id, verdict }| {
                             self.spans.answered(id, &verdict);
                             Answer { id, outcome: self.outcome(verdict) }

@@ -1,4 +1,4 @@
-//! How close the slot is to its limits, and who holds it back. Pure.
+//! Who holds the slot back, and what its limits are, in words. Pure.
 
 use std::{
     fmt,
@@ -12,41 +12,12 @@ use crate::{
     outbox::{Blocker, SlotLook, Writer},
 };
 
-/// Without a limit, a slot that keeps more is worth a word: the same as of the alert `OutboxSlotKeepsWal`.
-const MUCH: i64 = 5_000_000_000;
-
 /// PostgreSQL notes every 15 s which transactions run, and a slot moves on only then.
 const MOVES_EVERY_SECONDS: i64 = 15;
 
-/// How much the slot keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Pressure {
-    #[default]
-    Little,
-    /// More than half of what it may.
-    Much,
-    /// Less than a fifth is left before PostgreSQL gives it up.
-    NearlyLost,
-}
-
-impl Pressure {
-    /// `max`: what it may keep at most by the relay's own policy.
-    pub(super) fn of(look: &SlotLook, max: Option<i64>) -> Self {
-        let is_nearly_lost = look.wal_status == "unreserved" || look.safe.is_some_and(|safe| safe < look.kept / 4);
-        let is_much = look.kept > MUCH
-            || look.safe.is_some_and(|safe| safe < look.kept)
-            || max.is_some_and(|max| look.kept > max / 2);
-        match (is_nearly_lost, is_much) {
-            (true, _) => Self::NearlyLost,
-            (false, true) => Self::Much,
-            (false, false) => Self::Little,
-        }
-    }
-}
-
 /// The limits of what the slot keeps, in words.
-pub(super) fn limits(look: &SlotLook, max: Option<i64>) -> String {
-    let own = max.map(|max| format!("max_slot_wal {}", numbers::bytes(max)));
+pub(super) fn limits(look: &SlotLook, max: Option<u64>) -> String {
+    let own = max.map(|max| format!("max_slot_wal {}", numbers::bytes(max.try_into().unwrap_or(i64::MAX))));
     let server = look.safe.map(|safe| {
         let most = look.kept.saturating_add(safe).max(0);
         format!("max_slot_wal_keep_size, about {}: {} left", numbers::bytes(most), numbers::bytes(safe.max(0)))
@@ -160,23 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn half_of_a_limit_is_much_and_less_than_a_fifth_left_is_nearly_lost() {
-        for (kept, safe, max, expected) in [
-            (60, None, None, Pressure::Little),
-            (6000, None, None, Pressure::Much),
-            (60, Some(70), None, Pressure::Little),
-            (60, Some(50), None, Pressure::Much),
-            (90, Some(10), None, Pressure::NearlyLost),
-            (60, None, Some(121), Pressure::Little),
-            (60, None, Some(110), Pressure::Much),
-        ] {
-            let seen = look(kept * MB, safe.map(|safe| safe * MB));
-            assert_eq!(Pressure::of(&seen, max.map(|max| max * MB)), expected, "{kept} {safe:?} {max:?}");
-        }
-        let unreserved = SlotLook { wal_status: "unreserved".to_owned(), ..look(1, Some(-1)) };
-        assert_eq!(Pressure::of(&unreserved, None), Pressure::NearlyLost);
+    fn the_limits_are_told_with_what_is_left_of_them() {
         assert_eq!(
-            limits(&look(90 * MB, Some(10 * MB)), Some(50 * MB)),
+            limits(&look(90 * MB, Some(10 * MB)), Some(50 << 20)),
             "max_slot_wal 50 MB; max_slot_wal_keep_size, about 100 MB: 10 MB left"
         );
     }

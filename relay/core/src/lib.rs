@@ -38,8 +38,11 @@ mod dispatch;
 pub mod faults;
 mod interface;
 mod machine;
+mod marks;
 mod parts;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "faults")]
+pub use self::marks::{Kind, Marked, Marks};
 pub use self::{dispatch::SIDE_CHANNELS, interface::*, machine::Core};

@@ -33,6 +33,8 @@ pub(crate) struct Parted {
     pub(crate) verdicts: Vec<Verdict>,
 }
 
+crate::marked!(Parted { beside, verdicts });
+
 impl Parted {
     pub(super) fn len(&self) -> usize {
         self.beside.len() + self.verdicts.len()

@@ -12,6 +12,8 @@ pub(crate) struct Budget {
     bytes: usize,
 }
 
+crate::marked!(Budget { events, bytes } not { limits });
+
 impl Budget {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, events: 0, bytes: 0 }

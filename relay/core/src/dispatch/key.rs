@@ -23,12 +23,18 @@ pub(super) struct Key {
     pub(super) returned_in: u64,
 }
 
+crate::marked!(Key {
+    active, returning, holders, queue, queue_bytes, spilled, returned_in as Pass
+});
+
 /// A waiting event.
 #[derive(Clone, Debug)]
 struct Queued {
     id: Uuid,
     bytes: usize,
 }
+
+crate::marked!(Queued { id, bytes });
 
 impl Key {
     /// The event waits in memory.

@@ -24,8 +24,10 @@ pub(super) enum Turn {
 }
 
 /// A hash stands for the key: a collision orders two keys that need no order, which is harmless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct KeyHash(u64);
+
+crate::marked!(KeyHash { 0 });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -37,6 +39,8 @@ pub(crate) struct Keys {
     /// Passes that have begun.
     passes: u64,
 }
+
+crate::marked!(Keys { keys, spilled, passes as Pass } not { ordering, share, hash });
 
 impl Keys {
     pub(super) fn new(ordering: Ordering, share: Limits, seed: u64) -> Self {

@@ -56,6 +56,8 @@ enum State {
     Settling,
 }
 
+crate::marked_by_name!(State);
+
 /// An event in memory.
 #[derive(Clone, Debug)]
 struct Tracked {
@@ -80,6 +82,10 @@ struct Tracked {
     origin: Option<Origin>,
 }
 
+crate::marked!(Tracked {
+    event, seq, key, order as Order, state, attempts, number as Message, endings, returning, ticket, origin
+});
+
 /// What became of an event that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -99,6 +105,8 @@ pub(crate) struct LeftBehind {
     /// The transaction that the stream brought it with.
     pub(crate) origin: Option<Origin>,
 }
+
+crate::marked!(LeftBehind { ticket, origin });
 
 /// Events in memory and the rules by which they leave.
 #[derive(Clone, Debug)]
@@ -123,6 +131,11 @@ pub(crate) struct Dispatch {
     in_flight: usize,
     settling: usize,
 }
+
+crate::marked!(Dispatch {
+    budget, tracked, keys, ready as Order, refusals, silences, suspects, parted, set_aside as Order, set_aside_keys, left_behind,
+    admitted as Order, in_flight, settling
+} not { policy, jitter });
 
 impl Dispatch {
     pub(crate) fn new(limits: Limits, policy: Policy, silent_after: Duration, seed: u64) -> Self {

@@ -44,8 +44,10 @@ const MOST_ROUTES: usize = 4096;
 const MOST_REFUSED: usize = 16_384;
 
 /// Stands for exchange and topic. Two routes with one hash share their probes, which is harmless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Route(u64);
+
+crate::marked!(Route { 0 });
 
 /// What a refusal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,8 @@ struct Refusing {
     probes: usize,
 }
 
+crate::marked!(Refusing { since, after as Message, routes, refused, round, round_at, pause, probes });
+
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     /// In which round it was tried last.
@@ -79,6 +83,8 @@ struct Tried {
     /// The broker has said no.
     refused: bool,
 }
+
+crate::marked!(Tried { round, refused });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Refusals {
@@ -94,6 +100,10 @@ pub(crate) struct Refusals {
     refusing: Option<Refusing>,
     hash: NameHash,
 }
+
+crate::marked!(Refusals {
+    published as Message, confirmed as Message, in_a_row, refused, refusing
+} not { hash });
 
 impl Refusals {
     pub(super) fn new(seed: u64) -> Self {

@@ -58,6 +58,8 @@ pub(crate) struct Silences {
     side_channels: usize,
 }
 
+crate::marked!(Silences { looks, look_at, published as Message, since, trials, found_at, side_channels } not { pause });
+
 /// What a look shows, by the numbers of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
@@ -76,6 +78,8 @@ pub(super) struct Trial {
     pub(super) route: Route,
     began: Instant,
 }
+
+crate::marked!(Trial { id, route, began });
 
 impl Silences {
     /// `silent_after`: how long a message is without an answer until its destination counts as silent.

@@ -123,6 +123,11 @@ pub(crate) struct Suspects {
     is_proven: bool,
 }
 
+crate::marked!(Suspects {
+    began as Message, here, alone, outlasted, slow, enders, breaks, left_at, is_rest_due, connected_at as Message, rests_until,
+    resting as Order, is_proven
+});
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Ender {
     /// [`Suspects::began`] of its first ending.
@@ -136,6 +141,8 @@ struct Ender {
     /// When the last one was.
     at: Option<Instant>,
 }
+
+crate::marked!(Ender { began as Message, times, evidence, published as Message, at });
 
 impl Ender {
     fn pause(&self) -> Duration {

@@ -161,6 +161,8 @@ pub struct Now {
     pub unix_us: i64,
 }
 
+crate::marked!(Now { instant, unix_us });
+
 impl Now {
     /// The time that has passed, by the clock that has gone on further: the process's own stands still while its machine sleeps.
     pub(crate) fn since(self, earlier: Self) -> Duration {

@@ -53,6 +53,20 @@ pub enum Request {
     EnsureSequence,
 }
 
+#[cfg(feature = "faults")]
+impl crate::Marked for Request {
+    fn mark(&self, marks: &mut crate::Marks) {
+        match self {
+            Self::Settle(batch) => (1_u8, batch).mark(marks),
+            Self::Scan(from, scan) => (2_u8, (from, scan)).mark(marks),
+            Self::Due(scan) => (3_u8, scan).mark(marks),
+            Self::Snapshot | Self::LookAtPublication | Self::EnsurePublication | Self::EnsureSequence => {
+                marks.text(&format!("{self:?}"));
+            }
+        }
+    }
+}
+
 /// Verdicts of one statement.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -66,6 +80,8 @@ pub struct Batch {
     pub(crate) last_chance: HashSet<Uuid, IdHash>,
 }
 
+crate::marked!(Batch { verdicts, skip_locked, refused_before, last_chance });
+
 /// Where the next page of a scan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanFrom {
@@ -75,6 +91,8 @@ pub struct ScanFrom {
     /// when the first page was read, so it waits for the next scan from the lowest row.
     pub older_than: Option<u32>,
 }
+
+crate::marked!(ScanFrom { after_seq, older_than as Xid });
 
 impl ScanFrom {
     /// All rows.
@@ -108,6 +126,10 @@ pub struct Scan {
     /// Try each row before it is read.
     pub row_by_row: bool,
 }
+
+crate::marked!(Scan {
+    after_seq, older_than as Xid, max_rows, max_bytes, known, left_out, max_holders, respect_holds, row_by_row,
+});
 
 /// How a session ends.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,6 +46,12 @@ pub struct Event {
     pub replays: u32,
 }
 
+// What a relay can change of it; the rest is the row's, and follows from the id.
+crate::marked!(Event { id, attempts, holds_key, replays } not {
+    seq, exchange, topic, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id, created_at_us,
+    committed_at_us, first_attempted_at_us,
+});
+
 impl Event {
     /// Bytes that the event holds in memory, with a flat charge for bookkeeping.
     pub fn memory(&self) -> usize {
@@ -89,6 +95,8 @@ pub struct KeyName {
     pub aggregate_id: String,
 }
 
+crate::marked!(KeyName { aggregate_type, aggregate_id });
+
 /// An event in the table that holds its key: later events of the key wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHolder {
@@ -97,6 +105,8 @@ pub struct KeyHolder {
     /// The event.
     pub id: Uuid,
 }
+
+crate::marked!(KeyHolder { key, id });
 
 /// UTF-8 text that shares the event's allocation.
 #[derive(Clone, PartialEq, Eq, Hash)]

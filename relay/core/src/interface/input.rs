@@ -142,6 +142,23 @@ pub enum Finished {
     Sequence(Sequence),
 }
 
+#[cfg(feature = "faults")]
+impl crate::Marked for Finished {
+    fn mark(&self, marks: &mut crate::Marks) {
+        match self {
+            Self::Settled(batch, not_written) => (1_u8, (batch, not_written)).mark(marks),
+            Self::Scanned(from, page) => (2_u8, (from, page)).mark(marks),
+            Self::Due(due) => (3_u8, due).mark(marks),
+            Self::Snapshot(snapshot) => (4_u8, snapshot).mark(marks),
+            Self::Published(published) => (5_u8, published).mark(marks),
+            Self::NotSettled(batch, _) => (6_u8, batch).mark(marks),
+            Self::NotRead(_) | Self::PublicationEnsured(_) | Self::PublicationRefused(_) | Self::Sequence(_) => {
+                marks.text(&format!("{self:?}"))
+            }
+        }
+    }
+}
+
 /// What became of the look at the sequence of `seq`, which gives a key its order in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sequence {
@@ -184,6 +201,8 @@ pub struct NotWritten {
     pub finished: Vec<Uuid>,
 }
 
+crate::marked!(NotWritten { missing, locked, finished });
+
 /// What a scan of the backlog found.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -203,6 +222,8 @@ pub struct Page {
     pub holders_cut: bool,
 }
 
+crate::marked!(Page { snapshot, horizon, events, stopped_at, left_out, holders, holders_cut });
+
 /// What a scan of the events that are due found.
 #[derive(Clone, Debug)]
 pub struct Due {
@@ -216,6 +237,8 @@ pub struct Due {
     pub next_in: Option<Duration>,
 }
 
+crate::marked!(Due { snapshot, events, cut, next_in });
+
 /// The publication as it is now.
 #[derive(Clone, Debug)]
 pub struct Published {
@@ -228,3 +251,5 @@ pub struct Published {
     /// The transactions that had written to the table and had not ended then, or a moment later; `None`: any that had not ended may have.
     pub writers: Option<Vec<u32>>,
 }
+
+crate::marked!(Published { identity, changed_by as Xid, snapshot, writers as Xid });

@@ -11,6 +11,8 @@ pub struct Answer {
     pub outcome: Outcome,
 }
 
+crate::marked!(Answer { id } not { outcome });
+
 /// What the broker has done with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

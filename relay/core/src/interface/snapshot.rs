@@ -15,6 +15,8 @@ pub struct Snapshot {
     in_progress: Vec<u64>,
 }
 
+crate::marked!(Snapshot { xmin as Xid, xmax as Xid, in_progress as Xid });
+
 impl Snapshot {
     /// Sees all below `xmax` but what is `in_progress`, and all below `xmin`.
     pub fn new(xmin: u64, xmax: u64, mut in_progress: Vec<u64>) -> Self {

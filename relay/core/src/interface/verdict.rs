@@ -19,6 +19,8 @@ pub struct Verdict {
     pub holds_key: bool,
 }
 
+crate::marked!(Verdict { id, status, error, retry_in, holds_key });
+
 /// Status of an event, with the words of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -29,6 +31,8 @@ pub enum Status {
     /// Given up.
     Failed,
 }
+
+crate::marked_by_name!(Status);
 
 impl Status {
     /// The label in PostgreSQL's enum.

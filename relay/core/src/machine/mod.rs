@@ -51,6 +51,11 @@ pub struct Core {
     ending: Ending,
 }
 
+crate::marked!(Core {
+    dispatch, settling, progress, resync, long_unsettled, deferred, link, operations, publication, slot, congestion, pace, status,
+    ending
+} not { config, tally, reports });
+
 impl Core {
     /// A session that begins now: parked, and with a pass.
     pub fn new(config: Config, start: Start, now: Instant) -> Self {
@@ -183,6 +188,13 @@ impl Core {
     /// Verdicts that cannot be written now, for a lock, or a trigger that refuses them.
     pub fn unwritten(&self) -> usize {
         self.settling.unwritten()
+    }
+
+    /// Marks this state, for a fingerprint: what it has counted and reported is no part of it.
+    #[cfg(feature = "faults")]
+    pub fn mark_state(&self, marks: &mut crate::Marks) {
+        marks.first_ticket(self.progress.first_ticket());
+        crate::Marked::mark(self, marks);
     }
 
     fn report(&mut self, report: Report) {

@@ -13,6 +13,8 @@ pub(crate) struct Congestion {
     paced_since: Option<Instant>,
 }
 
+crate::marked!(Congestion { moved_at, full_since, paced_since });
+
 impl Congestion {
     pub(crate) fn new(now: Instant) -> Self {
         Self { moved_at: now, full_since: None, paced_since: None }

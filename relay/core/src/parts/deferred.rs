@@ -28,6 +28,8 @@ pub(crate) struct Deferred {
     behind_pass: Option<(Due, Instant)>,
 }
 
+crate::marked!(Deferred { look_at, awaited, reads_ahead, behind_pass });
+
 impl Deferred {
     /// Looks at once.
     pub(crate) fn new(now: Instant) -> Self {

@@ -17,6 +17,8 @@ pub(crate) struct Ending {
     turned_at: Option<Now>,
 }
 
+crate::marked!(Ending { drain_until, has_ended, turned_at } not { after_drain, at_once });
+
 impl Ending {
     /// Whether what is in flight is to be finished.
     pub(crate) fn is_draining(&self) -> bool {

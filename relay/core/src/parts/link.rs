@@ -13,6 +13,14 @@ pub(crate) enum Link {
     Away(Instant),
 }
 
+#[cfg(feature = "faults")]
+impl crate::Marked for Link {
+    fn mark(&self, marks: &mut crate::Marks) {
+        self.is_blocked().mark(marks);
+        self.away_since().mark(marks);
+    }
+}
+
 impl Link {
     pub(crate) fn new(away_since: Option<Instant>) -> Self {
         away_since.map_or(Self::Ready, Self::Away)

@@ -16,6 +16,8 @@ pub(crate) struct Origin {
     pub(crate) commit: Lsn,
 }
 
+crate::marked!(Origin { xid as Xid, commit });
+
 /// A set of committed transactions that are not yet visible to other sessions, as far as was last looked.
 ///
 /// A commit may be streamed long before others can see it, as under synchronous replication. If it were acknowledged then, a session
@@ -26,6 +28,18 @@ pub(crate) struct NotYetVisible {
     transactions: BTreeMap<u32, Lsn>,
     /// The first of those positions.
     first_commit: Option<Lsn>,
+}
+
+#[cfg(feature = "faults")]
+impl crate::Marked for NotYetVisible {
+    fn mark(&self, marks: &mut crate::Marks) {
+        let Self { transactions, first_commit } = self;
+        for (xid, commit) in transactions {
+            marks.counted(crate::Kind::Xid, xid);
+            commit.mark(marks);
+        }
+        first_commit.mark(marks);
+    }
 }
 
 impl NotYetVisible {

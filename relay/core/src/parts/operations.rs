@@ -31,12 +31,27 @@ pub(crate) struct TableOperations {
     next_check: Instant,
 }
 
+crate::marked!(TableOperations {
+    running,
+    settled_last,
+    scanned_due_last,
+    paused_until,
+    looked_up_at,
+    passes_by_row,
+    due_by_row,
+    pass_started,
+    next_refill,
+    next_check,
+});
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Running {
     /// A scan that may end recovery: the stream must wait for it.
     WholePass,
     Other,
 }
+
+crate::marked_by_name!(Running);
 
 impl TableOperations {
     pub(crate) fn new(row_by_row: bool, next_check: Instant, now: Instant) -> Self {

@@ -20,6 +20,8 @@ pub(crate) struct Pace {
     holds_back: bool,
 }
 
+crate::marked!(Pace { taken_until, holds_back } not { rate });
+
 impl Pace {
     pub(crate) fn new(rate: Option<NonZeroU32>, now: Instant) -> Self {
         Self { rate, taken_until: now, holds_back: false }

@@ -12,6 +12,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
+crate::marked!(Ticket { 0 as Ticket });
+
 /// Follows the stream's transactions in commit order.
 ///
 /// Acknowledging only lets PostgreSQL trim WAL: what is owed to the broker stands in the table. Still, nothing is
@@ -27,6 +29,8 @@ pub(crate) struct Progress {
     first: u64,
 }
 
+crate::marked!(Progress { flushed, reading, open, first as Ticket });
+
 #[derive(Clone, Debug)]
 struct Transaction {
     origin: Origin,
@@ -37,10 +41,18 @@ struct Transaction {
     since: Instant,
 }
 
+crate::marked!(Transaction { origin, unsettled, end, since });
+
 impl Progress {
     /// Starts from what the slot has confirmed.
     pub(crate) fn new(flushed: Lsn) -> Self {
         Self { flushed, ..Self::default() }
+    }
+
+    /// The first ticket that is open.
+    #[cfg(feature = "faults")]
+    pub(crate) fn first_ticket(&self) -> u64 {
+        self.first
     }
 
     /// The position that may be acknowledged. Never moves back.

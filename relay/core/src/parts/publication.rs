@@ -21,6 +21,8 @@ pub(crate) struct Publication {
     lacks_columns: bool,
 }
 
+crate::marked!(Publication { last_look, is_look_due, is_repair_due, is_useless, lacks_columns });
+
 /// The identity that a look has found; `None`: no publication has the table.
 type Look = Option<String>;
 

@@ -61,11 +61,26 @@ pub(crate) enum Stream {
     Started,
 }
 
+crate::marked_by_name!(Stream);
+
 #[derive(Clone, Debug)]
 struct Covered {
     snapshot: Snapshot,
     horizon: Lsn,
 }
+
+#[cfg(feature = "faults")]
+impl crate::Marked for Mode {
+    fn mark(&self, marks: &mut crate::Marks) {
+        let next = match self {
+            Self::Parked { next } => Some(*next),
+            Self::Live => None,
+        };
+        next.mark(marks);
+    }
+}
+
+crate::marked!(Covered { snapshot, horizon });
 
 /// The state of recovery.
 #[derive(Clone, Debug)]
@@ -87,6 +102,10 @@ pub(crate) struct Resync {
     /// Parked, and all there is to see has been read: the stream waits for the rest to become visible.
     closing: bool,
 }
+
+crate::marked!(Resync {
+    mode, stream, covered, current, awaited, look_up_at, pass_at, wait, oldest_before as Xid, read_before as Xid, closing,
+});
 
 impl Resync {
     /// A session begins parked, and with a pass.

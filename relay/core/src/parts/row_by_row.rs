@@ -12,6 +12,8 @@ pub(crate) enum RowByRow {
     Ended,
 }
 
+crate::marked_by_name!(RowByRow);
+
 impl RowByRow {
     pub(crate) fn new(is_needed: bool) -> Self {
         if is_needed { Self::Needed } else { Self::Ended }

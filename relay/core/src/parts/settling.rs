@@ -49,6 +49,10 @@ pub(crate) struct Settling {
     taken: usize,
 }
 
+crate::marked!(Settling {
+    queue, unwritten, look_at, wait, paused_until, skip_locked, limit, taken
+} not { batching });
+
 #[derive(Clone, Debug)]
 struct Queued {
     verdict: Verdict,
@@ -57,11 +61,15 @@ struct Queued {
     because: Option<Because>,
 }
 
+crate::marked!(Queued { verdict, since, because });
+
 #[derive(Clone, Debug)]
 struct Unwritten {
     verdict: Verdict,
     because: Because,
 }
+
+crate::marked!(Unwritten { verdict, because });
 
 /// Why a verdict is not written yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +80,17 @@ enum Because {
     Locked,
     /// The server refuses the change, as when a trigger of the user's does.
     Refused,
+}
+
+#[cfg(feature = "faults")]
+impl crate::Marked for Because {
+    fn mark(&self, marks: &mut crate::Marks) {
+        match self {
+            Self::Unseen(xid) => marks.counted(crate::Kind::Xid, xid),
+            Self::Locked => marks.plain(1),
+            Self::Refused => marks.plain(2),
+        }
+    }
 }
 
 impl Settling {

@@ -29,10 +29,14 @@ pub(crate) struct SlotWatch {
     over_since: Option<Instant>,
 }
 
+crate::marked!(SlotWatch { look_at, running, is_worth_a_name, over_since } not { max });
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     asks_who: bool,
 }
+
+crate::marked!(Look { asks_who });
 
 /// What follows for a slot that has been over its limit for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,8 @@ pub(crate) struct StatusUpdates {
     is_asked: bool,
 }
 
+crate::marked!(StatusUpdates { sent, sent_at, is_asked });
+
 impl StatusUpdates {
     pub(crate) fn new(now: Instant) -> Self {
         Self { sent: Lsn(0), sent_at: now, is_asked: false }

@@ -11,7 +11,7 @@ mod row;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outbox_core::{SlotSize, Snapshot};
+use outbox_core::{Kind, Marked, Marks, SlotSize, Snapshot, marked};
 
 pub(crate) use self::{
     functions::Executed,
@@ -40,6 +40,10 @@ pub(crate) struct Entry {
     pub(crate) at: Micros,
 }
 
+marked!(Entry {
+    xid as Xid, lsn as Lsn, end as Lsn, inserts, has_message, publication, at
+} not { deferred_until, is_unstreamable });
+
 /// The replication slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
@@ -51,6 +55,8 @@ pub(crate) struct Slot {
     /// It keeps the log from here on, whatever is confirmed: a transaction that was open then is open still.
     pub(crate) held_at: Option<u64>,
 }
+
+marked!(Slot { confirmed as Lsn, reader, is_made, held_at as Lsn });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
@@ -76,6 +82,23 @@ pub(crate) struct Database {
     pub(crate) statements_fail_until: Micros,
     next_xid: u64,
     next_seq: i64,
+}
+
+impl Marked for Database {
+    fn mark(&self, marks: &mut Marks) {
+        (&self.rows, &self.log).mark(marks);
+        for (xid, transaction) in self.open.iter().chain(&self.hidden) {
+            marks.counted(Kind::Xid, xid);
+            transaction.mark(marks);
+        }
+        marks.plain(self.open.len() as u64);
+        marks.counted(Kind::Lsn, &self.flushed);
+        marks.counted(Kind::Lsn, &self.wal_end);
+        marks.counted(Kind::Xid, &self.published_by);
+        marks.counted(Kind::Xid, &self.next_xid);
+        (&self.slot, (self.is_published, self.publication)).mark(marks);
+        (self.next_seq, self.is_up).mark(marks);
+    }
 }
 
 impl Database {

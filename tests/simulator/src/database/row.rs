@@ -1,7 +1,7 @@
 //! An event as it was emitted, its row in the table, how transactions change that, and what the relay reads of it.
 
 use bytes::Bytes;
-use outbox_core::{Event, Status, Text};
+use outbox_core::{Event, Marked, Marks, Status, Text, marked};
 use uuid::Uuid;
 
 use super::Micros;
@@ -22,6 +22,8 @@ pub(crate) struct Emitted {
     pub(crate) is_published: bool,
 }
 
+marked!(Emitted { seq } not { key, topic, is_poison, is_ender, is_oversized, is_deferred, is_published });
+
 /// A row that can be seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -38,6 +40,10 @@ pub(crate) struct Row {
     /// A trigger refuses its verdict until then.
     pub(crate) refused_until: Micros,
 }
+
+marked!(Row {
+    emitted, status, attempts, first_attempted_at, available_at, holds_key, writer as Xid, locked_until, refused_until,
+});
 
 impl Row {
     pub(super) fn new(emitted: Emitted, available_at: Option<Micros>, writer: u64) -> Self {
@@ -89,6 +95,17 @@ pub(crate) enum Change {
 pub(crate) struct Transaction {
     pub(crate) changes: Vec<Change>,
 }
+
+impl Marked for Change {
+    fn mark(&self, marks: &mut Marks) {
+        match self {
+            Self::Insert(emitted, until) => (emitted, until).mark(marks),
+            Self::Replay(seq, has_message) => (seq, has_message).mark(marks),
+        }
+    }
+}
+
+marked!(Transaction { changes });
 
 impl Transaction {
     /// Whether the transaction inserts the event.

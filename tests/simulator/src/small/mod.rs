@@ -4,7 +4,6 @@
 //! that was met before is not entered again. A state is what the core, the table, the log and the broker hold, with times counted from
 //! now. Where no other step is left the clock goes on, and in the end every event must have its verdict.
 
-mod canonical;
 mod world;
 
 use std::collections::HashSet;

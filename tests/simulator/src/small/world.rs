@@ -7,19 +7,21 @@ use std::{
 };
 
 use outbox_core::{
-    Answer, Backoff, Config, Core, Effect, Event, Finished, Input, Limits, Lsn, Notice, Now, Ordering, Outcome, Policy,
-    Request, Start, Status, Streamed,
+    Answer, Backoff, Config, Core, Effect, Event, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now,
+    Ordering, Outcome, Policy, Request, Start, Status, Streamed,
 };
 
-use super::{
-    Step,
-    canonical::{self, FIRST_LSN, FIRST_XID},
-};
+use super::Step;
 use crate::{
     database::{Change, Database, Emitted, Slot},
     relay::Inserted,
 };
 
+/// Transaction ids and log positions begin far from 0, which means "none" in some places.
+const FIRST_XID: u64 = 1_000_000;
+const FIRST_LSN: u64 = 2_000_000;
+/// Where times gone by are told apart: the pause between status updates, and `park_after`.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The clock goes on so often with nothing else to do, and then it is the end.
 const IDLE_TICKS: u8 = 12;
 
@@ -296,21 +298,16 @@ impl Small {
 
     /// The same for all states that are alike.
     pub(super) fn fingerprint(&self) -> u64 {
-        let text = format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {}",
-            self.core,
-            self.db,
-            self.coming,
-            (self.next_entry, self.told < self.db.flushed),
-            (self.was_described, self.is_connected),
-            self.request,
-            self.finished,
-            self.on_the_way,
-            self.answers,
-            (&self.delivered, &self.happened),
-            self.ticks,
-        );
-        canonical::fingerprint(&text, &format!("{:?}", self.clocks().instant))
+        let mut marks = Marks::default();
+        self.core.mark_state(&mut marks);
+        (&self.db, (self.next_entry, self.told < self.db.flushed)).mark(&mut marks);
+        for xid in &self.coming {
+            marks.counted(Kind::Xid, xid);
+        }
+        ((self.was_described, self.is_connected), (&self.request, &self.finished)).mark(&mut marks);
+        ((&self.on_the_way, &self.answers), (&self.delivered, self.ticks)).mark(&mut marks);
+        marks.text(&format!("{:?}", self.happened));
+        marks.fingerprint(self.clocks().instant, &PAUSES)
     }
 }
 

@@ -17,6 +17,8 @@ const UNLIKELY: f64 = 0.03;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Breaks(VecDeque<Instant>);
 
+crate::marked!(Breaks { 0 });
+
 impl Breaks {
     pub(super) fn note(&mut self, now: Instant) {
         let [.., longest] = OVER;

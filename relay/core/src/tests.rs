@@ -277,10 +277,10 @@ fn a_broker_that_has_just_refused_a_message_is_not_yet_said_to_refuse_everything
         }
     }
     assert!(!driver.published.is_empty());
-    assert_eq!(driver.core.figures(driver.now.instant).refusing_since, None);
+    assert_eq!(driver.core.figures(driver.now.instant).unavailable_since, None);
     driver.wait(config().park_after);
     driver.request();
-    assert!(driver.core.figures(driver.now.instant).refusing_since.is_some());
+    assert!(driver.core.figures(driver.now.instant).unavailable_since.is_some());
 }
 
 #[test]

@@ -140,7 +140,7 @@ mod tests {
                 Err("RabbitMQ has blocked publishing for 3 min 0 s"),
             ),
             (
-                Figures { refusing_since: Some(began), ..live },
+                Figures { unavailable_since: Some(began), ..live },
                 SinkFigures::default(),
                 Err("RabbitMQ refuses every message"),
             ),

@@ -197,7 +197,7 @@ impl View {
             Phase::Standby => State::Standby,
             Phase::Stopped => State::Stopped,
             Phase::AtWork if self.figures.is_draining => State::Draining,
-            Phase::AtWork if self.figures.refusing_since.is_some() => State::Refused,
+            Phase::AtWork if self.figures.unavailable_since.is_some() => State::Refused,
             Phase::AtWork if self.figures.is_live => State::Streaming,
             Phase::AtWork => State::Parked,
         }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(view.state(), State::Parked, "a session begins parked");
         view.publish(shown(sent(0), SinkFigures::default()), now);
         assert_eq!(view.state(), State::Streaming);
-        view.publish(shown(Figures { refusing_since: Some(now), ..sent(0) }, SinkFigures::default()), now);
+        view.publish(shown(Figures { unavailable_since: Some(now), ..sent(0) }, SinkFigures::default()), now);
         assert_eq!(view.state(), State::Refused);
         view.publish(shown(Figures { is_draining: true, ..sent(0) }, SinkFigures::default()), now);
         assert_eq!(view.state(), State::Draining);

@@ -72,9 +72,9 @@ impl Log {
                 warn!(target: "relay", event = %event.id, key, topic = event.topic.as_str(), error, times, again_in = ?retry_in,
                       "the connection ended while only this event was on its way: it waits, and leaves alone again; no attempt is counted");
             }
-            Report::Silent { event, events, routes } => {
+            Report::Silent { event, events, destinations } => {
                 let exchange = event.exchange.as_ref().map(|text| text.as_str());
-                warn!(target: "relay", exchange, topic = event.topic.as_str(), event = %event.id, events, routes,
+                warn!(target: "relay", exchange, topic = event.topic.as_str(), event = %event.id, events, destinations,
                       "the broker leaves messages unanswered, and others wait behind them: connecting anew; events for these destinations leave \
                        one at a time, and no attempt is counted; look for quorum queues without a majority");
             }
@@ -161,16 +161,16 @@ impl Log {
 
     /// Tells what has lasted for longer than a moment, and that it is over.
     pub(super) fn conditions(&mut self, conditions: Conditions, now: Instant) {
-        let Conditions { is_live, away_since, refusing_since, refused_destinations } = conditions;
+        let Conditions { is_live, away_since, unavailable_since, unavailable_destinations } = conditions;
         if is_live {
             self.is_away_told = false;
         } else if away_since.is_some() && !self.is_away_told {
             self.parked(Reason::BrokerAway); // a session that begins without a broker is parked from its beginning
         }
-        let was_refusing = std::mem::replace(&mut self.is_refusing_told, refusing_since.is_some());
-        match refusing_since {
+        let was_refusing = std::mem::replace(&mut self.is_refusing_told, unavailable_since.is_some());
+        match unavailable_since {
             Some(since) if !was_refusing => {
-                warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), routes = refused_destinations, reason = NACKED,
+                warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), destinations = unavailable_destinations, reason = NACKED,
                       "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
                        look for queues that are full, have no majority, or have crashed");
             }

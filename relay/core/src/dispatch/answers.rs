@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::{
     Dispatch, State, Tracked,
+    availability::{Judged, LONGEST_PAUSE},
     budget::Budget,
     keys::KeyHash,
-    refusals::{Judged, LONGEST_PAUSE},
 };
 use crate::{
     faults::{self, Fault},
@@ -57,27 +57,27 @@ impl Dispatch {
         let is_late_nack = matches!(outcome, Outcome::Unavailable(_))
             && trial.is_some_and(|trial| self.silences.is_late(&trial, now.instant));
         if let Some(trial) = trial.filter(|_| !is_late_nack) {
-            self.silences.spoke(trial.route);
+            self.silences.spoke(trial.destination);
         }
         let (status, error) = match outcome {
             // A late nack: a channel of RabbitMQ 4.0 gives up after 65 s. The destination stays silent.
             Outcome::Unavailable(_) if is_late_nack => {
-                let since = trial.and_then(|trial| self.silences.since(trial.route)).unwrap_or(now.instant);
+                let since = trial.and_then(|trial| self.silences.since(trial.destination)).unwrap_or(now.instant);
                 retry_in = Some(outage_delay(&self.policy, &self.budget, now.instant.duration_since(since)));
                 (Status::Pending, None)
             }
             Outcome::Delivered => (Status::Sent, None),
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
-            Outcome::Retry(error) => self.policy.after_refusal(error, attempts, &event, now),
+            Outcome::Retry(error) => self.policy.after_attempt(error, attempts, &event, now),
             Outcome::Unavailable(error) => {
-                let route = self.refusals.route(&event);
+                let destination = self.availability.destination(&event);
                 let is_crowded = self.budget.is_crowded();
                 let others_in_flight = self.in_flight > self.silences.trials();
                 let is_pipelined = tracked.key.is_some() && self.policy.ordering == Ordering::Pipelined;
                 // Channels have no order between them: what was confirmed may have been taken before this was nacked.
-                let number = if trial.is_some() { self.refusals.published() } else { tracked.number };
-                match self.refusals.refused(*id, number, route, others_in_flight, now.instant) {
-                    Judged::Counts => self.policy.after_refusal(error, attempts, &event, now),
+                let number = if trial.is_some() { self.availability.published() } else { tracked.number };
+                match self.availability.unavailable(*id, number, destination, others_in_flight, now.instant) {
+                    Judged::Counts => self.policy.after_attempt(error, attempts, &event, now),
                     judged if is_pipelined && (judged == Judged::Uncounted || !is_crowded) => {
                         // Others of its key are in flight, and are likely to be refused, too: in memory they keep their order.
                         tracked.event = Some(event);
@@ -113,10 +113,10 @@ impl Dispatch {
         let Left { key, number, returning, holds } = left;
         self.settling += 1;
         self.budget.give_back_bytes(event.memory());
-        let takes_again =
-            status == Status::Sent && self.refusals.confirmed(id, number, |refusals| refusals.route(&event));
+        let takes_again = status == Status::Sent
+            && self.availability.confirmed(id, number, |availability| availability.destination(&event));
         if status == Status::Failed {
-            self.refusals.forget(id); // if it is replayed, it begins anew
+            self.availability.forget(id); // if it is replayed, it begins anew
         }
         match key {
             Some(key) if holds => {
@@ -168,7 +168,7 @@ impl Dispatch {
         self.in_flight = 0;
         self.suspects.outlasted.clear();
         self.silences.lost();
-        self.refusals.lost();
+        self.availability.lost();
         self.end_probing();
     }
 

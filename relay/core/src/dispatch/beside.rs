@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
-use super::{Dispatch, State, Tracked, answers::outage_delay, refusals::Route};
+use super::{Dispatch, State, Tracked, answers::outage_delay, availability::Destination};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, Ordering, Status, Verdict},
@@ -21,21 +21,21 @@ pub(crate) struct Silence {
     /// How many messages have waited through all looks. If a later message was confirmed, only those before it count.
     pub(crate) events: usize,
     /// How many destinations these messages go to.
-    pub(crate) routes: usize,
+    pub(crate) destinations: usize,
 }
 
 /// What `next_batch` has split off for silent destinations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parted {
+pub(crate) struct SplitOff {
     /// To be published on side channels.
     pub(crate) beside: Vec<Arc<Event>>,
     /// To be written: `PENDING`, without an attempt.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-crate::marked!(Parted { beside, verdicts });
+crate::marked!(SplitOff { beside, verdicts });
 
-impl Parted {
+impl SplitOff {
     pub(super) fn len(&self) -> usize {
         self.beside.len() + self.verdicts.len()
     }
@@ -59,15 +59,15 @@ impl Dispatch {
     }
 
     /// Takes what was split off since the last call.
-    pub(crate) fn take_parted(&mut self) -> Parted {
-        std::mem::take(&mut self.parted)
+    pub(crate) fn take_split_off(&mut self) -> SplitOff {
+        std::mem::take(&mut self.split_off)
     }
 
     /// Finds destinations that have left messages unanswered through all looks while others wait. The relay then
     /// connects anew: what was in flight leaves again, and no attempt counts. `is_full`: nothing more may leave on the
     /// main channel.
     pub(crate) fn finds_silence(&mut self, is_full: bool, now: Instant) -> Option<Silence> {
-        let look = self.silences.look(self.refusals.published(), self.on_main_channel(), now)?;
+        let look = self.silences.look(self.availability.published(), self.on_main_channel(), now)?;
         if faults::is_on(Fault::SilenceUnheard) {
             return None;
         }
@@ -81,12 +81,14 @@ impl Dispatch {
             .collect();
         unanswered.sort_unstable_by_key(|(number, _)| *number);
         let (first, event) = unanswered.first().cloned()?;
-        let route = |event: &Arc<Event>| self.refusals.route(event);
-        let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| route(event)).collect();
+        let destination = |event: &Arc<Event>| self.availability.destination(event);
+        let destinations: HashSet<Destination, IdHash> =
+            unanswered.iter().map(|(_, event)| destination(event)).collect();
         let is_full = is_full || self.suspects.is_one_alone();
-        let others_wait =
-            routes.len() > 1 || self.budget.is_crowded() || self.others_wait(&routes, look.waiting, is_full);
-        let confirmed = self.refusals.last_confirmed();
+        let others_wait = destinations.len() > 1
+            || self.budget.is_crowded()
+            || self.others_wait(&destinations, look.waiting, is_full);
+        let confirmed = self.availability.last_confirmed();
         if !others_wait && first > look.long.min(confirmed) {
             return None;
         }
@@ -95,9 +97,10 @@ impl Dispatch {
             let last = if others_wait { confirmed } else { look.long };
             unanswered.retain(|(number, _)| *number <= last);
         }
-        let routes: HashSet<Route, IdHash> = unanswered.iter().map(|(_, event)| route(event)).collect();
-        let silence = Silence { event, events: unanswered.len(), routes: routes.len() };
-        self.silences.found(routes, now);
+        let destinations: HashSet<Destination, IdHash> =
+            unanswered.iter().map(|(_, event)| destination(event)).collect();
+        let silence = Silence { event, events: unanswered.len(), destinations: destinations.len() };
+        self.silences.found(destinations, now);
         self.suspects.interrupted();
         self.outage();
         Some(silence)
@@ -109,24 +112,24 @@ impl Dispatch {
         if self.silences.is_empty() {
             return true; // nearly always
         }
-        while let Some((id, route)) = self.silent_next() {
-            if self.parted.len() >= max {
+        while let Some((id, destination)) = self.silent_next() {
+            if self.split_off.len() >= max {
                 return false;
             }
             self.ready.pop();
-            self.leave_beside(&id, route, now);
+            self.leave_beside(&id, destination, now);
         }
         true
     }
 
     /// Sends a ready event on a side channel, or leaves it to the table: its key does not let it go, or no side channel
     /// is free for its destination. Returns whether it was sent.
-    pub(super) fn leave_beside(&mut self, id: &Uuid, route: Route, now: Instant) -> bool {
+    pub(super) fn leave_beside(&mut self, id: &Uuid, destination: Destination, now: Instant) -> bool {
         if self.spill_if_held(id) || self.spill_behind_others(id) {
             return false;
         }
-        if !self.silences.may_try(route) {
-            self.put_off(id, route, now);
+        if !self.silences.may_try(destination) {
+            self.put_off(id, destination, now);
             return false;
         }
         self.hold_key(id);
@@ -134,26 +137,26 @@ impl Dispatch {
         if let Some(tracked) = self.tracked.get_mut(id) {
             tracked.number = 0; // channels have no order between them: its confirm says nothing about earlier messages
         }
-        self.silences.tries(*id, route, now);
-        self.parted.beside.extend(event);
+        self.silences.tries(*id, destination, now);
+        self.split_off.beside.extend(event);
         true
     }
 
     /// The event's destination, if that is silent.
-    pub(super) fn silent_route(&self, id: &Uuid) -> Option<Route> {
+    pub(super) fn silent_destination(&self, id: &Uuid) -> Option<Destination> {
         let tracked = self.tracked.get(id).filter(|tracked| tracked.state == State::Ready)?;
-        let route = self.refusals.route(tracked.event.as_ref()?);
-        self.silences.since(route).map(|_| route)
+        let destination = self.availability.destination(tracked.event.as_ref()?);
+        self.silences.since(destination).map(|_| destination)
     }
 
     /// The next event, if its destination is silent. `None` for a suspect, and for an event whose key is set aside.
-    fn silent_next(&self) -> Option<(Uuid, Route)> {
+    fn silent_next(&self) -> Option<(Uuid, Destination)> {
         if self.is_suspect_next() {
             return None;
         }
         let Reverse((_, id)) = self.ready.peek()?;
         let waits = self.key_of(id).is_some_and(|key| self.set_aside_keys.contains(&key));
-        if waits { None } else { Some((*id, self.silent_route(id)?)) }
+        if waits { None } else { Some((*id, self.silent_destination(id)?)) }
     }
 
     /// The event holds its key while it is on a side channel, in every ordering: the silence may last.
@@ -196,20 +199,20 @@ impl Dispatch {
     }
 
     /// Leaves a ready event to the table, as `PENDING` with a later `available_at`. No attempt counts.
-    fn put_off(&mut self, id: &Uuid, route: Route, now: Instant) {
-        let since = self.silences.since(route).unwrap_or(now);
+    fn put_off(&mut self, id: &Uuid, destination: Destination, now: Instant) {
+        let since = self.silences.since(destination).unwrap_or(now);
         let retry_in = outage_delay(&self.policy, &self.budget, now.duration_since(since));
         let Some(tracked) = self.tracked.get_mut(id) else { return };
         let Some(event) = tracked.event.take() else { return };
         self.suspects.cleared(id, std::mem::take(&mut tracked.endings));
         let left = tracked.leaves(self.policy.holds(Status::Pending));
         let (verdict, _) = self.decide(id, event, left, Status::Pending, None, Some(retry_in));
-        self.parted.verdicts.push(verdict);
+        self.split_off.verdicts.push(verdict);
     }
 
     /// Whether an event of another destination waits: for its answer, though it left no later than message `waiting`,
     /// or to leave.
-    fn others_wait(&self, routes: &HashSet<Route, IdHash>, waiting: u64, is_full: bool) -> bool {
+    fn others_wait(&self, destinations: &HashSet<Destination, IdHash>, waiting: u64, is_full: bool) -> bool {
         let waits = |tracked: &Tracked| match tracked.state {
             State::InFlight => tracked.number <= waiting,
             State::Ready => is_full,
@@ -217,8 +220,8 @@ impl Dispatch {
         };
         self.tracked.values().filter(|tracked| waits(tracked)).any(|tracked| {
             tracked.event.as_ref().is_some_and(|event| {
-                let route = self.refusals.route(event);
-                !routes.contains(&route) && self.silences.since(route).is_none()
+                let destination = self.availability.destination(event);
+                !destinations.contains(&destination) && self.silences.since(destination).is_none()
             })
         })
     }

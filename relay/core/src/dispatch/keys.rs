@@ -12,7 +12,7 @@ use crate::{
 
 /// When an event of a key may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Place {
     /// May leave now.
     Now,
     /// May leave now: it is the one that its key waits for.
@@ -63,7 +63,7 @@ impl Keys {
         Some(self.hash(event.aggregate_type.as_ref().map(Text::as_bytes), id.as_bytes()))
     }
 
-    pub(super) fn enter(&mut self, hash: KeyHash, event: &Event) -> Turn {
+    pub(super) fn enter(&mut self, hash: KeyHash, event: &Event) -> Place {
         let key = self.keys.entry(hash).or_default();
         if event.holds_key {
             // Later events of the key are in the table, although this memory may not have seen how they came there.
@@ -71,10 +71,10 @@ impl Keys {
             key.holders.retain(|id| *id != event.id);
             key.active += 1;
             key.returning += 1;
-            return Turn::Returning;
+            return Place::Returning;
         }
         if key.spilled.is_some() {
-            return Turn::Full;
+            return Place::Full;
         }
         let at_a_time = match self.ordering {
             Ordering::Strict => 1 + usize::from(faults::is_on(Fault::StrictTwoAtATime)),
@@ -82,14 +82,14 @@ impl Keys {
         };
         if key.active < at_a_time && !key.has_queue() {
             key.active += 1;
-            return Turn::Now;
+            return Place::Now;
         }
         if !key.has_room(&self.share) {
             self.spilled += key.spill(|| event.key_name());
-            return Turn::Full;
+            return Place::Full;
         }
         key.queue(event);
-        Turn::Behind
+        Place::Behind
     }
 
     /// The event goes back to the table and holds its key there. Returns the events that it leaves no place for in memory.

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! An event that is to be tried again does not wait in memory: the table knows its time, and that it holds its key. While the
-//! broker refuses everything ([`refusals`]), events that were not refused yet wait in memory, as in any outage.
+//! broker refuses everything ([`availability`]), events that were not refused yet wait in memory, as in any outage.
 
 mod answers;
+mod availability;
 mod beside;
 mod budget;
 mod key;
 mod keys;
 mod probing;
-mod refusals;
 mod silences;
 mod spilling;
 mod suspects;
@@ -30,16 +30,16 @@ use std::{
 use uuid::Uuid;
 
 pub use self::silences::SIDE_CHANNELS;
-pub(crate) use self::{
-    beside::{Parted, Silence},
-    suspects::{Alone, Loss},
-};
 use self::{
+    availability::Availability,
     budget::Budget,
-    keys::{KeyHash, Keys, Turn},
-    refusals::Refusals,
+    keys::{KeyHash, Keys, Place},
     silences::Silences,
     suspects::Suspects,
+};
+pub(crate) use self::{
+    beside::{Silence, SplitOff},
+    suspects::{Alone, Loss},
 };
 use crate::{
     interface::{Event, IdHash, Limits, Now, Policy},
@@ -119,10 +119,10 @@ pub(crate) struct Dispatch {
     /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
     /// number of hot keys keeps another waiting.
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
-    pub(crate) refusals: Refusals,
+    pub(crate) availability: Availability,
     pub(crate) silences: Silences,
     pub(crate) suspects: Suspects,
-    parted: Parted,
+    split_off: SplitOff,
     /// Ready, but the broker refuses everything: they wait for their turn to try.
     set_aside: Vec<(u64, Uuid)>,
     set_aside_keys: HashSet<KeyHash, IdHash>,
@@ -133,7 +133,7 @@ pub(crate) struct Dispatch {
 }
 
 crate::marked!(Dispatch {
-    budget, tracked, keys, ready as Order, refusals, silences, suspects, parted, set_aside as Order, set_aside_keys, left_behind,
+    budget, tracked, keys, ready as Order, availability, silences, suspects, split_off, set_aside as Order, set_aside_keys, left_behind,
     admitted as Order, in_flight, settling
 } not { policy, jitter });
 
@@ -146,10 +146,10 @@ impl Dispatch {
             tracked: HashMap::default(),
             keys: Keys::new(policy.ordering, limits.key_share(), seed),
             ready: BinaryHeap::new(),
-            refusals: Refusals::new(seed),
+            availability: Availability::new(seed),
             silences: Silences::new(silent_after),
             suspects: Suspects::default(),
-            parted: Parted::default(),
+            split_off: SplitOff::default(),
             set_aside: Vec::new(),
             set_aside_keys: HashSet::default(),
             left_behind: Vec::new(),
@@ -195,11 +195,11 @@ impl Dispatch {
         self.admitted += 1;
         let order = self.admitted;
         let key = self.keys.of(&event);
-        let turn = key.map_or(Turn::Now, |key| self.keys.enter(key, &event));
+        let turn = key.map_or(Place::Now, |key| self.keys.enter(key, &event));
         let state = match turn {
-            Turn::Now | Turn::Returning => State::Ready,
-            Turn::Behind => State::Queued,
-            Turn::Full => return Admission::Spilled,
+            Place::Now | Place::Returning => State::Ready,
+            Place::Behind => State::Queued,
+            Place::Full => return Admission::Spilled,
         };
         if state == State::Ready {
             self.ready.push(Reverse((order, id)));
@@ -214,7 +214,7 @@ impl Dispatch {
             state,
             number: 0,
             endings: self.suspects.admit(&id),
-            returning: turn == Turn::Returning,
+            returning: turn == Place::Returning,
             ticket: None,
             origin,
         });
@@ -230,17 +230,17 @@ impl Dispatch {
     }
 
     /// Takes at most `max` events that may leave now; they count as in flight.
-    /// Events for silent destinations are split off ([`Parted`]).
+    /// Events for silent destinations are split off ([`SplitOff`]).
     pub(crate) fn next_batch(&mut self, max: usize, now: Now) -> Vec<Arc<Event>> {
         if let Some(batch) = self.next_suspect(max, now.instant) {
             return batch;
         }
-        if self.refusals.since().is_some() {
+        if self.availability.since().is_some() {
             return self.next_probes(max, now.instant);
         }
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
         while self.part(max.saturating_sub(batch.len()), now.instant)
-            && batch.len() + self.parted.len() < max
+            && batch.len() + self.split_off.len() < max
             && !self.is_suspect_next()
         {
             let Some(Reverse((_, id))) = self.ready.pop() else { break };
@@ -257,7 +257,7 @@ impl Dispatch {
         let tracked = self.tracked.get_mut(id)?;
         debug_assert_eq!(tracked.state, State::Ready, "an event is ready once");
         tracked.state = State::InFlight;
-        tracked.number = self.refusals.publish();
+        tracked.number = self.availability.publish();
         self.in_flight += 1;
         tracked.event.clone()
     }

@@ -1,4 +1,4 @@
-//! What leaves while the broker refuses everything: little, and of each route something.
+//! What leaves while the broker refuses everything: little, and of each destination something.
 
 #[cfg(test)]
 mod tests;
@@ -7,41 +7,41 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
-use super::{Dispatch, State, keys::KeyHash, refusals::Route};
+use super::{Dispatch, State, availability::Destination, keys::KeyHash};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash},
 };
 
 impl Dispatch {
-    /// The first events of routes that were not tried yet, and those of a round, if one is due.
+    /// The first events of destinations that were not tried yet, and those of a round, if one is due.
     pub(super) fn next_probes(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
         let mut batch = Vec::new();
         while self.part(max.saturating_sub(batch.len()), now)
             && !self.is_suspect_next()
             && let Some(Reverse((order, id))) = self.ready.pop()
         {
-            let Some(route) = self.may_leave_by(order, &id) else { continue };
+            let Some(destination) = self.may_leave_by(order, &id) else { continue };
             let waits = self.key_of(&id).is_some_and(|key| self.set_aside_keys.contains(&key));
-            if !waits && batch.len() + self.parted.len() < max && self.refusals.may_try(route) {
+            if !waits && batch.len() + self.split_off.len() < max && self.availability.may_try(destination) {
                 batch.extend(self.hand_over(&id));
             } else {
                 self.set_aside(order, id);
             }
         }
-        let may_leave = max.saturating_sub(batch.len() + self.parted.len());
-        let is_due = self.refusals.next_round().is_some_and(|at| at <= now);
+        let may_leave = max.saturating_sub(batch.len() + self.split_off.len());
+        let is_due = self.availability.next_round().is_some_and(|at| at <= now);
         // Where all that is known to be refused goes one way, it is likely to be one queue: it must not fill memory, and what it
         // refuses makes room for what goes elsewhere.
-        let makes_room = self.refusals.refused_routes() == 1 && self.budget.is_crowded();
+        let makes_room = self.availability.unavailable_destinations() == 1 && self.budget.is_crowded();
         if may_leave > 0 && !self.set_aside.is_empty() && (is_due || makes_room) {
-            let probes = if is_due { self.refusals.begin_round(now) } else { 0 };
+            let probes = if is_due { self.availability.begin_round(now) } else { 0 };
             let probes = if makes_room { may_leave } else { probes.min(may_leave) };
             for (order, id) in self.choose(probes) {
-                if let Some(route) = self.silent_route(&id) {
-                    self.leave_beside(&id, route, now);
-                } else if let Some(route) = self.route_of(order, &id) {
-                    self.refusals.tries(route);
+                if let Some(destination) = self.silent_destination(&id) {
+                    self.leave_beside(&id, destination, now);
+                } else if let Some(destination) = self.destination_of(order, &id) {
+                    self.availability.tries(destination);
                     batch.extend(self.hand_over(&id));
                 }
             }
@@ -49,21 +49,21 @@ impl Dispatch {
         batch
     }
 
-    /// Takes at most `probes` of the events that are set aside: of each route the oldest, and of each key. When memory is
-    /// crowded, it takes more of a route, for they make room.
+    /// Takes at most `probes` of the events that are set aside: of each destination the oldest, and of each key. When memory is
+    /// crowded, it takes more of a destination, for they make room.
     fn choose(&mut self, probes: usize) -> Vec<(u64, Uuid)> {
         let mut waiting = std::mem::take(&mut self.set_aside);
         waiting.sort_unstable();
         self.set_aside_keys.clear();
         let is_crowded = self.budget.is_crowded();
-        let mut routes: HashSet<Route, IdHash> = HashSet::default();
+        let mut destinations: HashSet<Destination, IdHash> = HashSet::default();
         let mut ranked = Vec::with_capacity(waiting.len());
         for (order, id) in waiting {
-            let Some(route) = self.may_leave_by(order, &id) else { continue };
+            let Some(destination) = self.may_leave_by(order, &id) else { continue };
             let is_first_of_key = self.key_of(&id).is_none_or(|key| self.set_aside_keys.insert(key));
-            let is_first_of_route = is_first_of_key && routes.insert(route);
-            let may_leave = is_first_of_key && (is_first_of_route || is_crowded);
-            ranked.push((!may_leave, !is_first_of_route, self.refusals.last_tried(route), order, id));
+            let is_first_of_destination = is_first_of_key && destinations.insert(destination);
+            let may_leave = is_first_of_key && (is_first_of_destination || is_crowded);
+            ranked.push((!may_leave, !is_first_of_destination, self.availability.last_tried(destination), order, id));
         }
         ranked.sort_unstable();
         let leaving = ranked.iter().take(probes).filter(|(stays, ..)| !stays).count();
@@ -89,16 +89,16 @@ impl Dispatch {
         self.tracked.get(id)?.key
     }
 
-    /// The event's route, unless its key holds it back: then it goes to the table, and takes nobody's turn.
-    fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<Route> {
-        let route = self.route_of(order, id)?;
+    /// The event's destination, unless its key holds it back: then it goes to the table, and takes nobody's turn.
+    fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<Destination> {
+        let destination = self.destination_of(order, id)?;
         let goes_back = !faults::is_on(Fault::HeldTakesTurns) && self.spill_if_held(id);
-        (!goes_back).then_some(route)
+        (!goes_back).then_some(destination)
     }
 
     /// `None` if the event has left memory.
-    fn route_of(&self, order: u64, id: &Uuid) -> Option<Route> {
+    fn destination_of(&self, order: u64, id: &Uuid) -> Option<Destination> {
         let tracked = self.tracked.get(id).filter(|tracked| tracked.order == order && tracked.state == State::Ready)?;
-        tracked.event.as_ref().map(|event| self.refusals.route(event))
+        tracked.event.as_ref().map(|event| self.availability.destination(event))
     }
 }

@@ -18,7 +18,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::refusals::Route;
+use super::availability::Destination;
 use crate::interface::IdHash;
 
 /// Looks through which a message must be unanswered before its destination counts as silent.
@@ -37,7 +37,7 @@ const LONG_LOOKS: usize = 32;
 /// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default; each costs it some 50 kB.
 pub const SIDE_CHANNELS: usize = 32;
 /// Most destinations that are remembered as silent: some 100 kB. Beyond that all begin anew.
-const MOST_ROUTES: usize = 4096;
+const MOST_DESTINATIONS: usize = 4096;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Silences {
@@ -49,7 +49,7 @@ pub(crate) struct Silences {
     /// The highest number of a message at each of the latest looks, the oldest first.
     published: VecDeque<u64>,
     /// Since when each silent destination is known to be.
-    since: HashMap<Route, Instant, IdHash>,
+    since: HashMap<Destination, Instant, IdHash>,
     /// Messages on side channels without an answer.
     trials: Vec<Trial>,
     /// When the relay last connected anew for silence.
@@ -75,11 +75,11 @@ pub(super) struct Look {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     id: Uuid,
-    pub(super) route: Route,
+    pub(super) destination: Destination,
     began: Instant,
 }
 
-crate::marked!(Trial { id, route, began });
+crate::marked!(Trial { id, destination, began });
 
 impl Silences {
     /// `silent_after`: how long a message is without an answer until its destination counts as silent.
@@ -131,14 +131,14 @@ impl Silences {
     }
 
     /// The relay connects anew, since these destinations are silent.
-    pub(super) fn found(&mut self, routes: impl IntoIterator<Item = Route>, now: Instant) {
+    pub(super) fn found(&mut self, destinations: impl IntoIterator<Item = Destination>, now: Instant) {
         self.found_at = Some(now);
         self.looks = (2 * self.looks).min(MOST_LOOKS);
-        for route in routes {
-            if self.since.len() >= MOST_ROUTES {
+        for destination in destinations {
+            if self.since.len() >= MOST_DESTINATIONS {
                 self.since.clear();
             }
-            self.since.entry(route).or_insert(now);
+            self.since.entry(destination).or_insert(now);
         }
     }
 
@@ -148,18 +148,18 @@ impl Silences {
     }
 
     /// Since when the destination is silent.
-    pub(super) fn since(&self, route: Route) -> Option<Instant> {
-        self.since.get(&route).copied()
+    pub(super) fn since(&self, destination: Destination) -> Option<Instant> {
+        self.since.get(&destination).copied()
     }
 
     /// Whether a message to this silent destination may leave on a side channel.
-    pub(super) fn may_try(&self, route: Route) -> bool {
-        self.trials.len() < self.side_channels && self.trials.iter().all(|trial| trial.route != route)
+    pub(super) fn may_try(&self, destination: Destination) -> bool {
+        self.trials.len() < self.side_channels && self.trials.iter().all(|trial| trial.destination != destination)
     }
 
     /// A message to this silent destination leaves on a side channel.
-    pub(super) fn tries(&mut self, id: Uuid, route: Route, now: Instant) {
-        self.trials.push(Trial { id, route, began: now });
+    pub(super) fn tries(&mut self, id: Uuid, destination: Destination, now: Instant) {
+        self.trials.push(Trial { id, destination, began: now });
     }
 
     /// Whether the message is on a side channel.
@@ -200,8 +200,8 @@ impl Silences {
     }
 
     /// The destination has answered.
-    pub(super) fn spoke(&mut self, route: Route) {
-        self.since.remove(&route);
+    pub(super) fn spoke(&mut self, destination: Destination) {
+        self.since.remove(&destination);
     }
 
     /// A connection has opened, with so many side channels. Without any, a message leaves on the main channel.

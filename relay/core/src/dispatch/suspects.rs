@@ -275,13 +275,13 @@ impl Dispatch {
 
     /// A connection has opened. `is_proven`: over it, the broker has taken a message already and sent it back.
     pub(crate) fn connected(&mut self, is_proven: bool, now: Instant) {
-        self.suspects.connected(is_proven, self.refusals.published(), now);
+        self.suspects.connected(is_proven, self.availability.published(), now);
     }
 
     /// What a silent destination has had for a while is not the reason.
     fn suspect_in_flight(&mut self, now: Instant) {
         if self.suspects.here == 0 {
-            self.suspects.began = self.refusals.published();
+            self.suspects.began = self.availability.published();
         }
         for (id, tracked) in &mut self.tracked {
             if tracked.state != State::InFlight || self.silences.is_late_trial(id, now) {
@@ -298,7 +298,7 @@ impl Dispatch {
         let event = tracked.event.take()?;
         self.in_flight -= 1;
         self.suspects.cleared(&id, std::mem::take(&mut tracked.endings));
-        let (published, confirmed) = (self.refusals.published(), self.refusals.last_confirmed());
+        let (published, confirmed) = (self.availability.published(), self.availability.last_confirmed());
         let ender = self.suspects.ended(id, loss, published, confirmed, now);
         let error = match loss {
             Loss::MaybeMessage(words) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {

@@ -113,7 +113,7 @@ impl Policy {
     }
 
     /// What becomes of an event after a refusal that counts, its `attempts`th.
-    pub(crate) fn after_refusal(
+    pub(crate) fn after_attempt(
         &self,
         error: String,
         attempts: u32,

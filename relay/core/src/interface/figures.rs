@@ -126,7 +126,7 @@ pub struct Figures {
     /// Whether it finishes what is in flight, and takes nothing more.
     pub is_draining: bool,
     /// Since when the broker refuses everything, once that has lasted for `park_after`: one nack among confirms is no such thing.
-    pub refusing_since: Option<Instant>,
+    pub unavailable_since: Option<Instant>,
     /// Since when nothing could be published: the broker is away, or has blocked publishing.
     pub away_since: Option<Instant>,
     /// Whether the broker has blocked publishing.
@@ -155,9 +155,9 @@ pub struct Conditions {
     /// Since when nothing could be published.
     pub away_since: Option<Instant>,
     /// Since when the broker refuses everything.
-    pub refusing_since: Option<Instant>,
+    pub unavailable_since: Option<Instant>,
     /// How many destinations it has refused meanwhile.
-    pub refused_destinations: usize,
+    pub unavailable_destinations: usize,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher13;
 
-/// Hashes ids of events, and hashes of keys and routes, which are spread already. An emitter who chooses ids that collide slows
+/// Hashes ids of events, and hashes of keys and destinations, which are spread already. An emitter who chooses ids that collide slows
 /// down the relay by no more than the events in memory, of which there is a bounded number.
 pub type IdHash = foldhash::fast::FixedState;
 

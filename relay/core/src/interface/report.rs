@@ -46,7 +46,7 @@ pub enum Report {
         /// count.
         events: usize,
         /// How many destinations these messages go to.
-        routes: usize,
+        destinations: usize,
     },
     /// The connection ended while this event alone was in flight, which is no proof yet: it leaves alone again later.
     EndedAlone {

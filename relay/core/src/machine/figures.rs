@@ -12,7 +12,7 @@ impl Core {
             counts: self.tally.counts(),
             is_live: self.resync.is_live(),
             is_draining: self.ending.is_draining(),
-            refusing_since: self.conditions(now).refusing_since,
+            unavailable_since: self.conditions(now).unavailable_since,
             away_since: self.link.away_since(),
             is_blocked: self.link.is_blocked(),
             in_memory: self.dispatch.len(),
@@ -31,8 +31,8 @@ impl Core {
         Conditions {
             is_live: self.resync.is_live(),
             away_since: lasting(self.link.away_since()),
-            refusing_since: lasting(self.dispatch.refusals.since()),
-            refused_destinations: self.dispatch.refusals.refused_routes(),
+            unavailable_since: lasting(self.dispatch.availability.since()),
+            unavailable_destinations: self.dispatch.availability.unavailable_destinations(),
         }
     }
 }

@@ -143,7 +143,7 @@ impl Core {
             self.settling.next_look(),
             self.resync.next_timer(),
             self.deferred.next_timer(),
-            self.dispatch.refusals.next_round(),
+            self.dispatch.availability.next_round(),
             self.dispatch.silences.next_look(),
             self.dispatch.suspects.next_timer(),
             self.dispatch.awaited(now).1,

@@ -39,13 +39,13 @@ impl Core {
         if self.has_lasted(self.link.away_since(), now) {
             self.park(Reason::BrokerAway, now);
         } else if self.congestion.is_full_for(patience, is_full, now)
-            || is_full && self.has_lasted(self.dispatch.refusals.since(), now)
+            || is_full && self.has_lasted(self.dispatch.availability.since(), now)
         {
             self.park(Reason::MemoryFull { events: self.dispatch.len() }, now);
         } else {
             // More is emitted than may leave: the stream would pin the WAL, the table does not.
             let is_paced = self.dispatch.budget.is_crowded()
-                && self.dispatch.refusals.since().is_none()
+                && self.dispatch.availability.since().is_none()
                 && self.pace.is_used_up(now);
             if self.congestion.is_paced_for(patience, is_paced, now) {
                 self.park(Reason::RateReached, now);
@@ -60,7 +60,7 @@ impl Core {
 
     /// When [`park_if_stuck`](Self::park_if_stuck) may find something although nothing happens.
     pub(super) fn parking_timers(&self) -> [Option<Instant>; 4] {
-        let since = [self.link.away_since(), self.dispatch.refusals.since(), self.congestion.stuck_since()];
+        let since = [self.link.away_since(), self.dispatch.availability.since(), self.congestion.stuck_since()];
         let [away, refusing, full] = since.map(|since| since.map(|since| since + self.config.park_after));
         [away, refusing, full, self.progress.oldest().map(|oldest| oldest + LIMITS_ACK_FOR)]
     }

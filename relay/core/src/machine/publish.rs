@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::{
-    dispatch::Parted,
+    dispatch::SplitOff,
     faults::{self, Fault},
     interface::{Answer, Effect, Now, Outcome},
 };
@@ -19,7 +19,7 @@ impl Core {
                 self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
             };
             let batch = self.dispatch.next_batch(max, now);
-            let Parted { beside, verdicts } = self.dispatch.take_parted();
+            let SplitOff { beside, verdicts } = self.dispatch.take_split_off();
             let only_put_off = batch.is_empty() && beside.is_empty() && !verdicts.is_empty();
             for verdict in verdicts {
                 self.settling.push(verdict, now.instant);

@@ -53,9 +53,9 @@ impl Core {
             self.dispatch.silences.rest();
             return None;
         }
-        let Silence { event, events, routes } = self.dispatch.finds_silence(self.may_publish() == 0, now)?;
+        let Silence { event, events, destinations } = self.dispatch.finds_silence(self.may_publish() == 0, now)?;
         self.link.lost(now, now);
-        self.report(Report::Silent { event, events, routes });
+        self.report(Report::Silent { event, events, destinations });
         Some(Effect::ConnectAnew)
     }
 

@@ -42,7 +42,7 @@ impl World {
         let (now, clocks) = (self.now, self.clocks());
         let Some(session) = &mut self.relays[relay].session else { return };
         let figures = session.core.figures(clocks.instant);
-        let could_try = figures.refusing_since.is_some() && figures.away_since.is_none() && !session.is_draining;
+        let could_try = figures.unavailable_since.is_some() && figures.away_since.is_none() && !session.is_draining;
         if !could_try || figures.in_memory == 0 || session.core.unsettled() > 0 {
             session.tried_at = now;
         } else if now > session.tried_at + ASKS_WITHIN {

@@ -16,7 +16,7 @@ struct Driver {
     dispatch: Dispatch,
     now: Now,
     next: i64,
-    parted: Parted,
+    split_off: SplitOff,
 }
 
 impl Driver {
@@ -24,7 +24,7 @@ impl Driver {
         let limits = Limits { max_events: 100, max_bytes: 1 << 20 };
         let policy = Policy { ordering, ..config().policy };
         let now = Now { instant: Instant::now(), unix_us: 0 };
-        Self { dispatch: Dispatch::new(limits, policy, 4 * SECOND, 0), now, next: 1, parted: Parted::default() }
+        Self { dispatch: Dispatch::new(limits, policy, 4 * SECOND, 0), now, next: 1, split_off: SplitOff::default() }
     }
 
     fn admit(&mut self, topic: Text, key: Option<&'static str>) -> i64 {
@@ -38,10 +38,10 @@ impl Driver {
     /// What leaves on the main channel, and what on side channels.
     fn publish(&mut self) -> (Vec<i64>, Vec<i64>) {
         let batch = self.dispatch.next_batch(100, self.now);
-        let parted = self.dispatch.take_parted();
+        let split_off = self.dispatch.take_split_off();
         let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
-        let left = (numbers(&batch), numbers(&parted.beside));
-        self.parted = parted;
+        let left = (numbers(&batch), numbers(&split_off.beside));
+        self.split_off = split_off;
         left
     }
 
@@ -72,7 +72,7 @@ impl Driver {
         self.publish();
         self.dispatch.finds_silence(false, self.now.instant);
         let found = self.look(4, false).unwrap();
-        assert_eq!((found.event.seq, found.events, found.routes), (events[0], events.len() + 1, 2));
+        assert_eq!((found.event.seq, found.events, found.destinations), (events[0], events.len() + 1, 2));
         // The other had no answer either, since nothing moved.
         assert_eq!(self.publish(), (vec![], vec![events[0], other]));
         self.answer(other, Outcome::Delivered);
@@ -84,14 +84,14 @@ impl Driver {
 fn one_event_of_a_silent_destination_leaves_beside_and_the_others_wait_in_the_table_at_no_attempt() {
     let mut driver = Driver::new(Ordering::Strict);
     let events = driver.silent(3);
-    let put_off: Vec<_> = driver.parted.verdicts.iter().map(|verdict| verdict.id).collect();
+    let put_off: Vec<_> = driver.split_off.verdicts.iter().map(|verdict| verdict.id).collect();
     assert_eq!(put_off, events[1..].iter().map(|seq| event(*seq).id).collect::<Vec<_>>());
     let counts = |verdict: &Verdict| verdict.status != Status::Pending || verdict.error.is_some();
-    assert!(!driver.parted.verdicts.iter().any(counts), "{:?}", driver.parted.verdicts);
+    assert!(!driver.split_off.verdicts.iter().any(counts), "{:?}", driver.split_off.verdicts);
     let others = [driver.admit(OTHER, None), driver.admit(OTHER, None)];
     driver.admit(SILENT, None);
     assert_eq!(driver.publish(), (others.to_vec(), vec![]));
-    assert_eq!(driver.parted.verdicts.len(), 1);
+    assert_eq!(driver.split_off.verdicts.len(), 1);
     for other in others {
         driver.answer(other, Outcome::Delivered);
     }
@@ -155,7 +155,7 @@ fn what_only_stands_behind_a_silent_destination_is_not_silent() {
     let behind = driver.admit(OTHER, None);
     driver.publish();
     let found = driver.look(9, false).unwrap();
-    assert_eq!((found.event.seq, found.events, found.routes), (silent, 1, 1));
+    assert_eq!((found.event.seq, found.events, found.destinations), (silent, 1, 1));
     assert_eq!(driver.publish(), (vec![behind], vec![silent]));
 }
 
@@ -165,9 +165,9 @@ fn no_more_leave_beside_than_the_broker_grants_channels() {
     driver.dispatch.silences.connected(1);
     let events = [driver.admit(SILENT, None), driver.admit(OTHER, None)];
     driver.publish();
-    assert_eq!(driver.look(9, false).unwrap().routes, 2);
+    assert_eq!(driver.look(9, false).unwrap().destinations, 2);
     assert_eq!(driver.publish(), (vec![], vec![events[0]]));
-    assert_eq!(driver.parted.verdicts.len(), 1);
+    assert_eq!(driver.split_off.verdicts.len(), 1);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_key_waits_for_its_event_that_is_put_off() {
         let first = driver.admit(SILENT, Some("k"));
         driver.admit(OTHER, Some("k"));
         assert_eq!(driver.publish(), (vec![], vec![]));
-        let [put_off] = driver.parted.verdicts.as_slice() else { panic!("{:?}", driver.parted) };
+        let [put_off] = driver.split_off.verdicts.as_slice() else { panic!("{:?}", driver.split_off) };
         assert_eq!((put_off.id, put_off.holds_key), (event(first).id, true));
     }
 }

@@ -54,13 +54,13 @@ fn a_key_held_while_everything_is_refused() -> Driver {
     driver.admit(1000, OTHER, None);
     assert_eq!(driver.publish(1), [1]);
     driver.nack(1);
-    assert!(driver.dispatch.refusals.since().is_some());
+    assert!(driver.dispatch.availability.since().is_some());
     assert_eq!(driver.publish(1), [1000]);
     driver.answer(1000, Outcome::Delivered);
     assert_eq!(driver.publish(2), [1, 2]);
     driver.nack(1);
     driver.nack(2);
-    assert!(driver.dispatch.refusals.since().is_some());
+    assert!(driver.dispatch.availability.since().is_some());
     driver
 }
 
@@ -69,7 +69,7 @@ fn what_a_key_holds_back_takes_no_round_from_what_may_leave() {
     let mut driver = a_key_held_while_everything_is_refused();
     driver.admit(2, FULL, None);
     assert!(driver.publish(10).is_empty(), "no round is due");
-    driver.now.instant = driver.dispatch.refusals.next_round().unwrap();
+    driver.now.instant = driver.dispatch.availability.next_round().unwrap();
     assert_eq!(driver.publish(10), [2]);
 }
 
@@ -77,7 +77,7 @@ fn what_a_key_holds_back_takes_no_round_from_what_may_leave() {
 fn what_a_key_holds_back_does_not_stand_for_its_route() {
     let mut driver = a_key_held_while_everything_is_refused();
     driver.admit(1001, OTHER, None);
-    assert_eq!(driver.publish(10), [1001], "nothing of its route was refused");
+    assert_eq!(driver.publish(10), [1001], "nothing of its destination was refused");
 }
 
 #[test]

@@ -15,12 +15,12 @@ impl Dispatch {
         self.exonerate(now);
         self.rest(now);
         while self.suspects.alone.is_none() && self.is_suspect_next() {
-            if self.others_in_flight(now) || self.parted.len() >= max {
+            if self.others_in_flight(now) || self.split_off.len() >= max {
                 return Some(Vec::new());
             }
             let Some((_, id)) = self.ready.pop().map(|ready| ready.0) else { break };
-            if let Some(route) = self.silent_route(&id) {
-                let leaves = self.leave_beside(&id, route, now);
+            if let Some(destination) = self.silent_destination(&id) {
+                let leaves = self.leave_beside(&id, destination, now);
                 self.suspects.alone = leaves.then_some(id);
                 self.suspects.left_at = Some(now);
             } else if let Some(event) = self.hand_over(&id) {
@@ -42,7 +42,7 @@ impl Dispatch {
             self.ready.pop();
             self.suspects.resting.push((order, id));
         }
-        let nobody_waits = self.ready.is_empty() && self.refusals.published() == self.suspects.connected_at;
+        let nobody_waits = self.ready.is_empty() && self.availability.published() == self.suspects.connected_at;
         if !rests || nobody_waits {
             self.suspects.rests_until = None;
             self.ready.extend(self.suspects.resting.drain(..).map(Reverse));

@@ -1,0 +1,279 @@
+//! Which destinations take messages, and what may leave while none does. Pure: time is an argument.
+//!
+//! An [`Unavailable`](crate::Outcome::Unavailable) outcome tells the state of a destination and never means the
+//! message: RabbitMQ nacks because a queue is full, has no majority, or its process is down. So it counts as an attempt only where it is shown that the
+//! broker takes messages and this destination does not: after the event was unavailable, another message was published and
+//! confirmed, and now the event is unavailable again.
+//!
+//! ```text
+//!         unavailable only: MANY in a row, or nothing else in flight
+//!   Open ──────────────────────────────────────────────────────────▶ Probing, in rounds
+//!     ▲                                                                   │
+//!     └──────────────────────── the first confirm ────────────────────────┘
+//! ```
+//!
+//! While everything is unavailable, a round lets some events leave, each for another destination, first those that were tried the
+//! longest ago. Their number doubles from round to round, and so does the pause. Events for a destination that was not tried yet
+//! do not wait for a round: a full queue keeps nobody else's event waiting.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use uuid::Uuid;
+
+use crate::{
+    faults::{self, Fault},
+    interface::{Event, IdHash, NameHash, Text},
+};
+
+/// After this many unavailable outcomes in a row, normal publishing stops and probing begins.
+const MANY: usize = 64;
+/// Pause before the first round. It doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause: what an operator still accepts after a repair.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Events of the first round. Their number doubles from round to round.
+const FIRST_PROBES: usize = 2;
+/// Most destinations that are told apart: some 100 kB. Events for later ones wait for the rounds.
+const MOST_DESTINATIONS: usize = 4096;
+/// Most unavailable events that are remembered: some 500 kB. Beyond that all begin anew.
+const MOST_UNAVAILABLE: usize = 16_384;
+
+/// An event's destination (exchange and topic), as a hash. Two destinations with one hash share their probes, which is harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Destination(u64);
+
+crate::marked!(Destination { 0 });
+
+/// What an unavailable outcome says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// This event's destination takes nothing while the broker takes other messages: the outcome counts as an attempt.
+    Counts,
+    /// It says nothing yet.
+    Uncounted,
+    /// The event was tried although nothing has been available since then: no attempt counts.
+    OutageSince(Instant),
+}
+
+#[derive(Clone, Debug)]
+struct Probing {
+    since: Instant,
+    /// The message that was published last before it began.
+    after: u64,
+    destinations: HashMap<Destination, Tried, IdHash>,
+    /// How many of them were unavailable.
+    unavailable: usize,
+    round: u64,
+    round_at: Instant,
+    pause: Duration,
+    probes: usize,
+}
+
+crate::marked!(Probing { since, after as Message, destinations, unavailable, round, round_at, pause, probes });
+
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    /// In which round it was tried last.
+    round: u64,
+    /// Its last outcome was unavailable.
+    is_unavailable: bool,
+}
+
+crate::marked!(Tried { round, is_unavailable });
+
+#[derive(Clone, Debug)]
+pub(crate) struct Availability {
+    /// Messages handed to the broker so far, which numbers them.
+    published: u64,
+    /// The highest number that was confirmed.
+    confirmed: u64,
+    /// Unavailable outcomes since the last confirm.
+    in_a_row: usize,
+    /// Events that were unavailable, and the number that the message had then. They are forgotten when the connection is lost, or
+    /// when a destination takes messages again.
+    unavailable: HashMap<Uuid, u64, IdHash>,
+    probing: Option<Probing>,
+    hash: NameHash,
+}
+
+crate::marked!(Availability {
+    published as Message, confirmed as Message, in_a_row, unavailable, probing
+} not { hash });
+
+impl Availability {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            published: 0,
+            confirmed: 0,
+            in_a_row: 0,
+            unavailable: HashMap::default(),
+            probing: None,
+            hash: NameHash::new(seed),
+        }
+    }
+
+    pub(super) fn destination(&self, event: &Event) -> Destination {
+        Destination(self.hash.of((event.exchange.as_ref().map(Text::as_bytes), event.topic.as_bytes())))
+    }
+
+    /// The number of the message that is handed to the broker now.
+    pub(super) fn publish(&mut self) -> u64 {
+        self.published += 1;
+        self.published
+    }
+
+    /// The number of the message that was published last.
+    pub(super) fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// The highest number of a message that the broker took.
+    pub(super) fn last_confirmed(&self) -> u64 {
+        self.confirmed
+    }
+
+    /// Since when nothing has been available.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.probing.as_ref().map(|probing| probing.since)
+    }
+
+    /// How many destinations were found unavailable meanwhile.
+    pub(crate) fn unavailable_destinations(&self) -> usize {
+        self.probing.as_ref().map_or(0, |probing| probing.unavailable)
+    }
+
+    /// The broker took a message. Returns whether that ends the probing.
+    pub(super) fn confirmed(&mut self, id: &Uuid, number: u64, destination: impl FnOnce(&Self) -> Destination) -> bool {
+        self.confirmed = self.confirmed.max(number);
+        self.in_a_row = 0;
+        if !self.unavailable.is_empty() {
+            self.unavailable.remove(id);
+        }
+        if self.probing.is_none() {
+            return false;
+        }
+        let destination = destination(self);
+        let was_unavailable =
+            |probing: Probing| probing.destinations.get(&destination).is_some_and(|tried| tried.is_unavailable);
+        // If an unavailable destination takes a message again, the trouble is over and nothing is shown about the others. If another
+        // destination does, the others were unavailable while the broker took messages.
+        if self.probing.take().is_some_and(was_unavailable) {
+            self.unavailable.clear();
+        }
+        true
+    }
+
+    /// A message's destination took nothing. `others_in_flight`: other messages have no outcome yet.
+    pub(super) fn unavailable(
+        &mut self,
+        id: Uuid,
+        number: u64,
+        destination: Destination,
+        others_in_flight: bool,
+        now: Instant,
+    ) -> Judged {
+        if self.unavailable.len() >= MOST_UNAVAILABLE {
+            self.unavailable.clear();
+        }
+        let before = self.unavailable.insert(id, number);
+        if let Some(probing) = &mut self.probing {
+            probing.unavailable(destination);
+        }
+        if before.is_some_and(|before| self.confirmed > before) || faults::is_on(Fault::NackCounts) {
+            return Judged::Counts;
+        }
+        self.in_a_row += 1;
+        if self.probing.is_none() && (!others_in_flight || self.in_a_row >= MANY) {
+            let mut probing = Probing::new(self.published, now);
+            probing.unavailable(destination);
+            self.probing = Some(probing);
+        }
+        let was_tried = self.probing.as_ref().filter(|probing| number > probing.after);
+        was_tried.map_or(Judged::Uncounted, |probing| Judged::OutageSince(probing.since))
+    }
+
+    /// The event has its verdict.
+    pub(super) fn forget(&mut self, id: &Uuid) {
+        self.unavailable.remove(id);
+    }
+
+    /// The connection is lost.
+    pub(super) fn lost(&mut self) {
+        self.unavailable.clear();
+        self.in_a_row = 0;
+        self.probing = None;
+    }
+
+    /// Whether an event may leave without waiting for a round: the first for a destination that was not tried yet.
+    pub(super) fn may_try(&mut self, destination: Destination) -> bool {
+        let Some(probing) = &mut self.probing else { return true };
+        !probing.destinations.contains_key(&destination) && probing.tried(destination).is_some()
+    }
+
+    /// When the next round is due, in which some events may leave.
+    pub(crate) fn next_round(&self) -> Option<Instant> {
+        self.probing.as_ref().map(|probing| probing.round_at)
+    }
+
+    /// In which round the destination was tried last; 0: before the first.
+    pub(super) fn last_tried(&self, destination: Destination) -> u64 {
+        self.probing.as_ref().and_then(|probing| probing.destinations.get(&destination)).map_or(0, |tried| tried.round)
+    }
+
+    /// Begins the round that is due. Returns how many events may leave.
+    pub(super) fn begin_round(&mut self, now: Instant) -> usize {
+        let Some(probing) = &mut self.probing else { return 0 };
+        let probes = probing.probes;
+        probing.round += 1;
+        probing.pause = (probing.pause * 2).min(LONGEST_PAUSE);
+        probing.probes = probes.saturating_mul(2);
+        probing.round_at = now + probing.pause;
+        probes
+    }
+
+    /// An event for the destination leaves in this round.
+    pub(super) fn tries(&mut self, destination: Destination) {
+        if let Some(probing) = &mut self.probing {
+            let round = probing.round;
+            if let Some(tried) = probing.tried(destination) {
+                tried.round = round;
+            }
+        }
+    }
+}
+
+impl Probing {
+    fn new(after: u64, now: Instant) -> Self {
+        let round_at = now + FIRST_PAUSE;
+        let destinations = HashMap::default();
+        Self {
+            since: now,
+            after,
+            destinations,
+            unavailable: 0,
+            round: 0,
+            round_at,
+            pause: FIRST_PAUSE,
+            probes: FIRST_PROBES,
+        }
+    }
+
+    fn unavailable(&mut self, destination: Destination) {
+        let Some(tried) = self.tried(destination) else { return };
+        let was_unavailable = std::mem::replace(&mut tried.is_unavailable, true);
+        self.unavailable += usize::from(!was_unavailable);
+    }
+
+    /// What is known of the destination, which is remembered from now on. `None`: too many destinations are told apart already.
+    fn tried(&mut self, destination: Destination) -> Option<&mut Tried> {
+        let is_known = self.destinations.len() < MOST_DESTINATIONS || self.destinations.contains_key(&destination);
+        is_known
+            .then(|| self.destinations.entry(destination).or_insert(Tried { round: self.round, is_unavailable: false }))
+    }
+}

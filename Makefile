@@ -15,6 +15,7 @@
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
 # RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
+# DIRECT_WRITES=0 the extension without writing past the executor      make test DIRECT_WRITES=0 T=extension::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
 .PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint servers build extension setup install uninstall sql clean

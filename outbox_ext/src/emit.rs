@@ -1,18 +1,17 @@
-//! `outbox.emit()`: one row into the table, without the cost of a statement.
+//! `outbox.emit()`: one row into the table, without the cost of a statement where the table allows it.
 //!
-//! The values are handed on as they came: JSON is kept as it was written. The table's INSERT trigger checks them
-//! ([`admit`]). A caller needs the right to call the function and none on the table: what may run code of somebody
-//! else's runs as the table's owner, with a pinned `search_path`.
+//! JSON is kept as it was written. The table's INSERT trigger checks the row ([`admit`]). A caller needs the right to
+//! call the function, and none on the table: triggers, defaults and indexes of the user's run as the table's owner, with
+//! a pinned `search_path`.
 
 use pgrx::Uuid;
 use pgrx::prelude::*;
 
-use crate::admit;
+use crate::emit_error::EmitError;
 use crate::postgres::{BytesValue, JsonValue, JsonbValue, TextValue, TimeValue};
-use crate::postgres::{Given, InsertedRows, insert_event, with_all_error_fields};
-use crate::refusal::Refusal;
-use crate::settings::writes_directly;
+use crate::postgres::{EmitArguments, plan, with_all_error_fields};
 use crate::uuid_v7::uuid_v7;
+use crate::{admit, executor};
 
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
 #[pg_extern(sql = false)]
@@ -27,7 +26,7 @@ pub(crate) fn emit_json(
     exchange: Option<TextValue>,
     available_at: Option<TimeValue>,
 ) -> Uuid {
-    insert(Given {
+    insert(EmitArguments {
         topic,
         payload,
         payload_bytes: None,
@@ -42,7 +41,7 @@ pub(crate) fn emit_json(
     })
 }
 
-/// For what has a jsonb already. It is also what the schema of earlier versions calls, which has no other for JSON.
+/// `emit` for a payload that is a jsonb already. The schema of earlier versions calls it for every JSON.
 #[allow(clippy::too_many_arguments)] // they are the SQL function's
 #[pg_extern(sql = false)]
 pub(crate) fn emit_jsonb(
@@ -74,7 +73,7 @@ pub(crate) fn emit_bytea(
     available_at: Option<TimeValue>,
     content_type: Option<TextValue>,
 ) -> Uuid {
-    insert(Given {
+    insert(EmitArguments {
         topic,
         payload: None,
         payload_bytes: payload,
@@ -89,13 +88,13 @@ pub(crate) fn emit_bytea(
     })
 }
 
-fn insert(given: Given) -> Uuid {
+fn insert(arguments: EmitArguments) -> Uuid {
     with_all_error_fields(|| {
         let id = uuid_v7();
-        let admit = writes_directly().then_some(admit::ADDRESS);
-        match insert_event(&id, given, admit) {
-            InsertedRows(1) => id,
-            _ => Refusal::NotInserted.raise(),
+        let is_inserted = executor::insert(&id, &arguments, admit::ADDRESS) || plan::insert(&id, &arguments);
+        if !is_inserted {
+            EmitError::NotInserted.raise();
         }
+        id
     })
 }

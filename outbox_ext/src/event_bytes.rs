@@ -1,10 +1,10 @@
-//! `outbox.event_bytes()`: what an event takes in the relay's memory, by which it cuts what it reads.
+//! `outbox.event_bytes()`: the size of an event in the relay's memory, by which the relay bounds its pages.
 
 use pgrx::prelude::*;
 
 use crate::postgres::{BytesValue, JsonValue};
 
-/// Bytes of an event's body and headers, uncompressed. A body that is stored out of line is not fetched for that.
+/// Bytes of an event's body and headers, uncompressed. A body that is stored out of line is not fetched.
 #[pg_extern(sql = false)]
 pub(crate) fn event_bytes(
     payload: Option<JsonValue>,

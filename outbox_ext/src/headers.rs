@@ -1,18 +1,19 @@
-//! The shape of JSON headers, as text and as an AMQP table, found without making the table.
+//! Checks of JSON headers, and their size as an AMQP table, without making the table.
 
+use crate::emit_error::EmitError;
 use crate::json::{Token, Tokens};
+use crate::limits::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, SHORT_STRING_BYTES};
 use crate::postgres::{Column, are_sent_unchanged, utf8};
-use crate::refusal::{HEADERS_BYTES, HEADERS_DEPTH, MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
 use crate::reserved::{self, Rule};
 
-/// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>). RabbitMQ
-/// closes the channel over anything else in them.
+/// Headers by which RabbitMQ sends copies: lists of routing keys (<https://www.rabbitmq.com/docs/sender-selected>).
+/// RabbitMQ closes the channel over any other value.
 const COPIES: [&str; 2] = ["CC", "BCC"];
 
 /// The header of W3C Trace Context.
 const TRACEPARENT: &str = "traceparent";
 
-/// Headers, or none, with a `traceparent`.
+/// Adds a `traceparent` to headers; `None`: there are no others.
 pub(crate) fn with_traceparent(headers: Option<&[u8]>, traceparent: &str) -> Vec<u8> {
     let open = headers.and_then(|object| object.trim_ascii_end().strip_suffix(b"}")).unwrap_or(b"{").trim_ascii_end();
     let comma: &[u8] = if open.ends_with(b"{") { b"" } else { b", " };
@@ -20,36 +21,36 @@ pub(crate) fn with_traceparent(headers: Option<&[u8]>, traceparent: &str) -> Vec
     [open, comma, header.as_bytes()].concat()
 }
 
-/// Checks headers against the limits of AMQP, and says whether they have a `traceparent`. Those of a new event are checked for what
-/// RabbitMQ or its plugins cannot bear, too; of a restored one the relay leaves that out.
+/// Checks headers against the limits of AMQP, and returns whether they have a `traceparent`. Headers of a new event
+/// must not harm RabbitMQ or its plugins either; the relay leaves such headers of a restored event out.
 ///
-/// A field of a table is its name (a length byte and the text), a type byte and the value; the relay sends numbers in 8
+/// A field of a table is its name (a length byte and the text), a type byte and the value. The relay sends numbers in 8
 /// bytes, and text and containers have a length of 4 bytes before their content.
-pub(crate) fn check(headers: &[u8], is_new: bool) -> Result<bool, Refusal> {
+pub(crate) fn check(headers: &[u8], is_new: bool) -> Result<bool, EmitError> {
     if headers.len() > MESSAGE_BYTES {
-        return Err(Refusal::HeadersTextTooLarge(headers.len()));
+        return Err(EmitError::HeadersTextTooLarge(headers.len()));
     }
     let Some(headers) = utf8(headers) else {
         let is_large = headers.len() > HEADERS_BYTES;
         return Err(if is_large {
-            Refusal::HeadersTextTooLarge(headers.len())
+            EmitError::HeadersTextTooLarge(headers.len())
         } else {
-            Refusal::NotUtf8(Column::Headers)
+            EmitError::NotUtf8(Column::Headers)
         });
     };
     if !headers.trim_start().starts_with('{') {
-        return Err(Refusal::HeadersNoObject);
+        return Err(EmitError::HeadersNoObject);
     }
     if headers.len() > HEADERS_BYTES {
-        return Err(Refusal::HeadersTextTooLarge(headers.len()));
+        return Err(EmitError::HeadersTextTooLarge(headers.len()));
     }
     let mut bytes = 0;
     let mut depth = 0;
     let mut deepest = 0;
-    let mut longest = String::new(); // of the names that are too long
+    let mut longest = String::new(); // the longest name that is too long
     let mut nameless = false;
-    let mut traced = false;
-    let mut header = String::new(); // the one whose value comes next, or is walked over
+    let mut has_traceparent = false;
+    let mut header = String::new(); // the header whose value the tokens belong to
     let mut no_list = None;
     let mut beyond_double = None;
     let mut reserved = None;
@@ -58,7 +59,7 @@ pub(crate) fn check(headers: &[u8], is_new: bool) -> Result<bool, Refusal> {
             let is_list = matches!(token, Token::Array);
             no_list = no_list.or(COPIES.iter().find(|copy| **copy == header && !is_list));
             if is_new && reserved.is_none() {
-                reserved = refusal(&header, &token);
+                reserved = check_reserved(&header, &token);
             }
         }
         bytes += match token {
@@ -69,7 +70,7 @@ pub(crate) fn check(headers: &[u8], is_new: bool) -> Result<bool, Refusal> {
                     longest = name.to_string();
                 }
                 if depth == 1 {
-                    traced |= name == TRACEPARENT;
+                    has_traceparent |= name == TRACEPARENT;
                     header = name.into_owned();
                 }
                 1 + length
@@ -92,42 +93,42 @@ pub(crate) fn check(headers: &[u8], is_new: bool) -> Result<bool, Refusal> {
                 1 + 8
             }
             Token::Text(text) => 1 + 4 + text.len(),
-            Token::Unreadable => return Err(Refusal::HeaderUnreadable),
+            Token::Unreadable => return Err(EmitError::HeaderUnreadable),
         };
     }
     bytes -= 1; // the outermost table has no type byte
     if let Some(name) = no_list {
-        return Err(Refusal::HeaderNoList(name));
+        return Err(EmitError::HeaderNoList(name));
     }
     if nameless {
-        return Err(Refusal::HeaderNameEmpty);
+        return Err(EmitError::HeaderNameEmpty);
     }
     if !longest.is_empty() {
-        return Err(Refusal::HeaderNameTooLong(longest.len(), beginning(&longest)));
+        return Err(EmitError::HeaderNameTooLong(longest.len(), beginning(&longest)));
     }
     if deepest > HEADERS_DEPTH {
-        return Err(Refusal::HeadersTooDeep);
+        return Err(EmitError::HeadersTooDeep);
     }
     if bytes > HEADERS_BYTES {
-        return Err(Refusal::HeadersTooLarge(bytes));
+        return Err(EmitError::HeadersTooLarge(bytes));
     }
     if let Some(header) = beyond_double {
-        return Err(Refusal::HeaderNumberTooLarge(beginning(&header)));
+        return Err(EmitError::HeaderNumberTooLarge(beginning(&header)));
     }
-    reserved.map_or(Ok(traced), Err)
+    reserved.map_or(Ok(has_traceparent), Err)
 }
 
-/// What is wrong with a header that RabbitMQ, one of its plugins or the relay reads, if its value begins with this
-/// token.
-fn refusal(header: &str, value: &Token<'_>) -> Option<Refusal> {
+/// The error of a header that RabbitMQ, one of its plugins or the relay reads, if its value begins with this token;
+/// `None`: the header has none.
+fn check_reserved(header: &str, value: &Token<'_>) -> Option<EmitError> {
     match reserved::rule(header)? {
-        Rule::Never => Some(Refusal::HeaderReserved(beginning(header))),
-        Rule::Is(shape) if !shape.fits(value) => Some(Refusal::HeaderUnfit(beginning(header), shape)),
+        Rule::Never => Some(EmitError::HeaderReserved(beginning(header))),
+        Rule::Is(shape) if !shape.fits(value) => Some(EmitError::HeaderUnfit(beginning(header), shape)),
         Rule::Is(_) => None,
     }
 }
 
-/// As much of a name as a message shows, which goes out in the database's encoding.
+/// The beginning of a name, for an error. Its characters are replaced where the database's encoding may not have them.
 fn beginning(name: &str) -> String {
     let shown = |character: char| if character.is_ascii() || are_sent_unchanged() { character } else { '?' };
     name.chars().take(40).map(shown).collect()

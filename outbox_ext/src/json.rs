@@ -1,10 +1,10 @@
 //! The tokens of a JSON text.
 //!
-//! PostgreSQL has checked the text: what cannot be in JSON is not looked for.
+//! PostgreSQL has checked the text, so nothing here looks for errors of syntax.
 
 use std::borrow::Cow;
 
-/// What a walk over JSON comes across.
+/// A token of JSON.
 pub(crate) enum Token<'a> {
     /// An object begins.
     Object,
@@ -18,7 +18,7 @@ pub(crate) enum Token<'a> {
     Null,
     /// True or false.
     Bool,
-    /// A number, as it is written.
+    /// A number as it is written.
     Number(&'a str),
     /// A text.
     Text(Cow<'a, str>),
@@ -37,7 +37,7 @@ impl<'a> Tokens<'a> {
         Self { rest: json }
     }
 
-    /// Splits off so many bytes. A text that is no JSON ends where they cannot be.
+    /// Splits off the next bytes; `None`: the text has fewer.
     fn take(&mut self, bytes: usize) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_at_checked(bytes)?;
         self.rest = rest;

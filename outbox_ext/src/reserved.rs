@@ -1,18 +1,19 @@
 //! Headers that RabbitMQ or one of its plugins reads: which of them an event may have, and with which values.
 //!
-//! Each was tried on RabbitMQ 3.10 and 4.0, or read in their source: what is refused here has crashed a queue, closed a
-//! connection, or ended consumers for good. `sql/native/plain/check_reserved.sql` and `relay/src/sink/rabbitmq/reserved.rs` have the
-//! same lists.
+//! Each was tried on RabbitMQ 3.10 and 4.0, or read in their source: any other value has crashed a queue, closed a
+//! connection, or ended consumers for good. `sql/native/plain/check_reserved.sql` and
+//! `relay/src/sink/rabbitmq/reserved.rs` have the same lists.
 
 use crate::json::Token;
 
 /// The header that becomes the AMQP property `content_encoding`.
 pub(crate) const CONTENT_ENCODING: &str = "content-encoding";
 
-/// The AMQP `type` by which RabbitMQ takes a body for encoded AMQP 1.0. A body that is none closes the connection.
+/// The AMQP `type` by which RabbitMQ takes a body for encoded AMQP 1.0. Over any other body it closes the connection.
 pub(crate) const AMQP_1_0: &[u8] = b"amqp-1.0";
 
-/// Whether a correlation id says that it is a uuid and is none. RabbitMQ 4 closes the connection over it, if it is as long as one.
+/// Whether a correlation id begins with `urn:uuid:` and goes on with 36 bytes that are no UUID. RabbitMQ 4 closes the
+/// connection over it.
 pub(crate) fn is_broken_urn(correlation_id: &[u8]) -> bool {
     let Some(uuid) = correlation_id.strip_prefix(b"urn:uuid:").filter(|uuid| uuid.len() == 36) else { return false };
     !uuid.iter().enumerate().all(|(at, byte)| match at {
@@ -21,13 +22,13 @@ pub(crate) fn is_broken_urn(correlation_id: &[u8]) -> bool {
     })
 }
 
-/// Headers that RabbitMQ or one of its plugins writes itself, and trusts when it reads them again.
+/// Headers that RabbitMQ or one of its plugins writes, and trusts when it reads them again.
 const WRITTEN: [&str; 5] = ["x-death", "x-delivery-count", "x-invalid-headers", "x-received-from", "x-stream-offset"];
 
-/// Beginnings of the names of such headers.
+/// Beginnings of the names of further headers that RabbitMQ writes and trusts.
 const WRITTEN_FAMILIES: [&str; 3] = ["x-amqp-1.0-", "x-basic-", "x-mqtt-"];
 
-/// What the value of a header must be.
+/// The shape that the value of a header must have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Shape {
     /// A number.
@@ -36,15 +37,15 @@ pub(crate) enum Shape {
     Digits,
     /// A text of any length.
     Text,
-    /// A text of up to 4096 bytes: RabbitMQ 4 takes a longer one for bytes.
+    /// A text of up to 4096 bytes. RabbitMQ 4 takes a longer text for bytes.
     ShortText,
     /// No null, no array, no object.
     Scalar,
-    /// The name of an encoding: what HTTP has there, in up to 255 bytes.
+    /// The name of an encoding, as in HTTP's header of that name, in up to 255 bytes.
     Encoding,
 }
 
-/// What holds for a header.
+/// The rule for a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rule {
     /// An event must not have it.
@@ -59,7 +60,7 @@ pub(crate) fn rule(name: &str) -> Option<Rule> {
         return Some(Rule::Is(Shape::Encoding));
     }
     if !name.starts_with("x-") {
-        return None; // nearly always
+        return None; // nearly every header
     }
     if WRITTEN.contains(&name) || WRITTEN_FAMILIES.iter().any(|family| name.starts_with(family)) {
         return Some(Rule::Never);

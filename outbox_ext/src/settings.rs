@@ -1,45 +1,37 @@
-//! The settings `outbox.*` of a session. They exist once the library is loaded; what was set before is taken over then.
+//! The settings `outbox.*` of a session. They exist once the library is loaded, and take over what was set before.
 
-use std::{cell::Cell, ffi::CStr, ops::Range, str::from_utf8};
+use std::cell::Cell;
+use std::ffi::{CStr, CString};
+use std::ops::Range;
+use std::str::from_utf8;
 
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
-use crate::postgres::{
-    Check, Report, Setting, are_sent_unchanged, check_from_now_on, define_checked, is_given, read_setting, utf8,
-};
-use crate::refusal::{MESSAGE_BYTES, Refusal, SHORT_STRING_BYTES};
+use crate::emit_error::EmitError;
+use crate::limits::{LimitedBy, MESSAGE_BYTES, SHORT_STRING_BYTES};
+use crate::postgres::{Check, Report, TextSetting, are_sent_unchanged, check_from_now_on, is_set, utf8};
 
-/// Largest body an event may have, in bytes. 1 MiB by default: a broker keeps messages in memory, copies them to every
-/// queue, and slows down for all when they are large. It is a guard against accidents, so any role may raise it, as far as
-/// [`PAYLOAD_LIMIT`] lets it.
+/// Largest body that an event may have, in bytes: by default 1 MiB, because a broker keeps messages in memory and
+/// copies them to every queue. It guards against accidents, so any role may raise it as far as [`PAYLOAD_LIMIT`] lets
+/// it.
 static MAX_PAYLOAD_BYTES: GucSetting<i32> = GucSetting::<i32>::new(1024 * 1024);
 
-/// Largest body of all sessions, in bytes: the owner's, which bounds the relay's memory. 0, the default: [`USUAL_PAYLOAD_LIMIT`].
+/// Largest body in all sessions, in bytes, by which the owner bounds the relay's memory. 0 stands for
+/// [`USUAL_PAYLOAD_LIMIT`].
 static PAYLOAD_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(0);
 
-/// As much as RabbitMQ takes from 4.0 on.
+/// Largest message that RabbitMQ takes by default from 4.0 on, in bytes.
 const USUAL_PAYLOAD_LIMIT: usize = 16 * 1024 * 1024;
 
 thread_local! {
-    /// The session had a value for [`PAYLOAD_LIMIT`] before the library was loaded, and may not set one. The value has taken the place of the
-    /// owner's, which is not known then.
+    /// Whether the session had a value for [`PAYLOAD_LIMIT`] before the library was loaded, and may not set one. That
+    /// value has displaced the owner's, which this session therefore does not know.
     static HIDES_LIMIT: Cell<bool> = const { Cell::new(false) };
 }
 
 const LIMIT_NAME: &CStr = c"outbox.payload_limit";
 
-/// Who has limited a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitedBy {
-    /// `outbox.max_payload_bytes`.
-    Session,
-    /// `outbox.payload_limit`.
-    Owner,
-    /// The session itself, which began with a value for `outbox.payload_limit` that it may not set: it emits nothing.
-    Hidden,
-}
-
-/// The largest body that this session may emit, in bytes, and who says so.
+/// The largest body that this session may emit, in bytes, and who has set that limit.
 pub(crate) fn payload_limit() -> (usize, LimitedBy) {
     let [session, owner] =
         [&MAX_PAYLOAD_BYTES, &PAYLOAD_LIMIT].map(|setting| usize::try_from(setting.get()).unwrap_or_default());
@@ -51,44 +43,21 @@ pub(crate) fn payload_limit() -> (usize, LimitedBy) {
     if owner < session { (owner, LimitedBy::Owner) } else { (session, LimitedBy::Session) }
 }
 
-/// `correlation_id` of events that name none.
-static CORRELATION_ID: Setting = Setting::new(None);
+/// The `correlation_id` of events that are emitted without one.
+static CORRELATION_ID: TextSetting = TextSetting::new();
 
-/// Header `traceparent` of events that have none (W3C Trace Context).
-static TRACEPARENT: Setting = Setting::new(None);
+/// The header `traceparent` of events that are emitted without one (W3C Trace Context).
+static TRACEPARENT: TextSetting = TextSetting::new();
 
-// Read in SQL only; defined so that PostgreSQL checks and lists them.
+/// Whether each verdict is announced by `NOTIFY`. A trigger does that, and reads the setting in SQL.
 pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(false);
+
+// Only SQL reads these. They are defined so that PostgreSQL checks and lists them.
 static ALLOW_UNDUMPED_CHANGES: GucSetting<bool> = GucSetting::<bool>::new(false);
-static OPERATOR: Setting = Setting::new(None);
-static RUNG_IN: Setting = Setting::new(None);
+static OPERATOR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static RUNG_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
-/// Whether `emit()` and `settle()` write past the executor.
-#[derive(Clone, Copy, PostgresGucEnum)]
-enum DirectWrites {
-    #[name = c"off"]
-    Off,
-    #[name = c"auto"]
-    Auto,
-    #[name = c"on"]
-    On,
-}
-
-static DIRECT_WRITES: GucSetting<DirectWrites> = GucSetting::<DirectWrites>::new(DirectWrites::Auto);
-
-/// The major versions of PostgreSQL on which the whole suite has run, on both paths.
-const TESTED_ON: [u32; 3] = [15, 17, 18];
-
-/// Whether this session may write past the executor: see docs/direct-writes.md.
-pub(crate) fn writes_directly() -> bool {
-    match DIRECT_WRITES.get() {
-        DirectWrites::Off => false,
-        DirectWrites::Auto => TESTED_ON.contains(&(pgrx::pg_sys::PG_VERSION_NUM / 10_000)),
-        DirectWrites::On => true,
-    }
-}
-
-/// Defines the settings. To be called once, when the library is loaded.
+/// Defines the settings, once, when the library is loaded.
 pub(crate) fn define() {
     GucRegistry::define_int_guc(
         c"outbox.max_payload_bytes",
@@ -101,7 +70,7 @@ pub(crate) fn define() {
         GucContext::Userset,
         GucFlags::UNIT_BYTE,
     );
-    let is_given = is_given(LIMIT_NAME);
+    let was_set = is_set(LIMIT_NAME);
     GucRegistry::define_int_guc(
         LIMIT_NAME,
         c"Largest payload of all sessions, whatever outbox.max_payload_bytes says; 0 is 16MB.",
@@ -112,19 +81,17 @@ pub(crate) fn define() {
         GucContext::Suset,
         GucFlags::UNIT_BYTE,
     );
-    // PostgreSQL has taken over what the session may set, and else the default.
-    HIDES_LIMIT.set(is_given && PAYLOAD_LIMIT.get() == 0);
-    define_checked::<CorrelationId>(
+    // PostgreSQL has taken over a value that the session may set. Otherwise the setting has its default, 0.
+    HIDES_LIMIT.set(was_set && PAYLOAD_LIMIT.get() == 0);
+    CORRELATION_ID.define::<CorrelationId>(
         c"outbox.correlation_id",
         c"The correlation_id of events emitted without one.",
         c"Meant for SET LOCAL, at the start of a request's transaction.",
-        &CORRELATION_ID,
     );
-    define_checked::<Traceparent>(
+    TRACEPARENT.define::<Traceparent>(
         c"outbox.traceparent",
         c"The header traceparent of events emitted without one.",
         c"Meant for SET LOCAL, at the start of a request's transaction. W3C Trace Context.",
-        &TRACEPARENT,
     );
     check_from_now_on();
     GucRegistry::define_bool_guc(
@@ -159,59 +126,51 @@ pub(crate) fn define() {
         GucContext::Userset,
         GucFlags::NO_SHOW_ALL | GucFlags::DISALLOW_IN_FILE,
     );
-    GucRegistry::define_enum_guc(
-        c"outbox.direct_writes",
-        c"Whether emit() and settle() write past the executor where the table allows it.",
-        c"auto: on the major versions of PostgreSQL on which this has been tested. A superuser's.",
-        &DIRECT_WRITES,
-        GucContext::Suset,
-        GucFlags::default(),
-    );
-    crate::postgres::reserve_prefix(c"outbox");
 }
 
 /// The setting `outbox.correlation_id`, if there is one, in the database's encoding.
-pub(crate) fn correlation_id() -> Result<Option<Vec<u8>>, Refusal> {
-    let checked = |value: &[u8]| -> Result<Vec<u8>, Refusal> {
+pub(crate) fn correlation_id() -> Result<Option<Vec<u8>>, EmitError> {
+    let checked = |value: &[u8]| -> Result<Vec<u8>, EmitError> {
         check_length(value.len())?;
-        check_length(utf8(value).ok_or(Refusal::CorrelationIdNotUtf8)?.len())?;
+        check_length(utf8(value).ok_or(EmitError::CorrelationIdNotUtf8)?.len())?;
         Ok(value.to_vec())
     };
-    read_setting(&CORRELATION_ID, checked).transpose()
+    CORRELATION_ID.read(checked).transpose()
 }
 
 /// The setting `outbox.traceparent`, if there is one.
-pub(crate) fn traceparent() -> Result<Option<String>, Refusal> {
-    read_setting(&TRACEPARENT, |value| check_traceparent(value).map(str::to_owned)).transpose()
+pub(crate) fn traceparent() -> Result<Option<String>, EmitError> {
+    TRACEPARENT.read(|value| check_traceparent(value).map(str::to_owned)).transpose()
 }
 
 struct CorrelationId;
 
 impl Check for CorrelationId {
-    fn refuses(value: &[u8]) -> Option<Report> {
-        let refusal = check_length(value.len()).err();
-        // A setting can be set where there is no transaction, in which alone PostgreSQL converts texts: emit() looks again.
+    fn error_for(value: &[u8]) -> Option<Report> {
+        let error = check_length(value.len()).err();
+        // PostgreSQL converts texts in a transaction only, and a setting can be set outside of one: emit() checks
+        // again.
         let is_text = !are_sent_unchanged() || from_utf8(value).is_ok();
-        refusal.or((!is_text).then_some(Refusal::CorrelationIdNotUtf8)).map(Refusal::report)
+        error.or((!is_text).then_some(EmitError::CorrelationIdNotUtf8)).map(EmitError::report)
     }
 }
 
 struct Traceparent;
 
 impl Check for Traceparent {
-    fn refuses(value: &[u8]) -> Option<Report> {
-        check_traceparent(value).err().map(Refusal::report)
+    fn error_for(value: &[u8]) -> Option<Report> {
+        check_traceparent(value).err().map(EmitError::report)
     }
 }
 
 /// Whether AMQP can carry a text of this size.
-fn check_length(bytes: usize) -> Result<(), Refusal> {
-    if bytes > SHORT_STRING_BYTES { Err(Refusal::CorrelationIdTooLong(bytes)) } else { Ok(()) }
+fn check_length(bytes: usize) -> Result<(), EmitError> {
+    if bytes > SHORT_STRING_BYTES { Err(EmitError::CorrelationIdTooLong(bytes)) } else { Ok(()) }
 }
 
-/// Version, trace id, parent id and flags, neither id being all zeros. A later version than today's may have more behind them (W3C Trace
-/// Context, sections 3.2.2 and 3.2.4).
-fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
+/// Checks for version, trace id, parent id and flags, neither id being all zeros. Only a version after today's, 00, may
+/// have more behind the flags (W3C Trace Context, sections 3.2.2 and 3.2.4).
+fn check_traceparent(value: &[u8]) -> Result<&str, EmitError> {
     const FORM: &[u8] = b"xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
     const TRACE_ID: Range<usize> = 3..35;
     const PARENT_ID: Range<usize> = 36..52;
@@ -233,6 +192,6 @@ fn check_traceparent(value: &[u8]) -> Result<&str, Refusal> {
     let is_zero = |id: Range<usize>| value.get(id).is_some_and(|id| id.iter().all(|byte| *byte == b'0'));
     match from_utf8(value) {
         Ok(text) if is_form && is_more && !is_zero(TRACE_ID) && !is_zero(PARENT_ID) => Ok(text),
-        _ => Err(Refusal::NotTraceparent),
+        _ => Err(EmitError::NotTraceparent),
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments of SQL functions that are passed on as they came.
+//! Arguments of SQL functions, which are passed on unread.
 
 use pgrx::callconv::{Arg, ArgAbi};
 use pgrx::pgrx_sql_entity_graph::metadata::{
@@ -6,12 +6,12 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 };
 use pgrx::{FromDatum, pg_sys};
 
-use super::json::printed;
+use super::json_text::printed;
 use super::varlena::raw_size;
 
 macro_rules! passed_on {
     ($name:ident, $sql:literal) => {
-        #[doc = concat!("An argument of type `", $sql, "`, neither copied nor looked at.")]
+        #[doc = concat!("An argument of type `", $sql, "`, neither copied nor read.")]
         pub(crate) struct $name(pg_sys::Datum);
 
         impl $name {
@@ -27,7 +27,7 @@ macro_rules! passed_on {
             }
         }
 
-        // SAFETY: a value that is not null is kept as it is; null is what `Option` stands for in every signature.
+        // SAFETY: a value that is not null is kept as it is; every signature has an `Option` for null.
         unsafe impl<'fcx> ArgAbi<'fcx> for $name {
             unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
                 // SAFETY: any datum can be kept.
@@ -38,7 +38,7 @@ macro_rules! passed_on {
             }
         }
 
-        // SAFETY: the name is that of the type whose values are passed.
+        // SAFETY: the name is the SQL type of the values.
         unsafe impl SqlTranslatable for $name {
             const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($name);
             const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;

@@ -1,28 +1,28 @@
-//! What the backend itself knows and offers: its transaction's time, interrupts, randomness, its environment.
+//! The backend itself: the time of its transaction, its role in replication, randomness, its environment.
 
 use std::ffi::{CStr, c_int};
 
 use pgrx::pg_sys;
 
-/// A function of the library as PostgreSQL calls it.
+/// A function of this library as PostgreSQL calls it.
 pub(crate) type SqlFunction = unsafe extern "C-unwind" fn(pg_sys::FunctionCallInfo) -> pg_sys::Datum;
 
-/// When the transaction began, in microseconds since 2000: what SQL's `now()` says.
+/// When the transaction began, in microseconds since 2000, as SQL's `now()`.
 pub(crate) fn transaction_time() -> i64 {
     // SAFETY: reads a variable of the backend.
     unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
 }
 
-/// Whether new rows were checked where they come from: logical replication applies them, or the session says so by
+/// Whether new rows were checked on another server: logical replication applies them, or the session says so by
 /// `session_replication_role`.
 pub(crate) fn is_replica() -> bool {
     // SAFETY: reads a variable of the backend.
     unsafe { pg_sys::SessionReplicationRole == pg_sys::SESSION_REPLICATION_ROLE_REPLICA as c_int }
 }
 
-/// Stops Rust from taking backtraces in this library. Where the server's environment asks for them, pgrx would put one, with
-/// the paths of the build, into the DETAIL of each error.
-#[allow(clippy::disallowed_methods)] // a backend has one thread, and the variable is back before anybody else looks
+/// Stops Rust from taking backtraces in this library. Where the server's environment asks for them, pgrx would put one,
+/// with the paths of the build, into the DETAIL of each error.
+#[allow(clippy::disallowed_methods)] // a backend has one thread, and nothing reads the variable before it is back
 pub(crate) fn take_no_backtraces() {
     const ASKS: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(ASKS);
@@ -46,7 +46,7 @@ pub(crate) fn fill_random(bytes: &mut [u8]) {
     }
 }
 
-/// Makes PostgreSQL refuse settings under `prefix` that are not defined, so that a misspelt name does not go unnoticed.
+/// Makes PostgreSQL reject settings under `prefix` that are not defined, so that a misspelt name does not go unnoticed.
 pub(crate) fn reserve_prefix(prefix: &'static CStr) {
     // SAFETY: the text is static.
     #[cfg(not(feature = "pg14"))]

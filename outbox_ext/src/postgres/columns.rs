@@ -23,24 +23,24 @@ const ALL: [Expected; 13] = [
     (c"created_at", TIMESTAMPTZOID),
 ];
 
-/// The columns that `emit` gives a value. Their order is that of the parameters of the INSERT in `plan.rs`.
-pub(super) const EMITTED: [Expected; 12] = {
+/// The columns that `emit` writes. Their order is that of the parameters of the INSERT in `plan.rs`.
+pub(crate) const EMITTED: [Expected; 12] = {
     let [emitted @ .., _created_at] = ALL;
     emitted
 };
 
-/// The columns that the INSERT trigger looks at, in the order of [`Column`].
+/// The columns that the INSERT trigger reads, in the order of [`Column`].
 pub(super) const CHECKED: [Expected; 12] = {
     let [_id, checked @ ..] = ALL;
     checked
 };
 
-/// A value for each column of [`EMITTED`].
-pub(super) type Values = [Option<pg_sys::Datum>; EMITTED.len()];
+/// A value for each column of [`EMITTED`]; `None` is null.
+pub(crate) type Values = [Option<pg_sys::Datum>; EMITTED.len()];
 
-/// The columns of `outbox.events` that the INSERT trigger looks at.
+/// A column of `outbox.events` that the INSERT trigger reads.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // sql/tables/events.sql says what they are
+#[allow(missing_docs)] // sql/tables/events.sql describes them
 pub(crate) enum Column {
     Topic,
     Payload,
@@ -57,7 +57,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// Its name in SQL.
+    /// The column's name in SQL.
     pub(crate) fn name(self) -> &'static str {
         CHECKED.get(self as usize).and_then(|(name, _)| name.to_str().ok()).unwrap_or_default()
     }

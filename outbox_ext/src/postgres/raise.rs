@@ -1,6 +1,6 @@
 //! Errors as PostgreSQL raises them.
 
-use pgrx::PgSqlErrorCode::{self, *};
+use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::panic::ErrorReport;
 
 /// SQLSTATE, message, detail and hint of an error.
@@ -17,10 +17,4 @@ pub(crate) fn raise((sqlstate, message, detail, hint): Report) -> ! {
     }
     report.report(pgrx::PgLogLevel::ERROR);
     unreachable!("an ERROR does not return")
-}
-
-/// The table is not where it was made.
-pub(super) fn raise_missing_table() -> ! {
-    let hint = "It was renamed or moved: give it back its name, or its schema.";
-    raise((ERRCODE_UNDEFINED_TABLE, "relation \"outbox.events\" does not exist".into(), None, Some(hint)))
 }

@@ -1,4 +1,4 @@
-//! The row that a BEFORE INSERT trigger is about.
+//! The row of a BEFORE INSERT trigger.
 
 use std::ffi::c_int;
 
@@ -11,18 +11,18 @@ use pgrx::trigger_support::{called_as_trigger, trigger_fired_before, trigger_fir
 use pgrx::{IntoDatum, PgSqlErrorCode::*, pg_sys};
 
 use super::columns::Column;
-use super::json;
+use super::json_text;
 use super::positions::{Positions, positions};
 use super::raise::raise;
 use super::varlena::{bytes, raw_size};
 
-/// A trigger's function was called as something else.
+/// The SQLSTATE for a trigger function that is called as anything else.
 const PROTOCOL: pgrx::PgSqlErrorCode = ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED;
 
-/// A row on its way into the table: what a trigger function takes, in Rust, and what it returns.
+/// A row on its way into the table. A trigger function takes and returns it.
 pub(crate) struct NewRow {
     tuple: pg_sys::HeapTuple,
-    shape: pg_sys::TupleDesc,
+    descriptor: pg_sys::TupleDesc,
     positions: Positions,
     values: Vec<pg_sys::Datum>,
     nulls: Vec<bool>,
@@ -38,13 +38,13 @@ struct Changes {
 }
 
 impl NewRow {
-    /// The row of the trigger that this call is of.
+    /// The row of a trigger's call.
     ///
     /// # Safety
-    /// `call` is one that PostgreSQL made.
+    /// PostgreSQL made the call.
     unsafe fn of_trigger(call: pg_sys::FunctionCallInfo) -> Self {
-        // SAFETY: a call is a trigger's when its context says so, and a trigger BEFORE INSERT FOR EACH ROW has a relation
-        // and a tuple of its shape. heap_deform_tuple fills one value per column of the shape.
+        // SAFETY: a call is a trigger's when its context says so, and a trigger BEFORE INSERT FOR EACH ROW has a
+        // relation and a tuple of its columns. heap_deform_tuple fills one value per column.
         unsafe {
             if !called_as_trigger(call) {
                 raise((PROTOCOL, "outbox.admit() is a trigger function".into(), None, None));
@@ -55,17 +55,17 @@ impl NewRow {
                 raise((PROTOCOL, "outbox.admit() is a trigger BEFORE INSERT FOR EACH ROW".into(), None, None));
             }
             let tuple = trigger.tg_trigtuple;
-            let shape = (*trigger.tg_relation).rd_att;
-            let columns = (*shape).natts as usize;
+            let descriptor = (*trigger.tg_relation).rd_att;
+            let columns = (*descriptor).natts as usize;
             let mut values = vec![pg_sys::Datum::null(); columns];
             let mut nulls = vec![true; columns];
-            pg_sys::heap_deform_tuple(tuple, shape, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
             let positions = positions(trigger.tg_relation);
-            NewRow { tuple, shape, positions, values, nulls, changes: Changes::default() }
+            NewRow { tuple, descriptor, positions, values, nulls, changes: Changes::default() }
         }
     }
 
-    /// Whether the row as it came has no value there.
+    /// Whether the row has come with a null in the column.
     pub(crate) fn is_null(&self, column: Column) -> bool {
         self.value(column).is_none()
     }
@@ -91,7 +91,7 @@ impl NewRow {
     pub(crate) fn json(&self, column: Column) -> Option<&[u8]> {
         let is_jsonb = self.positions.is_jsonb(column);
         // SAFETY: the callers ask for columns of JSON, and the row stays as long as self.
-        self.value(column).map(|value| unsafe { json::text(value, is_jsonb) })
+        self.value(column).map(|value| unsafe { json_text::text(value, is_jsonb) })
     }
 
     /// Puts a text or a json into the row, in the database's encoding.
@@ -99,12 +99,12 @@ impl NewRow {
         self.set(column, text.into_datum());
     }
 
-    /// Takes the value out of the row.
+    /// Puts a null into the row.
     pub(crate) fn set_null(&mut self, column: Column) {
         self.set(column, None);
     }
 
-    /// The row as it came, or a changed copy.
+    /// The row as it has come, or a changed copy.
     fn into_tuple(mut self) -> pg_sys::HeapTuple {
         if self.changes.columns.is_empty() {
             return self.tuple;
@@ -113,7 +113,7 @@ impl NewRow {
         unsafe {
             pg_sys::heap_modify_tuple_by_cols(
                 self.tuple,
-                self.shape,
+                self.descriptor,
                 self.changes.columns.len() as c_int,
                 self.changes.columns.as_mut_ptr(),
                 self.changes.values.as_mut_ptr(),
@@ -131,7 +131,7 @@ impl NewRow {
     }
 
     fn set(&mut self, column: Column, value: Option<pg_sys::Datum>) {
-        // SAFETY: the callers give values of the types that positions() has asked for.
+        // SAFETY: the callers give values of the types that positions() has checked for.
         let value = unsafe { self.positions.cast(column, value) };
         self.changes.columns.push(self.positions.index(column) as c_int + 1);
         self.changes.values.push(value.unwrap_or(pg_sys::Datum::null()));

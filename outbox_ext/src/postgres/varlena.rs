@@ -2,11 +2,11 @@
 
 use pgrx::{pg_sys, varlena};
 
-/// The bytes of a text, bytea or json, without a header: where they are, or unpacked into the current memory context.
+/// The bytes of a text, bytea or json without its header, in place or unpacked into the current memory context.
 ///
 /// # Safety
 /// The datum is a varlena. It and the memory context live as long as `'a`.
-pub(super) unsafe fn bytes<'a>(value: pg_sys::Datum) -> &'a [u8] {
+pub(crate) unsafe fn bytes<'a>(value: pg_sys::Datum) -> &'a [u8] {
     let mut pointer = value.cast_mut_ptr::<pg_sys::varlena>();
     // SAFETY: by this function's contract. An unpacked value is a header of one or four bytes, followed by its bytes.
     unsafe {

@@ -2,7 +2,7 @@
 
 use harness::{Database, seed};
 
-use super::{run, text, with_plain_sql, with_the_extension};
+use crate::extension::{run, text, with_plain_sql, with_the_extension};
 
 const ROUNDS: usize = 30;
 const EVENTS: usize = 40;

@@ -1,18 +1,18 @@
-//! A row's next version into the table and its indexes, as each version of PostgreSQL has it.
+//! Writes a row's next version into the table and its indexes, in the way of each version of PostgreSQL.
 
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
 use super::target::Target;
 
-/// Puts `next` in the place of the row there, as `ExecSimpleRelationUpdate` does it but for the triggers: `false` when the row has
-/// been changed since the snapshot. Waits for whoever has the row locked.
+/// Replaces the row at `ctid` by `next`, as `ExecSimpleRelationUpdate` does apart from triggers; `false`: the row was
+/// changed after the snapshot. It waits for a transaction that has locked the row.
 ///
-/// # Safety
-/// The target is open for the table, the row at `place` is visible to the snapshot, and `next` has a value for each column.
+/// # Safety The target is open for the table, the row at `ctid` is visible to the snapshot, and `next` has a value for
+/// each column.
 pub(super) unsafe fn update(
     target: &Target,
     table: pg_sys::Relation,
-    place: pg_sys::ItemPointer,
+    ctid: pg_sys::ItemPointer,
     next: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
 ) -> bool {
@@ -30,7 +30,7 @@ pub(super) unsafe fn update(
         let result = pg_guard_ffi_boundary(|| {
             update(
                 table,
-                place,
+                ctid,
                 next,
                 command,
                 snapshot,
@@ -49,25 +49,25 @@ pub(super) unsafe fn update(
     }
 }
 
-/// Which indexes need the new version, as `tuple_update` says.
+/// Which indexes need the new version, as `tuple_update` reports.
 #[cfg(any(feature = "pg14", feature = "pg15"))]
 type WhichIndexes = bool;
 #[cfg(not(any(feature = "pg14", feature = "pg15")))]
 type WhichIndexes = pg_sys::TU_UpdateIndexes::Type;
 
 unsafe fn insert_into_indexes(target: &Target, slot: *mut pg_sys::TupleTableSlot, which: WhichIndexes) {
-    let (is_update, may_refuse) = (true, false);
+    let (is_update, no_dup_err) = (true, false);
     let (no_conflict, no_arbiters) = (std::ptr::null_mut(), std::ptr::null_mut());
     #[cfg(any(feature = "pg14", feature = "pg15"))]
     if which {
-        // SAFETY: the indexes are open, and the slot has the row as it is in the table now.
+        // SAFETY: the indexes are open, and the slot has the row that is in the table now.
         unsafe {
             pg_sys::ExecInsertIndexTuples(
                 target.info,
                 slot,
                 target.estate,
                 is_update,
-                may_refuse,
+                no_dup_err,
                 no_conflict,
                 no_arbiters,
             );
@@ -83,7 +83,7 @@ unsafe fn insert_into_indexes(target: &Target, slot: *mut pg_sys::TupleTableSlot
                 slot,
                 target.estate,
                 is_update,
-                may_refuse,
+                no_dup_err,
                 no_conflict,
                 no_arbiters,
                 only_summarizing,
@@ -92,10 +92,10 @@ unsafe fn insert_into_indexes(target: &Target, slot: *mut pg_sys::TupleTableSlot
     }
 }
 
-/// Begins to look rows up by an index on one column.
+/// Begins a scan of an index on one column.
 ///
 /// # Safety
-/// Both are open and locked.
+/// The table and the index are open and locked.
 pub(super) unsafe fn begin_scan(
     table: pg_sys::Relation,
     index: pg_sys::Relation,

@@ -1,15 +1,15 @@
-//! Which code an index runs for a row: PostgreSQL's own, or somebody else's, which must run as the table's owner.
+//! Whose code an index runs for a row: PostgreSQL's own, or the user's, which must run as the table's owner.
 
 use std::ffi::c_int;
 
 use pgrx::pg_sys::{self, NodeTag};
 
-/// Whether nothing but PostgreSQL's own functions on PostgreSQL's own types is called to put a row into the index: no expression,
-/// no operator class and no predicate of the user's.
+/// Whether a row gets into the index by PostgreSQL's own functions on PostgreSQL's own types alone: no expression, and
+/// no operator class or predicate of the user's.
 ///
 /// # Safety
-/// The index is open, and `info` is of it.
-pub(super) unsafe fn runs_nothing_of_the_users(index: pg_sys::Relation, info: &pg_sys::IndexInfo) -> bool {
+/// The index is open, and `info` describes it.
+pub(super) unsafe fn runs_only_built_in_code(index: pg_sys::Relation, info: &pg_sys::IndexInfo) -> bool {
     // SAFETY: by this function's contract. An index has `amsupport` functions for each key column.
     unsafe {
         let keys = info.ii_NumIndexKeyAttrs as usize;
@@ -18,7 +18,7 @@ pub(super) unsafe fn runs_nothing_of_the_users(index: pg_sys::Relation, info: &p
         info.ii_Expressions.is_null()
             && info.ii_ExclusionOps.is_null()
             && functions.iter().copied().all(is_built_in)
-            // A function of PostgreSQL's may call one of the user's: what compares arrays calls what compares their elements.
+            // PostgreSQL's own comparison of arrays calls the comparison of their elements, which may be the user's.
             && (1..=keys).all(|number| is_plain_type(pg_sys::SPI_gettypeid((*index).rd_att, number as c_int)))
             && is_plain_list(info.ii_Predicate)
     }
@@ -30,12 +30,12 @@ fn is_built_in(object: pg_sys::Oid) -> bool {
 }
 
 unsafe fn is_plain_type(oid: pg_sys::Oid) -> bool {
-    // SAFETY: looks the type up in a cache. An enum is compared by its order, without code of its own.
+    // SAFETY: looks the type up in a cache. PostgreSQL compares enums by their order, without code of the user's.
     is_built_in(oid) || unsafe { pg_sys::type_is_enum(oid) }
 }
 
 unsafe fn is_plain_list(list: *const pg_sys::List) -> bool {
-    // SAFETY: an empty list is null; another has as many elements as it says, each of them a node.
+    // SAFETY: an empty list is null; any other has `length` elements, each of them a node.
     unsafe {
         let Some(list) = list.as_ref() else { return true };
         let nodes = std::slice::from_raw_parts(list.elements, list.length as usize);
@@ -43,10 +43,10 @@ unsafe fn is_plain_list(list: *const pg_sys::List) -> bool {
     }
 }
 
-/// Whether an expression is of a kind that is known to call nothing, or calls PostgreSQL's own operators only. Any other kind is
-/// taken for the user's.
+/// Whether an expression is of a kind that calls nothing, or calls only PostgreSQL's own operators. Any other kind
+/// counts as the user's.
 unsafe fn is_plain(node: *const pg_sys::Node) -> bool {
-    // SAFETY: a node is of the type that its tag says.
+    // SAFETY: a node's tag names its type.
     unsafe {
         match (*node).type_ {
             NodeTag::T_Var => is_plain_type((*node.cast::<pg_sys::Var>()).vartype),

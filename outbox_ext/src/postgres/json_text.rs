@@ -1,4 +1,4 @@
-//! JSON as text, whatever a column or an argument has.
+//! JSON as text, from a json or a jsonb.
 
 use pgrx::{direct_function_call_as_datum, pg_sys};
 
@@ -21,7 +21,7 @@ pub(super) unsafe fn printed(jsonb: pg_sys::Datum) -> pg_sys::Datum {
 /// The text of a json, or of a jsonb, which outbox.events had before 0.3.0.
 ///
 /// # Safety
-/// `value` is a json, or a jsonb if that is said. It and the memory context live as long as `'a`.
+/// `value` is a jsonb if `is_jsonb`, and a json otherwise. It and the memory context live as long as `'a`.
 pub(super) unsafe fn text<'a>(value: pg_sys::Datum, is_jsonb: bool) -> &'a [u8] {
     // SAFETY: by this function's contract.
     unsafe { bytes(if is_jsonb { printed(value) } else { value }) }

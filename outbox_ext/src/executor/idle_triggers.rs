@@ -1,15 +1,18 @@
-//! The triggers of the table that have nothing to do for a row that is stamped in full.
+//! The triggers that have nothing to do for a verdict `SENT`.
 
 use pgrx::{IntoDatum, pg_sys};
 
-use super::varlena::bytes;
+use crate::postgres::varlena::bytes;
 
-/// As PostgreSQL prints them (`pg_get_triggerdef`, alike in its versions) when they are as `sql/triggers/status.sql` and
-/// `sql/triggers/notify.sql` make them. Every character counts: without its parentheses a different expression would
-/// look the same. The second trigger depends on a setting, which the caller has checked.
-const PASSING: [&str; 2] = [
+/// The triggers of `sql/triggers/status.sql` and `sql/triggers/notify.sql`, as every version of PostgreSQL prints them
+/// (`pg_get_triggerdef`). Every character counts, because another expression could differ in parentheses alone.
+///
+/// The condition of the first is false for a row that is written in full. That of the second is false while
+/// `outbox.notify_status` is off, which the caller has checked.
+const IDLE: [&str; 2] = [
     "CREATE TRIGGER status_moves BEFORE UPDATE OF status, attempts, replays, holds_key, available_at, last_error, \
-     first_attempted_at, last_attempted_at, processed_at ON outbox.events FOR EACH ROW WHEN ((((old.status = 'PENDING'::outbox.status) \
+     first_attempted_at, last_attempted_at, processed_at ON outbox.events FOR EACH ROW \
+     WHEN ((((old.status = 'PENDING'::outbox.status) \
      AND (new.attempts = (old.attempts + 1)) AND (new.replays = old.replays) AND (new.last_attempted_at = now()) AND\n\
      \x20       CASE\n\
      \x20           WHEN ((new.status = 'PENDING'::outbox.status) AND (old.first_attempted_at IS NULL)) \
@@ -26,22 +29,22 @@ const PASSING: [&str; 2] = [
      '1'::text])) AND (new.status <> old.status))) EXECUTE FUNCTION outbox.notify_status()",
 ];
 
-/// Whether an UPDATE of these columns, counted from 0, does not call the trigger, or calls it for nothing.
-pub(super) fn lets_pass(trigger: &pg_sys::Trigger, written: &[usize]) -> bool {
+/// Whether an UPDATE of these columns, counted from 0, calls no function of the trigger.
+pub(super) fn is_idle(trigger: &pg_sys::Trigger, written: &[usize]) -> bool {
     let columns = match trigger.tgnattr {
-        0 => None, // whichever is written
-        // SAFETY: a trigger has as many columns as it says.
+        0 => None, // any column
+        // SAFETY: the trigger has `tgnattr` columns.
         count => Some(unsafe { std::slice::from_raw_parts(trigger.tgattr, count as usize) }),
     };
     let is_called = trigger.tgtype & pg_sys::TRIGGER_TYPE_UPDATE as i16 != 0
         && columns.is_none_or(|columns| columns.iter().any(|number| written.contains(&(*number as usize - 1))));
     !is_called || {
-        // SAFETY: a function of one argument, the trigger's OID. One of the table is there as long as the table is locked.
-        // What it returns is a text, in the database's encoding: a trigger may have any name.
-        let told = unsafe {
+        // SAFETY: a function of one argument, the OID of a trigger, which lives while the table is locked. It returns a
+        // text in the database's encoding.
+        let definition = unsafe {
             pgrx::direct_function_call_as_datum(pg_sys::pg_get_triggerdef, &[trigger.tgoid.into_datum()])
-                .map(|told| bytes(told))
+                .map(|definition| bytes(definition))
         };
-        told.is_some_and(|told| PASSING.iter().any(|passing| passing.as_bytes() == told))
+        definition.is_some_and(|definition| IDLE.iter().any(|idle| idle.as_bytes() == definition))
     }
 }

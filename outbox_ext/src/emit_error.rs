@@ -1,27 +1,14 @@
-//! What an event is refused for. `sql/native/plain/admit.sql` has the same list in PL/pgSQL.
+//! The errors of an event that is emitted or inserted. `sql/native/plain/admit.sql` has the same list in PL/pgSQL.
 
 use pgrx::PgSqlErrorCode;
 
+use crate::limits::{HEADERS_BYTES, HEADERS_DEPTH, LimitedBy, MESSAGE_BYTES, SHORT_STRING_BYTES};
 use crate::postgres::{Column, Report, raise};
 use crate::reserved::Shape;
-use crate::settings::LimitedBy;
 
-/// Longest text that AMQP carries as a short string, in bytes of UTF-8 (AMQP 0-9-1, section 4.2.5.3).
-pub(crate) const SHORT_STRING_BYTES: usize = 255;
-
-/// Largest message that a RabbitMQ takes by default, before 4.0.
-pub(crate) const MESSAGE_BYTES: usize = 128 * 1024 * 1024;
-
-/// Largest headers, in bytes of JSON text, and as an AMQP table. A message's properties must fit into one frame; RabbitMQ's default frame is
-/// 128 KiB, and half of it leaves room for all other properties and what the relay adds.
-pub(crate) const HEADERS_BYTES: usize = 64 * 1024;
-
-/// Deepest nesting of headers. Consumers decode tables by recursion.
-pub(crate) const HEADERS_DEPTH: usize = 64;
-
-/// Why an event is not admitted.
+/// Why an event cannot be emitted, or inserted by hand.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum EmitError {
     /// No routing key.
     NoTopic,
     /// Neither `payload` nor `payload_bytes`.
@@ -32,15 +19,15 @@ pub(crate) enum Refusal {
     Empty(Column),
     /// A text longer than [`SHORT_STRING_BYTES`].
     TooLong(Column, usize),
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     NotUtf8(Column),
     /// The setting `outbox.correlation_id` is longer than [`SHORT_STRING_BYTES`].
     CorrelationIdTooLong(usize),
-    /// The setting `outbox.correlation_id` is no text.
+    /// The setting `outbox.correlation_id` is not UTF-8.
     CorrelationIdNotUtf8,
-    /// The setting `outbox.traceparent` is something else.
+    /// The setting `outbox.traceparent` is not a traceparent.
     NotTraceparent,
-    /// A body larger than the session or the owner permits: its size, that limit, and whose it is.
+    /// A body larger than the session or the owner permits: its size, that limit, and who has set it.
     PayloadTooLarge(usize, usize, LimitedBy),
     /// A restored body larger than [`MESSAGE_BYTES`].
     MessageTooLarge(usize),
@@ -50,11 +37,12 @@ pub(crate) enum Refusal {
     HeaderNoList(&'static str),
     /// A header that only RabbitMQ writes: the beginning of its name.
     HeaderReserved(String),
-    /// A header that RabbitMQ or the relay reads, and whose value is none for it: its name, and what the value must be.
+    /// A header that RabbitMQ or the relay reads, with a value of another shape: its name, and the shape that it must
+    /// have.
     HeaderUnfit(String, Shape),
-    /// An `event_type` that has a meaning of its own for RabbitMQ.
+    /// An `event_type` to which RabbitMQ gives a meaning of its own.
     EventTypeReserved,
-    /// A `correlation_id` that says that it is a uuid and is none.
+    /// A `correlation_id` that begins with `urn:uuid:`, without a uuid behind it.
     CorrelationIdBrokenUrn,
     /// A header without a name, at any depth.
     HeaderNameEmpty,
@@ -66,45 +54,45 @@ pub(crate) enum Refusal {
     HeadersTextTooLarge(usize),
     /// Headers larger than [`HEADERS_BYTES`], as an AMQP table.
     HeadersTooLarge(usize),
-    /// An escape that is no text.
+    /// Headers with an escape that no text holds.
     HeaderUnreadable,
-    /// A number that no double holds: the beginning of its header's name.
+    /// A number that no double holds: the beginning of the name of its header.
     HeaderNumberTooLarge(String),
-    /// A time that never comes.
+    /// `available_at` is infinity.
     NeverAvailable,
-    /// `emit` inserted nothing: a trigger of somebody else's returned NULL.
+    /// `emit` inserted nothing: a trigger of the user's returned NULL.
     NotInserted,
 }
 
-impl Refusal {
-    /// Ends the statement with this refusal.
+impl EmitError {
+    /// Ends the statement with this error.
     pub(crate) fn raise(self) -> ! {
         raise(self.report())
     }
 
-    /// The refusal as PostgreSQL tells it.
+    /// The error as PostgreSQL reports it.
     pub(crate) fn report(self) -> Report {
         use PgSqlErrorCode::*;
         match self {
-            Refusal::NoTopic => (
+            Self::NoTopic => (
                 ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 "topic must not be null".into(),
                 None,
                 Some("Give the routing key, for example 'orders.created'."),
             ),
-            Refusal::NoPayload => (
+            Self::NoPayload => (
                 ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 "payload must not be null".into(),
                 None,
                 Some("For an event without data give '{}'."),
             ),
-            Refusal::TwoPayloads => (
+            Self::TwoPayloads => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "payload and payload_bytes must not both be given".into(),
                 None,
                 Some("Give JSON as payload, or bytes as payload_bytes."),
             ),
-            Refusal::Empty(column) => (
+            Self::Empty(column) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("{} must not be empty", column.name()),
                 None,
@@ -113,37 +101,37 @@ impl Refusal {
                     _ => "Leave it out, or give null.",
                 }),
             ),
-            Refusal::TooLong(column, bytes) => (
+            Self::TooLong(column, bytes) => (
                 ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
                 format!("{} is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}", column.name()),
                 Some("AMQP carries it as a short string, which holds 255 bytes of UTF-8.".into()),
                 Some("Shorten it, or put it into the payload."),
             ),
-            Refusal::NotUtf8(column) => (
+            Self::NotUtf8(column) => (
                 ERRCODE_CHARACTER_NOT_IN_REPERTOIRE,
                 format!("{} is not valid UTF-8", column.name()),
                 None,
                 Some("Bytes that are no text can be the payload, as bytea."),
             ),
-            Refusal::CorrelationIdNotUtf8 => (
+            Self::CorrelationIdNotUtf8 => (
                 ERRCODE_CHARACTER_NOT_IN_REPERTOIRE,
                 "correlation_id is not valid UTF-8".into(),
                 Some("It was taken from the setting outbox.correlation_id.".into()),
                 Some("Change the setting, or give correlation_id."),
             ),
-            Refusal::NotTraceparent => (
+            Self::NotTraceparent => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "the setting outbox.traceparent is not a traceparent".into(),
                 Some("W3C Trace Context: version, trace id, parent id and flags, in lower-case hexadecimal.".into()),
                 Some("For example '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'."),
             ),
-            Refusal::CorrelationIdTooLong(bytes) => (
+            Self::CorrelationIdTooLong(bytes) => (
                 ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
                 format!("correlation_id is {bytes} bytes long, the limit is {SHORT_STRING_BYTES}"),
                 Some("It was taken from the setting outbox.correlation_id.".into()),
                 Some("Shorten the setting, or give correlation_id."),
             ),
-            Refusal::PayloadTooLarge(bytes, limit, limited_by) => (
+            Self::PayloadTooLarge(bytes, limit, limited_by) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("payload is {} bytes, the limit is {limit}", at_most(bytes)),
                 Some(match limited_by {
@@ -157,107 +145,112 @@ impl Refusal {
                     LimitedBy::Session => "Store the data and emit a reference to it, or raise the setting.",
                     LimitedBy::Hidden => "Connect without that option.",
                     LimitedBy::Owner => {
-                        "Store the data and emit a reference to it. The owner raises the limit: SELECT outbox.limit_payloads('64MB');"
+                        "Store the data and emit a reference to it. \
+                         The owner raises the limit: SELECT outbox.limit_payloads('64MB');"
                     }
                 }),
             ),
-            Refusal::MessageTooLarge(bytes) => (
+            Self::MessageTooLarge(bytes) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("payload is {} bytes, the limit is {MESSAGE_BYTES}", at_most(bytes)),
                 Some("No RabbitMQ takes a larger message by default.".into()),
                 Some("Leave this event out."),
             ),
-            Refusal::HeadersNoObject => (
+            Self::HeadersNoObject => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "headers must be a JSON object".into(),
                 None,
                 Some("For example '{\"tenant\": \"acme\"}'."),
             ),
-            Refusal::HeaderNoList(name) => (
+            Self::HeaderNoList(name) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("the header {name} must be an array"),
                 Some("RabbitMQ takes it for routing keys by which it sends copies.".into()),
                 Some("For example '{\"CC\": [\"orders.copy\"]}'; or give the header another name."),
             ),
-            Refusal::HeaderReserved(name) => (
+            Self::HeaderReserved(name) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("the header {name} is RabbitMQ's own"),
-                Some("RabbitMQ or one of its plugins writes it, and what others write there can crash queues and consumers.".into()),
+                Some(
+                    "RabbitMQ or one of its plugins writes it, \
+                     and what others write there can crash queues and consumers."
+                        .into(),
+                ),
                 Some("Leave it out, or give the header another name."),
             ),
-            Refusal::HeaderUnfit(name, Shape::Encoding) => (
+            Self::HeaderUnfit(name, Shape::Encoding) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("the header {name} must be {}", Shape::Encoding.words()),
                 Some("It becomes the AMQP property content_encoding.".into()),
                 Some("For example '{\"content-encoding\": \"gzip\"}'."),
             ),
-            Refusal::HeaderUnfit(name, shape) => (
+            Self::HeaderUnfit(name, shape) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("the header {name} must be {}", shape.words()),
                 Some("RabbitMQ or one of its plugins reads it, and closes connections over anything else.".into()),
                 Some("Give such a value, or give the header another name."),
             ),
-            Refusal::EventTypeReserved => (
+            Self::EventTypeReserved => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "event_type must not be amqp-1.0".into(),
                 Some("RabbitMQ takes the payload of such a message for encoded AMQP 1.0.".into()),
                 Some("Give the type another name."),
             ),
-            Refusal::CorrelationIdBrokenUrn => (
+            Self::CorrelationIdBrokenUrn => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "correlation_id must have a uuid behind urn:uuid:".into(),
                 Some("RabbitMQ reads it, and closes connections over anything else.".into()),
                 Some("For example 'urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6'; or leave out urn:uuid:."),
             ),
-            Refusal::HeaderNameEmpty => (
+            Self::HeaderNameEmpty => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "headers must not have an empty name".into(),
                 None,
                 Some("Name every header, also in objects within headers."),
             ),
-            Refusal::HeaderNameTooLong(bytes, start) => (
+            Self::HeaderNameTooLong(bytes, start) => (
                 ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
                 format!("headers has a name of {bytes} bytes, the limit is {SHORT_STRING_BYTES}"),
                 Some(format!("The name begins with \"{start}\".")),
                 Some("Shorten it, or put it into the payload."),
             ),
-            Refusal::HeadersTooDeep => (
+            Self::HeadersTooDeep => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("headers are nested deeper than {HEADERS_DEPTH} levels"),
                 None,
                 Some("Put the data into the payload."),
             ),
-            Refusal::HeaderUnreadable => (
+            Self::HeaderUnreadable => (
                 ERRCODE_UNTRANSLATABLE_CHARACTER,
                 "headers has an escape that is no text".into(),
                 Some("No text has \\u0000, or half of a surrogate pair.".into()),
                 Some("Leave it out, or put it into the payload."),
             ),
-            Refusal::HeaderNumberTooLarge(start) => (
+            Self::HeaderNumberTooLarge(start) => (
                 ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
                 "headers has a number that no double holds".into(),
                 Some(format!("It is in the header that begins with \"{start}\".")),
                 Some("Give it as text, or put it into the payload."),
             ),
-            Refusal::HeadersTextTooLarge(bytes) => (
+            Self::HeadersTextTooLarge(bytes) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("headers are {} bytes, the limit is {HEADERS_BYTES}", at_most(bytes)),
                 Some("They are counted as JSON text.".into()),
                 Some("Put the data into the payload."),
             ),
-            Refusal::HeadersTooLarge(bytes) => (
+            Self::HeadersTooLarge(bytes) => (
                 ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                 format!("headers are {bytes} bytes, the limit is {HEADERS_BYTES}"),
                 Some("They are counted as an AMQP table; all headers of a message must fit into one frame.".into()),
                 Some("Put the data into the payload."),
             ),
-            Refusal::NeverAvailable => (
+            Self::NeverAvailable => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 "available_at must not be infinity".into(),
                 None,
                 Some("Give a time that comes, or leave it out."),
             ),
-            Refusal::NotInserted => (
+            Self::NotInserted => (
                 ERRCODE_TRIGGERED_ACTION_EXCEPTION,
                 "the event was not inserted".into(),
                 Some("A trigger on outbox.events returned null.".into()),
@@ -267,7 +260,7 @@ impl Refusal {
     }
 }
 
-/// A size for a message. What is larger than any message is not measured to its end.
+/// A size as an error names it. A value larger than any message is not converted, so its size in UTF-8 is not known.
 fn at_most(bytes: usize) -> String {
     if bytes > MESSAGE_BYTES { format!("more than {MESSAGE_BYTES}") } else { bytes.to_string() }
 }

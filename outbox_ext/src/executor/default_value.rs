@@ -1,11 +1,11 @@
-//! The values of columns that `emit` does not give.
+//! The values of columns that `emit` does not write.
 
 use std::ffi::{c_char, c_int};
 
 use pgrx::IntoDatum;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
-use super::backend::transaction_time;
+use crate::postgres::transaction_time;
 
 /// A column's DEFAULT, or the next number of its identity.
 pub(super) enum DefaultValue {
@@ -17,22 +17,22 @@ pub(super) enum DefaultValue {
 }
 
 impl DefaultValue {
-    /// `None`: a DEFAULT that may need the owner's rights, or a domain, which checks even null.
+    /// `None`: the DEFAULT may need the owner's rights, or the type is a domain, which checks even a null.
     ///
     /// # Safety
-    /// The table is open and has a column at `place`, from 0. What is made lives in the current memory context.
-    pub(super) unsafe fn of(table: pg_sys::Relation, place: usize) -> Option<Self> {
+    /// The table is open and has a column at this position, from 0. The value lives in the current memory context.
+    pub(super) unsafe fn of(table: pg_sys::Relation, position: usize) -> Option<Self> {
         /// `now()` (`pg_proc.dat`).
         const NOW: u32 = 1299;
-        // SAFETY: by this function's contract; a node is of the type that its tag says.
+        // SAFETY: by this function's contract; a node's tag names its type.
         unsafe {
-            let number = place as c_int + 1;
-            let type_of_it = pg_sys::SPI_gettypeid((*table).rd_att, number);
-            let is_dropped = type_of_it == pg_sys::InvalidOid;
+            let number = position as c_int + 1;
+            let column_type = pg_sys::SPI_gettypeid((*table).rd_att, number);
+            let is_dropped = column_type == pg_sys::InvalidOid;
             if is_dropped {
                 return Some(Self::Null);
             }
-            if pg_sys::get_typtype(type_of_it) == pg_sys::TYPTYPE_DOMAIN as c_char {
+            if pg_sys::get_typtype(column_type) == pg_sys::TYPTYPE_DOMAIN as c_char {
                 return None;
             }
             let expression = pg_sys::build_column_default(table, number);
@@ -57,10 +57,10 @@ impl DefaultValue {
         }
     }
 
-    /// The value for one row; null is `None`.
+    /// The value for one row; `None` is null.
     ///
     /// # Safety
-    /// What [`of`](Self::of) made is still there, and so is the context.
+    /// The memory context of [`of`](Self::of) still lives, and so does `context`.
     pub(super) unsafe fn value(&self, context: *mut pg_sys::ExprContext) -> Option<pg_sys::Datum> {
         match self {
             Self::Null => None,
@@ -82,7 +82,7 @@ unsafe fn evaluate(
     context: *mut pg_sys::ExprContext,
     is_null: *mut bool,
 ) -> pg_sys::Datum {
-    // SAFETY: an initialised expression has this function. The boundary turns an ERROR into a panic.
+    // SAFETY: every initialised expression has this function. The boundary turns an ERROR into a panic.
     unsafe {
         match (*expression).evalfunc {
             Some(evaluate) => pg_guard_ffi_boundary(|| evaluate(expression, context, is_null)),

@@ -1,12 +1,12 @@
 //! Functions of PostgreSQL as they are in C.
 //!
-//! pgrx puts a boundary around each call of one, which turns an ERROR into a panic. An event needs a dozen of these
-//! calls, and one boundary around all of them does as well.
+//! pgrx puts a boundary around each call, which turns an ERROR into a panic. An event needs a dozen of these calls, and
+//! one boundary around all of them does as well.
 //!
 //! # Safety
 //!
-//! To be called within `pg_guard_ffi_boundary` only. An ERROR jumps over what Rust does between the calls, so nothing
-//! there may need to be dropped.
+//! The caller calls them within `pg_guard_ffi_boundary`. An ERROR jumps over the Rust code between the calls, so
+//! nothing there may need to be dropped.
 
 use std::ffi::c_char;
 
@@ -25,7 +25,7 @@ unsafe extern "C-unwind" {
 
 /// `ExecClearTuple`, which is inline in C.
 pub(super) unsafe fn clear(slot: *mut TupleTableSlot) {
-    // SAFETY: each kind of slot has this function.
+    // SAFETY: every kind of slot has this function.
     unsafe {
         if let Some(clear) = (*(*slot).tts_ops).clear {
             clear(slot);

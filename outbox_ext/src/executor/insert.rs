@@ -1,29 +1,31 @@
-//! Inserts into `outbox.events` without a statement.
+//! Inserts an event without a statement.
 //!
-//! The row goes through the executor as one does that logical replication applies: triggers, constraints, the table, the
-//! indexes.
+//! The row takes the way of a row that logical replication applies: triggers, constraints, the table, the indexes.
 
 use std::cell::RefCell;
 
+use pgrx::Uuid;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
-use super::backend::SqlFunction;
-use super::columns::{EMITTED, Values};
 use super::default_value::DefaultValue;
 use super::kept::{Kept, Ready, with_ready};
-use super::raw;
 use super::target::{Target, prepare};
+use super::{raw, switch};
+use crate::postgres::columns::{EMITTED, Values};
+use crate::postgres::{EmitArguments, SqlFunction};
 
 thread_local! {
     static KEPT: RefCell<Kept<Insertion>> = const { RefCell::new(Kept::nothing()) };
 }
 
-/// Inserts one row, if the table allows it this way; `admit` is the function of the extension's own INSERT trigger.
-///
-/// # Safety
-/// The values are of the types of their columns.
-pub(super) unsafe fn insert(values: &Values, admit: SqlFunction) -> bool {
-    // SAFETY: by this function's contract.
+/// Inserts one event; `false`: the setting is off, or the table has something that needs a statement, and nothing is
+/// inserted. `admit` is the function of the extension's own INSERT trigger.
+pub(crate) fn insert(id: &Uuid, arguments: &EmitArguments, admit: SqlFunction) -> bool {
+    if !switch::is_on() {
+        return false;
+    }
+    let values = arguments.values(id);
+    // SAFETY: the values are of the types of their columns, and valid until this call returns.
     unsafe {
         let make = |table| Insertion::new(table, admit);
         let inserted = with_ready(&KEPT, make, |insertion, table| {
@@ -31,7 +33,7 @@ pub(super) unsafe fn insert(values: &Values, admit: SqlFunction) -> bool {
                 raw::PreventCommandIfReadOnly(c"INSERT".as_ptr());
                 raw::PreventCommandIfParallelMode(c"INSERT".as_ptr());
             });
-            insertion.insert(table, values);
+            insertion.insert(table, &values);
         });
         inserted.is_some()
     }
@@ -42,8 +44,8 @@ struct Insertion {
     target: Target,
     slot: *mut pg_sys::TupleTableSlot,
     /// Where the table has the columns of [`EMITTED`], from 0.
-    places: Vec<usize>,
-    /// The other columns.
+    positions: Vec<usize>,
+    /// The positions of all other columns, with their values.
     defaults: Vec<(usize, DefaultValue)>,
 }
 
@@ -55,7 +57,7 @@ impl Ready for Insertion {
 }
 
 impl Insertion {
-    /// `None`: the table has something that only a statement does justice to.
+    /// `None`: the table has something that needs a statement.
     ///
     /// # Safety
     /// The table is open and locked.
@@ -66,13 +68,14 @@ impl Insertion {
                 if !is_admitted_by(&target, admit) {
                     return None;
                 }
-                let emitted = EMITTED.iter().map(|(name, expected)| target.place(name, *expected));
-                let places = emitted.collect::<Option<Vec<usize>>>()?;
-                let others = (0..(*target.shape).natts as usize).filter(|place| !places.contains(place));
-                let defaults =
-                    others.map(|place| Some((place, DefaultValue::of(table, place)?))).collect::<Option<_>>()?;
-                let slot = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsHeapTuple);
-                Some(Self { target, slot, places, defaults })
+                let emitted = EMITTED.iter().map(|(name, expected)| target.position(name, *expected));
+                let positions = emitted.collect::<Option<Vec<usize>>>()?;
+                let others = (0..(*target.descriptor).natts as usize).filter(|position| !positions.contains(position));
+                let defaults = others
+                    .map(|position| Some((position, DefaultValue::of(table, position)?)))
+                    .collect::<Option<_>>()?;
+                let slot = pg_sys::MakeSingleTupleTableSlot(target.descriptor, &raw const pg_sys::TTSOpsHeapTuple);
+                Some(Self { target, slot, positions, defaults })
             }
         };
         // SAFETY: by this function's contract.
@@ -81,13 +84,14 @@ impl Insertion {
 
     unsafe fn insert(&self, table: pg_sys::Relation, values: &Values) {
         let Self { target, slot, .. } = self;
-        // SAFETY: the slot has room for a value of each column; places are within it. Indexes are open while they are used.
+        // SAFETY: the slot has room for a value of each column, and positions are within it. Indexes are open while
+        // used.
         unsafe {
-            for (place, value) in self.places.iter().zip(values) {
-                self.put(*place, *value);
+            for (position, value) in self.positions.iter().zip(values) {
+                self.put(*position, *value);
             }
-            for (place, default) in &self.defaults {
-                self.put(*place, default.value(target.context));
+            for (position, default) in &self.defaults {
+                self.put(*position, default.value(target.context));
             }
             pg_guard_ffi_boundary(|| {
                 raw::ExecStoreVirtualTuple(*slot);
@@ -96,26 +100,25 @@ impl Insertion {
                 target.close();
                 raw::clear(*slot);
                 raw::MemoryContextReset(target.memory());
-                // So that what follows in the same statement sees the event.
+                // The rest of the same statement sees the event.
                 raw::CommandCounterIncrement();
             });
         }
     }
 
-    unsafe fn put(&self, place: usize, value: Option<pg_sys::Datum>) {
-        // SAFETY: by the caller, the place is a column's.
+    unsafe fn put(&self, position: usize, value: Option<pg_sys::Datum>) {
+        // SAFETY: the callers give the position of a column.
         unsafe {
-            *(*self.slot).tts_values.add(place) = value.unwrap_or(pg_sys::Datum::null());
-            *(*self.slot).tts_isnull.add(place) = value.is_none();
+            *(*self.slot).tts_values.add(position) = value.unwrap_or(pg_sys::Datum::null());
+            *(*self.slot).tts_isnull.add(position) = value.is_none();
         }
     }
 }
 
-/// Whether the table's only INSERT trigger calls `admit` BEFORE each row, without a wrapper that changes settings or rights.
-/// PostgreSQL looks when it calls the trigger whether this session has it enabled. The look-up of the function allocates in
-/// memory that lives as long as the executor's.
+/// Whether the table's only INSERT trigger calls `admit` BEFORE each row, without a wrapper that changes settings or
+/// rights. PostgreSQL itself checks at each call whether this session has the trigger enabled.
 unsafe fn is_admitted_by(target: &Target, admit: SqlFunction) -> bool {
-    // SAFETY: there is room for a function for each trigger.
+    // SAFETY: there is room for the function of each trigger. The look-up allocates in the executor's memory.
     unsafe {
         let is_insert = |trigger: &pg_sys::Trigger| trigger.tgtype & pg_sys::TRIGGER_TYPE_INSERT as i16 != 0;
         let mut on_insert = target.triggers().iter().enumerate().filter(|(_, trigger)| is_insert(trigger));

@@ -1,7 +1,7 @@
-//! Writes the verdict `SENT` into `outbox.events` without a statement.
+//! Writes the verdict `SENT` without a statement.
 //!
-//! Each row is found by its primary key, and its new version takes the executor's own way: constraints, the table, the
-//! indexes. The table's own triggers have nothing to do here, because the row is stamped in full: see `sql/triggers/status.sql`.
+//! Each row is found by its primary key, and its next version takes the executor's way: constraints, the table, the
+//! indexes. The extension's own triggers have nothing to do for it (`idle_triggers`).
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
@@ -9,20 +9,23 @@ use std::ffi::{CStr, c_int};
 use pgrx::Uuid;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary};
 
-use super::backend::transaction_time;
+use super::idle_triggers::is_idle;
 use super::kept::{Kept, Ready, with_ready};
-use super::passing_triggers::lets_pass;
-use super::raw;
 use super::target::{Target, prepare};
 use super::update::{begin_scan, update};
+use super::{raw, switch};
+use crate::postgres::transaction_time;
 
 thread_local! {
     static KEPT: RefCell<Kept<Verdicts>> = const { RefCell::new(Kept::nothing()) };
 }
 
-/// Writes `SENT` to events, in the order of their ids, up to the first that is neither finished nor `PENDING` without a hold on its
-/// key. Returns those that it has not written.
+/// Writes `SENT` into the rows of these events, in the order of their ids, and returns the ids that it has not written.
+/// It stops at the first row that holds its key, is missing, or was changed meanwhile. `outbox.notify_status` is off.
 pub(crate) fn settle_sent(mut ids: Vec<Uuid>) -> Vec<Uuid> {
+    if !switch::is_on() {
+        return ids;
+    }
     ids.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
     // SAFETY: the table is used while it is open.
     let left = unsafe {
@@ -40,38 +43,40 @@ pub(crate) fn settle_sent(mut ids: Vec<Uuid>) -> Vec<Uuid> {
     left.unwrap_or(ids)
 }
 
-/// The table, and a row in it that gets its verdict.
+/// The table, with room for two versions of a row.
 struct Verdicts {
     target: Target,
     /// Which of the table's indexes is the primary key.
     primary_key: usize,
-    places: Places,
-    /// Dropped columns, whose values may still lie in old rows.
+    positions: Positions,
+    /// The positions of dropped columns, whose values may still lie in old rows.
     dropped: Vec<usize>,
-    /// Values of the enum.
+    /// The enum's value `PENDING`.
     pending: pg_sys::Oid,
+    /// The enum's value `SENT`.
     sent: pg_sys::Oid,
-    /// The version of the row that is in the table.
+    /// The row's version in the table.
     found: *mut pg_sys::TupleTableSlot,
-    /// The version that takes its place.
+    /// The row's next version.
     next: *mut pg_sys::TupleTableSlot,
 }
 
 /// Where the table has the columns of a verdict, from 0.
-struct Places {
+struct Positions {
     status: usize,
     attempts: usize,
     holds_key: usize,
     last_error: usize,
     last_attempted_at: usize,
     processed_at: usize,
-    /// Not written here, but the statement names it, which decides what triggers are called.
+    /// Not written here. The statement names the column, which decides which triggers it calls.
     available_at: usize,
+    /// Not written here, like `available_at`.
     first_attempted_at: usize,
 }
 
-impl Places {
-    /// What the statement of `outbox.settle()` sets: a trigger UPDATE OF these is called, whatever their values.
+impl Positions {
+    /// The columns that the statement of `outbox.settle()` sets. It calls a trigger UPDATE OF any of them.
     fn named(&self) -> [usize; 8] {
         let Self {
             status,
@@ -87,12 +92,12 @@ impl Places {
     }
 }
 
-/// What became of one row.
+/// The outcome for one row.
 enum Outcome {
     Written,
-    /// It has its verdict already.
+    /// The row has its verdict already.
     Finished,
-    /// It needs what only the statement does.
+    /// The row needs the statement.
     Unusual,
 }
 
@@ -104,7 +109,7 @@ impl Ready for Verdicts {
 }
 
 impl Verdicts {
-    /// `None`: the table has something that only a statement does justice to.
+    /// `None`: the table has something that needs a statement.
     ///
     /// # Safety
     /// The table is open and locked.
@@ -112,30 +117,33 @@ impl Verdicts {
         let ready = |target: Target| {
             // SAFETY: the table is open.
             unsafe {
-                let type_of_status =
-                    pg_sys::SPI_gettypeid(target.shape, pg_sys::SPI_fnumber(target.shape, c"status".as_ptr()));
-                let places = Places {
-                    status: target.place(c"status", type_of_status)?,
-                    attempts: target.place(c"attempts", pg_sys::INT4OID)?,
-                    holds_key: target.place(c"holds_key", pg_sys::BOOLOID)?,
-                    last_error: target.place(c"last_error", pg_sys::TEXTOID)?,
-                    last_attempted_at: target.place(c"last_attempted_at", pg_sys::TIMESTAMPTZOID)?,
-                    processed_at: target.place(c"processed_at", pg_sys::TIMESTAMPTZOID)?,
-                    available_at: target.place(c"available_at", pg_sys::TIMESTAMPTZOID)?,
-                    first_attempted_at: target.place(c"first_attempted_at", pg_sys::TIMESTAMPTZOID)?,
+                let type_of_status = pg_sys::SPI_gettypeid(
+                    target.descriptor,
+                    pg_sys::SPI_fnumber(target.descriptor, c"status".as_ptr()),
+                );
+                let positions = Positions {
+                    status: target.position(c"status", type_of_status)?,
+                    attempts: target.position(c"attempts", pg_sys::INT4OID)?,
+                    holds_key: target.position(c"holds_key", pg_sys::BOOLOID)?,
+                    last_error: target.position(c"last_error", pg_sys::TEXTOID)?,
+                    last_attempted_at: target.position(c"last_attempted_at", pg_sys::TIMESTAMPTZOID)?,
+                    processed_at: target.position(c"processed_at", pg_sys::TIMESTAMPTZOID)?,
+                    available_at: target.position(c"available_at", pg_sys::TIMESTAMPTZOID)?,
+                    first_attempted_at: target.position(c"first_attempted_at", pg_sys::TIMESTAMPTZOID)?,
                 };
-                if !target.triggers().iter().all(|trigger| lets_pass(trigger, &places.named())) {
+                if !target.triggers().iter().all(|trigger| is_idle(trigger, &positions.named())) {
                     return None;
                 }
-                let primary_key = target.primary_key(table, target.place(c"id", pg_sys::UUIDOID)?)?;
+                let primary_key = target.primary_key(table, target.position(c"id", pg_sys::UUIDOID)?)?;
                 let pending = enum_value(type_of_status, c"PENDING")?;
                 let sent = enum_value(type_of_status, c"SENT")?;
-                let found = pg_sys::MakeSingleTupleTableSlot(target.shape, pg_sys::table_slot_callbacks(table));
-                let next = pg_sys::MakeSingleTupleTableSlot(target.shape, &raw const pg_sys::TTSOpsHeapTuple);
-                let columns = 0..(*target.shape).natts;
-                let is_dropped = |place: &c_int| pg_sys::SPI_gettypeid(target.shape, place + 1) == pg_sys::InvalidOid;
-                let dropped = columns.filter(is_dropped).map(|place| place as usize).collect();
-                Some(Self { target, primary_key, places, dropped, pending, sent, found, next })
+                let found = pg_sys::MakeSingleTupleTableSlot(target.descriptor, pg_sys::table_slot_callbacks(table));
+                let next = pg_sys::MakeSingleTupleTableSlot(target.descriptor, &raw const pg_sys::TTSOpsHeapTuple);
+                let columns = 0..(*target.descriptor).natts;
+                let is_dropped =
+                    |position: &c_int| pg_sys::SPI_gettypeid(target.descriptor, position + 1) == pg_sys::InvalidOid;
+                let dropped = columns.filter(is_dropped).map(|position| position as usize).collect();
+                Some(Self { target, primary_key, positions, dropped, pending, sent, found, next })
             }
         };
         // SAFETY: by this function's contract.
@@ -145,10 +153,11 @@ impl Verdicts {
     /// Returns the ids that are not written.
     unsafe fn write(&self, table: pg_sys::Relation, ids: &[Uuid]) -> Vec<Uuid> {
         let mut left = Vec::new();
-        // SAFETY: the table and its indexes are open while they are used. A scan's memory is the caller's, a row's is reset.
+        // SAFETY: the table and its indexes are open while they are used. A scan's memory is the call's, a row's is
+        // reset.
         unsafe {
             pg_guard_ffi_boundary(|| self.target.open(table));
-            // So that the scan sees what this command has done so far.
+            // The scan sees the changes that this command has made so far.
             pg_sys::CommandCounterIncrement();
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             let index = *(*self.target.info).ri_IndexRelationDescs.add(self.primary_key);
@@ -168,8 +177,8 @@ impl Verdicts {
                 match if is_there { self.write_found(table, snapshot) } else { Outcome::Unusual } {
                     Outcome::Written => {}
                     Outcome::Finished => left.push(*id),
-                    // The statement may lock this row and those that come after it, and none of them is locked now: two that
-                    // settle take the rows in one order and cannot deadlock.
+                    // The statement locks this row and the later ones, of which none is locked yet. So two sessions
+                    // that settle take rows in one order, and cannot deadlock.
                     Outcome::Unusual => {
                         left.extend_from_slice(rest);
                         break;
@@ -186,7 +195,7 @@ impl Verdicts {
             pg_guard_ffi_boundary(|| {
                 self.target.close();
                 raw::MemoryContextReset(self.target.memory());
-                // So that what follows in the same statement sees the verdicts.
+                // The rest of the same statement sees the verdicts.
                 raw::CommandCounterIncrement();
             });
         }
@@ -194,14 +203,14 @@ impl Verdicts {
     }
 
     unsafe fn write_found(&self, table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Outcome {
-        let Self { found, next, ref places, .. } = *self;
-        // SAFETY: the slots have room for each of the table's columns, and the places are those of columns.
+        let Self { found, next, ref positions, .. } = *self;
+        // SAFETY: the slots have room for each of the table's columns, and the positions are those of columns.
         unsafe {
-            pg_sys::slot_getsomeattrs_int(found, (*self.target.shape).natts);
-            let now = |place: usize| (!*(*found).tts_isnull.add(place)).then(|| *(*found).tts_values.add(place));
-            let attempts = now(places.attempts).and_then(|attempts| (attempts.value() as i32).checked_add(1));
-            let holds_key = now(places.holds_key).map(|holds| holds.value() as u8 != 0);
-            let status = now(places.status).map(|status| status.value() as u32);
+            pg_sys::slot_getsomeattrs_int(found, (*self.target.descriptor).natts);
+            let value = |at: usize| (!*(*found).tts_isnull.add(at)).then(|| *(*found).tts_values.add(at));
+            let attempts = value(positions.attempts).and_then(|attempts| (attempts.value() as i32).checked_add(1));
+            let holds_key = value(positions.holds_key).map(|holds| holds.value() as u8 != 0);
+            let status = value(positions.status).map(|status| status.value() as u32);
             let (Some(attempts), Some(false), Some(status)) = (attempts, holds_key, status) else {
                 return Outcome::Unusual;
             };
@@ -210,20 +219,20 @@ impl Verdicts {
             }
 
             pg_guard_ffi_boundary(|| raw::clear(next));
-            let columns = (*self.target.shape).natts as usize;
+            let columns = (*self.target.descriptor).natts as usize;
             std::ptr::copy_nonoverlapping((*found).tts_values, (*next).tts_values, columns);
             std::ptr::copy_nonoverlapping((*found).tts_isnull, (*next).tts_isnull, columns);
-            let put = |place: usize, value: Option<pg_sys::Datum>| {
-                *(*next).tts_values.add(place) = value.unwrap_or(pg_sys::Datum::null());
-                *(*next).tts_isnull.add(place) = value.is_none();
+            let put = |at: usize, value: Option<pg_sys::Datum>| {
+                *(*next).tts_values.add(at) = value.unwrap_or(pg_sys::Datum::null());
+                *(*next).tts_isnull.add(at) = value.is_none();
             };
             let time = Some(pg_sys::Datum::from(transaction_time()));
-            put(places.status, Some(self.sent.into()));
-            put(places.attempts, Some(attempts.into()));
-            put(places.last_error, None);
-            put(places.last_attempted_at, time);
-            put(places.processed_at, time);
-            self.dropped.iter().for_each(|place| put(*place, None));
+            put(positions.status, Some(self.sent.into()));
+            put(positions.attempts, Some(attempts.into()));
+            put(positions.last_error, None);
+            put(positions.last_attempted_at, time);
+            put(positions.processed_at, time);
+            self.dropped.iter().for_each(|at| put(*at, None));
             pg_sys::ExecStoreVirtualTuple(next);
 
             pg_sys::MemoryContextReset(self.target.memory());

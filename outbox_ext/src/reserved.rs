@@ -1,7 +1,7 @@
 //! Headers that RabbitMQ or one of its plugins reads: which of them an event may have, and with which values.
 //!
 //! Each was tried on RabbitMQ 3.10 and 4.0, or read in their source: what is refused here has crashed a queue, closed a
-//! connection, or ended consumers for good. `sql/native/plain/check_reserved.sql` and `relay/src/sink/rabbitmq/reserved.rs` have the
+//! connection, or ended consumers for good. `sql/native/plain/check_reserved.sql` and `relay/service/src/sink/rabbitmq/reserved.rs` have the
 //! same lists.
 
 use crate::json::Token;

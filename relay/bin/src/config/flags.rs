@@ -93,7 +93,7 @@ pub(crate) fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (O
     let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
     let places: Vec<&ArgMatches> =
         flags.subcommand().map(|(_, behind)| behind).into_iter().chain(std::iter::once(flags)).collect();
-    let mut given = Given::default();
+    let mut given = Given::of(SETTINGS);
     let file = places.iter().find_map(|flags| flags.get_one::<PathBuf>("config").cloned());
     if let Some(path) = file.or_else(|| environment::config_file(&variables)).or_else(|| file::usual(file::USUAL)) {
         file::read(&path, &mut given);

@@ -10,13 +10,13 @@ use outbox_service::{
 use super::{
     rule::Rule,
     setting::Setting,
-    settings::SETTINGS,
     value::{OFF, Value},
 };
 
 /// The text of every setting that was given, with its origin.
-#[derive(Default)]
 pub(crate) struct Given {
+    /// What there is to set.
+    settings: &'static [Setting],
     values: HashMap<&'static str, Raw>,
     /// What could not be understood, a line each.
     pub(super) problems: Vec<String>,
@@ -39,6 +39,11 @@ pub(super) enum Origin {
 }
 
 impl Given {
+    /// Nothing of these settings, yet.
+    pub(super) fn of(settings: &'static [Setting]) -> Self {
+        Self { settings, values: HashMap::new(), problems: Vec::new() }
+    }
+
     /// Takes a value; it overrides one given before. White space around it, such as a line's end from a file, is nobody's intention.
     pub(super) fn give(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
         self.values.insert(setting.key, Raw { text: text.trim().to_owned(), origin });
@@ -69,14 +74,15 @@ impl Given {
 
     /// The setting by which a file was named that holds the value of this one, and the file.
     fn file_of(&self, setting: &Setting) -> Option<(&'static Setting, PathBuf)> {
-        let file = SETTINGS.iter().find(|other| other.is_file_of(setting))?;
+        let file = self.settings.iter().find(|other| other.is_file_of(setting))?;
         let path = &self.values.get(file.key)?.text;
         (path != OFF && file.rule.takes(path)).then(|| (file, path.into()))
     }
 
     /// Whether something is given as the name of the file with this value.
     fn names_file_of(&self, setting: &Setting) -> bool {
-        let file = SETTINGS.iter().find(|other| other.is_file_of(setting)).and_then(|file| self.values.get(file.key));
+        let file = self.settings.iter().find(|other| other.is_file_of(setting));
+        let file = file.and_then(|file| self.values.get(file.key));
         file.is_some_and(|raw| raw.text != OFF)
     }
 
@@ -86,7 +92,7 @@ impl Given {
         let Some(Raw { text, origin }) = self.values.get(key) else {
             return match setting.default {
                 Some(default) => format!("{key} = {default} (default)"),
-                None => match SETTINGS.iter().find(|other| other.is_file_of(setting)) {
+                None => match self.settings.iter().find(|other| other.is_file_of(setting)) {
                     Some(file) => format!("neither {} nor {} is set", setting.variable(), file.variable()),
                     None => format!("{} is not set", setting.variable()),
                 },

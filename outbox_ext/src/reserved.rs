@@ -2,7 +2,7 @@
 //!
 //! Each was tried on RabbitMQ 3.10 and 4.0, or read in their source: any other value has crashed a queue, closed a
 //! connection, or ended consumers for good. `sql/native/plain/check_reserved.sql` and
-//! `relay/src/sink/rabbitmq/reserved.rs` have the same lists.
+//! `relay/service/src/sink/rabbitmq/reserved.rs` have the same lists.
 
 use crate::json::Token;
 

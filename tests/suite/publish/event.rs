@@ -6,7 +6,7 @@ use amqp_publisher::{Answer, Notice, Verdict};
 use harness::{RabbitMq, SOON};
 use lapin::types::AMQPValue;
 use outbox_core::{Event, Text};
-use relay::sink::rabbitmq::{Outbound, Publisher};
+use outbox_service::sink::rabbitmq::{Outbound, Publisher};
 use tokio::time::timeout;
 use uuid::Uuid;
 

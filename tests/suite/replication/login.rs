@@ -3,8 +3,8 @@
 use std::{net::TcpListener, time::Duration};
 
 use harness::Postgres;
+use outbox_service::database::postgres;
 use pg_replication::{ConnInfo, ConnectCause, ConnectError};
-use relay::postgres;
 
 /// Both kinds of session must get in, or be refused for the same reason.
 async fn try_both(url: &str) -> Result<(), ConnectError> {

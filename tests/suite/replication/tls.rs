@@ -3,8 +3,8 @@
 use std::{path::PathBuf, process::Command};
 
 use harness::{Connection, Postgres};
+use outbox_service::database::postgres;
 use pg_replication::{ConnInfo, ConnectCause, Lsn};
-use relay::postgres;
 
 /// A server with a certificate for 127.0.0.1 from an authority of its own, and another authority's certificate.
 pub(crate) struct Server {

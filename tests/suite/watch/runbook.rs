@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use harness::places::checkout;
-use relay::admin::metrics::{METRICS, Metric};
+use outbox_console::admin::metrics::{METRICS, Metric};
 
 /// All source files below a folder.
 fn sources(folder: &Path, found: &mut Vec<String>) {
@@ -34,8 +34,8 @@ fn warnings(source: &str) -> Vec<String> {
 fn every_warning_of_the_relay_is_in_the_runbook() {
     let runbook = fs::read_to_string(checkout().join("docs/operations.md")).unwrap();
     let mut files = Vec::new();
-    for folder in ["relay/src", "relay/core/src", "relay/amqp/src", "relay/replication/src"] {
-        sources(&checkout().join(folder), &mut files);
+    for folder in ["amqp", "bin", "console", "core", "replication", "service"] {
+        sources(&checkout().join("relay").join(folder).join("src"), &mut files);
     }
     let told: BTreeSet<String> = files.iter().flat_map(|file| warnings(file)).collect();
     assert!(told.len() > 20, "the warnings are found: {told:?}");

@@ -203,7 +203,7 @@ async fn an_event_is_given_up_when_both_its_attempts_and_its_time_are_used_up_wi
         let (attempts, error, seconds): (i32, String, f64) = (row.get(0), row.get(1), row.get(2));
         assert!(seconds >= at_least.as_secs_f64() && attempts >= 3, "{attempts} attempts in {seconds} s");
         assert!(retry_for != "0s" || attempts == 3, "{attempts}");
-        assert_eq!(error, relay::sink::rabbitmq::NACKED, "so that failures() makes one group of a thousand");
+        assert_eq!(error, outbox_service::sink::rabbitmq::NACKED, "so that failures() makes one group of a thousand");
         relay.wait_for_log(r#"status="FAILED" error="the broker refused the message (basic.nack)""#).await;
 
         // A replay begins anew.

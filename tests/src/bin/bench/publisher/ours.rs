@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use amqp_publisher::{Answer, ExchangeUse, Notice, PublishConfig, Verdict};
 use bytes::Bytes;
 use outbox_core::{Event, Text};
-use relay::sink::rabbitmq::{Outbound, Publisher};
+use outbox_service::sink::rabbitmq::{Outbound, Publisher};
 use uuid::Uuid;
 
 use super::{BATCH, EXCHANGE, IN_FLIGHT, Routing, Verdicts};

@@ -1,0 +1,162 @@
+//! The command line: every command, and which settings its help text shows.
+
+use std::ffi::OsString;
+
+use clap::{FromArgMatches, Subcommand};
+
+use outbox_console::commands::Errand;
+
+use super::{settings, shell, version};
+use crate::config::{self, Given, PRECEDENCE, Servers, Setting};
+
+/// What the program is to do.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+pub(crate) enum Command {
+    /// Relay committed events until SIGTERM, SIGINT or SIGHUP; a second SIGTERM or SIGINT exits at once
+    Run,
+    /// What asks or tells a server something, and ends.
+    #[command(flatten)]
+    Errand(Errand),
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
+    Config(settings::Options),
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
+    Completions(shell::Completions),
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
+    Man(shell::Manual),
+    #[allow(missing_docs, reason = "it says at its own place what it does")]
+    Version(version::Options),
+}
+
+impl Command {
+    /// The servers whose addresses it must be given.
+    pub(crate) fn servers(&self) -> Servers {
+        match self {
+            Self::Run | Self::Config(_) | Self::Errand(Errand::Tail(_)) => Servers::All,
+            _ => Servers::Database,
+        }
+    }
+}
+
+const ABOUT: &str = "Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back";
+
+/// The program's command line.
+pub(crate) fn program() -> clap::Command {
+    let program = clap::Command::new("outbox-relay")
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help(PRECEDENCE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(100);
+    // The derived part brings a description of its own, of the enum.
+    let program = Command::augment_subcommands(config::with_settings(program, |_| false)).about(ABOUT).long_about(None);
+    program.mut_subcommands(|command| {
+        // Later, and only for the one command that is called: thirty flags for each of twelve would slow every start down.
+        command.defer(|command| match shown(command.get_name()) {
+            Shown::All => config::with_settings(command, |_| true),
+            Shown::Only(keys) => config::with_settings(command, |setting: &Setting| keys.contains(&setting.key)),
+        })
+    })
+}
+
+enum Shown {
+    All,
+    Only(&'static [&'static str]),
+}
+
+/// The settings that matter to a command.
+fn shown(command: &str) -> Shown {
+    Shown::Only(match command {
+        "run" | "config" => return Shown::All,
+        "init" => &[
+            "database_url",
+            "database_url_file",
+            "application_name",
+            "publication",
+            "slot",
+            "takeover_after",
+            "log_format",
+            "log",
+        ],
+        "check" => &[
+            "database_url",
+            "database_url_file",
+            "amqp_url",
+            "amqp_url_file",
+            "application_name",
+            "publication",
+            "slot",
+            "create_slot",
+            "exchange",
+            "declare_exchange",
+        ],
+        "status" => &["database_url", "database_url_file", "application_name", "slot"],
+        "events" | "replay" | "release" | "purge" => &["database_url", "database_url_file"],
+        "tail" => &["amqp_url", "amqp_url_file", "exchange"],
+        _ => &[],
+    })
+}
+
+/// Reads a command line, and the settings from all places. What is wrong with a setting is told by [`Given::resolve`]. An error is the
+/// usage error or the help text to print.
+pub(crate) fn read(
+    program: &mut clap::Command,
+    arguments: impl IntoIterator<Item = OsString>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<(Command, Given), clap::Error> {
+    let matches = config::read(program, arguments)?;
+    let command = Command::from_arg_matches(&matches)?;
+    Ok((command, config::collect(&matches, variables)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        program().debug_assert();
+    }
+
+    #[test]
+    fn the_help_text_says_what_the_program_is_and_what_each_command_does() {
+        let help = program().render_long_help().to_string();
+        assert!(help.starts_with(ABOUT), "{help}");
+        let program = program();
+        let mut seen = std::collections::HashSet::new();
+        for command in program.get_subcommands() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.split(' ').count() > 4 && seen.insert(about.clone()), "{}: {about:?}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_command_but_those_for_the_shell_answers_as_json() {
+        for command in program().get_subcommands() {
+            let has_json = command.get_arguments().any(|argument| argument.get_id() == "json");
+            let needs_none = ["run", "completions", "man"].contains(&command.get_name());
+            assert_ne!(has_json, needs_none, "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn what_changes_events_can_be_tried_and_asks_unless_told_otherwise() {
+        for name in ["replay", "release", "purge"] {
+            let program = program();
+            let command = program.find_subcommand(name).unwrap();
+            for flag in ["dry_run", "yes"] {
+                assert!(command.get_arguments().any(|argument| argument.get_id() == flag), "{name} --{flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_help_text_shows_the_settings_that_matter_to_its_command_and_every_command_takes_all() {
+        let mut program = program();
+        program.build();
+        let help = program.find_subcommand_mut("events").unwrap().render_long_help().to_string();
+        assert!(help.contains("--database-url") && !help.contains("--in-flight"), "{help}");
+        let arguments = ["outbox-relay", "events", "--in-flight", "5"].map(Into::into);
+        assert!(read(&mut self::program(), arguments, []).is_ok());
+    }
+}

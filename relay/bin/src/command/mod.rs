@@ -1,0 +1,20 @@
+//! The command line, and the commands that ask no server: about the program itself and its settings.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `line` | every command, and which settings its help text shows |
+//! | `settings`, `shell`, `version` | `config`; `completions` and `man`; `version` |
+
+mod line;
+#[cfg(test)]
+mod reference;
+mod settings;
+mod shell;
+mod version;
+
+pub(crate) use self::{
+    line::{Command, program, read},
+    settings::carry_out as config,
+    shell::{completions, manual},
+    version::carry_out as version,
+};

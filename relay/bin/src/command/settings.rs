@@ -1,0 +1,38 @@
+//! `config`: the settings in force, and where each comes from.
+
+use outbox_console::{
+    format::{Table, Tone},
+    terminal::output::{Form, Output},
+};
+use outbox_service::error::RunError;
+
+use crate::config::Given;
+
+/// Print the effective settings and where each comes from, without connecting
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Prints settings that were found right.
+///
+/// # Errors
+///
+/// They cannot be written.
+pub(crate) fn carry_out(given: &Given, options: &Options) -> Result<(), RunError> {
+    let mut output = Output::new(options.form);
+    if output.json {
+        return given.in_force().try_for_each(|setting| output.object(&setting));
+    }
+    let mut table = Table::new(&["SETTING", "VALUE", "FROM"]);
+    for setting in given.in_force() {
+        let tone = if setting.origin == "default" { Tone::Dim } else { Tone::Plain };
+        table.row(vec![
+            (setting.key.to_owned(), Tone::Bold),
+            (setting.value.unwrap_or_default(), Tone::Plain),
+            (setting.origin, tone),
+        ]);
+    }
+    output.print(&table.show(output.in_colour()))
+}

@@ -1,0 +1,104 @@
+//! Settings from environment variables.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use outbox_service::redact::redacted;
+
+use super::{
+    given::{Given, Origin},
+    setting::{PREFIX, Setting, nearest},
+    settings::{SETTINGS, by_key},
+};
+
+const CONFIG: &str = "OUTBOX_RELAY_CONFIG";
+
+/// The file that the environment names.
+pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
+    let path = variables.get(OsStr::new(CONFIG))?;
+    let path = path.to_str().map_or(path.as_os_str(), |text| OsStr::new(text.trim()));
+    Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty())
+}
+
+/// Takes every variable of ours. An empty one, or one of white space, counts as not set: that is what compose files and charts make of a value
+/// that was left out.
+pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) {
+    for setting in SETTINGS {
+        // The prefixed name is meant for us alone, so it comes last and wins.
+        let shared = setting.plain_variable().into_iter().chain(setting.standard_variable());
+        for name in shared.chain([setting.prefixed_variable()]) {
+            let Some(value) = variables.get(OsStr::new(&name)) else {
+                continue;
+            };
+            match value.to_str() {
+                Some(text) if text.trim().is_empty() => {}
+                Some(text) => given.give(setting, text, Origin::Variable(name)),
+                None => given.refuse(format!("{name}: not UTF-8: expected {}", setting.rule.allowed())),
+            }
+        }
+    }
+    for (name, value) in variables {
+        let Some((name, rest)) = name.to_str().and_then(|name| Some((name, name.strip_prefix(PREFIX)?))) else {
+            continue;
+        };
+        let is_known = name == CONFIG || SETTINGS.iter().any(|setting| setting.prefixed_variable() == name);
+        if !is_known && !value.is_empty() && !is_service_link(rest, value) {
+            given.refuse(unknown(name, rest));
+        }
+    }
+}
+
+fn unknown(name: &str, rest: &str) -> String {
+    let name = redacted(name);
+    let keys = SETTINGS.iter().map(|setting| setting.key).chain(["config"]);
+    let Some(key) = nearest(rest, keys) else {
+        return format!("{name}: unknown variable: outbox-relay run --help lists the known ones");
+    };
+    let meant = by_key(key).map_or_else(|| CONFIG.to_owned(), Setting::variable);
+    format!("{name}: unknown variable: did you mean {meant}?")
+}
+
+/// Whether Kubernetes set the variable for a Service whose name begins with `outbox-relay`: every pod of the namespace
+/// gets `OUTBOX_RELAY_SERVICE_HOST`, `OUTBOX_RELAY_PORT=tcp://…` and the like unless it turns `enableServiceLinks` off.
+fn is_service_link(rest: &str, value: &OsStr) -> bool {
+    let is_url =
+        || value.to_str().is_some_and(|value| ["tcp://", "udp://", "sctp://"].iter().any(|s| value.starts_with(s)));
+    let rest = format!("_{rest}");
+    rest.ends_with("_SERVICE_HOST")
+        || rest.ends_with("_SERVICE_PORT")
+        || rest.contains("_SERVICE_PORT_")
+        || (rest.ends_with("_PORT") && is_url())
+        || ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| rest.contains("_PORT_") && rest.contains(protocol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubernetes_sets_for_a_service_of_our_name_is_not_taken_for_a_setting() {
+        for (name, value) in [
+            ("SERVICE_HOST", "10.0.0.1"),
+            ("SERVICE_PORT", "9090"),
+            ("SERVICE_PORT_METRICS", "9090"),
+            ("PORT", "tcp://10.0.0.1:9090"),
+            ("PORT_9090_TCP", "tcp://10.0.0.1:9090"),
+            ("PORT_9090_TCP_PROTO", "tcp"),
+            ("PORT_9090_TCP_ADDR", "10.0.0.1"),
+            ("METRICS_SERVICE_HOST", "10.0.0.1"),
+        ] {
+            assert!(is_service_link(name, OsStr::new(value)), "{name}");
+        }
+        assert!(!is_service_link("PORT", OsStr::new("9090")));
+    }
+
+    #[test]
+    fn no_setting_has_a_name_that_kubernetes_uses() {
+        for setting in SETTINGS {
+            assert!(!is_service_link(&setting.key.to_uppercase(), OsStr::new("tcp://10.0.0.1:1")), "{}", setting.key);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Keeps the reference pages and the list of settings the same. After a change of the list:
+//! `UPDATE_DOCS=1 cargo test -p outbox-relay reference` writes the pages anew.
+
+use std::{fmt::Write, fs, path::PathBuf};
+
+use super::{Rule, SETTINGS, Servers, Setting, file, given};
+
+const BEGIN: &str = "<!-- settings: made from the code, see relay/bin/src/config/tests/reference.rs -->\n";
+const END: &str = "<!-- end of settings -->\n";
+
+fn page(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+}
+
+/// The page as it stands; replaces it first if asked to.
+fn stored(name: &str, made: &str) -> String {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(page(name), made).unwrap();
+    }
+    fs::read_to_string(page(name)).unwrap_or_default()
+}
+
+/// Settings with their group, where a new one begins.
+fn grouped() -> impl Iterator<Item = (Option<&'static str>, &'static Setting)> {
+    let mut current = "";
+    SETTINGS.iter().map(move |setting| {
+        let begins = current != setting.group;
+        current = setting.group;
+        (begins.then_some(setting.group), setting)
+    })
+}
+
+fn table() -> String {
+    let mut text = String::new();
+    for (group, setting) in grouped() {
+        if let Some(group) = group {
+            write!(text, "\n### {group}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n").unwrap();
+        }
+        let default = setting.default.map_or("required".to_owned(), |value| format!("`{value}`"));
+        let allowed = setting.rule.allowed();
+        writeln!(text, "| `{}` | {default} | {allowed} | {} |", setting.key, setting.text()).unwrap();
+    }
+    text.push('\n');
+    text
+}
+
+fn example() -> String {
+    let mut text = "\
+# Settings of outbox-relay, with their defaults. Use it by: outbox-relay run --config outbox-relay.toml
+# A flag (--max-attempts 5) or a variable (OUTBOX_RELAY_MAX_ATTEMPTS=5) overrides what stands here.
+# A file with passwords in it should be readable by the relay's user only.
+"
+    .to_owned();
+    for (group, setting) in grouped() {
+        if let Some(group) = group {
+            write!(text, "\n\n## {group}\n").unwrap();
+        }
+        text.push('\n');
+        for line in setting.help {
+            writeln!(text, "# {}", line.trim()).unwrap();
+        }
+        if !setting.rule.is_secret() {
+            writeln!(text, "# Allowed: {}.", setting.rule.allowed()).unwrap();
+        }
+        writeln!(text, "#{} = {}", setting.key, value(setting)).unwrap();
+    }
+    text
+}
+
+fn value(setting: &Setting) -> String {
+    match (&setting.rule, setting.default) {
+        (Rule::Url { form, .. }, None) => format!("{form:?}"),
+        (Rule::Count(_) | Rule::Switch, Some(default)) => default.to_owned(),
+        (_, default) => format!("{:?}", default.unwrap()),
+    }
+}
+
+#[test]
+fn the_reference_has_every_setting_as_it_is() {
+    let old = fs::read_to_string(page("configuration.md")).unwrap();
+    let (head, rest) = old.split_once(BEGIN).expect("the page has a place for the settings");
+    let (_, tail) = rest.split_once(END).expect("that place has an end");
+    let made = format!("{head}{BEGIN}{}{END}{tail}", table());
+    assert_eq!(stored("configuration.md", &made), made, "run: UPDATE_DOCS=1 cargo test -p outbox-relay reference");
+}
+
+#[test]
+fn the_example_file_has_every_setting_as_it_is() {
+    let made = example();
+    assert_eq!(
+        stored("outbox-relay.example.toml", &made),
+        made,
+        "run: UPDATE_DOCS=1 cargo test -p outbox-relay reference"
+    );
+}
+
+#[test]
+fn the_example_file_with_every_line_in_force_means_the_defaults() {
+    let text = example();
+    let in_force = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
+        _ => line,
+    });
+    let file = file(&in_force.collect::<Vec<_>>().join("\n"));
+    let config = given(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap();
+    let urls = [
+        ("DATABASE_URL", "postgres://user:password@host:5432/database"),
+        ("AMQP_URL", "amqp://user:password@host:5672/vhost"),
+    ];
+    let defaults = given(&["run"], &urls).resolve(Servers::All).unwrap();
+    assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
+}

@@ -1,0 +1,267 @@
+//! The list of metrics.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use client_socket::Expiry;
+use outbox_core::PassReason;
+use outbox_service::{
+    contact::Contact,
+    observe::{Readiness, State},
+};
+use prometheus_client::registry::Unit;
+
+use super::metric::{Metric, Read, count, gauge, time};
+
+/// Every metric, in the order in which they are shown.
+pub static METRICS: &[Metric] = &[
+    Metric {
+        name: "outbox_events_received",
+        unit: None,
+        help: "Rows of the outbox that the stream has brought, and events that were read from the table.",
+        labels: &["source"],
+        read: Read::Counters(|seen| {
+            vec![("stream", seen.view.figures.counts.streamed), ("table", seen.view.figures.counts.scanned)]
+        }),
+    },
+    count("outbox_events_published", "Messages handed to RabbitMQ, repetitions included.", |seen| {
+        seen.view.figures.counts.published
+    }),
+    count("outbox_events_confirmed", "Messages that RabbitMQ has confirmed and routed.", |seen| {
+        seen.view.sink.confirmed
+    }),
+    count("outbox_events_returned", "Messages that RabbitMQ has returned: no queue was bound for them.", |seen| {
+        seen.view.sink.returned
+    }),
+    count("outbox_events_nacked", "Messages that a queue did not take (basic.nack).", |seen| seen.view.sink.nacked),
+    count(
+        "outbox_events_rejected",
+        "Messages that RabbitMQ has rejected for good, for what they are, or for where they were to go.",
+        |seen| seen.view.sink.rejected,
+    ),
+    count("outbox_events_sent", "Events whose row was set to SENT.", |seen| seen.view.figures.counts.sent),
+    count("outbox_events_failed", "Events whose row was set to FAILED.", |seen| seen.view.figures.counts.failed),
+    count("outbox_events_retried", "Attempts that were refused and written back, to be tried again.", |seen| {
+        seen.view.figures.counts.retried
+    }),
+    time(
+        "outbox_commit_to_confirm",
+        "From an event's commit to RabbitMQ's confirm, for events that came from the stream. Compares the clocks of two machines.",
+        |seen| seen.view.figures.counts.commit_to_confirm,
+    ),
+    time("outbox_settle", "Duration of the statements that write verdicts.", |seen| seen.view.figures.counts.settle),
+    Metric {
+        name: "outbox_passes",
+        unit: None,
+        help: "Passes over the table, by what called for them.",
+        labels: &["reason"],
+        read: Read::Counters(|seen| {
+            PassReason::ALL
+                .iter()
+                .zip(seen.view.figures.counts.passes)
+                .map(|((_, name), count)| (*name, count))
+                .collect()
+        }),
+    },
+    Metric {
+        name: "outbox_state",
+        unit: None,
+        help: "1 for the state that the relay is in, 0 for the others.",
+        labels: &["state"],
+        read: Read::Gauges(|seen| {
+            State::ALL.iter().map(|(state, word)| (*word, as_gauge(*state == seen.view.state()))).collect()
+        }),
+    },
+    gauge(
+        "outbox_ready",
+        None,
+        "Whether /readyz says yes: events are delivered, or another relay delivers them.",
+        |seen| Some(as_gauge(Readiness::of(&seen.view, seen.now).is_ready())),
+    ),
+    gauge("outbox_alive", None, "Whether /healthz says yes: the relay's loop turns.", |seen| {
+        Some(as_gauge(seen.is_alive))
+    }),
+    gauge("outbox_in_flight_events", None, "Messages that RabbitMQ has not answered.", |seen| {
+        Some(of(seen.view.figures.in_flight))
+    }),
+    gauge("outbox_memory_events", None, "Events in the relay's memory.", |seen| Some(of(seen.view.figures.in_memory))),
+    gauge("outbox_memory", Some(Unit::Bytes), "Size of the events in the relay's memory.", |seen| {
+        Some(of(seen.view.figures.memory_bytes))
+    }),
+    gauge(
+        "outbox_unwritten_verdicts",
+        None,
+        "Verdicts that cannot be written now: the row or the table is locked, the row is not visible yet, or its change is refused.",
+        |seen| Some(of(seen.view.figures.unwritten)),
+    ),
+    gauge(
+        "outbox_keys_in_table",
+        None,
+        "Keys of which later events wait in the table, behind one that is retried or because there are many.",
+        |seen| Some(of(seen.view.figures.keys_in_table)),
+    ),
+    gauge("outbox_behind", Some(Unit::Bytes), "WAL that the relay has read and may not acknowledge yet.", |seen| {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 9 PB")]
+        let bytes = seen.view.behind_bytes() as f64;
+        Some(bytes)
+    }),
+    gauge(
+        "outbox_broker_up",
+        None,
+        "Whether this relay publishes over a connection to RabbitMQ; 0 also while it waits for its turn, and while the database is away.",
+        |seen| Some(as_gauge(seen.view.sink.connected_to.is_some())),
+    ),
+    gauge("outbox_broker_blocked", None, "Whether RabbitMQ has blocked publishing (a memory or disk alarm).", |seen| {
+        Some(as_gauge(seen.view.figures.is_blocked))
+    }),
+    gauge("outbox_broker_away", Some(Unit::Seconds), "For how long nothing could be published; 0: it can.", |seen| {
+        Some(seen.view.away_for(seen.now).map_or(0.0, |away| away.as_secs_f64()))
+    }),
+    Metric {
+        name: "outbox_reconnects",
+        unit: None,
+        help: "Connections that were made again after one was lost.",
+        labels: &["peer"],
+        read: Read::Counters(|seen| {
+            vec![("database", seen.view.sessions.saturating_sub(1)), ("broker", seen.view.sink.reconnects)]
+        }),
+    },
+    Metric {
+        name: "outbox_connection",
+        unit: None,
+        help: "Which host a connection leads to, of those that the setting names; without a connection no series, and to the broker only while this relay is at work.",
+        labels: &["peer", "host"],
+        read: Read::Infos(|seen| {
+            seen.contacts().map(|(peer, contact)| vec![peer.to_owned(), contact.host.clone()]).collect()
+        }),
+    },
+    Metric {
+        name: "outbox_certificate_expiry_timestamp",
+        unit: Some(Unit::Seconds),
+        help: "When the certificate expires with which a connection was made, in seconds since 1970: the server's, and the one of the \
+               relay (client) if it has one. Without TLS no series. A server's new certificate is seen at the next connection.",
+        labels: &["peer", "side"],
+        read: Read::GaugesOfTwo(|seen| {
+            let of_peer = |(peer, contact): (&'static str, &Contact)| {
+                let Expiry { server, client } = contact.expiry;
+                [("server", server), ("client", client)].map(|(side, until)| Some(([peer, side], since_epoch(until?))))
+            };
+            seen.contacts().flat_map(of_peer).flatten().collect()
+        }),
+    },
+    Metric {
+        name: "outbox_spans",
+        unit: None,
+        help: "Spans of sampled events, by what became of them: the collector (otlp_endpoint) has taken them, or they were dropped.",
+        labels: &["result"],
+        read: Read::Counters(|seen| {
+            let [exported, dropped] = seen.spans;
+            vec![("exported", exported), ("dropped", dropped)]
+        }),
+    },
+    gauge(
+        "outbox_database_up",
+        None,
+        "Whether the database says what is owed, which the following are made from.",
+        |seen| Some(as_gauge(seen.owed.is_some())),
+    ),
+    Metric {
+        name: "outbox_unsent_events",
+        unit: None,
+        help: "Events that are not sent: owed now, between two attempts, scheduled for later, failed. Beyond 10,000 an estimate.",
+        labels: &["state"],
+        read: Read::Gauges(|seen| {
+            let Some(owed) = &seen.owed else { return Vec::new() };
+            let counts = [
+                ("pending", owed.pending),
+                ("retrying", owed.retrying),
+                ("scheduled", owed.scheduled),
+                ("failed", owed.failed),
+            ];
+            counts.map(|(state, count)| (state, signed(count))).to_vec()
+        }),
+    },
+    Metric {
+        name: "outbox_oldest_unsent",
+        unit: Some(Unit::Seconds),
+        help: "Age of the oldest event that is owed now, and of the oldest between two attempts; 0: there is none.",
+        labels: &["state"],
+        read: Read::Gauges(|seen| {
+            let Some(owed) = &seen.owed else { return Vec::new() };
+            vec![("pending", owed.oldest_pending), ("retrying", owed.oldest_retrying)]
+        }),
+    },
+    gauge("outbox_keys_held", None, "Events that hold back the later ones of their key.", |seen| {
+        seen.owed(|owed| signed(owed.keys_held))
+    }),
+    gauge("outbox_slot_active", None, "Whether a relay reads the slot; 0 also if there is no slot.", |seen| {
+        seen.owed(|owed| as_gauge(owed.slot.as_ref().is_some_and(|slot| slot.is_active)))
+    }),
+    Metric {
+        name: "outbox_slot_wal_status",
+        unit: None,
+        help: "1 for the slot's wal_status, 0 for the others (the view pg_replication_slots).",
+        labels: &["status"],
+        read: Read::Gauges(|seen| {
+            let Some(slot) = seen.owed.as_ref().and_then(|owed| owed.slot.as_ref()) else { return Vec::new() };
+            ["reserved", "extended", "unreserved", "lost"]
+                .map(|status| (status, as_gauge(slot.wal_status == status)))
+                .to_vec()
+        }),
+    },
+    gauge("outbox_slot_kept", Some(Unit::Bytes), "WAL that PostgreSQL keeps for the slot.", |seen| {
+        seen.slot(|slot| slot.kept.map(signed))
+    }),
+    gauge(
+        "outbox_slot_safe",
+        Some(Unit::Bytes),
+        "WAL that can still be written before the slot is lost; without max_slot_wal_keep_size there is no such limit, and no series.",
+        |seen| seen.slot(|slot| slot.safe.map(signed)),
+    ),
+    gauge(
+        "outbox_slot_behind",
+        Some(Unit::Bytes),
+        "WAL that was written since the position that the relay has acknowledged.",
+        |seen| seen.slot(|slot| slot.behind.map(signed)),
+    ),
+    count(
+        "outbox_slots_let_go",
+        "Slots that this relay has let go and created again, because they kept more than max_slot_wal.",
+        |seen| seen.view.slots_let_go,
+    ),
+    count("outbox_events_deleted", "Finished events that retention has deleted.", |seen| seen.view.retention.deleted),
+    count("outbox_retention_failures", "Rounds of retention that could not do all their work.", |seen| {
+        seen.view.retention.failures
+    }),
+    gauge(
+        "outbox_retention_kept_events",
+        None,
+        "Events that are old and stay: they hold their keys, or their deletion is refused. No series without retention.",
+        |seen| seen.view.retention.kept_back.map(signed),
+    ),
+    Metric {
+        name: "outbox_build",
+        unit: None,
+        help: "The relay's version.",
+        labels: &["version"],
+        read: Read::Infos(|_| vec![vec![env!("CARGO_PKG_VERSION").to_owned()]]),
+    },
+];
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+fn signed(count: i64) -> f64 {
+    count as f64
+}
+
+/// In seconds since 1970.
+fn since_epoch(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+fn as_gauge(is_so: bool) -> f64 {
+    f64::from(u8::from(is_so))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+fn of(count: usize) -> f64 {
+    count as f64
+}

@@ -1,0 +1,94 @@
+//! What `/metrics` shows: one list, from which the answer and docs/metrics.md are made.
+
+mod list;
+mod metric;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+use outbox_service::observe::Observed;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, text},
+    registry::Registry,
+};
+
+use self::metric::Seen;
+pub use self::{list::METRICS, metric::Metric};
+use super::owed::Owed;
+
+/// All metrics of a relay, in the format of `OpenMetrics`.
+pub(in crate::admin) fn encode(
+    observed: &Arc<Observed>,
+    owed: Option<Owed>,
+    database: &str,
+) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_labels([("database".into(), database.to_owned().into())].into_iter());
+    registry.register_collector(Box::new(Scrape { observed: Arc::clone(observed), owed }));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Scrape {
+    observed: Arc<Observed>,
+    owed: Option<Owed>,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (view, is_alive) = (self.observed.view(), self.observed.is_alive());
+        let spans = self.observed.spans();
+        let spans = [&spans.exported, &spans.dropped].map(|count| count.load(Relaxed));
+        let seen = Seen { view, now: Instant::now(), is_alive, spans, owed: self.owed.clone() };
+        METRICS.iter().try_for_each(|metric| metric.encode(&mut encoder, &seen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use client_socket::Expiry;
+    use prometheus_client::metrics::MetricType;
+
+    use super::*;
+    use crate::admin::owed::Slot;
+    use outbox_service::contact::Contact;
+
+    /// docs/metrics.md is made from the list.
+    #[test]
+    fn the_reference_describes_every_metric() {
+        let row = |metric: &Metric| {
+            let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+            format!("| `{}` | {} | {labels} | {} |\n", metric.series(), metric.kind().as_str(), metric.help)
+        };
+        let table: String = METRICS.iter().map(row).collect();
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")).unwrap();
+        assert!(page.contains(&table), "docs/metrics.md should hold:\n{table}");
+    }
+
+    #[test]
+    fn what_is_shown_is_named_as_the_list_says() {
+        let slot = Slot { kept: Some(1), safe: Some(2), behind: Some(3), ..Slot::default() };
+        let owed = Owed { slot: Some(slot), ..Owed::default() };
+        let observed: Arc<Observed> = Arc::default();
+        let expiry = Expiry { server: Some(UNIX_EPOCH), client: None };
+        observed.connected(Contact { host: "db:5432".to_owned(), peer: "db:5432 (10.0.0.7)".to_owned(), expiry });
+        observed.retention_kept_back(0);
+        let text = encode(&observed, Some(owed), "shop").unwrap();
+        for metric in METRICS {
+            let series = metric.series();
+            let first = match metric.kind() {
+                MetricType::Histogram => format!("{series}_sum{{database=\"shop\"}} 0"),
+                _ => format!("{series}{{database=\"shop\""),
+            };
+            assert!(text.contains(&first), "{first} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}

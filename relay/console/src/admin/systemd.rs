@@ -1,0 +1,133 @@
+//! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, or has been starting for a while;
+//! `WATCHDOG=1` as long as its loop turns; `STATUS=` the sentence of `/readyz` without its times (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
+
+use std::{
+    env,
+    ffi::OsStr,
+    fmt::Write,
+    future::pending,
+    io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+use sd_notify::NotifyState;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::warn;
+
+use outbox_service::{
+    error::{Kind, RunError},
+    observe::{Observed, Readiness, State},
+    redact::redacted,
+    repeats::Repeats,
+};
+
+/// Where systemd listens.
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+
+/// How soon systemd learns of a change.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// `READY=1` is withheld for no longer than this. A relay may wait for hours for a server, an upgrade or the end of a backlog, and
+/// `systemctl start`, which a package manager may have called, must not. What is refused at once ends the relay sooner.
+const START: Duration = Duration::from_secs(10);
+
+/// A thread that is to speak twice as often would do little else.
+const SHORTEST_WATCHDOG: Duration = Duration::from_millis(1);
+
+/// Whether systemd, or whoever stands in for it, asks to be told.
+pub(super) fn is_asked() -> bool {
+    env::var_os(NOTIFY_SOCKET).is_some_and(|socket| !socket.is_empty())
+}
+
+/// How long systemd's watchdog bears silence, if it looks at this process.
+///
+/// # Errors
+///
+/// The variable is no number of microseconds, or so small a one that it could not be kept: systemd would kill the relay.
+pub(super) fn watchdog() -> Result<Option<Duration>, RunError> {
+    let text = |name| env::var_os(name).map(|value| value.to_string_lossy().trim().to_owned());
+    let (limit, process) = (text("WATCHDOG_USEC").filter(|text| !text.is_empty()), text("WATCHDOG_PID"));
+    let is_for_another = process.is_some_and(|pid| pid.parse() != Ok(std::process::id()));
+    let Some(limit) = limit.filter(|_| is_asked() && !is_for_another) else { return Ok(None) };
+    let parsed = limit.parse().ok().map(Duration::from_micros).filter(|limit| *limit >= SHORTEST_WATCHDOG);
+    let bad = || {
+        RunError::new(
+            Kind::Usage,
+            format!("WATCHDOG_USEC={}: not a time in microseconds of 1 ms or more", redacted(&limit)),
+        )
+        .hint("set WatchdogSec=30s in the unit, or leave it out")
+    };
+    parsed.map(Some).ok_or_else(bad)
+}
+
+/// Tells what happens, forever. `watchdog` is what [`watchdog`] gives.
+pub(super) async fn tell(observed: &Observed, watchdog: Option<Duration>) {
+    if !is_asked() {
+        return pending().await;
+    }
+    // Half of what is allowed, as sd_watchdog_enabled(3) recommends.
+    let watchdog = watchdog.map(|limit| limit / 2);
+    let mut looks = interval(watchdog.map_or(LOOK, |half| half.min(LOOK)));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let began = Instant::now();
+    let (mut is_ready, mut last, mut failed) = (false, String::new(), Repeats::default());
+    loop {
+        looks.tick().await;
+        let view = observed.view();
+        let is_up = matches!(view.state(), State::Streaming | State::Standby) || began.elapsed() >= START;
+        if !is_ready && is_up {
+            is_ready = notify(&NotifyState::Ready, &mut failed);
+        }
+        if watchdog.is_some() && observed.is_alive() {
+            notify(&NotifyState::Watchdog, &mut failed);
+        }
+        let readiness = Readiness::without_times(&view, Instant::now());
+        if readiness.sentence() != last && notify(&NotifyState::Status(readiness.sentence()), &mut failed) {
+            last = readiness.sentence().to_owned();
+        }
+    }
+}
+
+/// Tells that the relay ends.
+pub(super) fn stopping() {
+    if is_asked() {
+        notify(&NotifyState::Stopping, &mut Repeats::default());
+    }
+}
+
+/// Whether systemd was told.
+fn notify(state: &NotifyState<'_>, failed: &mut Repeats) -> bool {
+    let sent = send(state);
+    if let Err(error) = &sent {
+        let (is_told, times) = failed.count(&error.to_string());
+        if is_told {
+            warn!(target: "relay", %error, times, "systemd cannot be told of the relay's state");
+        }
+    }
+    sent.is_ok()
+}
+
+/// Not by the crate's own `notify`, which takes each name for a path, and waits: a full socket would stop all HTTP.
+fn send(state: &NotifyState<'_>) -> io::Result<()> {
+    let name = env::var_os(NOTIFY_SOCKET).unwrap_or_default();
+    let mut message = String::new();
+    let _ = writeln!(message, "{state}"); // a String takes everything
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(message.as_bytes(), &address(&name)?).map(drop)
+}
+
+/// A path, or a name in Linux's abstract namespace, which systemd writes with an @ before it.
+fn address(name: &OsStr) -> io::Result<SocketAddr> {
+    match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(name),
+    }
+}

@@ -1,0 +1,99 @@
+//! What RabbitMQ must offer. The relay's own client asks as it does at its start, but makes nothing.
+
+use std::time::Duration;
+
+use amqp_publisher::{ExchangeUse, PublishConfig, PublishError};
+use outbox_service::{
+    Config,
+    sink::rabbitmq::{Publisher, end_of_start, explain},
+};
+
+use super::{certificate, finding::Report};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// What remains to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// The exchange is missing. What that means depends on whether a relay is at work.
+    NoExchange,
+}
+
+pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
+    let Some(address) = &config.amqp_url else {
+        report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
+        return Found::Nothing;
+    };
+    let url = match address.now() {
+        Ok(url) => url,
+        Err(bad) => {
+            report.bad("broker", bad.to_string(), "");
+            return Found::Nothing;
+        }
+    };
+    let publish = config.publish(url.clone());
+    match url.open(CONNECT_LIMIT).await {
+        Ok(socket) => certificate::look_at_broker(&socket, report),
+        Err(error) => {
+            report.bad("broker", end_of_start(&error, address).to_string(), "");
+            return Found::Nothing;
+        }
+    }
+    // Not declared, only expected: a check makes nothing.
+    let exchange_use = if config.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
+    let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
+    let exchange = &config.exchange;
+    let reached = || format!("connected to {url}");
+    let error = match connected {
+        Ok(publisher) => {
+            publisher.close().await;
+            report.ok("broker", reached());
+            report.ok("exchange", format!("{exchange:?} is there, and this user may publish to it"));
+            return Found::Nothing;
+        }
+        Err(error) => error,
+    };
+    match error.failures.iter().map(|failure| &failure.cause).find(|cause| concerns_exchange(cause)) {
+        Some(PublishError::ExchangeMissing { .. }) => {
+            report.ok("broker", reached());
+            return Found::NoExchange;
+        }
+        Some(cause) => {
+            report.ok("broker", reached());
+            let to_do = match cause {
+                PublishError::AccessRefused { .. } => {
+                    "give the user the permission to configure the exchange, or set declare_exchange = false (rabbitmqctl set_permissions)"
+                }
+                _ => "", // the error says it
+            };
+            report.bad("exchange", explain(cause), to_do);
+        }
+        None => report.bad("broker", end_of_start(&error, address).to_string(), ""),
+    }
+    Found::Nothing
+}
+
+/// `is_at_work`: whether a relay reads the slot.
+pub(super) fn tell_of_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
+    let found = format!("there is no exchange {:?}", config.exchange);
+    if config.declare_exchange && is_at_work {
+        let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";
+        report.bad("exchange", found, to_do);
+    } else if config.declare_exchange {
+        let to_do = "the relay creates it at its start; until queues are bound to it, every event fails";
+        report.warning("exchange", found, to_do);
+    } else {
+        report.bad("exchange", found, "create it, with its bindings");
+    }
+}
+
+fn concerns_exchange(cause: &PublishError) -> bool {
+    matches!(
+        cause,
+        PublishError::ExchangeMissing { .. }
+            | PublishError::ExchangeMismatch { .. }
+            | PublishError::AccessRefused { .. }
+            | PublishError::MayNotPublish { .. }
+    )
+}

@@ -1,0 +1,195 @@
+//! What PostgreSQL must be like.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use outbox_service::{
+    Config,
+    database::{
+        platform::Platform,
+        requirements::{OLDEST_SERVER, failover_slot_refused, wal_level_suffices},
+    },
+    error::chain,
+};
+use tokio_postgres::{Error, Row, error::SqlState};
+
+use super::{finding::Report, slot};
+use crate::queries::{session::Session, sql};
+
+/// What clocks may differ by. Nothing that the relay decides depends on it: people who compare times are misled.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// How often the clocks are compared: the quickest answer says most.
+const CLOCK_TRIES: usize = 5;
+
+pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
+    let platform = Platform::of(&session.client).await;
+    let row = session.client.query_one(sql::SERVER, &[&config.slot]).await;
+    match row.and_then(|row| server(&row, config, platform, report)) {
+        Ok(()) => {}
+        Err(error) => report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), ""),
+    }
+    output_plugin(session, config, platform, report).await;
+    clock(session, report).await;
+}
+
+/// Whether the server lets pgoutput read its WAL.
+async fn output_plugin(session: &Session, config: &Config, platform: Platform, report: &mut Report) {
+    const CHECK: &str = "output_plugin";
+    let looked = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
+    let looked = looked.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
+    match looked {
+        Ok((Some(list), Some(false))) => {
+            let found = format!("output_plugin_libraries is {list:?}: pgoutput may not read the WAL, so no relay can");
+            report.bad(CHECK, found, platform.allow_pgoutput());
+        }
+        Ok((Some(_), _)) => report.ok(CHECK, "output_plugin_libraries names pgoutput"),
+        Ok((None, _)) => report.ok(CHECK, "this server lets every plugin read the WAL"),
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            if slot::is_read(session, config).await.unwrap_or_default() {
+                report.ok(CHECK, "a relay reads the WAL by pgoutput");
+            } else {
+                let found = "this role is not shown output_plugin_libraries, which must name pgoutput";
+                report.unknown(CHECK, found, "GRANT pg_read_all_settings to this role, or check as a superuser");
+            }
+        }
+        Err(error) => report.unknown(CHECK, chain(&error), ""),
+    }
+}
+
+fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -> Result<(), Error> {
+    let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
+    if version < OLDEST_SERVER {
+        report.bad(
+            "primary",
+            format!("the server is PostgreSQL {}", version / 10_000),
+            "the relay needs PostgreSQL 14 or newer",
+        );
+    } else if let Some((found, to_do)) = failover_slot_refused(config.failover_slot, version) {
+        report.bad("primary", found, to_do);
+    } else if standby {
+        report.bad("primary", format!("{} is a standby", config.database_url), "connect to the primary");
+    } else if read_only {
+        let to_do = "connect to the primary, and check default_transaction_read_only";
+        report.bad("primary", format!("{} is read-only", config.database_url), to_do);
+    } else if row.try_get(12)? {
+        // This session has turned it off for itself, and the relay's do not.
+        let (user, database) = (config.database_url.user(), config.database_url.database());
+        let found = format!("default_transaction_read_only is on for the role {user:?} in the database {database:?}");
+        let to_do = format!(
+            "if that is not meant for the relay: SET default_transaction_read_only = off; ALTER ROLE {user:?} IN DATABASE {database:?} SET default_transaction_read_only = off \
+             (\\drds of psql shows where it is set, unless it is in postgresql.conf or in DATABASE_URL)"
+        );
+        report.bad("primary", found, to_do);
+    } else {
+        report.ok("primary", format!("PostgreSQL {}.{}, a primary", version / 10_000, version % 10_000));
+    }
+    if wal_level_suffices(wal_level, version) {
+        report.ok("wal_level", wal_level);
+    } else {
+        let found = format!("wal_level is {wal_level}: nothing is ever sent");
+        report.bad("wal_level", found, platform.raise_wal_level());
+    }
+
+    let (slots, most_slots): (i64, i32) = (row.try_get(4)?, row.try_get(5)?);
+    let (senders, most_senders): (i64, i32) = (row.try_get(6)?, row.try_get(7)?);
+    let slot_is_there: bool = row.try_get(8)?;
+    let is_read: bool = row.try_get(9)?;
+    room("replication_slots", "max_replication_slots", (slots, most_slots), slot_is_there, platform, report);
+    room("wal_senders", "max_wal_senders", (senders, most_senders), is_read, platform, report);
+
+    let keep: i64 = row.try_get(10)?;
+    if keep < 0 {
+        let found =
+            "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the WAL until the disk is full";
+        let to_do = platform.set("max_slot_wal_keep_size", "10GB");
+        report.warning("slot_limit", found, format!("{to_do}; an event is never lost by it"));
+    } else {
+        report.ok("slot_limit", format!("max_slot_wal_keep_size is {keep} MB"));
+    }
+    let standbys: &str = row.try_get(11)?;
+    if standbys.split(|c: char| "(), ".contains(c)).any(|name| name == "*") {
+        let found =
+            format!("synchronous_standby_names is {standbys:?}: commits wait for the relay as if it were a standby");
+        report.bad("synchronous_standbys", found, "name your standbys there instead of *");
+    } else {
+        let found =
+            if standbys.is_empty() { "commits wait for no standby" } else { "commits wait for standbys by name" };
+        report.ok("synchronous_standbys", found);
+    }
+    Ok(())
+}
+
+/// Whether one more fits in; `has_own`: the relay has its own already.
+fn room(
+    check: &'static str,
+    setting: &str,
+    (used, most): (i64, i32),
+    has_own: bool,
+    platform: Platform,
+    report: &mut Report,
+) {
+    let left = i64::from(most) - used;
+    let found = format!("{used} of {most} ({setting}) are in use");
+    let to_do = platform.raise(setting);
+    match (left, has_own) {
+        (..=0, false) => report.bad(check, format!("{found}: the relay gets none"), to_do),
+        (..=0, true) => report.warning(check, format!("{found}, the relay's own among them"), to_do),
+        _ => report.ok(check, found),
+    }
+}
+
+/// Compares the clocks.
+async fn clock(session: &Session, report: &mut Report) {
+    let mut best: Option<(Duration, f64)> = None;
+    for _ in 0..CLOCK_TRIES {
+        let (asked, before) = (Instant::now(), now());
+        let answer = session.client.query_one(sql::CLOCK, &[]).await.and_then(|row| row.try_get::<_, f64>(0));
+        let took = asked.elapsed();
+        match answer {
+            Ok(theirs) if best.is_none_or(|(least, _)| took < least) => {
+                best = Some((took, theirs - before - took.as_secs_f64() / 2.0));
+            }
+            Ok(_) => {}
+            Err(error) => return report.unknown("clock", chain(&error), ""),
+        }
+    }
+    let Some((took, ahead)) = best else { return };
+    let (found, agree) = compared(took, ahead);
+    if agree {
+        report.ok("clock", found);
+    } else {
+        report.warning(
+            "clock",
+            found,
+            "let both machines keep time by NTP: logs and the messages' timestamps do not agree",
+        );
+    }
+}
+
+/// What an answer says that took so long, with a time that was so many seconds ahead of the middle of the question; and whether the
+/// clocks may well agree.
+fn compared(took: Duration, ahead: f64) -> (String, bool) {
+    let direction = if ahead < 0.0 { "behind" } else { "ahead of" };
+    let unsure = took.as_secs_f64() / 2.0;
+    let found = format!("the database's clock is {:.3} s {direction} this machine's (± {unsure:.3} s)", ahead.abs());
+    (found, ahead.abs() - unsure <= CLOCK_TOLERANCE.as_secs_f64())
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_disagree_only_by_more_than_the_question_took() {
+        let second = Duration::from_secs(1);
+        assert!(compared(Duration::ZERO, 0.999).1 && compared(second, -1.499).1);
+        assert!(!compared(Duration::ZERO, -1.001).1 && !compared(second, 1.501).1);
+        let (found, _) = compared(Duration::from_millis(4), -2.5);
+        assert_eq!(found, "the database's clock is 2.500 s behind this machine's (± 0.002 s)");
+    }
+}

@@ -1,0 +1,183 @@
+//! What a check has found.
+
+use std::time::Duration;
+
+use outbox_service::error::RunError;
+use serde::Serialize;
+
+use crate::{
+    format::{Tone, escaped},
+    terminal::output::Output,
+};
+
+/// How a check has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Ok,
+    /// Works, and will not under some circumstances.
+    Warning,
+    /// Events do not flow, or will not; or somebody may do with them what was granted to nobody.
+    Bad,
+    /// It could not be looked at.
+    Unknown,
+}
+
+impl Level {
+    fn tone(self) -> Tone {
+        match self {
+            Self::Ok => Tone::Good,
+            Self::Warning => Tone::Warning,
+            Self::Bad => Tone::Bad,
+            Self::Unknown => Tone::Dim,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok     ",
+            Self::Warning => "warning",
+            Self::Bad => "bad    ",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Every check, in the order in which findings are told.
+pub(super) const CHECKS: [&str; 25] = [
+    "database",
+    "primary",
+    "wal_level",
+    "output_plugin",
+    "replication_slots",
+    "wal_senders",
+    "slot",
+    "slot_limit",
+    "transactions",
+    "synchronous_standbys",
+    "extension",
+    "triggers",
+    "publication",
+    "sequence",
+    "grants",
+    "replication_right",
+    "everybody",
+    "other_rights",
+    "foreign_keys",
+    "clock",
+    "routes",
+    "database_certificate",
+    "broker",
+    "exchange",
+    "broker_certificate",
+];
+
+/// What one check has found.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    check: &'static str,
+    level: Level,
+    found: String,
+    /// What to do about it.
+    to_do: Option<String>,
+}
+
+/// What has been found.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Takes what a check has found.
+    pub(super) fn add(
+        &mut self,
+        check: &'static str,
+        level: Level,
+        found: impl Into<String>,
+        to_do: impl Into<String>,
+    ) {
+        debug_assert!(CHECKS.contains(&check), "{check}");
+        let to_do = Some(to_do.into()).filter(|to_do| !to_do.is_empty());
+        self.findings.push(Finding { check, level, found: found.into(), to_do });
+    }
+
+    pub(super) fn ok(&mut self, check: &'static str, found: impl Into<String>) {
+        self.add(check, Level::Ok, found, "");
+    }
+
+    pub(super) fn bad(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+        self.add(check, Level::Bad, found, to_do);
+    }
+
+    pub(super) fn warning(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+        self.add(check, Level::Warning, found, to_do);
+    }
+
+    pub(super) fn unknown(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+        self.add(check, Level::Unknown, found, to_do);
+    }
+
+    /// Takes what was found at the same time.
+    pub(super) fn join(&mut self, other: Self) {
+        self.findings.extend(other.findings);
+    }
+
+    /// Whether this was looked at.
+    pub(super) fn has(&self, check: &str) -> bool {
+        self.findings.iter().any(|finding| finding.check == check)
+    }
+
+    /// Brings findings into their order. What was not looked at is unknown: because `out_of_time` was over, if it was.
+    pub(super) fn complete(mut self, out_of_time: Option<Duration>) -> Self {
+        for check in CHECKS.into_iter().filter(|check| !self.has(check)).collect::<Vec<_>>() {
+            match out_of_time {
+                Some(limit) => {
+                    self.unknown(check, format!("not looked at within {limit:?}"), "allow more by --timeout");
+                }
+                None => self.unknown(check, "could not be looked at, because of what is wrong above or below", ""),
+            }
+        }
+        self.findings.sort_by_key(|finding| CHECKS.iter().position(|check| *check == finding.check));
+        self
+    }
+
+    /// Whether nothing that was found is bad.
+    pub(super) fn is_fine(&self) -> bool {
+        self.findings.iter().all(|finding| finding.level != Level::Bad)
+    }
+
+    /// As JSON, one object for each finding; or for people.
+    pub(super) fn tell(&self, output: &mut Output) -> Result<(), RunError> {
+        if output.json {
+            return self.findings.iter().try_for_each(|finding| output.object(finding));
+        }
+        let width = CHECKS.iter().map(|check| check.len()).max().unwrap_or_default();
+        for Finding { check, level, found, to_do } in &self.findings {
+            let word = output.paint(level.tone(), level.word());
+            let to_do = to_do.as_ref().map(|to_do| format!("{:9}{:width$}  → {}\n", "", "", escaped(to_do)));
+            output.print(&format!("{word}  {check:width$}  {}\n{}", escaped(found), to_do.unwrap_or_default()))?;
+        }
+        let count = |level| self.findings.iter().filter(|finding| finding.level == level).count();
+        let [ok, warnings, bad, unknown] = [Level::Ok, Level::Warning, Level::Bad, Level::Unknown].map(count);
+        output.print(&format!("\n{bad} bad, {warnings} to be aware of, {unknown} unknown, {ok} ok\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_looked_at_is_unknown_and_never_ok() {
+        let mut report = Report::default();
+        report.ok("broker", "connected");
+        let report = report.complete(None);
+        assert_eq!(report.findings.len(), CHECKS.len());
+        for (finding, check) in report.findings.iter().zip(CHECKS) {
+            assert_eq!(finding.check, check);
+            assert_eq!(finding.level == Level::Ok, check == "broker", "{check}");
+        }
+        assert!(report.is_fine());
+    }
+}

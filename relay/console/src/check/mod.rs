@@ -1,0 +1,82 @@
+//! `check`: looks at everything that a relay with these settings needs, changes nothing, and says what to do.
+
+mod broker;
+mod certificate;
+mod database;
+mod everybody;
+mod finding;
+mod others;
+mod references;
+mod rights;
+mod routes;
+mod sequence;
+mod slot;
+mod transactions;
+
+use std::time::Duration;
+
+use outbox_service::error::RunError;
+use tokio::time::timeout;
+
+use self::finding::Report;
+use crate::{
+    Config,
+    queries::session::{Grant, Session, silent},
+    terminal::{Answer, output::Output, question::Question},
+};
+
+/// Look at everything that a relay with these settings needs, change nothing, and say what to do; exit code 1 if something is bad
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    question: Question,
+}
+
+pub(crate) async fn carry_out(console: &Config, Options { question }: Options) -> Result<Answer, RunError> {
+    let (config, limit) = (&console.relay, question.timeout);
+    let (mut report, mut of_certificate, mut of_broker) = (Report::default(), Report::default(), Report::default());
+    let mut is_at_work = false;
+    // Side by side: a server that says nothing takes the time of nobody else's check.
+    let (database, certificate, broker) = tokio::join!(
+        timeout(limit, look_at_database(console, limit, &mut is_at_work, &mut report)),
+        timeout(limit, certificate::look_at_database(config, &mut of_certificate)),
+        timeout(limit, broker::look(config, &mut of_broker)),
+    );
+    let out_of_time = [database.is_err(), certificate.is_err(), broker.is_err()].contains(&true).then_some(limit);
+    report.join(of_certificate);
+    report.join(of_broker);
+    if database.is_err() && !report.has("database") {
+        report.bad("database", silent(&config.database_url, limit).to_string(), "");
+    }
+    match (broker, &config.amqp_url) {
+        (Ok(broker::Found::NoExchange), _) => broker::tell_of_missing_exchange(config, is_at_work, &mut report),
+        (Err(_elapsed), Some(address)) if !report.has("broker") => {
+            report.bad("broker", silent(address, limit).to_string(), "");
+        }
+        _ => {}
+    }
+    let report = report.complete(out_of_time);
+    report.tell(&mut Output::new(question.form))?;
+    Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
+}
+
+/// Looks at all that a session shows. `is_at_work` becomes whether a relay reads the slot.
+async fn look_at_database(console: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
+    let config = &console.relay;
+    let session = match Session::connect(config, "check", Grant::Monitor, limit).await {
+        Ok(session) => session,
+        Err(error) => return report.bad("database", error.to_string(), ""),
+    };
+    report.ok("database", format!("connected to {}", config.database_url));
+    database::look(&session, config, report).await;
+    let keeps_much = slot::look(&session, config, report).await;
+    *is_at_work = slot::is_read(&session, config).await.unwrap_or_default();
+    transactions::look(&session, keeps_much, report).await;
+    let is_trusted = rights::look(&session, console, report).await;
+    references::look(&session, report).await;
+    if is_trusted {
+        everybody::look(&session, report).await;
+        others::look(&session, report).await;
+        routes::look(&session, report).await;
+    }
+}

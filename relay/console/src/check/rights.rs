@@ -1,0 +1,213 @@
+//! The extension, what guards its table, the publication, and what this role may do.
+
+use std::collections::HashMap;
+
+use outbox_service::{
+    Config,
+    database::{
+        compatibility::mismatch,
+        errors::replication_connect_error,
+        ownership::{Ownership, Untrusted},
+        platform::Platform,
+    },
+    error::chain,
+};
+use tokio_postgres::{Error, error::SqlState};
+
+use super::{finding::Report, sequence, slot};
+use crate::queries::{session::Session, sql};
+
+/// The table's own triggers, each of which must be `ENABLE ALWAYS`.
+const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
+
+/// Says whether the schema is there, and what is in it may be called.
+pub(super) async fn look(session: &Session, console: &crate::Config, report: &mut Report) -> bool {
+    let config = &console.relay;
+    let owner = match Ownership::of(&session.client).await {
+        Ok(Ownership::Nothing) => {
+            not_installed(report);
+            replication(session, config, report).await;
+            return false;
+        }
+        Ok(ownership) => {
+            if let Some(Untrusted { what, to_do, .. }) = ownership.untrusted() {
+                report.bad("extension", what, to_do);
+                replication(session, config, report).await;
+                return false;
+            }
+            ownership.owner()
+        }
+        Err(error) => {
+            report.unknown("extension", chain(&error), "");
+            return false;
+        }
+    };
+    let is_installed = extension(session, &config.database_url.user(), &owner, report).await;
+    if is_installed {
+        unknown_if_failed("triggers", triggers(session, report).await, report);
+        unknown_if_failed("publication", publication(session, config, report).await, report);
+        unknown_if_failed("sequence", sequence::look(session, report).await, report);
+        if let Some(found) = not_the_relays(session, config).await.unwrap_or_default() {
+            for check in ["grants", "replication_right"] {
+                report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");
+            }
+            return true;
+        }
+        unknown_if_failed("grants", grants(session, console, report).await, report);
+    }
+    replication(session, config, report).await;
+    is_installed
+}
+
+/// By what this role is seen not to be the relay's: what it lacks then says nothing of that one.
+async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<String>, Error> {
+    if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
+        return Ok(None);
+    }
+    let role = config.database_url.user();
+    if slot::is_read(session, config).await? {
+        return Ok(Some(format!("a relay is at work, and not as the role {role:?}")));
+    }
+    let reads_events: bool = session.client.query_one(sql::MAY_READ_EVENTS, &[]).await?.try_get(0)?;
+    Ok(reads_events.then(|| format!("the role {role:?} has the rights of those who look at events, and not a relay's")))
+}
+
+fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mut Report) {
+    if let Err(error) = looked {
+        report.unknown(check, chain(&error), "");
+    }
+}
+
+/// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
+async fn extension(session: &Session, role: &str, owner: &str, report: &mut Report) -> bool {
+    match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
+        Ok(version) => match mismatch(&version) {
+            None => report.ok("extension", format!("version {version}, of role {owner}")),
+            Some(mismatch) => report.bad("extension", mismatch.what, mismatch.hint),
+        },
+        Err(error) if matches!(error.code(), Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION)) => {
+            not_installed(report);
+            return false;
+        }
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            let to_do =
+                format!("as the extension's owner: SELECT outbox.grant_relay('{role}') if this is the relay's role");
+            report.bad("grants", format!("the role {role:?} may not use the schema outbox"), to_do);
+            report.unknown("extension", chain(&error), "");
+            return false;
+        }
+        Err(error) => {
+            report.unknown("extension", chain(&error), "");
+            return false;
+        }
+    }
+    true
+}
+
+fn not_installed(report: &mut Report) {
+    let to_do = "CREATE EXTENSION outbox, in the database that DATABASE_URL names";
+    report.bad("extension", "the extension outbox is not installed in this database", to_do);
+}
+
+async fn triggers(session: &Session, report: &mut Report) -> Result<(), Error> {
+    let rows = session.client.query(sql::TRIGGERS, &[]).await?;
+    let modes: HashMap<String, String> =
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, Error>>()?;
+    let wrong: Vec<&str> =
+        TRIGGERS.into_iter().filter(|name| modes.get(*name).map(String::as_str) != Some("A")).collect();
+    if wrong.is_empty() {
+        report.ok("triggers", "the table's triggers are ENABLE ALWAYS");
+    } else {
+        let enable: Vec<String> = wrong.iter().map(|name| format!("ENABLE ALWAYS TRIGGER {name}")).collect();
+        let found = format!("not ENABLE ALWAYS: {}; events could come in past the checks", wrong.join(", "));
+        report.bad("triggers", found, format!("ALTER TABLE outbox.events {}", enable.join(", ")));
+    }
+    Ok(())
+}
+
+async fn publication(session: &Session, config: &Config, report: &mut Report) -> Result<(), Error> {
+    let name = &config.publication;
+    let Some(row) = session.client.query_opt(sql::PUBLICATION, &[name]).await? else {
+        let found = format!("there is no publication {name:?} yet");
+        if let Some(row) = session.client.query_opt(sql::MAY_NOT_PUBLISH, &[]).await? {
+            let (owner, statement): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            let found = format!("{found}, and the owner of outbox.events, {owner}, may not make one");
+            report.bad("publication", found, format!("as the owner of the database: {statement}"));
+            return Ok(());
+        }
+        if config.create_slot {
+            report.warning("publication", found, "the relay makes it at its start, or run `outbox-relay init`");
+        } else {
+            report.bad("publication", found, "run `outbox-relay init`");
+        }
+        return Ok(());
+    };
+    let (inserts, mut has_table, is_partial): (bool, bool, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if !has_table && row.try_get(3)? {
+        has_table = session.client.query_one(sql::PUBLISHES_SCHEMA, &[name]).await?.try_get(0)?;
+    }
+    let wrong = match (has_table, inserts, is_partial) {
+        (true, true, false) => {
+            report.ok("publication", format!("{name:?} publishes the inserts of outbox.events"));
+            return Ok(());
+        }
+        (false, ..) => "does not publish outbox.events",
+        (_, false, _) => "does not publish inserts",
+        (_, _, true) => "has a list of columns or a row filter for outbox.events",
+    };
+    let to_do = if config.create_slot {
+        "the relay repairs it within check_interval, if it may; or run `outbox-relay init`"
+    } else {
+        "run `outbox-relay init`"
+    };
+    report.bad("publication", format!("{name:?} {wrong}"), to_do);
+    Ok(())
+}
+
+async fn grants(session: &Session, console: &crate::Config, report: &mut Report) -> Result<(), Error> {
+    let role = console.relay.database_url.user();
+    if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
+        if console.retention.deletes()
+            && !session.client.query_one(sql::MAY_CALL, &[&sql::MAINTAINING]).await?.try_get::<_, bool>(0)?
+        {
+            let found = format!("retention is set, and the role {role:?} may not delete old events");
+            report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));
+            return Ok(());
+        }
+        let missing = session.client.query(sql::MISSING_BEYOND_GRANTS, &[]).await?;
+        let missing: Vec<&str> = missing.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        if missing.is_empty() {
+            report.ok("grants", format!("the role {role:?} may run the relay's functions"));
+        } else {
+            let found = format!(
+                "the role {role:?} lacks a right that PostgreSQL gives everybody, and that somebody has revoked"
+            );
+            report.bad("grants", found, format!("as a superuser: {}", missing.join("; ")));
+        }
+    } else {
+        let to_do = format!(
+            "if this is the relay's role, as the extension's owner: SELECT outbox.grant_relay('{role}'); else check as that role"
+        );
+        report.bad("grants", format!("the role {role:?} may not run the relay's functions"), to_do);
+    }
+    Ok(())
+}
+
+/// Whether a role may replicate is for the server to say: on some platforms it comes from membership in a role.
+async fn replication(session: &Session, config: &Config, report: &mut Report) {
+    let database = &config.database_url;
+    let server = match database.now() {
+        Ok(server) => server,
+        Err(bad) => return report.unknown("replication_right", format!("no connection: {bad}"), ""),
+    };
+    match server.connect_replication(&format!("{} check", config.application_name)).await {
+        Ok(connection) => {
+            drop(connection);
+            report.ok("replication_right", format!("the role {:?} may replicate", database.user()));
+        }
+        Err(error) => {
+            let platform = Platform::of(&session.client).await;
+            report.bad("replication_right", replication_connect_error(error, database, platform).to_string(), "");
+        }
+    }
+}

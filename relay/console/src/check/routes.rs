@@ -1,0 +1,99 @@
+//! Whether a queue is bound for every topic of the last day.
+//!
+//! AMQP cannot list bindings, and the one way to ask for a route is to publish: a message that is routed is there, for consumers to see.
+//! So nothing is asked. The table knows: `SENT` means that RabbitMQ has routed that event when it was sent, and `FAILED` that it has not, for
+//! a reason that is shown in the broker's words. A topic is as good as its last verdict; one without a verdict is unknown.
+
+use outbox_service::error::chain;
+use tokio_postgres::{Error, Row, error::SqlState};
+
+use super::finding::Report;
+use crate::{
+    format::{age, count, escaped, thousands},
+    queries::{
+        session::{Session, took_too_long},
+        sql,
+    },
+};
+
+/// Events of the last day that are looked at, at most: about a second's work.
+const MOST: i64 = 200_000;
+
+/// Topics that are named.
+const NAMED: usize = 5;
+
+const CHECK: &str = "routes";
+
+pub(super) async fn look(session: &Session, report: &mut Report) {
+    match session.client.query(sql::ROUTES, &[&MOST]).await {
+        Ok(rows) => {
+            if let Err(error) = judge(&rows, report) {
+                report.unknown(CHECK, chain(&error), "");
+            }
+        }
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            let to_do = "check as a role with outbox.grant_operate too, or: SELECT outbox.grant_operate('<role>')";
+            report.unknown(CHECK, "this role may not read events, so topics cannot be looked at", to_do);
+        }
+        Err(error) if took_too_long(&error) => {
+            report.unknown(CHECK, "there are too many events to look at in time", "allow more by --timeout");
+        }
+        // The extension is missing or broken: said elsewhere.
+        Err(error) => report.unknown(CHECK, chain(&error), ""),
+    }
+}
+
+/// What the rows say: exchange and topic, how many events, how many seconds ago one was routed and one has failed, and why.
+fn judge(rows: &[Row], report: &mut Report) -> Result<(), Error> {
+    let (mut unrouted, mut unknown, mut events) = (Vec::new(), Vec::new(), 0);
+    let mut oldest_proof: f64 = 0.0;
+    let mut why: Option<String> = None;
+    for row in rows {
+        let (exchange, topic): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
+        events += row.try_get::<_, i64>(2)?;
+        let (routed, failed): (Option<f64>, Option<f64>) = (row.try_get(3)?, row.try_get(4)?);
+        let name = exchange.map_or_else(|| topic.clone(), |exchange| format!("{topic} (exchange {exchange})"));
+        match (routed, failed) {
+            (routed, Some(failed)) if routed.is_none_or(|routed| routed > failed) => {
+                unrouted.push(name);
+                why = why.or(row.try_get(5)?);
+            }
+            (Some(routed), _) => oldest_proof = oldest_proof.max(routed),
+            (None, _) => unknown.push(name),
+        }
+    }
+    let topics = |names: &[String]| {
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        let number = i64::try_from(names.len()).unwrap_or(i64::MAX);
+        format!("{}: {}{more}", count(number, "topic"), names.get(..NAMED).unwrap_or(names).join(", "))
+    };
+    if !unrouted.is_empty() {
+        let to_do = "for 312 NO_ROUTE bind a queue for them; else see outbox-relay events ID; then replay: outbox-relay replay --topic … --dry-run";
+        let why = escaped(&why.unwrap_or_else(|| "without a reason".to_owned()));
+        report.bad(CHECK, format!("the last event has FAILED ({why}) of {}", topics(&unrouted)), to_do);
+    } else if !unknown.is_empty() {
+        report.unknown(
+            CHECK,
+            format!("nothing was sent yet of {}", topics(&unknown)),
+            "see that a queue is bound for each",
+        );
+    } else if rows.is_empty() {
+        report.unknown(CHECK, "there was no event in the last day", "");
+    } else if events >= MOST {
+        let found = format!(
+            "the last {} events were routed; those before, of the last day, were not looked at",
+            thousands(events)
+        );
+        report.unknown(CHECK, found, "");
+    } else {
+        let number = count(i64::try_from(rows.len()).unwrap_or(i64::MAX), "topic");
+        report.ok(
+            CHECK,
+            format!(
+                "{number} of the last day: each had a queue when it was last sent, {} ago or less",
+                age(oldest_proof)
+            ),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! The sequence of `seq`, on which the order of a key hangs in the table.
+
+use tokio_postgres::Error;
+
+use super::finding::Report;
+use crate::queries::{session::Session, sql};
+
+/// Codes of `outbox.sequence_state()` that only the owner can act on.
+const NEEDS_THE_OWNER: [(&str, &str); 3] = [
+    ("no_sequence", "make seq GENERATED ALWAYS AS IDENTITY again, and then SELECT outbox.ensure_sequence()"),
+    (
+        "near_end",
+        "once no event is PENDING, delete those with such numbers, and ALTER SEQUENCE outbox.events_seq_seq RESTART WITH 1",
+    ),
+    (
+        "foreign_sequence",
+        "make seq GENERATED ALWAYS AS IDENTITY again, or give the sequence to the owner of outbox.events: ALTER SEQUENCE ... OWNER TO",
+    ),
+];
+
+pub(super) async fn look(session: &Session, report: &mut Report) -> Result<(), Error> {
+    let row = session.client.query_one(sql::SEQUENCE, &[]).await?;
+    let (next, codes): (Option<i64>, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
+    let Some(fault) = row.try_get::<_, Option<&str>>(2)? else {
+        let next = next.map_or_else(|| "none".to_owned(), |next| next.to_string());
+        report.ok("sequence", format!("the next event gets the number {next}, beyond all that there are"));
+        return Ok(());
+    };
+    let owners = NEEDS_THE_OWNER.into_iter().find(|(code, _)| codes.iter().any(|found| found == code));
+    let to_do = owners.map_or(
+        "a relay mends it at its start and within check_interval, if it may; or as the owner: SELECT outbox.ensure_sequence()",
+        |(_, to_do)| to_do,
+    );
+    report.bad("sequence", format!("later events of a key can leave before earlier ones: {fault}"), to_do);
+    Ok(())
+}

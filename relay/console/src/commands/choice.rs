@@ -1,0 +1,198 @@
+//! What `replay` and `release` have in common: events are chosen, counted, shown, confirmed, and then worked through in batches. The ids
+//! that were counted are those that are worked through, however the table changes meanwhile.
+
+use std::{pin::pin, time::Duration};
+
+use futures_util::TryStreamExt;
+use outbox_service::{
+    Config,
+    error::{Kind, RunError},
+};
+use serde::Serialize;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::{
+    commands::{
+        event::Event,
+        events,
+        filter::{Filter, Parameters},
+    },
+    format::{count, length, thousands},
+    queries::{
+        session::{Grant, Session},
+        sql::{self, Among, Order},
+    },
+    terminal::{
+        Answer,
+        interrupt::Interrupt,
+        output::{Form, Output, Progress, TRY_FIRST, confirmed, note},
+    },
+};
+
+/// Events that one statement works through: a transaction of some ten milliseconds.
+const BATCH: usize = 1000;
+
+/// Bytes of a name in `outbox.audit`.
+const MOST_OF_NAME: usize = 255;
+
+/// Events that a preview shows.
+const SHOWN: usize = 10;
+
+/// Which events, and how sure.
+#[derive(Debug, clap::Args)]
+pub(super) struct Choice {
+    /// Events
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<Uuid>,
+    #[command(flatten)]
+    pub(super) filter: Filter,
+    /// All there are, without a filter
+    #[arg(long, conflicts_with = "ids")]
+    pub(super) all: bool,
+    /// At most so many, the oldest first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(super) limit: Option<i64>,
+    /// Only show which events it would be
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Ask nothing
+    #[arg(long, short = 'y')]
+    pub(super) yes: bool,
+    /// How long one statement may take, as 30s or 5m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = length)]
+    pub(super) timeout: Duration,
+    #[command(flatten)]
+    pub(super) form: Form,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+pub(super) struct Done {
+    /// Events that fit.
+    pub(super) matched: usize,
+    /// Events for which it was done: fewer, where somebody else was quicker, and none after `--dry-run`.
+    pub(super) done: i64,
+    pub(super) dry_run: bool,
+}
+
+impl Choice {
+    /// Opens a session for `command`, fixes the filter, and says who acts.
+    pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
+        self.ids.sort_unstable();
+        self.ids.dedup();
+        let session = Session::open(config, command, Grant::Operate, self.timeout).await?;
+        if self.ids.is_empty() && self.filter.is_empty() && !self.all {
+            return Err(RunError::new(Kind::Usage, "neither an ID nor a filter is given")
+                .hint("--all means all of them; --dry-run shows which"));
+        }
+        self.filter = std::mem::take(&mut self.filter).fix(&session).await?;
+        let names = ["SUDO_USER", "USER", "LOGNAME"];
+        let who = names.into_iter().filter_map(|name| std::env::var(name).ok()).find(|who| !who.is_empty());
+        if let Some(mut who) = who {
+            who.truncate(who.floor_char_boundary(MOST_OF_NAME));
+            session.client.execute(sql::OPERATOR, &[&who]).await.map_err(|error| session.failed(error))?;
+        }
+        Ok((session, Output::new(self.form)))
+    }
+
+    /// Tells programs what was done, and people if a signal has ended it. The answer is whether that is what was asked for.
+    pub(super) fn end(&self, done: &Done, interrupt: &Interrupt, mut output: Output) -> Result<Answer, RunError> {
+        if output.json {
+            output.object(done)?;
+        }
+        let matched = i64::try_from(done.matched).unwrap_or(i64::MAX);
+        if let Some(code) = interrupt.code().filter(|_| done.done < matched) {
+            note(&format!(
+                "Interrupted: {} of {} done. What is done stays done; the same command goes on with the rest.",
+                thousands(done.done),
+                count(matched, "event")
+            ));
+            return Ok(Answer::Interrupted(code));
+        }
+        let is_all = done.matched > 0 && done.matched >= self.ids.len();
+        Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
+    }
+
+    /// Finds the ids, the oldest first.
+    pub(super) async fn find(
+        &self,
+        session: &Session,
+        among: Among,
+        status: Option<&str>,
+    ) -> Result<Vec<Uuid>, RunError> {
+        let ids = Some(self.ids.as_slice()).filter(|ids| !ids.is_empty());
+        let parameters = Parameters { filter: &self.filter, status, ids, limit: self.limit.unwrap_or(i64::MAX) };
+        let query = sql::ids(among);
+        let rows = session.client.query_raw(&query, parameters.list()).await.map_err(|error| session.failed(error))?;
+        let mut rows = pin!(rows);
+        let mut found = Vec::new();
+        while let Some(row) = rows.try_next().await.map_err(|error| session.failed(error))? {
+            found.push(row.try_get(0).map_err(|error| session.failed(error))?);
+        }
+        Ok(found)
+    }
+
+    /// Shows the first of them, and asks. `verb` is what is to be done: `replay`.
+    pub(super) async fn is_confirmed(
+        &self,
+        session: &Session,
+        verb: &str,
+        ids: &[Uuid],
+        output: &mut Output,
+    ) -> Result<bool, RunError> {
+        let what = count(i64::try_from(ids.len()).unwrap_or(i64::MAX), "event");
+        if !output.json && (self.dry_run || !self.yes) {
+            let shown = ids.get(..SHOWN).unwrap_or(ids);
+            let filter = Filter::default();
+            let parameters = Parameters { filter: &filter, status: None, ids: Some(shown), limit: i64::MAX };
+            let query = sql::events(Among::Ids, false, Order::OldestFirst);
+            let rows = session.client.query(&query, &parameters.list()).await.map_err(|error| session.failed(error))?;
+            let read = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>();
+            let table = events::list(&read.map_err(|error| session.failed(error))?, output.in_colour());
+            output.print(&table)?;
+            if let Some(more @ 1..) = ids.len().checked_sub(SHOWN) {
+                output.print(&format!("… and {} more\n", thousands(i64::try_from(more).unwrap_or(i64::MAX))))?;
+            }
+        }
+        if self.dry_run {
+            note(&format!("Would {verb} {what}."));
+            return Ok(false);
+        }
+        confirmed(&format!("{verb} {what}?", verb = capitalised(verb)), self.yes, TRY_FIRST)
+    }
+}
+
+/// Runs a statement that takes ids and says for how many it has worked, on one batch after the other. What is done stays done,
+/// whatever becomes of the rest: a signal ends the work after the batch that has begun.
+pub(super) async fn work_through(
+    session: &Session,
+    statement: &str,
+    ids: &[Uuid],
+    parameters: &[&(dyn ToSql + Sync)],
+    interrupt: &Interrupt,
+) -> Result<i64, RunError> {
+    let mut progress = Progress::new("working", i64::try_from(ids.len()).unwrap_or(i64::MAX));
+    let mut done = 0;
+    for batch in ids.chunks(BATCH) {
+        if interrupt.code().is_some() {
+            break;
+        }
+        let all: Vec<&(dyn ToSql + Sync)> =
+            std::iter::once(&batch as &(dyn ToSql + Sync)).chain(parameters.iter().copied()).collect();
+        let row = session.client.query_one(statement, &all).await.map_err(|error| {
+            if done > 0 {
+                note(&format!("{} done before this:", count(done, "event")));
+            }
+            session.failed(error)
+        })?;
+        done += row.try_get::<_, i64>(0).map_err(|error| session.failed(error))?;
+        progress.advance(i64::try_from(batch.len()).unwrap_or_default());
+    }
+    Ok(done)
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,196 @@
+//! `events`: lists events, or tells the life of one.
+
+use std::{pin::pin, time::Duration};
+
+use futures_util::TryStreamExt;
+use outbox_service::{Config, error::RunError};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+use crate::{
+    commands::{
+        event::Event,
+        filter::{Filter, Parameters, word},
+        life,
+    },
+    format::{Table, Tone, length},
+    queries::{
+        session::{Grant, Session, silent, took_too_long, within},
+        sql::{self, Among, Order},
+    },
+    terminal::{
+        Answer,
+        output::{Form, Output, note},
+    },
+};
+
+/// The server ends a search at the deadline. One that does not answer is given up so much later.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// List events, the newest first; with an ID, tell what became of that event
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Event to tell the life of; several: a list of them
+    #[arg(value_name = "ID")]
+    ids: Vec<Uuid>,
+    /// Only events with this status; PENDING and FAILED are found by an index
+    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["PENDING", "SENT", "FAILED"]))]
+    status: Option<String>,
+    /// Only events that hold their key: later events with that key wait for them
+    #[arg(long)]
+    holding: bool,
+    #[command(flatten)]
+    filter: Filter,
+    /// The oldest first
+    #[arg(long)]
+    oldest: bool,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
+    limit: i64,
+    /// Show headers and payload too
+    #[arg(long)]
+    payload: bool,
+    /// Look for so long at most, as 5s or 2m. What was found until then is shown
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
+    timeout: Duration,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Options {
+    fn among(&self) -> Among {
+        match self.status.as_deref() {
+            _ if !self.ids.is_empty() => Among::Ids,
+            _ if self.holding => Among::Holding,
+            Some("PENDING") => Among::Pending,
+            Some("FAILED") => Among::Failed,
+            _ => Among::All,
+        }
+    }
+
+    fn order(&self) -> Order {
+        if self.oldest { Order::OldestFirst } else { Order::NewestFirst }
+    }
+}
+
+pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+    let needs = if options.payload { Grant::Operate } else { Grant::Monitor };
+    let deadline = Instant::now() + options.timeout;
+    let begun = within(options.timeout, config, async {
+        let session = Session::open(config, "events", needs, options.timeout).await?;
+        session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
+        options.filter = std::mem::take(&mut options.filter).fix(&session).await?;
+        session.end_at(deadline).await?;
+        Ok(session)
+    });
+    let session = begun.await?;
+    let mut output = Output::new(options.form);
+    options.ids.sort_unstable();
+    options.ids.dedup();
+    if let [id] = *options.ids
+        && options.status.is_none()
+        && !options.holding
+    {
+        let found = timeout_at(deadline + GRACE, life::find(&session, id, options.payload)).await;
+        let life = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
+        return life::show(life.as_ref(), id, &mut output);
+    }
+    let Found { events, ids, count, is_whole } = find(&session, &options, deadline + GRACE, &mut output).await?;
+    if !events.is_empty() {
+        output.print(&list(&events, output.in_colour()))?;
+    }
+    if options.payload {
+        for event in &events {
+            output.print(&format!("\n{}\n{}", event.id, life::body(event)))?;
+        }
+    }
+    if !is_whole {
+        note(&format!(
+            "Not all was looked at: the search was ended after {:?}. PENDING, FAILED, --holding and IDs are found by an index, anything \
+             else by reading on from the newest event, or the oldest. Narrow the search, or allow more by --timeout.",
+            options.timeout
+        ));
+    } else if !options.ids.is_empty() {
+        for missing in options.ids.iter().filter(|id| !ids.contains(id)) {
+            note(&format!("No event that fits has the id {missing}."));
+        }
+    } else if count == 0 {
+        note("No event fits.");
+    } else if i64::try_from(count) == Ok(options.limit) && !output.is_closed() {
+        note(&format!("There may be more: --limit {} ends the list.", options.limit));
+    }
+    Ok(if is_whole && count >= options.ids.len().max(1) { Answer::Yes } else { Answer::No })
+}
+
+struct Found {
+    /// Those that are not printed yet.
+    events: Vec<Event>,
+    ids: Vec<Uuid>,
+    count: usize,
+    /// Whether the search came to its end.
+    is_whole: bool,
+}
+
+/// Looks for events. As JSON, each is printed as it is found: nothing is kept.
+async fn find(session: &Session, options: &Options, end: Instant, output: &mut Output) -> Result<Found, RunError> {
+    let mut found = Found { events: Vec::new(), ids: Vec::new(), count: 0, is_whole: true };
+    let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
+    let parameters =
+        Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
+    let query = sql::events(options.among(), options.payload, options.order());
+    let rows = match timeout_at(end, session.client.query_raw(&query, parameters.list())).await {
+        Err(_elapsed) => return Ok(Found { is_whole: false, ..found }),
+        Ok(Err(error)) if took_too_long(&error) => return Ok(Found { is_whole: false, ..found }),
+        Ok(rows) => rows.map_err(|error| session.failed(error))?,
+    };
+    let mut rows = pin!(rows);
+    while !output.is_closed() {
+        let Ok(next) = timeout_at(end, rows.try_next()).await else {
+            found.is_whole = false;
+            break;
+        };
+        match next {
+            Ok(None) => break,
+            Err(error) if took_too_long(&error) => {
+                found.is_whole = false;
+                break;
+            }
+            Err(error) => return Err(session.failed(error)),
+            Ok(Some(row)) => {
+                let event = Event::read(&row, options.payload).map_err(|error| session.failed(error))?;
+                found.count += 1;
+                if ids.is_some() {
+                    found.ids.push(event.id);
+                }
+                if options.form.is_json() {
+                    output.object(&event)?;
+                } else {
+                    found.events.push(event);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Events as a table.
+pub(super) fn list(events: &[Event], in_colour: bool) -> String {
+    let mut table = Table::new(&["ID", "STATUS", "AGE", "TOPIC", "KEY", "ATTEMPTS", "LAST ERROR"]);
+    for event in events {
+        let status = match (event.holds_key, event.due()) {
+            (true, _) => format!("{}, holds key", event.status),
+            (false, Some(due)) => format!("{}, {due}", event.status),
+            (false, None) => event.status.clone(),
+        };
+        table.row(vec![
+            (event.id.to_string(), Tone::Plain),
+            (status, event.tone()),
+            (event.age(), Tone::Plain),
+            (event.topic.clone(), Tone::Bold),
+            (event.key(), Tone::Plain),
+            (event.attempts.to_string(), Tone::Plain),
+            (event.last_error.clone().unwrap_or_default(), Tone::Plain),
+        ]);
+    }
+    table.show(in_colour)
+}

@@ -1,0 +1,186 @@
+//! `events ID`: what became of one event, in the order in which it happened, and who waits for whom.
+
+use outbox_service::error::RunError;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    commands::{
+        event::Event,
+        filter::{Filter, Parameters},
+    },
+    format::{Tone, count, escaped, fields},
+    queries::{
+        session::{Session, took_too_long},
+        sql::{self, Among, Order},
+    },
+    terminal::{
+        Answer,
+        output::{Output, note},
+    },
+};
+
+/// How many events of a key are counted, at most.
+const MOST_OF_KEY: i64 = 10_000;
+
+/// An event and what stands around it.
+#[derive(Debug, Serialize)]
+pub(super) struct Life {
+    #[serde(flatten)]
+    event: Event,
+    /// The event that holds its key, if this one waits for it.
+    held_by: Option<Holder>,
+    /// Owed events of its key that were made before it; null where it has no key, or they could not be counted.
+    key_pending_before: Option<i64>,
+    /// Owed events of its key that were made after it.
+    key_pending_after: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Holder {
+    id: Uuid,
+    status: String,
+    last_error: Option<String>,
+}
+
+/// Shows what was found of the event with this id.
+pub(super) fn show(life: Option<&Life>, id: Uuid, output: &mut Output) -> Result<Answer, RunError> {
+    let Some(life) = life else {
+        note(&format!("There is no event {id}: it was never committed, or has been deleted."));
+        return Ok(Answer::No);
+    };
+    if output.json {
+        output.object(life)?;
+    } else {
+        output.print(&tell(life, output))?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Finds an event, and what stands around it.
+pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<Life>, RunError> {
+    let failed = |error| session.failed(error);
+    let filter = Filter::default();
+    let parameters = Parameters { filter: &filter, status: None, ids: Some(&[id]), limit: 1 };
+    let query = sql::events(Among::Ids, payload, Order::NewestFirst);
+    let Some(row) = session.client.query_opt(&query, &parameters.list()).await.map_err(failed)? else {
+        return Ok(None);
+    };
+    let event = Event::read(&row, payload).map_err(failed)?;
+    let mut life = Life { event, held_by: None, key_pending_before: None, key_pending_after: None };
+    if life.event.aggregate_id.is_none() {
+        return Ok(Some(life));
+    }
+    if let Some(row) = session.client.query_opt(sql::HELD_BY, &[&id]).await.map_err(failed)? {
+        let holder = || Ok(Holder { id: row.try_get(0)?, status: row.try_get(1)?, last_error: row.try_get(2)? });
+        life.held_by = Some(holder().map_err(failed)?);
+    }
+    // No index leads to a key's owed events: with a large backlog they may be too many to look through.
+    match session.client.query_one(sql::OF_ITS_KEY, &[&id, &MOST_OF_KEY]).await {
+        Ok(row) => {
+            life.key_pending_before = Some(row.try_get(0).map_err(failed)?);
+            life.key_pending_after = Some(row.try_get(1).map_err(failed)?);
+        }
+        Err(error) if took_too_long(&error) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(Some(life))
+}
+
+fn tell(life: &Life, output: &Output) -> String {
+    let event = &life.event;
+    let attempts =
+        if event.attempts > 0 { format!(" after {}", count(event.attempts.into(), "attempt")) } else { String::new() };
+    let replays =
+        if event.replays > 0 { format!(", replayed {}", count(event.replays.into(), "time")) } else { String::new() };
+    let head = format!("{} is {}{attempts}{replays}", event.id, output.paint(event.tone(), &event.status));
+    let mut about = vec![
+        ("topic", event.topic.clone()),
+        ("exchange", event.exchange.clone().unwrap_or_else(|| "(the relay's)".to_owned())),
+    ];
+    let key = Some(event.key()).filter(|key| !key.is_empty());
+    for (name, value) in [("type", &event.event_type), ("key", &key), ("correlation id", &event.correlation_id)] {
+        about.extend(value.clone().map(|value| (name, value)));
+    }
+    about.push(("seq", event.seq.to_string()));
+    let steps = steps(event);
+    let steps: Vec<(&str, String)> = steps.iter().map(|(at, what)| (at.as_str(), what.clone())).collect();
+    let mut text = format!("{head}\n{}\n{}", fields(&about), fields(&steps));
+    for sentence in waits(life) {
+        text.push_str(&format!("\n{}\n", output.paint(Tone::Warning, &sentence)));
+    }
+    if event.body.is_some() {
+        text.push_str(&format!("\n{}", body(event)));
+    }
+    text
+}
+
+/// What happened, and what will, with its time.
+fn steps(event: &Event) -> Vec<(String, String)> {
+    let mut steps = vec![(event.created_at.clone(), "emitted".to_owned())];
+    let said = event.last_error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+    let is_over = event.status != "PENDING";
+    if let Some(first) =
+        event.first_attempted_at.clone().filter(|first| event.last_attempted_at.as_ref() != Some(first))
+    {
+        steps.push((first, "first refused".to_owned()));
+    }
+    if let Some(last) =
+        event.last_attempted_at.clone().filter(|last| !is_over || event.processed_at.as_ref() != Some(last))
+    {
+        let what = match (event.attempts, event.replays) {
+            (0, 0) => "tried while the broker refused everything, which does not count",
+            (0, _) => "tried, before it was replayed or while the broker refused everything",
+            _ => "last tried",
+        };
+        steps.push((last, format!("{what}{said}")));
+    }
+    match (&event.processed_at, event.status.as_str()) {
+        (Some(at), "SENT") => steps.push((at.clone(), "sent: the broker has confirmed it".to_owned())),
+        (Some(at), status) => steps.push((at.clone(), format!("{status}{said}"))),
+        (None, _) => {}
+    }
+    if let (Some(due), Some(at)) = (event.due(), &event.available_at) {
+        steps.push((at.clone(), format!("to be sent, {due}")));
+    }
+    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // each is stamped by the database, whose clock may have been set back
+    steps
+}
+
+/// Who waits for whom, in sentences without what others have written.
+fn waits(life: &Life) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some(Holder { id, status, .. }) = &life.held_by {
+        let what_to_do = if status == "FAILED" {
+            format!("outbox-relay replay {id} delivers that one first, outbox-relay release {id} goes on without it")
+        } else {
+            "that one is tried again by itself".to_owned()
+        };
+        told.push(format!("It waits for {id} ({status}), which holds their key: {what_to_do}."));
+    } else if let (Some(before @ 1..), "PENDING") = (life.key_pending_before, life.event.status.as_str()) {
+        told.push(format!("{} of its key made before it and not sent yet; it leaves after them.", are(before)));
+    }
+    if life.event.holds_key {
+        told.push(match life.key_pending_after {
+            None => "It holds its key: later events with it wait.".to_owned(),
+            Some(1) => "It holds its key: 1 event made after it waits.".to_owned(),
+            Some(after) => format!("It holds its key: {} made after it wait.", count(after, "event")),
+        });
+    }
+    told
+}
+
+fn are(number: i64) -> String {
+    let more = if number >= MOST_OF_KEY { "at least " } else { "" };
+    if number == 1 { "There is 1 event".to_owned() } else { format!("There are {more}{}", count(number, "event")) }
+}
+
+/// Headers and payload, for people.
+pub(super) fn body(event: &Event) -> String {
+    let Some(body) = &event.body else { return String::new() };
+    let json = |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map(|raw| raw.get().to_owned());
+    let payload = json(&body.payload).or_else(|| body.payload_base64.clone().map(|text| format!("base64 {text}")));
+    let content_type = body.content_type.clone();
+    let parts = [("content type", content_type), ("headers", json(&body.headers)), ("payload", payload)];
+    parts.into_iter().filter_map(|(name, value)| Some(format!("  {name:14}{}\n", escaped(&value?)))).collect()
+}

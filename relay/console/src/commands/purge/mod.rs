@@ -1,0 +1,142 @@
+//! `purge`: deletes finished events, old ones or those with the ids that are given, by the functions that retention deletes with. So the same
+//! events stay: those that hold their keys, those that others have locked, and those whose deletion is refused.
+
+mod by_age;
+mod by_ids;
+
+use std::time::Duration;
+
+use outbox_service::{
+    Config,
+    error::{Kind, RunError},
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::{
+    commands::filter::word,
+    format::{count, escaped, length},
+    queries::{
+        session::{Grant, Session},
+        sql,
+    },
+    terminal::{
+        Answer,
+        output::{Form, Output, note},
+    },
+};
+
+/// How long one step may take.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Delete events that were finished long ago, or those with these IDs
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Events, however long ago they were finished
+    #[arg(value_name = "ID", conflicts_with = "older_than")]
+    ids: Vec<Uuid>,
+    /// How long ago an event must have become SENT or FAILED, as 12h, 7d or 4w
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    older_than: Option<Duration>,
+    /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed [default: SENT; with IDs both]
+    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["SENT", "FAILED", "BOTH"]))]
+    status: Option<String>,
+    /// Only count
+    #[arg(long)]
+    dry_run: bool,
+    /// Ask nothing, and do not count first
+    #[arg(long, short = 'y')]
+    yes: bool,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Options {
+    /// `None`: either.
+    fn status(&self) -> Option<&str> {
+        let otherwise = if self.ids.is_empty() { "SENT" } else { "BOTH" };
+        Some(self.status.as_deref().unwrap_or(otherwise)).filter(|status| *status != "BOTH")
+    }
+}
+
+/// What was done.
+#[derive(Debug, Default, Serialize)]
+struct Done {
+    /// Events that may be deleted; null where nobody counted.
+    matched: Option<i64>,
+    deleted: i64,
+    /// Events that stay because they hold their keys; after a dry run as well.
+    holding: i64,
+    /// Events that stay because others have locked them.
+    locked: i64,
+    /// Events whose deletion was refused.
+    refused: i64,
+    /// An event whose deletion was refused, and PostgreSQL's words.
+    refused_id: Option<Uuid>,
+    refused_because: Option<String>,
+    dry_run: bool,
+    /// Events that were finished before this time; null with ids.
+    before: Option<String>,
+}
+
+impl Done {
+    /// Notes a refusal; the first is the one that is named.
+    fn refuse(&mut self, events: i64, id: Option<Uuid>, because: Option<String>) {
+        self.refused += events;
+        if self.refused_id.is_none() && id.is_some() {
+            (self.refused_id, self.refused_because) = (id, because);
+        }
+    }
+
+    /// Tells people what was deleted.
+    fn tell_deleted(&self) {
+        note(&format!("Deleted {}.", count(self.deleted, "event")));
+    }
+
+    /// Tells people what stays, for which reason, and what to do about it.
+    fn tell_kept(&self) {
+        if let Some(id) = self.refused_id {
+            let because = escaped(self.refused_because.as_deref().unwrap_or_default());
+            let which = if self.refused == 1 { "It is" } else { "One is" };
+            note(&format!("{} cannot be deleted. {which} {id}: {because}.", count(self.refused, "event")));
+        }
+        if self.holding > 0 {
+            let holds = if self.holding == 1 { "holds its key" } else { "hold their keys" };
+            let events = count(self.holding, "event");
+            note(&format!("{events} {holds} and may not be deleted. `outbox-relay release` ends a hold."));
+        }
+        if self.locked > 0 {
+            let are = if self.locked == 1 { "was" } else { "were" };
+            note(&format!("{} {are} locked by others. Purge again later.", count(self.locked, "event")));
+        }
+    }
+}
+
+pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+    if options.ids.is_empty() && options.older_than.is_none() {
+        return Err(RunError::new(Kind::Usage, "neither an ID nor an age is given, so nothing is deleted").hint(
+            "--older-than 30d deletes events that became SENT 30 days ago or earlier; --dry-run only counts them",
+        ));
+    }
+    let session = Session::open(config, "purge", Grant::Operate, STEP_LIMIT).await?;
+    let mut output = Output::new(options.form);
+    let failed = |error| session.failed(error);
+    let may: bool = session
+        .client
+        .query_one(sql::MAY_CALL, &[&sql::MAINTAINING])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)?;
+    if !may && !options.dry_run {
+        let role = config.database_url.user();
+        return Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not delete events"))
+            .hint(format!("as the outbox's owner: SELECT outbox.grant_maintain('{role}')")));
+    }
+    options.ids.sort_unstable();
+    options.ids.dedup();
+    if options.ids.is_empty() {
+        by_age::carry_out(&session, &options, &mut output).await
+    } else {
+        by_ids::carry_out(&session, &options, &mut output).await
+    }
+}

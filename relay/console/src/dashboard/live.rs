@@ -1,0 +1,212 @@
+//! What is told each second: to whoever looks, and for the charts.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures_util::stream::unfold;
+use outbox_service::observe::{Readiness, State as RelayState, View};
+use serde_json::{Map, Value, json};
+use tokio::{
+    sync::{Notify, watch},
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    Dashboard,
+    access::Role,
+    look::HEALTH,
+    refusal::{self, Refusal},
+    samples::{Sample, Samples, number, quantile},
+    words::{answer, expiring},
+};
+
+/// How often the relay is looked at.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How often the database is.
+const HEALTH_EVERY: Duration = Duration::from_secs(5);
+
+/// Browsers that are told at a time.
+const MOST_STREAMS: usize = 100;
+
+/// What was seen last, and before.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    told: watch::Sender<Arc<str>>,
+    seen: Mutex<Seen>,
+    streams: AtomicUsize,
+    /// The relay's state is another one: what the database said before is about the earlier one.
+    state_changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    samples: Samples,
+    /// The row of `outbox.health()`.
+    health: Option<Value>,
+    /// Why there is none.
+    health_error: Option<String>,
+    /// When the database was asked for it.
+    asked_at: Option<Instant>,
+}
+
+impl Seen {
+    /// What the database says of the state in which the relay is now.
+    fn health_since(&self, state_since: Instant) -> Option<&Value> {
+        self.health.as_ref().filter(|_| self.asked_at.is_some_and(|at| at >= state_since))
+    }
+}
+
+impl Live {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at relay and database, forever.
+pub(super) async fn watch(dashboard: &Dashboard) {
+    tokio::join!(watch_relay(dashboard), watch_database(dashboard));
+}
+
+async fn watch_database(dashboard: &Dashboard) {
+    let mut turns = interval(HEALTH_EVERY);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = turns.tick() => {}
+            () = dashboard.live.state_changed.notified() => turns.reset(),
+        }
+        let asked_at = Instant::now();
+        let asked = match dashboard.reader() {
+            Ok(reader) => reader.json(HEALTH, &[Some(&dashboard.slot)]).await,
+            Err(refusal) => Err(refusal),
+        };
+        let mut seen = dashboard.live.seen();
+        seen.asked_at = Some(asked_at);
+        (seen.health, seen.health_error) = match asked {
+            Ok(health) => (Some(health), None),
+            Err(refusal) => (None, Some(refusal.sentence().to_owned())),
+        };
+    }
+}
+
+async fn watch_relay(dashboard: &Dashboard) {
+    let mut turns = interval(SECOND);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut before, mut looked) = (dashboard.observed.view(), Instant::now());
+    loop {
+        turns.tick().await;
+        let (view, now) = (dashboard.observed.view(), Instant::now());
+        if view.state_since != before.state_since {
+            dashboard.live.state_changed.notify_one();
+        }
+        let mut seen = dashboard.live.seen();
+        let sample = sample(&before, &view, now.duration_since(looked), seen.health.as_ref());
+        seen.samples.push(sample);
+        let figures = figures(&view, now, &sample, &seen);
+        drop(seen);
+        dashboard.live.told.send_replace(figures.to_string().into());
+        (before, looked) = (view, now);
+    }
+}
+
+fn sample(before: &View, view: &View, passed: Duration, health: Option<&Value>) -> Sample {
+    let (counts, earlier) = (&view.figures.counts, &before.figures.counts);
+    let rate = |now: u64, then: u64| number(now.saturating_sub(then)) / passed.as_secs_f64().max(0.1);
+    let of_health = |name: &str| health.and_then(|health| health[name].as_f64());
+    Sample {
+        at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        received: rate(counts.streamed + counts.scanned, earlier.streamed + earlier.scanned),
+        sent: rate(counts.sent, earlier.sent),
+        failed: rate(counts.failed, earlier.failed),
+        p50: quantile(&earlier.commit_to_confirm, &counts.commit_to_confirm, 0.5),
+        p99: quantile(&earlier.commit_to_confirm, &counts.commit_to_confirm, 0.99),
+        pending: of_health("pending"),
+        oldest: health.and(of_health("oldest_pending").or(Some(0.0))),
+        kept: of_health("slot_kept_bytes"),
+        behind: of_health("slot_behind_bytes"),
+    }
+}
+
+fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
+    let expiring = expiring(view, SystemTime::now());
+    let (level, words) = answer(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
+    let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
+    let mut figures: Map<String, Value> =
+        sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let more = [
+        ("level", json!(level.word())),
+        ("words", json!(words)),
+        ("state", json!(state)),
+        ("state_for", json!(now.duration_since(view.state_since).as_secs_f64())),
+        ("database", json!(view.database.as_ref().map(|database| &database.peer))),
+        ("broker", json!(view.sink.connected_to.as_ref().map(|broker| &broker.peer))),
+        ("in_flight", json!(view.figures.in_flight)),
+        ("in_memory", json!(view.figures.in_memory)),
+        ("memory_bytes", json!(view.figures.memory_bytes)),
+        ("health", json!(seen.health)),
+        ("health_error", json!(seen.health_error)),
+    ];
+    figures.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(figures)
+}
+
+/// The last ten minutes.
+pub(super) async fn history(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    dashboard.access.at_least(Role::Reader, &headers)?;
+    Ok(refusal::json(&dashboard.live.seen().samples.columns()))
+}
+
+/// Tells each second what is seen, for as long as somebody listens and may.
+pub(super) async fn stream(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    dashboard.access.at_least(Role::Reader, &headers)?;
+    if dashboard.live.streams.fetch_add(1, Relaxed) >= MOST_STREAMS {
+        dashboard.live.streams.fetch_sub(1, Relaxed);
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many browsers look at this relay."));
+    }
+    let mut told = dashboard.live.told.subscribe();
+    told.mark_changed(); // what is known already is told at once
+    let listener = Listener { dashboard, headers };
+    let events = unfold((told, listener), async |(mut told, listener)| {
+        loop {
+            told.changed().await.ok()?;
+            listener.dashboard.access.at_least(Role::Reader, &listener.headers).ok()?; // signed out, or for too long
+            let figures = Arc::clone(&told.borrow_and_update());
+            if !figures.is_empty() {
+                return Some((
+                    Ok::<_, Infallible>(Event::default().event("figures").data(&*figures)),
+                    (told, listener),
+                ));
+            }
+        }
+    });
+    let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no")); // nginx would hold it back
+    Ok(response)
+}
+
+/// One browser that listens.
+struct Listener {
+    dashboard: Arc<Dashboard>,
+    headers: HeaderMap,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.dashboard.live.streams.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,127 @@
+//! The dashboard: one page that first answers "do events flow?", and what is needed to go on from there. Served by the relay's
+//! [`admin`](crate::admin) thread; it sees the session only through what that publishes, and the database through connections and roles of
+//! its own.
+//!
+//! | file | what |
+//! |---|---|
+//! | `page/` | what the browser loads, as it is; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
+//! | [`files`] | serves it |
+//! | [`guard`] | who may ask at all: the Host header, other sites, headers of each answer |
+//! | [`access`], [`tokens`], [`wrong_tokens`] | who somebody is, and what they may do |
+//! | [`source`] | a connection to the database as one role |
+//! | [`look`], [`events`] | what the pages show, as SQL |
+//! | [`actions`] | replay and release: preview, then the deed |
+//! | [`live`], [`words`], [`samples`] | what is told each second, and the answer in words |
+
+mod access;
+mod actions;
+mod events;
+mod files;
+mod guard;
+mod live;
+mod look;
+mod refusal;
+mod samples;
+mod source;
+mod tokens;
+mod words;
+mod wrong_tokens;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+use outbox_service::{Config, error::RunError, observe::Observed};
+
+use self::{access::Access, live::Live, refusal::Refusal, source::Source};
+use crate::DashboardConfig;
+
+/// What every page has at hand.
+#[derive(Debug)]
+pub(crate) struct Dashboard {
+    observed: Arc<Observed>,
+    access: Access,
+    /// Reads without payloads.
+    reader: Option<Source>,
+    /// Reads payloads, replays and releases.
+    operator: Option<Source>,
+    live: Live,
+    slot: String,
+    relay_name: String,
+    prefix: String,
+}
+
+impl Dashboard {
+    /// A dashboard of this relay, to be served on `address`.
+    ///
+    /// # Errors
+    ///
+    /// A file of tokens that cannot be used.
+    pub(crate) fn new(
+        dashboard: &DashboardConfig,
+        relay: &Config,
+        observed: &Arc<Observed>,
+        address: SocketAddr,
+    ) -> Result<Arc<Self>, RunError> {
+        let source =
+            |url: &Option<_>, begin| url.clone().map(|server| Source::new(server, &relay.application_name, begin));
+        Ok(Arc::new(Self {
+            observed: Arc::clone(observed),
+            access: Access::new(dashboard, address)?,
+            reader: source(&dashboard.database_url, source::READING),
+            operator: source(&dashboard.operator_database_url, source::OPERATING),
+            live: Live::default(),
+            slot: relay.slot.clone(),
+            relay_name: relay.application_name.clone(),
+            prefix: dashboard.path.trim_end_matches('/').to_owned(),
+        }))
+    }
+
+    /// Looks at relay and database, forever.
+    pub(crate) async fn watch(&self) {
+        live::watch(self).await;
+    }
+
+    /// Its pages.
+    pub(crate) fn routes(self: &Arc<Self>) -> Router {
+        let at = |path: &str| format!("{}/{path}", self.prefix);
+        let routes = files::routes(&self.prefix)
+            .route(&at("api/session"), get(access::show).post(access::sign_in))
+            .route(&at("api/session/end"), post(access::sign_out))
+            .route(&at("api/live"), get(live::stream))
+            .route(&at("api/history"), get(live::history))
+            .route(&at("api/events"), get(events::list))
+            .route(&at("api/events/{id}"), get(events::one))
+            .route(&at("api/events/{id}/contents"), get(events::contents))
+            .route(&at("api/failures"), get(look::failures))
+            .route(&at("api/keys"), get(look::keys))
+            .route(&at("api/relays"), get(look::relays))
+            .route(&at("api/audit"), get(look::audit))
+            .route(&at("api/preview"), post(actions::preview))
+            .route(&at("api/act"), post(actions::act));
+        routes
+            .layer(middleware::from_fn_with_state(Arc::clone(self), guard::check))
+            .layer(axum::extract::DefaultBodyLimit::max(guard::LARGEST_BODY))
+            .with_state(Arc::clone(self))
+    }
+
+    /// The connection for reading.
+    fn reader(&self) -> Result<&Source, Refusal> {
+        self.reader.as_ref().ok_or_else(|| {
+            Refusal::unavailable(
+                "The database is not shown. Give the relay dashboard_database_url, with a role that has outbox.grant_monitor().",
+            )
+        })
+    }
+
+    /// The connection for operators.
+    fn operator(&self) -> Result<&Source, Refusal> {
+        self.operator.as_ref().ok_or_else(|| {
+            Refusal::unavailable(
+                "Payloads and actions are switched off. Give the relay dashboard_operator_database_url, with a role that has outbox.grant_operate().",
+            )
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! A connection to the database as one role: opened when it is first asked for, and again after it has broken.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::http::StatusCode;
+use outbox_service::{
+    address::Address,
+    database::{
+        ownership::{Ownership, Untrusted},
+        postgres,
+    },
+    error::chain,
+};
+use pg_replication::ConnInfo;
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_postgres::{
+    Client, Error,
+    error::SqlState,
+    types::{ToSql, Type},
+};
+use tracing::warn;
+
+use super::refusal::Refusal;
+
+/// A page waits so long for the database to be reached, at most.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Whoever asks waits so long for those who asked before, at most: the session answers one after the other.
+const QUEUE: Duration = Duration::from_secs(5);
+
+/// What a session for reading begins with: it cannot write, whatever its role may do, and no statement lasts. Plans are made for what is
+/// asked; those that would read the whole table are ruled out.
+pub(super) const READING: &str = "
+    SET default_transaction_read_only = on;
+    SET statement_timeout = '2s';
+    SET lock_timeout = '1s';
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET jit = off;
+    SET max_parallel_workers_per_gather = 0;
+    SET timezone = 'UTC'";
+
+/// The same for an operator's.
+pub(super) const OPERATING: &str = "
+    SET statement_timeout = '30s';
+    SET lock_timeout = '5s';
+    SET jit = off;
+    SET timezone = 'UTC'";
+
+/// What this role may do that the page never asks for: nothing, or a sentence. `$1` is whether it acts for operators.
+const EXCESS: &str = "
+    SELECT to_json(concat_ws(', ',
+        CASE WHEN r.rolsuper THEN 'it is a superuser' END,
+        CASE WHEN has_table_privilege('outbox.events', 'INSERT, UPDATE, DELETE, TRUNCATE') THEN 'it may change outbox.events' END,
+        CASE WHEN NOT $1::text::boolean AND has_column_privilege('outbox.events', 'payload', 'SELECT') THEN 'it may read payloads' END,
+        CASE WHEN NOT $1::text::boolean AND has_function_privilege('outbox.replay(uuid)', 'EXECUTE') THEN 'it may replay' END))::text
+    FROM pg_roles AS r WHERE r.rolname = current_user";
+
+/// A value for a statement. All are text, which the statement casts.
+pub(super) type Argument<'a> = Option<&'a str>;
+
+/// Where a role's statements go.
+#[derive(Debug)]
+pub(super) struct Source {
+    server: Address<ConnInfo>,
+    name: String,
+    begin: &'static str,
+    session: Mutex<Option<Arc<Session>>>,
+    /// One statement at a time. Whoever hangs up while waiting leaves the queue, and costs the database nothing.
+    turn: Mutex<()>,
+    /// One deed at a time: who acts is a setting of the session.
+    acting: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Session {
+    client: Client,
+    /// Carries the bytes; ends with the session.
+    _work: JoinSet<()>,
+}
+
+/// Waits until the others are through, for a while.
+async fn in_turn(turn: &Mutex<()>) -> Result<MutexGuard<'_, ()>, Refusal> {
+    let busy =
+        |_| Refusal::unavailable("The database is still busy with what others have asked. Try again in a moment.");
+    timeout(QUEUE, turn.lock()).await.map_err(busy)
+}
+
+impl Source {
+    pub(super) fn new(server: Address<ConnInfo>, relay_name: &str, begin: &'static str) -> Self {
+        let mut name = format!("{relay_name} dashboard");
+        name.truncate(name.floor_char_boundary(63));
+        Self { server, name, begin, session: Mutex::default(), turn: Mutex::default(), acting: Mutex::default() }
+    }
+
+    /// The JSON that a statement returns in its only column, a text, of its only row.
+    pub(super) async fn json(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
+        let arguments: Vec<(&(dyn ToSql + Sync), Type)> =
+            arguments.iter().map(|argument| (argument as &(dyn ToSql + Sync), Type::TEXT)).collect();
+        let _turn = in_turn(&self.turn).await?;
+        let session = self.session().await?;
+        let rows = session.client.query_typed(sql, &arguments).await.map_err(|error| self.refuse(&error))?;
+        let text: Option<&str> = rows.first().and_then(|row| row.try_get(0).ok());
+        let unexpected = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The database gave no JSON.");
+        text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).map_err(|_| unexpected()))
+    }
+
+    /// Runs one deed of an operator's, for whom the session acts meanwhile.
+    pub(super) async fn act(&self, who: &str, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
+        let _alone = in_turn(&self.acting).await?;
+        self.json("SELECT to_json(set_config('outbox.operator', $1, false))::text", &[Some(who)]).await?;
+        self.json(sql, arguments).await
+    }
+
+    /// The session, opened if there is none.
+    async fn session(&self) -> Result<Arc<Session>, Refusal> {
+        let mut kept = self.session.lock().await;
+        if let Some(session) = kept.as_ref().filter(|session| !session.client.is_closed()) {
+            return Ok(Arc::clone(session));
+        }
+        let opened = async {
+            let server = self.server.now().map_err(|bad| bad.to_string())?;
+            let (client, work, _) = postgres::connect(&server, &self.name).await.map_err(|error| chain(&error))?;
+            let mut tasks = JoinSet::new();
+            tasks.spawn(async move {
+                let _ = work.await; // who asks next learns that it has ended
+            });
+            client.batch_execute(self.begin).await.map_err(|error| chain(&error))?;
+            let ownership = Ownership::of(&client).await.map_err(|error| chain(&error))?;
+            if let Some(Untrusted { what, to_do, .. }) = ownership.untrusted() {
+                return Err(format!("{what}: {to_do}"));
+            }
+            self.complain_of_excess(&client).await;
+            Ok(Arc::new(Session { client, _work: tasks }))
+        };
+        let opened = timeout(CONNECT, opened).await.unwrap_or_else(|_| Err(format!("{} does not answer", self.server)));
+        let session =
+            opened.map_err(|why: String| Refusal::unavailable(format!("The database cannot be asked: {why}")))?;
+        Ok(Arc::clone(kept.insert(session)))
+    }
+
+    /// A role that is stronger than the page turns a fault of the page into more than a fault of the page.
+    async fn complain_of_excess(&self, client: &Client) {
+        let acts = if self.begin == OPERATING { "true" } else { "false" };
+        let Ok(rows) = client.query_typed(EXCESS, &[(&acts, Type::TEXT)]).await else { return };
+        let excess: Option<Value> =
+            rows.first().and_then(|row| row.try_get(0).ok()).and_then(|text: &str| serde_json::from_str(text).ok());
+        if let Some(Value::String(excess)) = excess
+            && !excess.is_empty()
+        {
+            let grant = if self.begin == OPERATING { "outbox.grant_operate" } else { "outbox.grant_monitor" };
+            warn!(target: "relay", role = self.server.user(), excess, grant, "the role may do more than the dashboard needs");
+        }
+    }
+
+    fn refuse(&self, error: &Error) -> Refusal {
+        let said = error.as_db_error().map_or_else(|| chain(error), |refused| refused.message().to_owned());
+        match error.code() {
+            Some(&SqlState::QUERY_CANCELED) => Refusal::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "The database took too long, and was told to stop. Ask for less.",
+            ),
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                Refusal::unavailable(format!("Role {} of the dashboard may not do that: {said}.", self.server.user()))
+            }
+            Some(code) if code.code().starts_with("22") => {
+                Refusal::bad(format!("The database does not understand: {said}."))
+            }
+            Some(&(SqlState::UNDEFINED_FUNCTION | SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME)) => {
+                Refusal::unavailable(format!(
+                    "The outbox of this database is older than the relay, or is not there: {said}."
+                ))
+            }
+            _ => Refusal::unavailable(format!("The database cannot be asked: {said}")),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! JSON for programs, one object a line. It may still end on a terminal: what a terminal would obey is written as `\u…`, which means the
+//! same to a program.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::{Serializer, ser::Formatter, value::RawValue};
+
+use crate::format::unseen::is_unseen;
+
+/// One line: the value, and the line's end.
+pub(crate) fn line(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    // Nothing that is shown has a map with keys other than text, the one thing that fails.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, Seen));
+    bytes.push(b'\n');
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Text that is JSON already, as a part of another value; `None` if it is not.
+pub(crate) fn raw(text: String) -> Option<Box<RawValue>> {
+    RawValue::from_string(text).ok()
+}
+
+/// serde_json's compact form, which escapes C0 only.
+struct Seen;
+
+impl Formatter for Seen {
+    fn write_string_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unseen(*c)) {
+            let (seen, tail) = rest.split_at(at);
+            writer.write_all(seen.as_bytes())?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = tail.get(c.len_utf8()..).unwrap_or_default();
+        }
+        writer.write_all(rest.as_bytes())
+    }
+
+    /// JSON has such characters in strings only, but for spaces and line ends between its parts, which a line cannot have.
+    fn write_raw_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        fragment.split(['\n', '\r', '\t']).try_for_each(|part| self.write_string_fragment(writer, part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_line_is_one_line_without_anything_unseen_and_means_the_same(text: String, key in "[a-z]{1,5}") {
+            let value = serde_json::json!({ key.as_str(): text, "raw": [1, text] });
+            let pretty = raw(format!("{value:#}")).unwrap();
+            for line in [line(&value), line(&pretty)] {
+                let (whole, end) = line.split_at(line.len() - 1);
+                prop_assert_eq!(end, "\n");
+                prop_assert!(!whole.chars().any(is_unseen));
+                prop_assert_eq!(&serde_json::from_str::<Value>(whole).unwrap(), &value);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How answers look: pure text, no I/O.
+
+mod age;
+mod json;
+mod table;
+mod time;
+mod unseen;
+
+pub(crate) use self::{
+    age::{age, length, parse_age},
+    json::{line as json_line, raw as raw_json},
+    table::fields,
+    time::{is_moment, rfc3339},
+};
+pub use self::{table::Table, unseen::escaped};
+pub(crate) use outbox_service::numbers::{bytes, count, thousands};
+
+/// How a word stands out on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As the rest.
+    Plain,
+    /// A name.
+    Bold,
+    /// All is well.
+    Good,
+    /// Somebody should look at it.
+    Warning,
+    /// Somebody must.
+    Bad,
+    /// Less important than the rest.
+    Dim,
+}
+
+impl Tone {
+    /// The text in this tone (SGR, ECMA-48), or as it is without colours.
+    pub(crate) fn paint(self, text: &str, in_colour: bool) -> String {
+        let code = match self {
+            Self::Plain => return text.to_owned(),
+            Self::Bold => "1",
+            Self::Good => "32",
+            Self::Warning => "33",
+            Self::Bad => "31",
+            Self::Dim => "2",
+        };
+        if in_colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,188 @@
+//! A command's session with the database: the same dial as the relay's, and bounds so that a question cannot hurt those who work there.
+
+use std::{fmt::Display, time::Duration};
+
+use outbox_service::{
+    Config,
+    database::{
+        compatibility::{Mismatch, mismatch},
+        errors::connect_error,
+        ownership::Ownership,
+        postgres,
+    },
+    error::{Kind, RunError},
+    store::sql::VERSION,
+};
+use pg_replication::Peer;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+use tokio_postgres::{Client, Error, error::SqlState};
+
+use crate::queries::sql;
+
+/// The class of the states that say that a value is wrong, such as a pattern that is none. Every value is the caller's.
+const DATA_EXCEPTION: &str = "22";
+
+/// `statement_timeout` knows milliseconds, and 0 is no limit at all.
+const LEAST_LIMIT: Duration = Duration::from_millis(1);
+
+/// The least that a role must have been granted for what a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// To look at events, but for what they carry.
+    Monitor,
+    /// To see and change all of them.
+    Operate,
+}
+
+impl Grant {
+    /// The function that grants it.
+    fn by(self) -> &'static str {
+        match self {
+            Self::Monitor => "grant_monitor",
+            Self::Operate => "grant_operate",
+        }
+    }
+
+    /// A function that it lets a role call.
+    fn allows(self) -> &'static str {
+        match self {
+            Self::Monitor => "failures",
+            Self::Operate => "replay_many",
+        }
+    }
+}
+
+/// A session, and the task that drives it.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    /// The host of those in the setting that has let it in.
+    pub(crate) peer: Peer,
+    _driver: JoinSet<Result<(), Error>>,
+    role: String,
+    /// The schema's, if there is one.
+    version: Option<String>,
+    needs: Grant,
+    /// Whether the role has that.
+    is_granted: bool,
+    limit: Duration,
+}
+
+impl Session {
+    /// Connects, within `limit`. A statement that takes longer than that is ended; a role that may not do what it is for is told to get what it `needs`.
+    pub(crate) async fn open(config: &Config, command: &str, needs: Grant, limit: Duration) -> Result<Self, RunError> {
+        let mut session = Self::connect(config, command, needs, limit).await?;
+        let ownership = Ownership::of(&session.client).await.map_err(|error| session.failed(error))?;
+        if let Some(untrusted) = ownership.untrusted() {
+            return Err(untrusted.into());
+        }
+        if !matches!(ownership, Ownership::Nothing) {
+            session.version = session.client.query_one(VERSION, &[]).await.and_then(|row| row.try_get(0)).ok();
+        }
+        Ok(session)
+    }
+
+    /// The same, and calls nothing of the schema: not even whose it is was looked at.
+    pub(crate) async fn connect(
+        config: &Config,
+        command: &str,
+        needs: Grant,
+        limit: Duration,
+    ) -> Result<Self, RunError> {
+        let database = &config.database_url;
+        // Not the relay's own name: whoever counts relays must not count this.
+        let name = format!("{} {command}", config.application_name);
+        let server = database.now()?;
+        let connected =
+            timeout(limit, postgres::connect(&server, &name)).await.map_err(|_elapsed| silent(database, limit))?;
+        let (client, driver, peer) = connected.map_err(|error| connect_error(error, database))?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(driver);
+        let mut session = Self {
+            client,
+            peer,
+            _driver: tasks,
+            role: database.user(),
+            version: None,
+            needs,
+            is_granted: false,
+            limit,
+        };
+        session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
+        let is_granted = session.client.query_one(sql::MAY_CALL, &[&&[needs.allows()][..]]).await;
+        session.is_granted = is_granted.and_then(|row| row.try_get(0)).unwrap_or_default();
+        Ok(session)
+    }
+
+    /// From now on a statement may take what is left until `deadline`.
+    pub(crate) async fn end_at(&self, deadline: Instant) -> Result<(), RunError> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(LEAST_LIMIT);
+        self.client.batch_execute(&sql::end_after(left)).await.map_err(|error| self.failed(error))
+    }
+
+    /// A statement that failed, in the operator's terms.
+    pub(crate) fn failed(&self, error: Error) -> RunError {
+        let role = &self.role;
+        let is = |states: &[SqlState]| error.code().is_some_and(|state| states.contains(state));
+        let failed = if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
+            let refused = RunError::new(Kind::NotPermitted, format!("the role {role:?} is not permitted to do this"));
+            let grant = self.needs.by();
+            // The outbox's own functions say themselves what to do.
+            match error.as_db_error().and_then(|refusal| refusal.hint()) {
+                Some(_) => refused,
+                None if self.is_granted => {
+                    refused.hint(format!("it has what outbox.{grant}() grants: grant it what the server names"))
+                }
+                None => refused.hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')")),
+            }
+        } else if is(&[
+            SqlState::INVALID_SCHEMA_NAME,
+            SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_COLUMN,
+            SqlState::UNDEFINED_FUNCTION,
+        ]) {
+            match self.version.as_deref().and_then(mismatch) {
+                Some(Mismatch { what, hint, .. }) => RunError::new(Kind::ExtensionVersion, what).hint(hint),
+                None => RunError::new(Kind::ExtensionMissing, "the outbox, or a part of it, is not in this database")
+                    .hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names"),
+            }
+        } else if is(&[SqlState::QUERY_CANCELED]) {
+            RunError::new(Kind::Database, format!("the database has not answered within {:?}", self.limit))
+                .hint("narrow the search, or allow more by --timeout")
+        } else if is(&[SqlState::LOCK_NOT_AVAILABLE]) {
+            RunError::new(Kind::Database, "somebody has locked outbox.events, or the events").hint("try again later")
+        } else if error.code().is_some_and(|state| state.code().starts_with(DATA_EXCEPTION)) {
+            RunError::new(Kind::Usage, "the database does not understand what is asked for")
+                .hint("look at the values on the command line")
+        } else {
+            RunError::new(Kind::Database, "a statement failed").hint("see the server's log")
+        };
+        failed.source(error)
+    }
+}
+
+/// A server that has said nothing within a command's `--timeout`.
+pub(crate) fn silent(server: &impl Display, limit: Duration) -> RunError {
+    RunError::new(Kind::Database, format!("{server} has not answered within {limit:?}"))
+        .hint("check that the server runs, or allow more by --timeout")
+}
+
+/// Ends work that asks the database once `limit` is over, whatever it waits for.
+///
+/// # Errors
+///
+/// Its own, or that it has taken too long.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    config: &Config,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    timeout(limit, work).await.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, limit)))
+}
+
+/// Whether the statement was ended because it took too long.
+pub(crate) fn took_too_long(error: &Error) -> bool {
+    error.code() == Some(&SqlState::QUERY_CANCELED)
+}

@@ -1,0 +1,121 @@
+//! Retention: deletes finished events once they are old. At the edge, off the hot path: a thread and a connection of its own, which sees
+//! the session only through what that [publishes](outbox_service::observe). Of several relays, the one that works does it.
+
+mod round;
+mod sql;
+mod walk;
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use outbox_core::Backoff;
+use outbox_service::{
+    Config,
+    error::{Kind, RunError},
+    observe::{Observed, Phase},
+    repeats::{Reminder, Repeats},
+};
+use tokio::{runtime::Builder, sync::oneshot, time::sleep};
+use tracing::{info, warn};
+
+pub use self::walk::Policy;
+use self::{
+    round::{Failed, Round},
+    walk::{KeptBack, Walk},
+};
+
+/// How often to look whether this relay is the one that works.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Between two tries, after a failure.
+const RETRY: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(300) };
+
+/// The work of retention. Dropping it ends that between two steps.
+#[derive(Debug)]
+pub struct Retention {
+    _until: Option<oneshot::Sender<()>>,
+}
+
+impl Retention {
+    /// Begins for the relay with these servers, if anything is to be deleted ever. Otherwise there is no thread.
+    ///
+    /// # Errors
+    ///
+    /// The system has no thread to give.
+    pub fn start(config: &Config, policy: Policy, observed: &Arc<Observed>) -> Result<Self, RunError> {
+        let Some(walk) = Walk::new(policy, Instant::now()) else { return Ok(Self { _until: None }) };
+        let (until, ended) = oneshot::channel::<()>();
+        let janitor = Janitor { config: config.clone(), policy, walk, observed: Arc::clone(observed) };
+        let cannot = |error| RunError::new(Kind::Internal, "cannot start the thread for retention").source(error);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+        thread::Builder::new()
+            .name("maintenance".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = janitor.work() => {}
+                        _ = ended => {}
+                    }
+                });
+                runtime.shutdown_background();
+            })
+            .map_err(cannot)?;
+        Ok(Self { _until: Some(until) })
+    }
+}
+
+struct Janitor {
+    config: Config,
+    policy: Policy,
+    walk: Walk,
+    observed: Arc<Observed>,
+}
+
+impl Janitor {
+    async fn work(mut self) {
+        let (mut failures, mut repeats, mut refused, mut held) =
+            (0, Repeats::default(), Reminder::default(), Reminder::default());
+        let mut jitter = fastrand::Rng::new();
+        loop {
+            while self.observed.view().phase != Phase::AtWork {
+                sleep(LOOK).await;
+            }
+            let begun = Instant::now();
+            match Round::run(&self.config, self.policy, &mut self.walk, &self.observed).await {
+                Ok(round) => {
+                    failures = 0;
+                    tell(&round, self.walk.kept_back(), begun.elapsed(), &mut refused, &mut held);
+                    sleep(self.walk.every().saturating_sub(begun.elapsed())).await;
+                }
+                Err(Failed { error, hint }) => {
+                    failures += 1;
+                    self.observed.retention_failed();
+                    if let (true, tries) = repeats.count(&error) {
+                        warn!(target: "relay", error, hint, tries, "cannot delete old events; trying again");
+                    }
+                    sleep(RETRY.delay(failures, &mut jitter)).await;
+                }
+            }
+        }
+    }
+}
+
+fn tell(round: &Round, kept_back: KeptBack, took: Duration, refused: &mut Reminder, held: &mut Reminder) {
+    if round.deleted > 0 {
+        info!(target: "relay", events = round.deleted, ?took, "deleted old events");
+    }
+    let now = Instant::now();
+    if let Some((id, error)) = &round.refused
+        && refused.is_due(error, 0, now)
+    {
+        let hint = format!("SELECT * FROM outbox.events WHERE id = '{id}'");
+        warn!(target: "relay", events = kept_back.refused, error, hint, "old events cannot be deleted");
+    }
+    if kept_back.holding > 0 && held.is_due("", 0, now) {
+        let hint = "SELECT * FROM outbox.events WHERE holds_key; a replay or a release ends a hold";
+        warn!(target: "relay", events = kept_back.holding, hint, "old events are kept: later ones wait for them");
+    }
+}

@@ -1,0 +1,144 @@
+//! One round through the table, in a session of its own.
+
+use std::time::{Duration, Instant};
+
+use outbox_service::{
+    Config,
+    database::{
+        ownership::{Ownership, Untrusted},
+        postgres,
+    },
+    error::chain,
+    observe::{Observed, Phase},
+};
+use tokio::time::sleep;
+use tokio_postgres::{Client, Error, Row, error::SqlState};
+use uuid::Uuid;
+
+use super::{
+    sql,
+    walk::{KeptBack, Left, Policy, Walk},
+};
+
+/// What a round has done.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) deleted: u64,
+    /// An event whose deletion was refused, and why.
+    pub(super) refused: Option<(Uuid, String)>,
+    /// Why a step could not be taken. The others were.
+    step_failed: Option<Failed>,
+}
+
+/// Why a round could not be ended.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: String,
+    /// What to do; empty: it may resolve itself.
+    pub(super) hint: String,
+}
+
+impl Failed {
+    fn new(error: String) -> Self {
+        Self { error, hint: String::new() }
+    }
+
+    fn of(error: &Error, config: &Config) -> Self {
+        let role = config.database_url.user();
+        let hint = if is_forbidden(error) {
+            format!("as the outbox's owner: SELECT outbox.grant_maintain('{role}')")
+        } else {
+            String::new()
+        };
+        Self { error: chain(error), hint }
+    }
+}
+
+impl Round {
+    /// Looks through what is due, for as long as this relay is the one that works.
+    pub(super) async fn run(
+        config: &Config,
+        policy: Policy,
+        walk: &mut Walk,
+        observed: &Observed,
+    ) -> Result<Self, Failed> {
+        let name = format!("{} retention", config.application_name);
+        let server = config.database_url.now().map_err(|bad| Failed::new(bad.to_string()))?;
+        let (client, driver, _) =
+            postgres::connect(&server, &name).await.map_err(|error| Failed::new(chain(&error)))?;
+        let driver = tokio::spawn(driver);
+        let mut round = Self::default();
+        let untrusted = Ownership::of(&client).await.map(|ownership| ownership.untrusted());
+        let walked = match untrusted {
+            Ok(Some(Untrusted { what, to_do, .. })) => Err(Failed { error: what, hint: to_do }),
+            Ok(None) => {
+                round.walk(&client, config, policy, walk, observed).await.map_err(|error| Failed::of(&error, config))
+            }
+            Err(error) => Err(Failed::of(&error, config)),
+        };
+        drop(client); // which ends the driver
+        let _ = driver.await;
+        walked?;
+        round.step_failed.take().map_or(Ok(round), Err)
+    }
+
+    async fn walk(
+        &mut self,
+        client: &Client,
+        config: &Config,
+        policy: Policy,
+        walk: &mut Walk,
+        observed: &Observed,
+    ) -> Result<(), Error> {
+        client.batch_execute(sql::ONLY_MAINTAINS).await?;
+        let delete = client.prepare(sql::DELETE_FINISHED).await?;
+        let table = client.query_one(sql::FILE, &[]).await?;
+        let pages: i64 = table.try_get("pages")?;
+        walk.is_in(table.try_get("file")?);
+        walk.begin(u32::try_from(pages).unwrap_or(u32::MAX), Instant::now());
+        let [sent, failed] = [policy.sent, policy.failed].map(|kept| kept.map(|kept| kept.as_secs_f64()));
+        while let Some((from, length)) = walk.next(Instant::now()) {
+            if observed.view().phase != Phase::AtWork {
+                return Ok(());
+            }
+            let begun = Instant::now();
+            match client.query_one(&delete, &[&sent, &failed, &from, &length]).await {
+                Ok(row) => walk.looked(&self.take(&row, observed)?, Instant::now()),
+                Err(error) if is_of_this_step(&error) => {
+                    walk.failed();
+                    self.step_failed.get_or_insert(Failed::of(&error, config));
+                }
+                Err(error) => return Err(error),
+            }
+            // Half of the time at most, whatever else the database has to do.
+            sleep(begun.elapsed()).await;
+        }
+        let kept_back = walk.kept_back();
+        observed.retention_kept_back(kept_back.holding + kept_back.refused);
+        Ok(())
+    }
+
+    fn take(&mut self, row: &Row, observed: &Observed) -> Result<Left, Error> {
+        let deleted = u64::try_from(row.try_get::<_, i64>("deleted")?).unwrap_or(0);
+        self.deleted += deleted;
+        observed.retention_deleted(deleted);
+        if let Some(id) = row.try_get("refused_id")? {
+            self.refused.get_or_insert((id, row.try_get("refused_because")?));
+        }
+        let age = |column| {
+            let seconds: Option<f64> = row.try_get(column)?;
+            Ok::<_, Error>(seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+        };
+        let kept_back = KeptBack { holding: row.try_get("holding")?, refused: row.try_get("refused")? };
+        Ok(Left { sent: age("sent_age")?, failed: age("failed_age")?, kept_back })
+    }
+}
+
+/// Whether other steps may fare better: a page cannot be read, a row takes too long.
+fn is_of_this_step(error: &Error) -> bool {
+    error.as_db_error().is_some_and(|refusal| refusal.severity() == "ERROR") && !is_forbidden(error)
+}
+
+fn is_forbidden(error: &Error) -> bool {
+    error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+}

@@ -1,0 +1,51 @@
+//! Ctrl-C and SIGTERM in the middle of work that is done in parts: the part that has begun is finished, and what was done is told. A second
+//! signal ends the process at once.
+
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    task::JoinSet,
+};
+
+use outbox_service::error::{Kind, RunError};
+
+/// The exit code of a process that the signal ends, as a shell reports it: 128 + the signal's number.
+const fn code(kind: SignalKind) -> u8 {
+    128_u8.saturating_add(if kind.as_raw_value() == SignalKind::interrupt().as_raw_value() { 2 } else { 15 })
+}
+
+/// Listens for both signals, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    first: watch::Receiver<Option<u8>>,
+    _listener: JoinSet<()>,
+}
+
+impl Interrupt {
+    /// Listens from now on.
+    pub(crate) fn listen() -> Result<Self, RunError> {
+        let cannot = |error| RunError::new(Kind::Internal, "cannot listen for signals").source(error);
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        let (mut interrupted, mut terminated) =
+            (signal(interrupt).map_err(cannot)?, signal(terminate).map_err(cannot)?);
+        let (tell, first) = watch::channel(None);
+        let mut listener = JoinSet::new();
+        listener.spawn(async move {
+            loop {
+                let code = tokio::select! {
+                    _ = interrupted.recv() => code(interrupt),
+                    _ = terminated.recv() => code(terminate),
+                };
+                if tell.send_replace(Some(code)).is_some() {
+                    std::process::exit(code.into());
+                }
+            }
+        });
+        Ok(Self { first, _listener: listener })
+    }
+
+    /// The exit code for the signal that has come, if one has.
+    pub(crate) fn code(&self) -> Option<u8> {
+        *self.first.borrow()
+    }
+}

@@ -1,0 +1,158 @@
+//! Who owns the schema `outbox`. Read from PostgreSQL's catalogues only, before any function of the schema is called:
+//! it would run with the caller's rights.
+
+use tokio_postgres::{Client, Error, types::Type};
+
+use crate::error::{Kind, RunError};
+
+/// The functions that the relay, its commands and its dashboard call. They count even where the owner has none by that
+/// name.
+const CALLED: [&str; 20] = [
+    "version",
+    "owed",
+    "pending",
+    "due",
+    "next_due",
+    "holding",
+    "flush",
+    "settle",
+    "ensure_publication",
+    "sequence_state",
+    "ensure_sequence",
+    "health",
+    "health_with_codes",
+    "failures",
+    "open_to_public",
+    "replay",
+    "replay_many",
+    "release",
+    "delete_finished",
+    "delete_events",
+];
+
+/// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a
+/// superuser: its name, its owner, and the statement that corrects it. Objects that are read or called count, and
+/// functions with the name of one of the owner's, since functions call each other by name.
+const OWNERS: &str = "
+    SELECT n.nspowner::pg_catalog.regrole::text, e.relowner::pg_catalog.regrole::text, other.object, other.owner, other.statement
+    FROM pg_catalog.pg_namespace AS n
+    LEFT JOIN pg_catalog.pg_class AS e ON e.relnamespace = n.oid AND e.relname = 'events' AND e.relkind IN ('r', 'p')
+    LEFT JOIN LATERAL (
+        SELECT o.object, r.oid::pg_catalog.regrole::text AS owner,
+            pg_catalog.format('ALTER %s OWNER TO %s', o.object, e.relowner::pg_catalog.regrole) AS statement
+        FROM (
+            SELECT 0 AS rank, 'SCHEMA outbox' AS object, n.nspowner AS owner
+            UNION ALL
+            SELECT 1, pg_catalog.format('ROUTINE %s', p.oid::pg_catalog.regprocedure), p.proowner
+            FROM pg_catalog.pg_proc AS p
+            WHERE p.pronamespace = n.oid AND (p.proname = ANY ($1::text[]) OR p.proname IN (
+                SELECT ours.proname FROM pg_catalog.pg_proc AS ours
+                JOIN pg_catalog.pg_roles AS r ON r.oid = ours.proowner
+                WHERE ours.pronamespace = n.oid AND (ours.proowner = e.relowner OR r.rolsuper)))
+            UNION ALL
+            SELECT 2, pg_catalog.format('TABLE %s', c.oid::pg_catalog.regclass), c.relowner
+            FROM pg_catalog.pg_class AS c WHERE c.relnamespace = n.oid AND c.relname IN ('failed', 'backlog', 'audit')
+        ) AS o JOIN pg_catalog.pg_roles AS r ON r.oid = o.owner
+        WHERE o.owner <> e.relowner AND NOT r.rolsuper
+        ORDER BY o.rank, o.object LIMIT 1
+    ) AS other ON true
+    WHERE n.nspname = 'outbox' AND (e.oid IS NOT NULL
+        OR EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = ANY ($1::text[]))
+        OR EXISTS (SELECT FROM pg_catalog.pg_class AS c
+                   WHERE c.relnamespace = n.oid AND c.relname IN ('events', 'failed', 'backlog', 'audit')))";
+
+/// What is known of the schema `outbox`.
+#[derive(Debug)]
+pub enum Ownership {
+    /// There is no such schema, or it has none of the outbox's objects, as after `DROP EXTENSION`. Nothing may be called.
+    Nothing,
+    /// It has no table `events`, but other objects with names of the outbox's.
+    NoTable {
+        /// Whose the schema is.
+        owner: String,
+    },
+    /// A part belongs to a role that is neither the owner of `outbox.events` nor a superuser.
+    Mixed {
+        /// The part.
+        object: String,
+        /// Whose it is.
+        owner: String,
+        /// Whose the table is.
+        owner_of_table: String,
+        /// The statement that gives the part to the table's owner.
+        statement: String,
+    },
+    /// All belongs to this role, or to superusers.
+    Whole {
+        /// The role.
+        owner: String,
+    },
+}
+
+/// Why nothing of a schema is called.
+#[derive(Debug)]
+pub struct Untrusted {
+    /// What the relay ends with.
+    pub kind: Kind,
+    /// What was found.
+    pub what: String,
+    /// What the operator can do.
+    pub to_do: String,
+}
+
+impl From<Untrusted> for RunError {
+    fn from(Untrusted { kind, what, to_do }: Untrusted) -> Self {
+        Self::new(kind, what).hint(to_do)
+    }
+}
+
+impl Ownership {
+    /// Looks whose the schema is.
+    ///
+    /// # Errors
+    ///
+    /// The server's, or that of the connection.
+    pub async fn of(client: &Client) -> Result<Self, Error> {
+        let Some(row) = client.query_typed(OWNERS, &[(&&CALLED[..], Type::TEXT_ARRAY)]).await?.into_iter().next()
+        else {
+            return Ok(Self::Nothing);
+        };
+        let Some(owner_of_table) = row.try_get::<_, Option<String>>(1)? else {
+            return Ok(Self::NoTable { owner: row.try_get(0)? });
+        };
+        Ok(match row.try_get(2)? {
+            Some(object) => Self::Mixed { object, owner: row.try_get(3)?, owner_of_table, statement: row.try_get(4)? },
+            None => Self::Whole { owner: owner_of_table },
+        })
+    }
+
+    /// Whose the outbox is; empty if there is none.
+    pub fn owner(self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::NoTable { owner } | Self::Mixed { owner, .. } | Self::Whole { owner } => owner,
+        }
+    }
+
+    /// Why nothing of the schema may be called, if that is so.
+    pub fn untrusted(&self) -> Option<Untrusted> {
+        match self {
+            Self::Nothing | Self::Whole { .. } => None,
+            Self::NoTable { owner } => Some(Untrusted {
+                kind: Kind::ExtensionMissing,
+                what: format!("the schema outbox, of role {owner}, has no table events: it is not the product's"),
+                to_do: "ask that role what the schema is; then DROP SCHEMA outbox CASCADE, and CREATE EXTENSION outbox"
+                    .to_owned(),
+            }),
+            Self::Mixed { object, owner, owner_of_table, statement } => Some(Untrusted {
+                kind: Kind::NotPermitted,
+                what: format!(
+                    "{object} belongs to role {owner}, and outbox.events to {owner_of_table}: nothing there is called"
+                ),
+                to_do: format!(
+                    "drop it if somebody has put it there; if it is the outbox's own, as a superuser: {statement}"
+                ),
+            }),
+        }
+    }
+}

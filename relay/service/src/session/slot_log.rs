@@ -1,0 +1,121 @@
+//! What people are told of the slot: in time who holds it back, and that it is dropped.
+
+use std::time::Instant;
+
+use outbox_core::{Figures, Pressure, SlotSize};
+use tracing::{info, warn};
+
+use super::holder::{Holder, Oldest, limits};
+use crate::{
+    numbers,
+    repeats::Reminder,
+    store::{Blocker, SlotLook},
+};
+
+/// What the last look has found, and what the log has said.
+pub(super) struct SlotLog {
+    slot: String,
+    /// Most bytes of the WAL that the slot may keep.
+    max: Option<u64>,
+    oldest: Oldest,
+    held_by: String,
+    other: Option<(String, i64)>,
+    told: Reminder,
+    told_making: Reminder,
+    told_other: Reminder,
+    /// Whom the slot, while it is being made, waits for.
+    waits_for: Option<String>,
+}
+
+impl SlotLog {
+    pub(super) fn new(slot: String, max: Option<u64>) -> Self {
+        Self {
+            slot,
+            max,
+            oldest: Oldest::default(),
+            held_by: String::new(),
+            other: None,
+            told: Reminder::default(),
+            told_making: Reminder::default(),
+            told_other: Reminder::default(),
+            waits_for: None,
+        }
+    }
+
+    /// Whom the slot waits for while it is being made, as a sentence.
+    pub(super) fn waits_for(&self) -> Option<&str> {
+        self.waits_for.as_deref()
+    }
+
+    /// A look has ended. Returns what the core needs of it.
+    pub(super) fn looked(&mut self, mut look: SlotLook, figures: &Figures, now: Instant) -> SlotSize {
+        self.oldest.seen(look.writer.as_mut(), now);
+        let size = look.size();
+        let holder = Holder::of(&look, figures);
+        self.making(&look, now);
+        if look.asked_who || size.pressure(self.max) == Pressure::Little {
+            self.pressure(size.pressure(self.max), &look, &holder, now);
+        }
+        (self.held_by, self.other) = (holder.to_string(), look.other);
+        size
+    }
+
+    /// The slot is about to be dropped, since it keeps so many bytes.
+    pub(super) fn over_limit(&self, kept: u64) {
+        let (slot, kept) = (&self.slot, bytes(kept));
+        let max_slot_wal = bytes(self.max.unwrap_or_default());
+        warn!(target: "relay", slot, kept, max_slot_wal, held_by = self.held_by,
+              "the slot keeps more than max_slot_wal: letting it go, and creating it again; events are read from the table");
+    }
+
+    /// The slot keeps so many bytes, and stays, since another keeps more.
+    pub(super) fn other_keeps_more(&mut self, kept: u64, now: Instant) {
+        let Some((other, others)) = &self.other else { return };
+        if self.told_other.is_due(other, 0, now) {
+            let (slot, kept, keeps) = (&self.slot, bytes(kept), numbers::bytes(*others));
+            warn!(target: "relay", slot, kept, other, keeps,
+                  "the slot keeps more than max_slot_wal, but another slot keeps still more: letting it go would free nothing");
+        }
+    }
+
+    fn making(&mut self, look: &SlotLook, now: Instant) {
+        let waits_for = look.writer.as_ref().filter(|_| look.unconfirmed.is_none());
+        self.waits_for = waits_for.map(|writer| format!("{}: {}", Blocker::OF_SLOT, writer.who));
+        if let Some(writer) = waits_for
+            && self.told_making.is_due(&writer.who.to_string(), 0, now)
+        {
+            writer.who.tell(Blocker::OF_SLOT);
+        }
+    }
+
+    fn pressure(&mut self, pressure: Pressure, look: &SlotLook, holder: &Holder, now: Instant) {
+        let kept = numbers::bytes(look.kept);
+        if pressure == Pressure::Little {
+            if self.told.is_over() {
+                info!(target: "relay", slot = self.slot, kept, "the slot keeps little of the WAL again");
+            }
+            return;
+        }
+        // One that moves on by itself is not worth a word unless it is about to be lost.
+        if *holder == Holder::Nobody && pressure < Pressure::NearlyLost {
+            return;
+        }
+        let who = match holder {
+            Holder::Transaction(who) | Holder::Lock(who) => who.to_string(),
+            other => other.to_string(),
+        };
+        if !self.told.is_due(&who, pressure as u8, now) {
+            return;
+        }
+        let (slot, limit) = (&self.slot, limits(look, self.max));
+        if pressure == Pressure::NearlyLost {
+            warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot is about to be lost");
+        } else {
+            warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot keeps much of the WAL");
+        }
+    }
+}
+
+fn bytes(count: u64) -> String {
+    numbers::bytes(count.try_into().unwrap_or(i64::MAX))
+}

@@ -1,0 +1,61 @@
+//! Why there is no connection to RabbitMQ, in the operator's terms.
+
+use amqp_publisher::{AmqpUrl, ConnectError, PublishError};
+
+use crate::{
+    address::Address,
+    error::{Kind, RunError, chain},
+};
+
+const MISMATCH: &str = "name another exchange, or use this one as it is with declare_exchange = false";
+const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
+                       started with declare_exchange = true, the relay makes it, without any bindings";
+
+/// The error, its causes, and what to do about it where that is known, in one line.
+pub fn explain(error: &PublishError) -> String {
+    match error {
+        PublishError::ExchangeMismatch { exchange, text } => {
+            format!("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")
+        }
+        PublishError::ExchangeMissing { .. } => format!("{}; {MISSING}", chain(error)),
+        _ => chain(error),
+    }
+}
+
+/// Hosts and causes in one line; if the login is refused, with the place that it stands in.
+pub(super) fn why(error: &ConnectError, url: &Address<AmqpUrl>) -> String {
+    let hosts = error.describe(explain);
+    match error.refusal() {
+        Some(PublishError::Authentication { .. } | PublishError::Vhost { .. }) => {
+            format!("{hosts} (hint: {})", check_login(url))
+        }
+        _ => hosts,
+    }
+}
+
+fn check_login(url: &Address<AmqpUrl>) -> String {
+    format!("check user, password and virtual host in {}, and the user's permissions", url.place("AMQP_URL"))
+}
+
+/// What ends the start.
+pub fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunError {
+    let (kind, what, hint) = if error.refusal().is_some() {
+        (Kind::BrokerRefused, format!("{url} refused the connection"), check_login(url))
+    } else {
+        let hint = format!("check hosts, ports and TLS in {}, and that the broker runs", url.place("AMQP_URL"));
+        (Kind::Broker, format!("cannot connect to {url}"), hint)
+    };
+    let failed = RunError::new(kind, what).source(error.describe(explain));
+    if error.failures.iter().any(|failure| says_what_to_do(&failure.cause)) { failed } else { failed.hint(hint) }
+}
+
+/// Whether [`explain`] tells the operator how to fix it.
+fn says_what_to_do(error: &PublishError) -> bool {
+    matches!(
+        error,
+        PublishError::ExchangeMismatch { .. }
+            | PublishError::ExchangeMissing { .. }
+            | PublishError::MayNotPublish { .. }
+            | PublishError::WrongPort(_)
+    )
+}

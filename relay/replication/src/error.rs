@@ -41,9 +41,9 @@ pub enum ConnectCause {
 }
 
 impl ConnectError {
-    /// As [`ConnectCause::may_pass`].
-    pub fn may_pass(&self) -> bool {
-        self.cause.may_pass()
+    /// As [`ConnectCause::is_transient`].
+    pub fn is_transient(&self) -> bool {
+        self.cause.is_transient()
     }
 
     /// The server's code, if the server refused: `28P01` wrong password, `28000` not let in, `3D000` no such database,
@@ -65,11 +65,11 @@ impl ConnectCause {
 
     /// Whether another attempt may do although nobody changes anything: servers start and are promoted, networks come back,
     /// connections become free. What TLS or the server has refused stays as it is.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) | Self::ReadOnly => true,
             Self::Tls(error) => !refused_by_tls(error),
-            Self::Refused(error) => error.may_pass(),
+            Self::Refused(error) => error.is_transient(),
             Self::Login(_) => false,
         }
     }
@@ -191,11 +191,11 @@ impl ReplError {
     }
 
     /// Whether another attempt may do although nobody changes anything.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Ended | Self::Io(_) | Self::Silent(_) => true,
             Self::Protocol(_) => false,
-            Self::Command(error) | Self::Stream(error) => error.may_pass(),
+            Self::Command(error) | Self::Stream(error) => error.is_transient(),
         }
     }
 

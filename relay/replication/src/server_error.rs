@@ -33,7 +33,7 @@ impl ServerError {
 
     /// Whether another attempt may do although nobody changes anything
     /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self.sqlstate.code() {
             "25006" => true,            // read-only: during a failover, the old primary
             "53400" | "57P04" => false, // a limit of the configuration (no slot left); the database was dropped
@@ -155,16 +155,16 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_told_from_what_an_operator_must_repair() {
-        let may_pass = |code: &str| parse(format!("C{code}\0\0").as_bytes()).may_pass();
+        let is_transient = |code: &str| parse(format!("C{code}\0\0").as_bytes()).is_transient();
         for code in
             ["57P03", "57P01", "53300", "53100", "53200", "08006", "08P01", "40P01", "57014", "58030", "25006", "55P03"]
         {
-            assert!(may_pass(code), "{code}");
+            assert!(is_transient(code), "{code}");
         }
         for code in
             ["28P01", "28000", "3D000", "42501", "42883", "3F000", "0A000", "22023", "53400", "55000", "57P04", "XX000"]
         {
-            assert!(!may_pass(code), "{code}");
+            assert!(!is_transient(code), "{code}");
         }
     }
 

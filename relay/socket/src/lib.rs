@@ -6,8 +6,7 @@
 //! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
 //! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
 //! | `verifier` | checks of a certificate that leave its name alone |
-//! | `certificate` | [`Expiry`]: until when certificates are good |
-//! | [`der`] | the form in which a certificate is written |
+//! | `certificate` | [`Expiry`]: until when certificates are valid |
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -20,7 +19,6 @@
 //! ```
 
 mod certificate;
-pub mod der;
 #[cfg(fuzzing)]
 pub mod fuzz;
 mod socket;

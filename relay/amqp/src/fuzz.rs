@@ -1,4 +1,5 @@
-//! The fuzzer's broker (see `fuzz/README.md`): it says anything at all, in the handshake, to a publisher and to a consumer.
+//! The fuzzer's broker (see `fuzz/README.md`): it says anything at all, in the handshake, to a publisher and to a
+//! consumer.
 
 use std::{
     collections::HashSet,
@@ -98,18 +99,20 @@ impl Outgoing for Named {
     }
 
     fn message(&self) -> Result<Message<'_>, &str> {
-        let exchange: Option<&[u8]> = if self.0.as_u128() % 3 == 0 { Some(b"other") } else { None };
+        let exchange: Option<&[u8]> = if self.0.as_u128().is_multiple_of(3) { Some(b"other") } else { None };
         Ok(Message { exchange, routing_key: b"topic", properties: Properties::default(), body: &self.1 })
     }
 }
 
-/// Publishes messages 0, 1, 2 … and hears the broker. Each message has at most one confirm, and every confirm names a message.
+/// Publishes messages 0, 1, 2 … and hears the broker. Each message has at most one confirm, and every confirm names a
+/// message.
 fn confirms(says: &[u8], piece: usize, window: usize) {
     const MESSAGES: u128 = 40;
     let encoder = Encoder::new(CHANNEL, "outbox".to_owned(), "fuzz".to_owned(), FRAME_MAX);
     let mut channel = Channel::new("outbox".to_owned(), encoder, window);
     let body = Bytes::from_static(&[b'x'; 5000]); // two frames
-    let named = |number| Named(Uuid::from_u128(number), if number % 5 == 0 { body.clone() } else { Bytes::new() });
+    let named =
+        |number| Named(Uuid::from_u128(number), if number.is_multiple_of(5) { body.clone() } else { Bytes::new() });
     channel.accept((0..MESSAGES).map(named).collect());
     let mut confirmed = HashSet::new();
     let mut received = BytesMut::new();
@@ -152,5 +155,17 @@ fn deliveries(says: &[u8], piece: usize) {
         while let Some(delivery) = inbox.pop() {
             assert!(delivery.body.len() <= says.len(), "bytes from nowhere");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_seed_of_the_fuzzer_keeps_the_promises() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/broker");
+        let played: Vec<_> =
+            std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path())).collect();
+        assert!(played.len() > 20, "{}", played.len());
+        played.into_iter().for_each(|seed| super::broker(&seed.unwrap()));
     }
 }

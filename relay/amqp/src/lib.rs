@@ -1,7 +1,7 @@
 //! An AMQP 0-9-1 publisher for RabbitMQ with a certain confirm for each message, and a small consumer beside it.
 //!
-//! RabbitMQ returns a message for which there is no queue, and then acks it like any other; only the order of the two on the
-//! wire says which ack means "returned". This client reads them in that order, so every confirm is certain.
+//! RabbitMQ returns a message for which there is no queue, and then acks it like any other; only the order of the two
+//! on the wire says which ack means "returned". This client reads them in that order, so every confirm is certain.
 //!
 //! ```text
 //!  Publisher ──batches──▶ Connection (task) ─────▶ socket
@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `publish` | [`Publisher`]: messages in, a certain confirm for each out |
 //! | `publish::connection` | the task that owns the publisher's socket |
-//! | `publish::{channel, deliveries, window}` | pure: what to publish next, which message closed the channel, tags and confirms |
+//! | `publish::{channel, deliveries, window}` | pure: what leaves next, which message closed the channel, tags, confirms |
 //! | `publish::beside` | channels for one message each, behind which no other waits |
 //! | `publish::{message, headers, encoder}` | a message as frames |
 //! | `consume` | [`Consumer`]: messages as they pass an exchange, through a queue of its own |
@@ -33,7 +33,7 @@
 
 mod connect;
 mod consume;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod protocol;
 mod publish;

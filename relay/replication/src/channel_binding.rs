@@ -27,11 +27,11 @@ const SHA256: Hash = |bytes| Sha256::digest(bytes).to_vec();
 const SHA384: Hash = |bytes| Sha384::digest(bytes).to_vec();
 const SHA512: Hash = |bytes| Sha512::digest(bytes).to_vec();
 
-/// The database of identifiers does not have it.
+/// The database of identifiers lacks this one.
 const ECDSA_WITH_SHA_1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.1");
 
-/// The hash that goes with each signature algorithm, and with each hash that RSASSA-PSS may name. MD5 and SHA-1 count as SHA-256
-/// (RFC 5929, section 4.1). Algorithms without a hash of their own, such as Ed25519, have no binding.
+/// The hash that goes with each signature algorithm, and with each hash that RSASSA-PSS may name. MD5 and SHA-1 count
+/// as SHA-256 (RFC 5929, section 4.1). Algorithms without a hash of their own, such as Ed25519, have no binding.
 const HASHES: [(ObjectIdentifier, Hash); 16] = [
     (MD_5_WITH_RSA_ENCRYPTION, SHA256),
     (SHA_1_WITH_RSA_ENCRYPTION, SHA256),
@@ -54,8 +54,8 @@ const HASHES: [(ObjectIdentifier, Hash); 16] = [
 /// The first parameter of RSASSA-PSS: the hash. Without it the hash is SHA-1 (RFC 4055, section 3.1).
 const PSS_HASH: Tag = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
 
-/// What SCRAM can bind a login over this socket to; `None` where nothing is encrypted, and for a certificate whose signature
-/// has no hash of its own.
+/// What SCRAM can bind a login over this socket to; `None` where nothing is encrypted, and for a certificate whose
+/// signature has no hash of its own.
 pub fn channel_binding(socket: &Socket) -> Option<Vec<u8>> {
     tls_server_end_point(socket.peer_certificate()?)
 }

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use x509_cert::{Certificate, der::Decode};
 
-/// Until when the certificates of an encrypted connection are valid. `None`: there is no certificate, or it cannot be read.
+/// Until when the certificates of an encrypted connection are valid. `None`: there is no certificate, or it cannot be
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expiry {
     /// The server's certificate.

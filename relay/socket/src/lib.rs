@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `socket` | [`Socket`]: TCP, Unix or TLS, read through a buffer |
 //! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
-//! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
-//! | `verifier` | checks of a certificate that leave its name alone |
+//! | `tls` | [`TlsOptions`]: who may vouch for the peer, and who the client is |
+//! | `verifier` | checks of a certificate without its name |
 //! | `certificate` | [`Expiry`]: until when certificates are valid |
 //!
 //! ```no_run
@@ -19,7 +19,7 @@
 //! ```
 
 mod certificate;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, feature = "fuzz"))]
 pub mod fuzz;
 mod socket;
 mod tcp;

@@ -35,8 +35,9 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Opens a connection to the first address that accepts it. Hosts, and the addresses of each name, are tried in random order,
-/// but `first` before all others and `last` after them. Each look-up of a name, and each attempt, may take `limit`.
+/// Opens a connection to the first address that accepts it. Hosts, and the addresses of each name, are tried in random
+/// order, but `first` before all others and `last` after them. Each look-up of a name, and each attempt, may take
+/// `limit`.
 ///
 /// # Errors
 ///
@@ -113,8 +114,8 @@ fn shuffled<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     items
 }
 
-/// Errors so far, with their hosts' places in the URL. They are listed in the order of the URL, so that the same outage always
-/// reads the same.
+/// Errors so far, with their hosts' places in the URL. They are listed in the order of the URL, so that the same outage
+/// always reads the same.
 #[derive(Default)]
 struct Failures(Vec<((usize, Option<SocketAddr>), Failure)>);
 

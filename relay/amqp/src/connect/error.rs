@@ -13,14 +13,14 @@ const PERMIT: &str = "give its user write permission (rabbitmqctl set_permission
 const PERMIT_CONSUMING: &str =
     "the user needs the permission to configure, write and read the queue, and to read from the exchange";
 
-/// Why there is no connection to the broker. No message is known to be at fault: the fate of unconfirmed messages is unknown,
-/// and they may be published again.
+/// Why there is no connection to the broker. No message is known to be at fault: the fate of unconfirmed messages is
+/// unknown, and they may be published again.
 #[derive(Debug, thiserror::Error)]
 pub enum AmqpError {
     /// A setting that cannot be sent as AMQP.
     #[error("{name}: {reason}")]
     Setting {
-        /// The field of [`PublishConfig`](crate::PublishConfig).
+        /// The field of [`PublishConfig`](crate::PublishConfig) or [`ConsumeConfig`](crate::ConsumeConfig).
         name: &'static str,
         /// What is wrong with the setting.
         reason: String,
@@ -55,8 +55,8 @@ pub enum AmqpError {
     /// The user, the virtual host or the node has as many connections as permitted.
     #[error("the broker takes no more connections: {0}")]
     ConnectionLimit(String),
-    /// The user, the connection or the node has as many channels as permitted. The broker counts a closed channel off some
-    /// milliseconds late.
+    /// The user, the connection or the node has as many channels as permitted. The broker counts a closed channel off
+    /// some milliseconds late.
     #[error("the broker takes no more channels: {0}")]
     ChannelLimit(String),
     /// The configured exchange exists, but with another type or other properties than those that are declared (406).
@@ -110,8 +110,8 @@ pub enum AmqpError {
         /// The broker's words.
         text: String,
     },
-    /// The broker closed the connection: the broker stops or an operator closed it (320), or the virtual host is down or there
-    /// was another internal error (541).
+    /// The broker closed the connection: the broker stops or an operator closed it (320), or the virtual host is down
+    /// or there was another internal error (541).
     #[error("the broker closed the connection: {code} {text}")]
     ConnectionClosed {
         /// AMQP reply code.
@@ -138,8 +138,8 @@ pub enum AmqpError {
     WrongPort(&'static str),
     /// The server ended the connection before it said anything.
     #[error(
-        "it ends the connection without a word, as a proxy does whose broker is away, a TLS port (then use amqps://), or \
-         a port that is not AMQP's"
+        "it ends the connection without a word, as a proxy does whose broker is away, a TLS port (then use amqps://), \
+         or a port that is not AMQP's"
     )]
     HungUp,
     /// The peer does not speak AMQP 0-9-1 as RabbitMQ does, or the client was used against its contract.
@@ -148,8 +148,8 @@ pub enum AmqpError {
 }
 
 impl AmqpError {
-    /// Whether the broker refuses this client: another attempt with the same settings fails the same way until an operator
-    /// changes something.
+    /// Whether the broker refuses this client: another attempt with the same settings fails the same way until an
+    /// operator changes something.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -171,8 +171,8 @@ impl AmqpError {
         Self::ConnectionClosed { code, text }
     }
 
-    /// Whether a message in flight may have cost the connection: the broker ended it over something that it got, or it broke. A
-    /// broker that stops, an operator who closes connections, and silence are no message's doing.
+    /// Whether a message in flight may have cost the connection: the broker ended it over something that it got, or it
+    /// broke. A broker that stops, an operator who closes connections, and silence are no message's doing.
     pub fn may_be_a_message(&self) -> bool {
         match self {
             Self::ConnectionClosed { code, .. } => *code != CONNECTION_FORCED,
@@ -181,8 +181,8 @@ impl AmqpError {
         }
     }
 
-    /// Whether the error may go away by itself: nodes start, networks come back, connections become free. A refusal by TLS or
-    /// by the broker, and another server's port, stay.
+    /// Whether the error may go away by itself: nodes start, networks come back, connections become free. A refusal by
+    /// TLS or by the broker, and another server's port, stay.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Setting { .. } | Self::WrongPort(_) => false,

@@ -27,8 +27,8 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const FRAME_MAX_BYTES: u32 = 131_072;
 /// The shortest limit that the protocol knows.
 const FRAME_MIN_BYTES: u32 = 4096;
-/// The default interval of heartbeats. RabbitMQ's guide recommends 5 to 20 s: a dead peer is noticed soon, and a busy peer is
-/// not mistaken for a dead one (<https://www.rabbitmq.com/docs/heartbeats>).
+/// The default interval of heartbeats. RabbitMQ's guide recommends 5 to 20 s: a dead peer is noticed soon, and a busy
+/// peer is not mistaken for a dead one (<https://www.rabbitmq.com/docs/heartbeats>).
 const HEARTBEAT_SECONDS: u16 = 10;
 
 /// The beginning of RabbitMQ's first frame: a method, on channel 0.
@@ -149,7 +149,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         }
     }
 
-    /// Sends the protocol's header and waits for the first method. A peer that says anything else is not RabbitMQ's AMQP listener.
+    /// Sends the protocol's header and waits for the first method. A peer that says anything else is not RabbitMQ's
+    /// AMQP listener.
     async fn start(&mut self) -> Result<Method, AmqpError> {
         self.send().await.map_err(AmqpError::Disconnected)?;
         while self.begins_like_amqp() && self.received.len() < AMQP_BEGINS.len() {

@@ -24,8 +24,8 @@ impl Liveness {
         Self { heartbeat, confirm_timeout, read_at: now, wrote_at: now, progress_at: now }
     }
 
-    /// How often to [`check`](Self::check): often enough for a heartbeat to leave within its interval, and for a timeout to be
-    /// noticed at most a tenth late.
+    /// How often to [`check`](Self::check): often enough for a heartbeat to leave within its interval, and for a
+    /// timeout to be noticed at most a tenth late.
     pub(crate) fn period(&self) -> Duration {
         let confirm = self.confirm_timeout / 10;
         self.heartbeat.map_or(confirm, |interval| confirm.min(interval / 2)).max(Duration::from_millis(1))

@@ -16,8 +16,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// The same inside the brackets of an IPv6 address.
 const RESERVED_IN_BRACKETS: &AsciiSet = &RESERVED.remove(b':');
 
-/// Where the broker's nodes are and who logs in, such as `amqp://app:secret@a:5672,b,[::1]:5673/shop`. `Display` and `Debug` show
-/// no password.
+/// Where the broker's nodes are and who logs in, such as `amqp://app:secret@a:5672,b,[::1]:5673/shop`. `Display` and
+/// `Debug` show no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AmqpUrl {
     /// The nodes; at least one.
@@ -125,7 +125,8 @@ impl FromStr for AmqpUrl {
                  (in a user or password, write , as %2C)",
             ));
         }
-        // A password may have blanks that nobody has encoded. A line's end comes from the file that the password was taken from.
+        // A password may have blanks that nobody has encoded. A line's end comes from the file that the password was
+        // taken from.
         let is_stray = |c: char| c.is_whitespace() || c.is_control();
         if authority.contains(char::is_control) || [vhost, query].iter().any(|part| part.contains(is_stray)) {
             return Err(InvalidAmqpUrl::new(
@@ -189,7 +190,7 @@ impl AmqpUrl {
                 self.connection_timeout = Some(Duration::from_millis(millis.into()));
             }
             "frame_max" => self.frame_max = Some(number("frame_max is a number of bytes")?),
-            "channel_max" => drop(number("channel_max is a number")?), // this client opens one
+            "channel_max" => drop(number("channel_max is a number")?), // the client asks for as many as it needs
             "auth_mechanism" => {
                 self.mechanism = match value.to_ascii_lowercase().as_str() {
                     "plain" => Mechanism::Plain,
@@ -221,7 +222,8 @@ impl AmqpUrl {
     }
 }
 
-/// The error names an unknown parameter, unless it may be part of a password: a password with a `?` continues up to an `@`.
+/// The error names an unknown parameter, unless it may be part of a password: a password with a `?` continues up to an
+/// `@`.
 fn unknown(name: &str, query: &str, url: &AmqpUrl) -> InvalidAmqpUrl {
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let name = if is_name && !query.contains('@') && !url.password.contains(name) {

@@ -25,8 +25,8 @@ impl Writer {
         !self.unflushed && out.is_empty()
     }
 
-    /// Writes what the socket takes now, or flushes once everything is written. Cancellation-safe: a step happens as a whole
-    /// or not at all.
+    /// Writes what the socket takes now, or flushes once everything is written. Cancellation-safe: a step happens as a
+    /// whole or not at all.
     pub(crate) async fn step(&mut self, out: &mut Output) -> io::Result<()> {
         if !out.has_remaining() {
             self.half.flush().await?;

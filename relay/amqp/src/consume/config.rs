@@ -21,8 +21,8 @@ pub struct ConsumeConfig {
     pub queue_bytes: u32,
     /// Most unacknowledged messages that the broker sends.
     pub prefetch: u16,
-    /// How long connecting to an address may take, up to the first message, and looking up a name. `connection_timeout` in the
-    /// URL overrides it.
+    /// How long connecting to an address may take, up to the first message, and looking up a name. `connection_timeout`
+    /// in the URL overrides it.
     pub connect_timeout: Duration,
     /// The connection's name in the broker's management pages.
     pub connection_name: String,

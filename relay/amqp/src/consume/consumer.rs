@@ -37,8 +37,8 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A connection over which messages are consumed as they pass an exchange, through a queue of its own.
 ///
-/// The queue is exclusive and is deleted with its connection. While the consumer is slow the broker drops the queue's oldest
-/// messages, so that nobody else is slowed down. The broker takes a consumer for dead that neither waits in
+/// The queue is exclusive and is deleted with its connection. While the consumer is slow the broker drops the queue's
+/// oldest messages, so that nobody else is slowed down. The broker takes a consumer for dead that neither waits in
 /// [`next`](Self::next) nor in [`keep_alive`](Self::keep_alive).
 pub struct Consumer {
     reader: ReadHalf<Socket>,
@@ -59,8 +59,8 @@ impl fmt::Debug for Consumer {
 }
 
 impl Consumer {
-    /// Connects, logs in, declares the queue, binds it to the exchange and begins to consume. Tries the hosts of the URL as
-    /// [`Publisher::connect`](crate::Publisher::connect) does.
+    /// Connects, logs in, declares the queue, binds it to the exchange and begins to consume. Tries the hosts of the
+    /// URL as [`Publisher::connect`](crate::Publisher::connect) does.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl Consumer {
         }
     }
 
-    /// Sends heartbeats and receives messages ahead, for as long as the caller is busy with something else. Ends only with
-    /// an error, as [`next`](Self::next) does. Cancellation-safe.
+    /// Sends heartbeats and receives messages ahead, for as long as the caller is busy with something else. Ends only
+    /// with an error, as [`next`](Self::next) does. Cancellation-safe.
     pub async fn keep_alive(&mut self) -> AmqpError {
         loop {
             if let Err(error) = self.step().await {

@@ -25,7 +25,8 @@ pub struct Delivery {
     pub body: Vec<u8>,
 }
 
-/// Properties of a delivered message, as far as its publisher has set them. Text that is no UTF-8 has replacement characters.
+/// Properties of a delivered message, as far as its publisher has set them. Text that is no UTF-8 has replacement
+/// characters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeliveredProperties {
     /// Media type of the body.

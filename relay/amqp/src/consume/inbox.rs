@@ -61,7 +61,8 @@ impl Inbox {
         self.ready.pop_front()
     }
 
-    /// Takes a frame from the broker, and writes the method that the broker waits for, if any. An error ends the connection.
+    /// Takes a frame from the broker, and writes the method that the broker waits for, if any. An error ends the
+    /// connection.
     pub(crate) fn receive(&mut self, frame: Frame<Incoming>, out: &mut Output) -> Result<(), AmqpError> {
         if frame.channel > CHANNEL {
             return Err(AmqpError::Protocol(format!("a frame of channel {} was not expected", frame.channel)));

@@ -1,7 +1,8 @@
 //! From a node's address to a queue that is consumed: declared, bound, and with a bound of its own.
 //!
 //! ```text
-//! channel.open ─▶ ◀─ ok    queue.declare ─▶ ◀─ ok    queue.bind ─▶ ◀─ ok …    basic.qos ─▶ ◀─ ok    basic.consume ─▶ ◀─ ok
+//! channel.open ─▶ ◀─ ok    queue.declare ─▶ ◀─ ok    queue.bind ─▶ ◀─ ok …
+//! basic.qos ─▶ ◀─ ok    basic.consume ─▶ ◀─ ok
 //! ```
 
 use bytes::{BufMut, BytesMut};
@@ -61,8 +62,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     }
 }
 
-/// queue.declare of an exclusive queue that is deleted with its connection. A quorum queue cannot be exclusive, so the type is
-/// named: the virtual host may have another default.
+/// queue.declare of an exclusive queue that is deleted with its connection. A quorum queue cannot be exclusive, so the
+/// type is named: the virtual host may have another default.
 fn declare_queue(out: &mut BytesMut, config: &ConsumeConfig) {
     /// Bits of the flags: passive, durable, exclusive, auto-delete, no-wait.
     const EXCLUSIVE: u8 = 0b100;

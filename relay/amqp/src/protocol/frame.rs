@@ -16,8 +16,8 @@ pub(crate) struct Frame<C = Content> {
     pub(crate) content: C,
 }
 
-/// The content of a frame, as a publisher reads it. The caller knows the bodies of returned messages, so only their size is
-/// kept.
+/// The content of a frame, as a publisher reads it. The caller knows the bodies of returned messages, so only their
+/// size is kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Method(Method),
@@ -49,8 +49,8 @@ pub(crate) fn next_frame(received: &mut BytesMut, frame_max: usize) -> Result<Op
 /// A frame is of none of AMQP's types.
 pub(crate) const UNKNOWN_TYPE: Malformed = Malformed("a frame is of an unknown type");
 
-/// Removes the first frame from `received`, with its type and payload as `read` understands them. `None`: the frame is not
-/// complete yet.
+/// Removes the first frame from `received`, with its type and payload as `read` understands them. `None`: the frame is
+/// not complete yet.
 ///
 /// The longest frame that was agreed on, `frame_max` bytes, bounds what is collected.
 pub(crate) fn take_frame<C>(

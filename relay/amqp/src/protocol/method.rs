@@ -1,7 +1,7 @@
 //! The methods of AMQP 0-9-1 that these clients read, and those that the publisher sends.
 //!
-//! Method numbers: <https://www.rabbitmq.com/amqp-0-9-1-reference.html>. Three dozen of sixty methods are written by hand,
-//! because the crates with all of them bring a TCP and TLS stack of their own.
+//! Method numbers: <https://www.rabbitmq.com/amqp-0-9-1-reference.html>. Three dozen of sixty methods are written by
+//! hand, because the crates with all of them bring a TCP and TLS stack of their own.
 
 use bytes::{BufMut, BytesMut};
 
@@ -114,7 +114,8 @@ impl Method {
 
 /// connection.start-ok. `properties` name the client to operators, and `response` is what the mechanism asks for.
 pub(crate) fn start_ok(out: &mut BytesMut, properties: &[(&str, &str)], mechanism: &str, response: &[u8]) {
-    /// RabbitMQ uses these only with a client that lists them: <https://www.rabbitmq.com/docs/connections#capabilities>.
+    /// RabbitMQ uses these only with a client that lists them:
+    /// <https://www.rabbitmq.com/docs/connections#capabilities>.
     const CAPABILITIES: [&str; 5] = [
         "authentication_failure_close",
         "basic.nack",

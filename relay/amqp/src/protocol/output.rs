@@ -4,8 +4,8 @@ use std::{collections::VecDeque, io::IoSlice, mem};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// A piece of a body that is as long, in bytes, goes to the socket from where it is. A shorter one is copied: to write a
-/// piece of its own has its price, too. The bound is a guess; it was not measured.
+/// A piece of a body that is as long, in bytes, goes to the socket from where it is. A shorter one is copied: to write
+/// a piece of its own has its price, too. The bound is a guess; it was not measured.
 pub(crate) const UNCOPIED_FROM: usize = 4 * 1024;
 
 /// Bytes to be written, in order.

@@ -40,8 +40,8 @@ pub(crate) fn put_sized<T>(out: &mut BytesMut, content: impl FnOnce(&mut BytesMu
 
 /// Writes a short string.
 ///
-/// The caller has checked the length: at most [`SHORT_STRING_MAX`]. A longer string is cut, so that a mistake cannot garble
-/// the bytes behind it.
+/// The caller has checked the length: at most [`SHORT_STRING_MAX`]. A longer string is cut, so that a mistake cannot
+/// garble the bytes behind it.
 #[inline] // like everything that writes a message: see `encoder`
 pub(crate) fn put_short_string(out: &mut BytesMut, text: &[u8]) {
     let text = text.get(..SHORT_STRING_MAX).unwrap_or(text);

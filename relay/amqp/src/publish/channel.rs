@@ -20,8 +20,9 @@ use crate::{
     },
 };
 
-/// While this many bytes wait for the socket, no further message is begun and no further body frame written. A full window
-/// of ordinary messages fits into a write or two, and more bytes would only wait here instead of in their message.
+/// While this many bytes wait for the socket, no further message is begun and no further body frame written. A full
+/// window of ordinary messages fits into a write or two, and more bytes would only wait here instead of in their
+/// message.
 pub(crate) const OUT_MAX_BYTES: usize = 256 * 1024;
 
 pub(crate) struct Channel<M> {
@@ -54,7 +55,8 @@ pub(crate) struct Channel<M> {
 }
 
 impl<M: Outgoing> Channel<M> {
-    /// A channel that has just been opened and put into confirm mode. `exchange` is the exchange of messages that name none.
+    /// A channel that has just been opened and put into confirm mode. `exchange` is the exchange of messages that name
+    /// none.
     pub(crate) fn new(exchange: String, encoder: Encoder, window: usize) -> Self {
         Self {
             encoder,
@@ -95,8 +97,8 @@ impl<M: Outgoing> Channel<M> {
 
     /// Writes as many messages as may leave now.
     ///
-    /// A message that was begun is written to its end, even if the broker closes the channel meanwhile: RabbitMQ still waits for
-    /// the whole body, and ends the connection (505) over any other frame of the channel.
+    /// A message that was begun is written to its end, even if the broker closes the channel meanwhile: RabbitMQ still
+    /// waits for the whole body, and ends the connection (505) over any other frame of the channel.
     pub(crate) fn fill(&mut self) {
         while self.out.len() < OUT_MAX_BYTES {
             if self.encoder.is_inside_message() {
@@ -248,9 +250,9 @@ impl<M: Outgoing> Channel<M> {
     }
 }
 
-/// Whether a channel error can be one message's fault. A missing or forbidden configured exchange (`own_exchange`) concerns
-/// every message and is an operator's matter, but RabbitMQ can also forbid single topics of an exchange, and then names the
-/// topic (`rabbit_access_control:check_topic_access`).
+/// Whether a channel error can be one message's fault. A missing or forbidden configured exchange (`own_exchange`)
+/// concerns every message and is an operator's matter, but RabbitMQ can also forbid single topics of an exchange, and
+/// then names the topic (`rabbit_access_control:check_topic_access`).
 fn is_to_blame(own_exchange: bool, code: u16, text: &str) -> bool {
     match code {
         NOT_FOUND => !own_exchange,

@@ -21,16 +21,17 @@ pub struct PublishConfig {
     pub app_id: String,
     /// Most unconfirmed messages on the main channel.
     pub window: usize,
-    /// Most side channels ([`publish_beside`](crate::Publisher::publish_beside)); fewer, if the broker allows fewer channels.
+    /// Most side channels ([`publish_beside`](crate::Publisher::publish_beside)); fewer, if the broker allows fewer
+    /// channels.
     pub side_channels: u16,
     /// How long the broker may confirm nothing at all, unless it says that it is blocked.
     pub confirm_timeout: Duration,
-    /// How long connecting to an address may take, up to the open channel, and looking up a name. `connection_timeout` in the
-    /// URL overrides it.
+    /// How long connecting to an address may take, up to the open channel, and looking up a name. `connection_timeout`
+    /// in the URL overrides it.
     pub connect_timeout: Duration,
-    /// How long to wait, after the broker has closed a channel, before another is opened on the connection. The broker counts a
-    /// closed channel off some milliseconds late, and ends the connection of a user with more channels than permitted
-    /// ([`AmqpError::ChannelLimit`](crate::AmqpError::ChannelLimit)).
+    /// How long to wait, after the broker has closed a channel, before another is opened on the connection. The broker
+    /// counts a closed channel off some milliseconds late, and ends the connection of a user with more channels than
+    /// permitted ([`AmqpError::ChannelLimit`](crate::AmqpError::ChannelLimit)).
     pub reopen_after: Duration,
     /// Whether to publish first a message that no queue gets, and to wait until the broker has returned it
     /// ([`is_proven`](crate::Publisher::is_proven)).

@@ -27,8 +27,8 @@ pub enum ConfirmKind {
         /// The broker's words.
         text: String,
     },
-    /// The broker closed the channel over the message: it is too large, or its exchange is missing or forbidden. A message
-    /// that AMQP cannot carry counts as closed too, and the broker never sees it.
+    /// The broker closed the channel over the message: it is too large, or its exchange is missing or forbidden. A
+    /// message that AMQP cannot carry counts as closed too, and the broker never sees it.
     Closed {
         /// AMQP reply code.
         code: u16,

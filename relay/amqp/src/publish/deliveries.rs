@@ -1,9 +1,9 @@
 //! What is published next, and which message is to blame when the broker closes the channel. Pure.
 //!
-//! A message to a missing exchange, or a message that is too large, makes the broker close the channel. The broker says what was
-//! wrong, but not with which message, and drops every message behind it. So each unconfirmed message that fits what the broker
-//! said becomes a suspect. All are published again in order on a new channel, each suspect alone: if that channel closes too, the
-//! suspect is to blame.
+//! A message to a missing exchange, or a message that is too large, makes the broker close the channel. The broker says
+//! what was wrong, but not with which message, and drops every message behind it. So each unconfirmed message that fits
+//! what the broker said becomes a suspect. All are published again in order on a new channel, each suspect alone: if
+//! that channel closes too, the suspect is to blame.
 //!
 //! ```text
 //! many in flight ──channel closed──▶ all again, a suspect alone ──channel closed──▶ the one in flight is to blame
@@ -152,8 +152,8 @@ const NAMES_MAX: usize = 1_000;
 
 /// Features of messages over which the broker has closed a channel, and which it has not acked since.
 ///
-/// A message with such a feature leaves alone, so that it costs the others neither a second delivery nor a search for the
-/// culprit. It does leave, because an operator may have made the exchange or raised the limit.
+/// A message with such a feature leaves alone, so that it costs the others neither a second delivery nor a search for
+/// the culprit. It does leave, because an operator may have made the exchange or raised the limit.
 #[derive(Debug, Default)]
 struct Doubts {
     /// Exchanges, and routing keys of the configured exchange.

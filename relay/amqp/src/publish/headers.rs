@@ -23,8 +23,8 @@ pub struct Headers<'a> {
     out: &'a mut BytesMut,
 }
 
-/// A header that AMQP cannot carry: its name is longer than 255 bytes, or the JSON is no object, holds a number that is no
-/// double, or is nested too deep.
+/// A header that AMQP cannot carry: its name is longer than 255 bytes, or the JSON is no object, holds a number that is
+/// no double, or is nested too deep.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct InvalidHeaders(#[from] serde_json::Error);
@@ -59,8 +59,8 @@ impl<'a> Headers<'a> {
         Ok(())
     }
 
-    /// Writes every field of a JSON object except those that `skip` names. Integers that fit become signed 64-bit numbers, other
-    /// numbers doubles; objects become tables, arrays arrays, null void.
+    /// Writes every field of a JSON object except those that `skip` names. Integers that fit become signed 64-bit
+    /// numbers, other numbers doubles; objects become tables, arrays arrays, null void.
     ///
     /// # Errors
     ///

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::headers::{Headers, InvalidHeaders};
 
-/// A type of yours that can be published: it describes itself as an AMQP message, and is written straight into the output.
+/// A type of yours that can be published: it describes itself as an AMQP message, and is written straight into the
+/// output.
 ///
 /// ```
 /// use amqp_publisher::{Headers, InvalidHeaders, Message, Outgoing, Properties};
@@ -34,16 +35,16 @@ use super::headers::{Headers, InvalidHeaders};
 /// }
 /// ```
 pub trait Outgoing: Send + 'static {
-    /// The AMQP `message_id`, which a [`Confirm`](crate::Confirm) and a returned message carry: no two messages in flight may
-    /// share it.
+    /// The AMQP `message_id`, which a [`Confirm`](crate::Confirm) and a returned message carry: no two messages in
+    /// flight may share it.
     fn id(&self) -> Uuid;
 
     /// Everything but the headers. Called when the message leaves, and again if the broker closes the channel.
     ///
     /// # Errors
     ///
-    /// Why the message cannot be published. It is then confirmed as [`Closed`](crate::ConfirmKind::Closed) with code 502 and
-    /// this text, and the broker never sees it.
+    /// Why the message cannot be published. It is then confirmed as [`Closed`](crate::ConfirmKind::Closed) with code
+    /// 502 and this text, and the broker never sees it.
     fn message(&self) -> Result<Message<'_>, &str>;
 
     /// Writes the headers. By default there are none.
@@ -93,7 +94,8 @@ pub struct Properties<'a> {
     pub content_type: Option<&'a [u8]>,
     /// Encoding of the body, as `gzip`.
     pub content_encoding: Option<&'a [u8]>,
-    /// Whether a restart of the broker may lose the message (delivery mode 1). Otherwise a durable queue keeps it (mode 2).
+    /// Whether a restart of the broker may lose the message (delivery mode 1). Otherwise a durable queue keeps it (mode
+    /// 2).
     pub transient: bool,
     /// The message's rank in a priority queue.
     pub priority: Option<u8>,

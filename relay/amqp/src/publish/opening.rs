@@ -29,7 +29,8 @@ pub(crate) async fn open(config: &PublishConfig, peer: Peer) -> Result<(Opened, 
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
-    /// Opens the channel. Returns whether the broker has taken a message and returned it, as [`PublishConfig::prove`] asks.
+    /// Opens the channel. Returns whether the broker has taken a message and returned it, as [`PublishConfig::prove`]
+    /// asks.
     pub(crate) async fn open_channel(&mut self, config: &PublishConfig) -> Result<bool, AmqpError> {
         method::channel_open(&mut self.out, CHANNEL);
         self.ask_for(&Method::ChannelOpenOk).await?;
@@ -68,13 +69,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         }
     }
 
-    /// Checks that the user may publish to the exchange, before a message has to find out. To remove a binding, the broker
-    /// asks for permission to write to the destination, and then for permission to read from the source; the binding that
-    /// is named here does not exist, so nothing changes.
+    /// Checks that the user may publish to the exchange, before a message has to find out. To remove a binding, the
+    /// broker asks for permission to write to the destination, and then for permission to read from the source; the
+    /// binding that is named here does not exist, so nothing changes.
     async fn check_permission(&mut self, config: &PublishConfig) -> Result<(), AmqpError> {
         let exchange = config.exchange.as_str();
-        // Both exchanges always exist. The source differs from the destination, because RabbitMQ before 3.12 names only the
-        // exchange that a missing permission is for, and not the permission.
+        // Both exchanges always exist. The source differs from the destination, because RabbitMQ before 3.12 names only
+        // the exchange that a missing permission is for, and not the permission.
         let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
         method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
         match self.ask().await? {
@@ -89,8 +90,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         self.reopen_channel(config.reopen_after).await
     }
 
-    /// Publishes a message to a queue that does not exist, and waits until the broker returns it. Returns `false` if this user
-    /// may not publish to the default exchange. The channel is not in confirm mode yet, so the message has no delivery tag.
+    /// Publishes a message to a queue that does not exist, and waits until the broker returns it. Returns `false` if
+    /// this user may not publish to the default exchange. The channel is not in confirm mode yet, so the message has no
+    /// delivery tag.
     async fn prove(&mut self, reopen_after: Duration) -> Result<bool, AmqpError> {
         let routing_key = format!("outbox-relay.proof.{:032x}", fastrand::u128(..));
         method::publish(&mut self.out, CHANNEL, b"", routing_key.as_bytes());

@@ -42,8 +42,8 @@ impl<M> fmt::Debug for Publisher<M> {
 impl<M: Outgoing> Publisher<M> {
     /// Connects, logs in, opens a channel, declares the exchange or looks whether it is there, and asks for confirms.
     ///
-    /// Tries the hosts of the URL, and every address of each, in random order until one lets the publisher in. A host that
-    /// refuses the user, the virtual host or the exchange decides for all.
+    /// Tries the hosts of the URL, and every address of each, in random order until one lets the publisher in. A host
+    /// that refuses the user, the virtual host or the exchange decides for all.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl<M: Outgoing> Publisher<M> {
         self.expiry
     }
 
-    /// Whether the broker has taken a first message over this connection and returned it, as [`PublishConfig::prove`] asks. A
-    /// user who may not publish to the default exchange gets `false`.
+    /// Whether the broker has taken a first message over this connection and returned it, as [`PublishConfig::prove`]
+    /// asks. A user who may not publish to the default exchange gets `false`.
     pub fn is_proven(&self) -> bool {
         self.is_proven
     }
@@ -86,9 +86,9 @@ impl<M: Outgoing> Publisher<M> {
         self.side_channels
     }
 
-    /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages unconfirmed, and
-    /// messages beyond that wait until earlier ones are confirmed. Messages that are handed over after the connection was lost,
-    /// or in more batches than `window`, get no confirm: [`News::Lost`] says so.
+    /// Hands messages over, to be published in order. Never waits: the caller keeps at most `window` messages
+    /// unconfirmed, and messages beyond that wait until earlier ones are confirmed. Messages that are handed over after
+    /// the connection was lost, or in more batches than `window`, get no confirm: [`News::Lost`] says so.
     pub fn publish(&mut self, batch: Vec<M>) {
         if batch.is_empty() {
             return;
@@ -97,8 +97,8 @@ impl<M: Outgoing> Publisher<M> {
     }
 
     /// Hands a message over, to be published on a side channel, where no other waits behind it. Never waits: the caller
-    /// keeps at most [`side_channels`](Self::side_channels) such messages unconfirmed. Without side channels, one message
-    /// leaves on the main channel.
+    /// keeps at most [`side_channels`](Self::side_channels) such messages unconfirmed. Without side channels, one
+    /// message leaves on the main channel.
     pub fn publish_beside(&mut self, message: M) {
         self.hand_over(Handed::Beside(message));
     }

@@ -103,14 +103,15 @@ impl<M: Outgoing> Window<M> {
             };
             confirms.extend(self.unconfirmed.drain(..count).map(|published| published.confirm(kind)));
         } else if let Ok(place) = self.unconfirmed.binary_search_by_key(&tag, |published| published.tag) {
-            // Mostly the first: RabbitMQ confirms a queue's messages in order. In the middle this moves the shorter side.
+            // Mostly the first: RabbitMQ confirms a queue's messages in order. In the middle this moves the shorter
+            // side.
             confirms.extend(self.unconfirmed.remove(place).map(|published| published.confirm(kind)));
         }
         Ok(())
     }
 
-    /// The channel is gone, and tags start again. A message that the broker returned is confirmed by that; the fate of the
-    /// others is unknown, and they are handed back in order.
+    /// The channel is gone, and tags start again. A message that the broker returned is confirmed by that; the fate of
+    /// the others is unknown, and they are handed back in order.
     pub(crate) fn closed(&mut self, confirms: &mut Vec<Confirm>) -> Vec<M> {
         let mut unknown = Vec::new();
         for published in std::mem::replace(self, Self::new()).unconfirmed {

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::command::format::{Tone, count, escaped, raw_json, rfc3339};
 
-/// A message that reached the exchange. None of it can be trusted: anyone who may publish to the exchange has written it.
+/// A message that reached the exchange. None of it can be trusted: anyone who may publish to the exchange has written
+/// it.
 #[derive(Debug, Serialize)]
 pub(super) struct Message {
     received_at: String,

@@ -1,8 +1,8 @@
 //! `tail`: messages as they reach the exchange, through a queue of its own.
 //!
-//! The queue is exclusive, is deleted with its connection, and drops its oldest messages while this program or its terminal is slow, so
-//! that it slows nobody down. RabbitMQ routes to it as to any queue, so an event without another binding counts as routed while the
-//! command runs: the command asks first.
+//! The queue is exclusive, is deleted with its connection, and drops its oldest messages while this program or its
+//! terminal is slow, so that it slows nobody down. RabbitMQ routes to it as to any queue, so an event without another
+//! binding counts as routed while the command runs: the command asks first.
 
 mod message;
 
@@ -40,7 +40,8 @@ const PREFETCH: u16 = 200;
 const QUEUE_MESSAGES: u32 = 10_000;
 const QUEUE_BYTES: u32 = 64 << 20;
 
-const QUESTION: &str = "While this runs, an event that no other queue is bound for counts as SENT, because this command's queue takes it. Go on?";
+const QUESTION: &str = "While this runs, an event that no other queue is bound for counts as SENT, \
+                        because this command's queue takes it. Go on?";
 
 /// Show what reaches the exchange, live, through a queue of its own
 #[derive(Debug, clap::Args)]

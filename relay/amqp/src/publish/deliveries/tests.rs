@@ -29,8 +29,8 @@ enum Wire {
     ChannelClose,
 }
 
-/// One channel of RabbitMQ, as `rabbit_channel` works: publishes are taken in order, a return goes out at once, confirms
-/// are collected and coalesced later.
+/// One channel of RabbitMQ, as `rabbit_channel` works: publishes are taken in order, a return goes out at once,
+/// confirms are collected and coalesced later.
 #[derive(Default)]
 struct Broker {
     fates: Vec<Fate>,
@@ -148,7 +148,7 @@ impl Publisher {
 /// Exchanges that the broker does not have.
 const MISSING: [&str; 2] = ["missing", "gone"];
 
-/// One that closes the channel names an exchange; so do some others.
+/// A message that closes the channel names an exchange, and so do some others.
 fn message_with(place: usize, fate: Fate) -> Example {
     let exchange = match fate {
         Fate::ClosesChannel => Some(MISSING[place % MISSING.len()]),

@@ -145,7 +145,7 @@ async fn a_full_queue_that_rejects_gives_a_nack_to_each_message_it_refuses() {
     };
 
     use ConfirmKind::{Acked, Nacked};
-    assert_eq!(confirms, [Confirmed, Confirmed, Nacked, Nacked, Nacked]);
+    assert_eq!(confirms, [Acked, Acked, Nacked, Nacked, Nacked]);
 }
 
 #[tokio::test]

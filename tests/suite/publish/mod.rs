@@ -107,7 +107,7 @@ async fn publish(publisher: &mut Publisher, notes: &[Note], window: usize) -> Ha
         let batch: Vec<_> = waiting.drain(..waiting.len().min(window - in_flight)).collect();
         in_flight += batch.len();
         publisher.publish(batch);
-        for confirm in confirms(publisher).await {
+        for confirm in next_confirms(publisher).await {
             in_flight -= 1;
             let again = confirms.insert(confirm.id, confirm.kind);
             assert_eq!(again, None, "a second confirm of {}", confirm.id);
@@ -116,7 +116,7 @@ async fn publish(publisher: &mut Publisher, notes: &[Note], window: usize) -> Ha
     confirms
 }
 
-async fn confirms(publisher: &mut Publisher) -> Vec<Confirm> {
+async fn next_confirms(publisher: &mut Publisher) -> Vec<Confirm> {
     loop {
         match timeout(SOON, publisher.next()).await.expect("news from the broker") {
             News::Confirms(confirms) => return confirms,

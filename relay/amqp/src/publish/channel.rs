@@ -10,6 +10,7 @@ use super::{
     deliveries::{Blame, Deliveries},
     encoder::Encoder,
     message::Outgoing,
+    pressure::Pressure,
 };
 use crate::{
     connect::error::AmqpError,
@@ -32,10 +33,7 @@ pub(crate) struct Channel<M> {
     exchange: String,
     /// Whether messages can be published.
     open: bool,
-    /// Whether the broker is out of memory or disk.
-    blocked: bool,
-    /// Whether the broker has stopped this channel (`channel.flow`).
-    stopped: bool,
+    pressure: Pressure,
     /// Whether the broker has closed the channel and another is to be opened.
     reopens: bool,
     /// Code and text of a return whose content header has not come yet.
@@ -48,8 +46,6 @@ pub(crate) struct Channel<M> {
     pub(crate) out: Output,
     /// Confirms for the caller.
     pub(crate) confirms: Vec<Confirm>,
-    /// The latest change of being blocked, if the caller has not heard of it.
-    pressure: Option<News>,
     /// Whether the broker has agreed to end the connection.
     pub(crate) closed: bool,
 }
@@ -63,15 +59,13 @@ impl<M: Outgoing> Channel<M> {
             deliveries: Deliveries::new(window),
             exchange,
             open: true,
-            blocked: false,
-            stopped: false,
+            pressure: Pressure::default(),
             reopens: false,
             returning: None,
             returning_body: 0,
             methods: BytesMut::new(),
             out: Output::default(),
             confirms: Vec::new(),
-            pressure: None,
             closed: false,
         }
     }
@@ -88,7 +82,7 @@ impl<M: Outgoing> Channel<M> {
 
     /// Whether the broker has said that it takes no messages for now.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked || self.stopped
+        self.pressure.is_blocked()
     }
 
     pub(crate) fn accept(&mut self, batch: Vec<M>) {
@@ -126,13 +120,13 @@ impl<M: Outgoing> Channel<M> {
 
     /// Whether there is news for the caller.
     pub(crate) fn has_news(&self) -> bool {
-        self.pressure.is_some() || !self.confirms.is_empty()
+        self.pressure.has_news() || !self.confirms.is_empty()
     }
 
     /// News for the caller. Confirms go first: they came first, or the order makes no difference.
     pub(crate) fn take_news(&mut self) -> Option<News> {
         if self.confirms.is_empty() {
-            self.pressure.take()
+            self.pressure.take_news()
         } else {
             Some(News::Confirms(std::mem::take(&mut self.confirms)))
         }
@@ -170,14 +164,10 @@ impl<M: Outgoing> Channel<M> {
             Method::SelectOk => self.open = true,
             Method::Flow { active } => {
                 method::flow_ok(&mut self.methods, self.encoder.channel(), active);
-                self.change_pressure(
-                    self.blocked,
-                    !active,
-                    "the broker has stopped the channel (channel.flow)".to_owned(),
-                );
+                self.pressure.flow(active);
             }
-            Method::Blocked { reason } => self.change_pressure(true, self.stopped, reason),
-            Method::Unblocked => self.change_pressure(false, self.stopped, String::new()),
+            Method::Blocked { reason } => self.pressure.blocked(reason),
+            Method::Unblocked => self.pressure.unblocked(),
             Method::ConnectionClose { code, text } => {
                 method::connection_close_ok(self.out.buffer());
                 return Err(AmqpError::connection_closed(code, text));
@@ -190,16 +180,6 @@ impl<M: Outgoing> Channel<M> {
 
     fn confirmed(&mut self, tag: u64, multiple: bool, kind: &ConfirmKind) -> Result<(), AmqpError> {
         self.deliveries.confirmed(tag, multiple, kind, &mut self.confirms).map_err(protocol)
-    }
-
-    fn change_pressure(&mut self, blocked: bool, stopped: bool, reason: String) {
-        let was_blocked = self.is_blocked();
-        (self.blocked, self.stopped) = (blocked, stopped);
-        if self.is_blocked() != was_blocked {
-            let news = if was_blocked { News::Unblocked } else { News::Blocked { reason } };
-            // Two changes that the caller has not heard of cancel each other.
-            self.pressure = self.pressure.take().map_or(Some(news), |_| None);
-        }
     }
 
     /// Prepares to open the channel again, unless the reason for its end would close the next one too.
@@ -232,7 +212,7 @@ impl<M: Outgoing> Channel<M> {
             }
         }
         self.open = false;
-        self.change_pressure(self.blocked, false, String::new()); // channel.flow concerned the channel that is gone
+        self.pressure.flow(true); // channel.flow concerned the channel that is gone
         self.reopens = true;
         Ok(())
     }

@@ -10,5 +10,6 @@ pub(crate) mod encoder;
 pub(crate) mod headers;
 pub(crate) mod message;
 pub(crate) mod opening;
+mod pressure;
 pub(crate) mod publisher;
 mod window;

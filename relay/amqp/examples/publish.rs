@@ -1,9 +1,9 @@
-//! Publishes each argument as a message, and prints what became of it:
+//! Publishes each argument as a message, and prints its confirm:
 //! `cargo run --example publish -- amqp://user:password@host,another-host/vhost routing.key hello world`
 
 use std::{collections::HashMap, error::Error, time::Duration};
 
-use amqp_publisher::{AmqpUrl, ExchangeUse, Message, Notice, Outgoing, Properties, PublishConfig, Publisher};
+use amqp_publisher::{AmqpUrl, ExchangeUse, Message, News, Outgoing, Properties, PublishConfig, Publisher};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -45,7 +45,7 @@ pub(crate) async fn publish(
         exchange: "amq.topic".to_owned(),
         exchange_use: ExchangeUse::Take,
         app_id: "example".to_owned(),
-        window: 1000, // more texts than that would have to wait for answers
+        window: 1000, // texts beyond this number wait for confirms
         side_channels: 0,
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(10),
@@ -56,25 +56,25 @@ pub(crate) async fn publish(
         version: "1".to_owned(),
     };
     let mut publisher = Publisher::connect(config).await?;
-    let mut unanswered = HashMap::new();
+    let mut unconfirmed = HashMap::new();
     let mut batch = Vec::new();
     for text in texts {
         let line = Line { id: Uuid::new_v4(), key: key.to_owned(), text: text.clone().into() };
-        unanswered.insert(line.id, text);
+        unconfirmed.insert(line.id, text);
         batch.push(line);
     }
     publisher.publish(batch);
-    while !unanswered.is_empty() {
+    while !unconfirmed.is_empty() {
         match publisher.next().await {
-            Notice::Answers(answers) => {
-                for answer in answers {
-                    let text = unanswered.remove(&answer.id).ok_or("an answer to nothing")?;
-                    print(format!("{text}: {:?}", answer.verdict));
+            News::Confirms(confirms) => {
+                for confirm in confirms {
+                    let text = unconfirmed.remove(&confirm.id).ok_or("a confirm of nothing")?;
+                    print(format!("{text}: {:?}", confirm.kind));
                 }
             }
-            Notice::Blocked { reason } => print(format!("the broker takes nothing for now: {reason}")),
-            Notice::Unblocked => print("the broker takes messages again".to_owned()),
-            Notice::Lost(error) => return Err(error.into()), // what has no answer may or may not have arrived
+            News::Blocked { reason } => print(format!("the broker takes nothing for now: {reason}")),
+            News::Unblocked => print("the broker takes messages again".to_owned()),
+            News::Lost(error) => return Err(error.into()), // unconfirmed texts may or may not have arrived
         }
     }
     publisher.close().await;

@@ -1,4 +1,5 @@
-//! What the fuzzer feeds (see `fuzz/README.md`): a broker that says anything at all, in the handshake and to an open channel.
+//! The fuzzer's broker (see `fuzz/README.md`): it says anything at all, in the handshake, to a publisher and to a
+//! consumer.
 
 use std::{
     collections::HashSet,
@@ -12,26 +13,35 @@ use client_socket::fuzz::{says_itself, server};
 use uuid::Uuid;
 
 use crate::{
-    ExchangeUse, Message, Notice, Outgoing, PublishConfig, PublishError, channel::Channel, encoder::Encoder,
-    frame::next_frame, handshake::shake_hands, message::Properties, method::CHANNEL, wire::put_frame,
+    AmqpError, ExchangeUse, Message, News, Outgoing, Properties, PublishConfig,
+    connect::handshake::shake_hands,
+    consume::inbox::{Inbox, Incoming},
+    protocol::{
+        frame::{next_frame, take_frame},
+        method::CHANNEL,
+        output::Output,
+        wire::put_frame,
+    },
+    publish::{channel::Channel, encoder::Encoder},
 };
 
 /// The least that the protocol allows, so that inputs can be longer.
 const FRAME_MAX: usize = 4096;
 
-/// Plays one input: two bytes that say how, and what the broker says.
+/// Plays one input: two bytes that say how, and the broker's bytes.
 pub fn broker(data: &[u8]) {
     let [how, piece, said @ ..] = data else { return };
-    // Raw bytes find what is wrong with lengths; whole frames come further.
+    // Raw bytes find mistakes with lengths, and whole frames come further.
     let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { frames(said) };
-    if how & 2 == 0 {
-        handshake(&says, usize::from(*piece) + 1, how & 4 == 0);
-    } else {
-        confirms(&says, usize::from(*piece) + 1, usize::from(how >> 3));
+    let piece = usize::from(*piece) + 1;
+    match (how & 2 == 0, how & 4 == 0) {
+        (true, declare) => handshake(&says, piece, declare),
+        (false, true) => confirms(&says, piece, usize::from(how >> 3)),
+        (false, false) => deliveries(&says, piece),
     }
 }
 
-/// Pieces, each a type, a channel, a length in one byte and a payload, as AMQP's frames.
+/// AMQP's frames from pieces of a type, a channel, a length in one byte and a payload.
 fn frames(mut pieces: &[u8]) -> Bytes {
     let mut frames = BytesMut::new();
     while let Ok(kind) = pieces.try_get_u8() {
@@ -47,7 +57,7 @@ fn frames(mut pieces: &[u8]) -> Bytes {
 const PASSWORD: &str = "hunter2";
 
 fn handshake(says: &[u8], piece: usize, declare: bool) {
-    // A broker that says the password of its own accord hears it repeated with its other words.
+    // A broker that says the password itself may find it among the words that an error repeats.
     let may_show_it = says_itself(says, PASSWORD);
     let config = PublishConfig {
         url: format!("amqp://app:{PASSWORD}@mq/shop").parse().expect("a URL"),
@@ -66,18 +76,20 @@ fn handshake(says: &[u8], piece: usize, declare: bool) {
         product: "fuzz".to_owned(),
         version: "0".to_owned(),
     };
-    let mut shaking = pin!(shake_hands(&config, server(says, piece)));
-    // The broker never keeps anybody waiting.
+    let client = config.client();
+    let mut shaking =
+        pin!(shake_hands(&client, server(says, piece), async |handshake| handshake.open_channel(&config).await));
+    // The broker's bytes are all there, so the handshake never waits.
     let Poll::Ready(shaken) = shaking.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the handshake waits for something else than the broker")
     };
     match shaken {
-        Ok(opened) => assert!(opened.frame_max >= FRAME_MAX),
+        Ok((opened, _)) => assert!(opened.frame_max >= FRAME_MAX),
         Err(error) => assert!(may_show_it || !format!("{error} {error:?}").contains(PASSWORD), "{error:?}"),
     }
 }
 
-/// A message that only has its name.
+/// A message that has little but its id.
 #[derive(Clone, Debug)]
 struct Named(Uuid, Bytes);
 
@@ -87,21 +99,22 @@ impl Outgoing for Named {
     }
 
     fn message(&self) -> Result<Message<'_>, &str> {
-        let exchange: Option<&[u8]> = if self.0.as_u128() % 3 == 0 { Some(b"other") } else { None };
+        let exchange: Option<&[u8]> = if self.0.as_u128().is_multiple_of(3) { Some(b"other") } else { None };
         Ok(Message { exchange, routing_key: b"topic", properties: Properties::default(), body: &self.1 })
     }
 }
 
-/// Publishes messages 0, 1, 2 … and hears what the broker says of them. Each has at most one answer, and none that was not published
-/// has any.
+/// Publishes messages 0, 1, 2 … and hears the broker. Each message has at most one confirm, and every confirm names a
+/// message.
 fn confirms(says: &[u8], piece: usize, window: usize) {
     const MESSAGES: u128 = 40;
     let encoder = Encoder::new(CHANNEL, "outbox".to_owned(), "fuzz".to_owned(), FRAME_MAX);
     let mut channel = Channel::new("outbox".to_owned(), encoder, window);
     let body = Bytes::from_static(&[b'x'; 5000]); // two frames
-    let named = |number| Named(Uuid::from_u128(number), if number % 5 == 0 { body.clone() } else { Bytes::new() });
+    let named =
+        |number| Named(Uuid::from_u128(number), if number.is_multiple_of(5) { body.clone() } else { Bytes::new() });
     channel.accept((0..MESSAGES).map(named).collect());
-    let mut answered = HashSet::new();
+    let mut confirmed = HashSet::new();
     let mut received = BytesMut::new();
     for said in says.chunks(piece) {
         channel.fill();
@@ -109,24 +122,50 @@ fn confirms(says: &[u8], piece: usize, window: usize) {
         received.extend_from_slice(said);
         let heard = hear(&mut channel, &mut received);
         while let Some(news) = channel.take_news() {
-            let Notice::Answers(answers) = news else { continue };
-            for answer in answers {
-                assert!(answer.id.as_u128() < MESSAGES && answered.insert(answer.id), "{answer:?}");
+            let News::Confirms(confirms) = news else { continue };
+            for confirm in confirms {
+                assert!(confirm.id.as_u128() < MESSAGES && confirmed.insert(confirm.id), "{confirm:?}");
             }
         }
         if heard.is_err() {
             return;
         }
-        assert_eq!(answered.len() + channel.unanswered(), usize::try_from(MESSAGES).expect("few"), "one is lost");
+        assert_eq!(confirmed.len() + channel.unconfirmed(), usize::try_from(MESSAGES).expect("few"), "one is lost");
     }
 }
 
-fn hear(channel: &mut Channel<Named>, received: &mut BytesMut) -> Result<(), PublishError> {
-    while let Some(frame) =
-        next_frame(received, FRAME_MAX).map_err(|malformed| PublishError::Protocol(malformed.to_string()))?
-    {
+fn hear(channel: &mut Channel<Named>, received: &mut BytesMut) -> Result<(), AmqpError> {
+    while let Some(frame) = next_frame(received, FRAME_MAX)? {
         channel.receive(frame)?;
     }
     assert!(received.len() < FRAME_MAX, "more is collected than a frame may have");
     Ok(())
+}
+
+/// Consumes whatever the broker delivers. No delivery has more bytes than the broker sent.
+fn deliveries(says: &[u8], piece: usize) {
+    let (mut inbox, mut received, mut out) = (Inbox::default(), BytesMut::new(), Output::default());
+    for said in says.chunks(piece) {
+        received.extend_from_slice(said);
+        while let Ok(Some(frame)) = take_frame(&mut received, FRAME_MAX, Incoming::read) {
+            if inbox.receive(frame, &mut out).is_err() {
+                return;
+            }
+        }
+        while let Some(delivery) = inbox.pop() {
+            assert!(delivery.body.len() <= says.len(), "bytes from nowhere");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_seed_of_the_fuzzer_keeps_the_promises() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/broker");
+        let played: Vec<_> =
+            std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path())).collect();
+        assert!(played.len() > 20, "{}", played.len());
+        played.into_iter().for_each(|seed| super::broker(&seed.unwrap()));
+    }
 }

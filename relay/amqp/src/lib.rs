@@ -1,33 +1,27 @@
-//! An AMQP 0-9-1 publisher for RabbitMQ, with a certain answer for each message.
+//! An AMQP 0-9-1 publisher for RabbitMQ with a certain confirm for each message, and a small consumer beside it.
 //!
-//! A message for which there is no queue comes back, and is then confirmed like any other; only the order of the two on the
-//! wire says which confirm means "returned". This client reads them in that order, and knows. It does nothing else: one
-//! connection, one channel, publish and confirm.
+//! RabbitMQ returns a message for which there is no queue, and then acks it like any other; only the order of the two
+//! on the wire says which ack means "returned". This client reads them in that order, so every confirm is certain.
 //!
 //! ```text
 //!  Publisher ──batches──▶ Connection (task) ─────▶ socket
 //!     ▲                    │  Channel: Deliveries ─ Window
-//!     └──────notices───────┘  (pure: what to send, what an answer means)
+//!     └────────news────────┘  (pure: what to send, what a confirm means)
 //! ```
 //!
-//! You publish your own type: it implements [`Outgoing`], which says what it looks like as a [`Message`]. You keep no more than
-//! [`PublishConfig::window`] messages unanswered, and learn of each by [`Publisher::next`].
+//! You publish a type of your own: it implements [`Outgoing`], which describes it as a [`Message`]. You keep at most
+//! [`PublishConfig::window`] messages unconfirmed, and learn of each by [`Publisher::next`].
 //!
-//! | module | what it is | I/O |
-//! |---|---|---|
-//! | `publisher` | the caller's side | yes |
-//! | `url`, `dial`, `handshake` | from the addresses of a broker's nodes to an open channel | yes |
-//! | `open` | a connected socket for another client of the same broker | yes |
-//! | `connection` | the task that owns the socket | yes |
-//! | `beside` | channels for one message each, behind which no other waits | no |
-//! | `channel` | frames in, bytes and answers out | no |
-//! | `deliveries` | what to publish next, and who closed the channel | no |
-//! | `window` | delivery tags, returns, confirms | no |
-//! | `message`, `headers`, `encoder` | a message as frames | no |
-//! | `output` | bytes on their way to the socket, large bodies among them uncopied | no |
-//! | `frame`, `method`, `wire` | AMQP 0-9-1 | no |
-//! | `liveness` | heartbeats and timeouts | no |
-//! | `error`, `connect_error` | what can go wrong | no |
+//! | module | what it is |
+//! |---|---|
+//! | `publish` | [`Publisher`]: messages in, a certain confirm for each out |
+//! | `publish::connection` | the task that owns the publisher's socket |
+//! | `publish::{channel, deliveries, window}` | pure: what leaves next, which message closed the channel, tags, confirms |
+//! | `publish::beside` | channels for one message each, behind which no other waits |
+//! | `publish::{message, headers, encoder}` | a message as frames |
+//! | `consume` | [`Consumer`]: messages as they pass an exchange, through a queue of its own |
+//! | `connect` | from the addresses of a broker's nodes to an open virtual host; heartbeats; errors |
+//! | `protocol` | AMQP 0-9-1: primitives, frames, methods |
 //!
 //! # Example
 //!
@@ -37,36 +31,30 @@
 #![doc = include_str!("../examples/publish.rs")]
 //! ```
 
-mod beside;
-mod channel;
-mod connect_error;
-mod connection;
-mod deliveries;
-mod dial;
-mod encoder;
-mod error;
-mod frame;
-#[cfg(fuzzing)]
+mod connect;
+mod consume;
+#[cfg(any(fuzzing, test))]
 pub mod fuzz;
-mod handshake;
-mod headers;
-mod liveness;
-mod message;
-mod method;
-mod open;
-mod output;
-mod publisher;
-mod url;
-mod window;
-mod wire;
+mod protocol;
+mod publish;
 
 pub use self::{
-    connect_error::{ConnectError, Failure},
-    dial::Peer,
-    error::PublishError,
-    headers::{Headers, InvalidHeaders},
-    message::{Message, Outgoing, Properties},
-    open::Login,
-    publisher::{Answer, ExchangeUse, Notice, PublishConfig, Publisher, Verdict},
-    url::{AmqpUrl, InvalidAmqpUrl},
+    connect::{
+        connect_error::{ConnectError, Failure},
+        dial::Peer,
+        error::AmqpError,
+        url::{AmqpUrl, InvalidAmqpUrl},
+    },
+    consume::{
+        config::ConsumeConfig,
+        consumer::Consumer,
+        delivery::{DeliveredProperties, Delivery},
+    },
+    publish::{
+        config::{ExchangeUse, PublishConfig},
+        confirm::{Confirm, ConfirmKind, News},
+        headers::{Headers, InvalidHeaders},
+        message::{Message, Outgoing, Properties},
+        publisher::Publisher,
+    },
 };

@@ -1,4 +1,4 @@
-//! Follows a publication through a slot that it makes, and prints every row that is inserted:
+//! Follows a publication through a new slot, and prints every inserted row:
 //! `cargo run --example follow -- postgres://user:password@host/database publication slot`
 
 use std::{convert::Infallible, error::Error};
@@ -35,7 +35,7 @@ pub(crate) async fn follow(
         match stream.next().await? {
             Frame::XLogData { data, .. } => match decoder.decode(data)? {
                 Message::Insert { relation, tuple } => print(format!("{}: {tuple:?}", relation.name)),
-                // What is acknowledged is not sent again: do it when the rows are safe where they belong.
+                // Acknowledged rows are not sent again: acknowledge once the rows are safe in their new place.
                 Message::Commit { end_lsn, .. } => stream.status(end_lsn, false).await?,
                 _ => {}
             },

@@ -25,9 +25,9 @@ use crate::{
     sslmode::TlsPolicy,
 };
 
-/// What a connection string says: hosts, credentials, TLS. `Display` and `Debug` show no password.
+/// A connection string: hosts, credentials, TLS. `Display` and `Debug` show no password.
 ///
-/// It is read from a URL or from `key=value` pairs, with libpq's meanings
+/// It is parsed from a URL or from `key=value` pairs, with libpq's meanings
 /// (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING>):
 ///
 /// ```
@@ -77,8 +77,8 @@ impl ConnInfo {
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open). A user without the `REPLICATION` right is refused with `42501`; with no walsender free
-    /// (`max_wal_senders`) it is `53300`.
+    /// See [`open`](Self::open). A user without the `REPLICATION` right gets `42501`. If no walsender is free
+    /// (`max_wal_senders`), the code is `53300`.
     pub async fn connect_replication(&self, application_name: &str) -> Result<Replication, ConnectError> {
         self.open_session(application_name, |socket, config| async move {
             let binding = channel_binding(&socket);
@@ -92,15 +92,16 @@ impl ConnInfo {
         .map(|(session, _)| session)
     }
 
-    /// Opens a session of any kind: leaves the login to `log_in`, as to [`Config::connect_raw`]. Says which host has let it in.
+    /// Opens a session of any kind, and leaves the login to `log_in`, for example to [`Config::connect_raw`]. Returns
+    /// the host too.
     ///
-    /// The configuration that `log_in` gets has the search path pinned by an option of the start-up message. A pooler may drop that
-    /// option, so the session's first statement has to be [`PIN_SEARCH_PATH`](crate::PIN_SEARCH_PATH). Where the option is refused, as
-    /// by PgBouncer, the session is opened without it.
+    /// The configuration that `log_in` gets pins the search path by an option of the start-up message. A pooler may
+    /// drop that option, so the session's first statement has to be [`PIN_SEARCH_PATH`](crate::PIN_SEARCH_PATH). If the
+    /// option is refused, as by PgBouncer, the session is opened without it.
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub async fn open_session<T, F: Future<Output = Result<T, ConnectCause>>>(
         &self,
         application_name: &str,
@@ -116,13 +117,14 @@ impl ConnInfo {
         }
     }
 
-    /// Connects, encrypts where the string asks for it, and leaves the rest to `log_in`. Says which host has let it in.
+    /// Connects, encrypts if the string asks for it, and leaves the login to `log_in`. Returns the host too.
     ///
-    /// Tries the hosts in order. Every step (reaching a host, the login) has `connect_timeout`, by default ten seconds.
+    /// Tries the hosts in order. Every step (reaching a host, the login) may take `connect_timeout`, by default ten
+    /// seconds.
     ///
     /// # Errors
     ///
-    /// See [`ConnectError`]; it tells of the last host that was tried.
+    /// See [`ConnectError`], which names the last host that was tried.
     pub async fn open<T, F: Future<Output = Result<T, ConnectCause>>>(
         &self,
         log_in: impl Fn(Socket) -> F,
@@ -149,7 +151,7 @@ impl ConnInfo {
         Err(failure.unwrap_or_else(nowhere))
     }
 
-    /// User, password, database and options of a session over a socket that is connected, and encrypted, already.
+    /// User, password, database and options, for a session over a socket that is already connected and encrypted.
     pub fn session(&self, application_name: &str) -> Config {
         let mut config = self.session_without_pin(application_name);
         config.options(search_path::option(self.config.get_options()));
@@ -189,7 +191,7 @@ impl fmt::Debug for ConnInfo {
     }
 }
 
-/// Whether a URL has more than the one `@` between login and hosts. Options may have one.
+/// Whether a URL has more `@` than the one between login and hosts. Options may contain any.
 fn has_stray_at(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
     let (before_options, _) = rest.split_once('?').unwrap_or((rest, ""));
@@ -197,7 +199,8 @@ fn has_stray_at(url: &str) -> bool {
     authority.matches('@').count() > 1 || path.contains('@')
 }
 
-/// Whether a URL has white space behind its login, which would become part of a name or of an option's value, or a line's end anywhere.
+/// Whether a URL has white space behind its login, or a line's end anywhere. White space would become part of a name or
+/// of an option's value.
 fn has_stray_space(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://").filter(|(scheme, _)| ["postgres", "postgresql"].contains(scheme))
     else {

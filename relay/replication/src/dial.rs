@@ -1,4 +1,4 @@
-//! From a host of the connection string to a connected, and where asked for encrypted, socket.
+//! From a host of the connection string to a connected socket, encrypted if the string asks for it.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -16,22 +16,22 @@ use crate::{
 };
 
 const DEFAULT_PORT: u16 = 5432;
-/// For each address, and again for the login. Longer than a lost SYN's first retries.
+/// Time limit for each address, and again for the login. It is longer than a lost SYN's first retries.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Quiet time before the peer is probed, and between probes. A dead peer is noticed within a minute: the slot of a
-/// session that is gone cannot be taken over sooner than that anyway.
+/// Quiet time before the peer is probed, and between probes. A dead peer is noticed within a minute, and the slot of a
+/// dead session cannot be taken over sooner anyway.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
 /// How long sent bytes may stay unacknowledged by the peer's kernel.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
-/// What tokio-postgres says where the connection string says nothing.
+/// The keepalive idle time that tokio-postgres gives if the connection string has none.
 const KEEPALIVE_IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// One host of a connection string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Name (for TLS), what to resolve (the name or an address given with it), and port.
+    /// Name (for TLS), what to resolve (the name, or its `hostaddr`), and port.
     Tcp { name: String, address: String, port: u16 },
     /// The socket's folder, and the port that is part of its name.
     Unix { folder: PathBuf, port: u16 },

@@ -1,4 +1,4 @@
-//! Why a connection could not be made, and what can go wrong on one.
+//! Errors of connecting, and of a connection.
 
 use std::{io, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::server_error::ServerError;
 
-/// No session: which server, and why. `Display` tells it all, so `source()` is empty.
+/// Why there is no session. `Display` shows the cause too, so `source()` is empty.
 #[derive(Debug, thiserror::Error)]
 #[error("{server}: {cause}")]
 pub struct ConnectError {
@@ -23,15 +23,15 @@ pub enum ConnectCause {
     /// The name does not resolve, nobody listens, the network is down, or the connection broke.
     #[error("cannot connect: {0}")]
     Unreachable(io::Error),
-    /// No answer in time.
+    /// The server did not answer in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The connection could not be encrypted as asked for, or the server's certificate is not to be trusted.
+    /// The connection could not be encrypted as asked for, or the server's certificate is not trusted.
     #[error("TLS failed: {0}")]
     Tls(io::Error),
-    /// The server refused: see its SQLSTATE.
+    /// The server answered with an error; see its SQLSTATE.
     #[error("{0}")]
-    Refused(Box<ServerError>),
+    Server(Box<ServerError>),
     /// Client and server found no way to log in, or the server could not prove that it knows the password.
     #[error("cannot log in: {0}")]
     Login(String),
@@ -41,45 +41,44 @@ pub enum ConnectCause {
 }
 
 impl ConnectError {
-    /// As [`ConnectCause::may_pass`].
-    pub fn may_pass(&self) -> bool {
-        self.cause.may_pass()
+    /// See [`ConnectCause::is_transient`].
+    pub fn is_transient(&self) -> bool {
+        self.cause.is_transient()
     }
 
-    /// The server's code, if the server refused: `28P01` wrong password, `28000` not let in, `3D000` no such database,
-    /// `42501` no permission (for replication, too), `53300` too many connections, `57P03` starting up or shutting
-    /// down.
+    /// The code of the server's error: `28P01` wrong password, `28000` no entry, `3D000` no such database, `42501` no
+    /// permission (for replication, too), `53300` too many connections, `57P03` starting up or shutting down.
     pub fn sqlstate(&self) -> Option<&SqlState> {
         self.cause.sqlstate()
     }
 }
 
 impl ConnectCause {
-    /// As [`ConnectError::sqlstate`].
+    /// See [`ConnectError::sqlstate`].
     pub fn sqlstate(&self) -> Option<&SqlState> {
         match self {
-            Self::Refused(error) => Some(&error.sqlstate),
+            Self::Server(error) => Some(&error.sqlstate),
             _ => None,
         }
     }
 
-    /// Whether another attempt may do although nobody changes anything: servers start and are promoted, networks come back,
-    /// connections become free. What TLS or the server has refused stays as it is.
-    pub fn may_pass(&self) -> bool {
+    /// Whether the error may go away by itself: servers start and are promoted, networks come back, connections become
+    /// free. A refusal by TLS or by the server stays.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) | Self::ReadOnly => true,
             Self::Tls(error) => !refused_by_tls(error),
-            Self::Refused(error) => error.may_pass(),
+            Self::Server(error) => error.is_transient(),
             Self::Login(_) => false,
         }
     }
 
-    /// Whether another host of the same connection string may do better. A server that looked at the credentials and
-    /// refused has decided for all, as with libpq.
+    /// Whether another host of the same connection string may do better. As with libpq, a server that refuses the
+    /// credentials decides for all.
     pub(crate) fn concerns_this_host_only(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) | Self::ReadOnly => true,
-            Self::Refused(error) => error.is_outage(),
+            Self::Server(error) => error.is_outage(),
             Self::Tls(_) | Self::Login(_) => false,
         }
     }
@@ -93,31 +92,31 @@ impl From<io::Error> for ConnectCause {
 
 impl From<ServerError> for ConnectCause {
     fn from(error: ServerError) -> Self {
-        Self::Refused(Box::new(error))
+        Self::Server(Box::new(error))
     }
 }
 
-/// A replication command or stream that failed. `Display` tells it all, so `source()` is empty.
+/// Why a replication command or stream failed. `Display` shows the cause too, so `source()` is empty.
 ///
-/// Unless a command says otherwise, the connection is of no more use.
+/// Unless a command's documentation says otherwise, the connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplError {
-    /// The server refused a command.
+    /// The server answered a command with an error.
     #[error("{0}")]
     Command(Box<ServerError>),
-    /// The server broke a running stream off.
+    /// The server ended a running stream with an error.
     #[error("the server ended the stream: {0}")]
     Stream(Box<ServerError>),
-    /// The server ended the stream in good order, as it does when it shuts down.
+    /// The server ended the stream in good order, as at a shutdown.
     #[error("the server ended the stream")]
     Ended,
     /// The connection broke.
     #[error("lost the connection to the database: {0}")]
     Io(io::Error),
-    /// The server has said nothing for so long, and has not answered when it was asked.
+    /// The server has been silent for this long, and has not answered a question.
     #[error("the server has said nothing for {} s", .0.as_secs())]
     Silent(Duration),
-    /// The server sent what the protocol does not allow here.
+    /// The server broke the protocol.
     #[error("the server does not follow the replication protocol: {0}")]
     Protocol(&'static str),
 }
@@ -131,46 +130,46 @@ impl ReplError {
         }
     }
 
-    /// Another walsender reads the slot: a second reader, or one whose connection died and whose walsender has not
-    /// noticed yet (it lives until `wal_sender_timeout`). The server's message names its pid.
+    /// Whether another walsender reads the slot: a second reader's, or the walsender of a dead connection, which lives
+    /// until `wal_sender_timeout`. The server's message names its pid.
     pub fn slot_in_use(&self) -> bool {
         self.command_failed_with(&SqlState::OBJECT_IN_USE)
     }
 
-    /// There is no such slot.
+    /// Whether the slot does not exist.
     pub fn slot_missing(&self) -> bool {
         self.command_failed_with(&SqlState::UNDEFINED_OBJECT)
     }
 
-    /// There is such a slot already.
+    /// Whether a slot of this name exists already.
     pub fn slot_exists(&self) -> bool {
         self.command_failed_with(&SqlState::DUPLICATE_OBJECT)
     }
 
-    /// The slot cannot be read any more: the WAL that it needs is gone, or it was made for another purpose.
+    /// Whether the slot cannot be read: the WAL that it needs is gone, or it was made for another purpose.
     ///
     /// A server whose `wal_level` is not `logical` answers with the same code.
     pub fn slot_invalidated(&self) -> bool {
         self.command_failed_with(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
     }
 
-    /// The server may not read the WAL with pgoutput: `output_plugin_libraries` does not name it (from the minor releases of November 2026
-    /// on). It says so with the code of a role that lacks the right to replicate.
+    /// Whether the server may not load pgoutput, because `output_plugin_libraries` does not name it (minor releases of
+    /// November 2026 and later). The code is the same as for a role that lacks the right to replicate.
     pub fn plugin_refused(&self) -> bool {
         let is_about_plugin = |error: &ServerError| error.routine.as_deref() == Some("StartupDecodingContext");
         self.command_failed_with(&SqlState::INSUFFICIENT_PRIVILEGE)
             && matches!(self, Self::Command(error) if is_about_plugin(error))
     }
 
-    /// There is no such publication. The server looks it up when the first change comes along, not at the start, and
-    /// as of that change: creating the publication later does not help. Newer servers only log a warning.
+    /// Whether the publication does not exist. The server looks it up with the first change, and as of that change, so
+    /// creating the publication later does not help. Newer servers only log a warning.
     pub fn publication_missing(&self) -> bool {
         matches!(self, Self::Stream(error) if error.sqlstate == SqlState::UNDEFINED_OBJECT)
     }
 
-    /// The server cannot put into the stream what stands in the WAL, and would fail there again: a row or a logical message
-    /// that is longer as the protocol has it than a server can hold in memory (1 GB), or a text that is none in UTF-8, which a
-    /// database in another encoding may have.
+    /// Whether the server cannot send a change in the WAL, and would fail there again. A row or a logical message may
+    /// be longer in the protocol's form than a server can hold in memory (1 GB), or a database in another encoding may
+    /// have text that UTF-8 cannot express.
     pub fn not_streamable(&self) -> bool {
         const CAUSES: [SqlState; 4] = [
             SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -181,7 +180,7 @@ impl ReplError {
         matches!(self, Self::Stream(error) if CAUSES.contains(&error.sqlstate))
     }
 
-    /// The connection is gone, or the server is going: connect again after a while.
+    /// Whether the connection is gone or the server is going: connect again after a while.
     pub fn connection_lost(&self) -> bool {
         match self {
             Self::Ended | Self::Io(_) | Self::Silent(_) => true,
@@ -190,12 +189,12 @@ impl ReplError {
         }
     }
 
-    /// Whether another attempt may do although nobody changes anything.
-    pub fn may_pass(&self) -> bool {
+    /// Whether the error may go away by itself.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Ended | Self::Io(_) | Self::Silent(_) => true,
             Self::Protocol(_) => false,
-            Self::Command(error) | Self::Stream(error) => error.may_pass(),
+            Self::Command(error) | Self::Stream(error) => error.is_transient(),
         }
     }
 

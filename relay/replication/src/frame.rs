@@ -1,5 +1,5 @@
-//! What travels inside `CopyData` once a stream runs: WAL and keepalives from the server, status from us
-//! (<https://www.postgresql.org/docs/current/protocol-replication.html>). Read by hand: this is the hot path, and a
+//! The messages inside `CopyData` once a stream runs: WAL and keepalives from the server, statuses from the client
+//! (<https://www.postgresql.org/docs/current/protocol-replication.html>). This hot path is read by hand, because a
 //! generic parser would look at every byte count twice.
 
 use std::{
@@ -14,7 +14,7 @@ use crate::{lsn::Lsn, server_error::ServerError};
 /// Seconds from the Unix epoch to 2000-01-01, where the protocol's clock begins.
 const POSTGRES_EPOCH_S: u64 = 946_684_800;
 
-/// So much of an insert that is passed over is handed out.
+/// How many bytes of an insert that is passed over are handed out.
 const HEAD: usize = 512;
 
 /// One message of a running stream.
@@ -22,31 +22,31 @@ const HEAD: usize = 512;
 pub enum Frame {
     /// A piece of the WAL: one message of the output plugin.
     XLogData {
-        /// Where it stands in the WAL; zero for a message that describes and stands nowhere.
+        /// The message's position in the WAL; zero for a message that only describes.
         start: Lsn,
-        /// As `start`, for a logical stream. Never acknowledge it: acknowledge ends of commits.
+        /// The same as `start` in a logical stream. Never acknowledge it: acknowledge ends of commits.
         wal_end: Lsn,
         /// The plugin's message, a slice of the receive buffer: copy what should outlive the next read.
         data: Bytes,
     },
     /// The server is alive.
     Keepalive {
-        /// How far it has sent. With nothing unsettled before it, this may be acknowledged.
+        /// The position up to which the server has sent. It may be acknowledged once nothing before it is unsettled.
         wal_end: Lsn,
-        /// It wants a status at once, and will end the stream at `wal_sender_timeout` without one. A server that shuts
-        /// down asks so too, and waits until everything it sent is acknowledged.
+        /// Whether the server wants a status at once, without which it ends the stream at `wal_sender_timeout`. A
+        /// server that shuts down asks too, and waits until everything it sent is acknowledged.
         reply_requested: bool,
     },
-    /// An insert that was larger than the caller lets in; see
-    /// [`limit_inserts`](crate::ReplicationStream::limit_inserts). It was passed over.
+    /// An insert beyond the caller's limit ([`limit_inserts`](crate::ReplicationStream::limit_inserts)). It was passed
+    /// over.
     Oversized {
-        /// Its length.
+        /// Length of the plugin's message, in bytes.
         bytes: usize,
-        /// The beginning of the plugin's message, 512 bytes: which table, and its first columns, cut anywhere.
+        /// The first 512 bytes of the plugin's message: its table and its first columns, cut anywhere.
         head: Bytes,
     },
-    /// The server warns of something. Since PostgreSQL 18 so also of a publication that is missing: what it would have
-    /// brought is left out of the stream.
+    /// A warning from the server. PostgreSQL 18 and newer warn of a missing publication, whose changes are then not in
+    /// the stream.
     Warning(Box<ServerError>),
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for Frame {
 }
 
 impl Frame {
-    /// Reads what a `CopyData` holds. `None` for a kind that does not exist yet.
+    /// Reads the content of a `CopyData`; `None` if its kind is unknown.
     pub(crate) fn parse(mut body: Bytes) -> Result<Option<Self>, TryGetError> {
         let frame = match body.try_get_u8()? {
             b'w' => {
@@ -89,14 +89,14 @@ impl Frame {
     }
 }
 
-/// What to do with a large message, from its beginning.
+/// What to do with a large message, judged by its beginning.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Large {
-    /// Wait for the whole of it, or for enough to say.
+    /// Wait for the whole message, or for enough of it to judge.
     Wanted,
-    /// Nobody reads it.
+    /// Pass it over: nobody reads such messages.
     Unwanted,
-    /// An insert beyond the limit.
+    /// Pass it over, and report an insert beyond the limit.
     Oversized { bytes: usize, head: Bytes },
 }
 
@@ -110,7 +110,7 @@ impl Large {
         if (headers.first(), headers.get(5)) != (Some(&b'd'), Some(&b'w')) {
             return Self::Wanted;
         }
-        // The first byte of what pgoutput says
+        // The first byte of the plugin's message
         // (<https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html>).
         match plugin.first() {
             Some(b'M' | b'U' | b'D') => Self::Unwanted,
@@ -126,26 +126,26 @@ impl Large {
 /// A standby status update that has not been written yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
-    /// Everything before it is durable here.
+    /// The position before which everything is durable here.
     pub(crate) flushed: Lsn,
     /// Whether the server should answer with a keepalive.
     pub(crate) reply: bool,
 }
 
 impl Status {
-    /// One status that says what both say: a position never moves back, a question is never lost.
+    /// Merges two statuses: a position never moves back, and a question is never lost.
     pub(crate) fn merge(self, earlier: Option<Self>) -> Self {
         let Some(earlier) = earlier else { return self };
         Self { flushed: self.flushed.max(earlier.flushed), reply: self.reply || earlier.reply }
     }
 
-    /// Writes the `CopyData` with it.
+    /// Writes the status as a `CopyData`.
     pub(crate) fn encode(self, out: &mut BytesMut) {
         const LENGTH: u32 = 4 + 1 + 3 * 8 + 8 + 1;
         out.put_u8(b'd');
         out.put_u32(LENGTH);
         out.put_u8(b'r');
-        // Written, flushed, applied: who reads a stream for another purpose than to replay it makes no difference.
+        // Written, flushed, applied: a reader that does not replay has only one position to report.
         for _ in 0..3 {
             out.put_u64(self.flushed.0);
         }
@@ -154,7 +154,7 @@ impl Status {
     }
 }
 
-/// The protocol's clock: microseconds since 2000-01-01. Shown in `pg_stat_replication.reply_time`, used for nothing.
+/// The protocol's clock: microseconds since 2000-01-01. The server only shows it, in `pg_stat_replication.reply_time`.
 fn clock_us() -> i64 {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_2000 = unix.saturating_sub(std::time::Duration::from_secs(POSTGRES_EPOCH_S));

@@ -1,7 +1,7 @@
 //! Whole messages over a byte stream.
 //!
-//! What has been read of a message, or not yet written of one, lives here and not in a future, so that every future of
-//! this file can be dropped at any time without losing a byte.
+//! Partly read and partly written messages live here and not in a future, so that every future of this file can be
+//! dropped at any time without losing a byte.
 
 #[cfg(test)]
 mod tests;
@@ -16,15 +16,15 @@ use std::{
 use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Most that one read asks for, except inside a larger message. A hundred and more rows of a few hundred bytes.
+/// Most bytes that one read asks for, except inside a larger message: a hundred and more rows of a few hundred bytes.
 const CHUNK: usize = 64 * 1024;
-/// After a message longer than this the buffer, which grew for it, is given back.
+/// Bytes of a message beyond which the buffer that grew for it is given back.
 pub(crate) const LARGE: usize = 4 * CHUNK;
-/// Longest message of a session that has not authenticated: nobody should fill our memory before.
+/// Longest message before the login, in bytes: a server without a login must not fill the client's memory.
 pub(crate) const LOGIN_LIMIT: usize = CHUNK;
-/// Longest message at all: what PostgreSQL can hold in memory at once (`MaxAllocSize`), and the header.
+/// Longest message at all, in bytes: PostgreSQL's own limit of memory at once (`MaxAllocSize`), and the header.
 pub(crate) const SESSION_LIMIT: usize = (1 << 30) + HEADER;
-/// A tag and a length that counts itself but not the tag.
+/// Bytes of a tag, and of a length that counts itself but not the tag.
 const HEADER: usize = 5;
 
 /// Reads and writes PostgreSQL's messages.
@@ -33,13 +33,13 @@ pub(crate) struct Framed<S> {
     socket: S,
     incoming: BytesMut,
     outgoing: BytesMut,
-    /// Something was written that the socket may still hold back (TLS does).
+    /// Whether the socket got bytes that it may still hold back, as TLS does.
     unflushed: bool,
-    /// Longest message that is let in.
+    /// Longest message that is accepted, in bytes.
     limit: usize,
-    /// The buffer grew for a large message.
+    /// Whether the buffer grew for a large message.
     grown: bool,
-    /// Bytes still to come of a message that is passed over. `incoming` is empty until they have.
+    /// Bytes that have not come yet of a message that is passed over. `incoming` is empty until they have.
     passing: usize,
 }
 
@@ -57,17 +57,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         }
     }
 
-    /// Lets messages of up to `limit` bytes in.
+    /// Accepts messages of up to `limit` bytes.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Where to put what should be written next.
+    /// The buffer for bytes to be written next.
     pub(crate) fn outgoing(&mut self) -> &mut BytesMut {
         &mut self.outgoing
     }
 
-    /// Takes the next whole message, tag and length included, out of what has arrived.
+    /// Takes the next whole message that has arrived, with its tag and length.
     pub(crate) fn take(&mut self) -> io::Result<Option<BytesMut>> {
         match self.front()? {
             Some(total) if total <= self.incoming.len() => {
@@ -78,19 +78,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         }
     }
 
-    /// The message at the front, if it is a large one of which more is to come: its length, tag and length included, and
-    /// what is here.
+    /// The message at the front, if it is large and not whole: its length with tag and length, and the bytes that have
+    /// come.
     pub(crate) fn large(&self) -> io::Result<Option<(usize, &[u8])>> {
         let total = self.front()?.filter(|total| *total > LARGE.max(self.incoming.len()));
         Ok(total.map(|total| (total, &self.incoming[..])))
     }
 
-    /// Whether as much is here as one read brings.
+    /// Whether as much has arrived as one read brings.
     pub(crate) fn is_full(&self) -> bool {
         self.incoming.len() >= CHUNK
     }
 
-    /// Passes over the message at the front, if its header is in: what is here is dropped, and the rest as it arrives.
+    /// Passes over the message at the front, if its header has come: drops the bytes that have come, and the rest as it
+    /// comes.
     pub(crate) fn pass_over(&mut self) -> io::Result<()> {
         if let Some(total) = self.front()? {
             self.passing = total;
@@ -99,7 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         Ok(())
     }
 
-    /// What the buffer has room for.
+    /// How many bytes the buffer has room for.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.incoming.capacity()
@@ -111,15 +112,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         self.passing -= here;
     }
 
-    /// Waits for the next whole message, and writes what is to be written meanwhile. Loses nothing when dropped.
+    /// Waits for the next whole message, and writes outgoing bytes meanwhile. Loses nothing when dropped.
     pub(crate) async fn read(&mut self) -> io::Result<BytesMut> {
         loop {
             if let Some(message) = self.take()? {
                 return Ok(message);
             }
             poll_fn(|cx| {
-                // A connection that cannot be written to is lost, and reading will tell why: with the server's last
-                // words, if it had some.
+                // A connection that cannot be written to is lost, and reading returns the reason: the server's last
+                // words, if any.
                 let _ = self.poll_write(cx);
                 self.poll_read(cx)
             })
@@ -132,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         poll_fn(|cx| self.poll_write(cx)).await
     }
 
-    /// Writes as much as the socket takes; ready when nothing is left.
+    /// Writes as much as the socket takes. Ready once nothing is left.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.outgoing.has_remaining() {
             let written = ready!(Pin::new(&mut self.socket).poll_write(cx, &self.outgoing))?;
@@ -149,11 +150,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads once; ready when something has arrived.
+    /// Reads once. Ready once bytes have arrived.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let room = self.make_room()?;
         let mut limited = (&mut self.incoming).limit(room);
-        // Dropping this future loses nothing: `read_buf` is cancel safe.
+        // Dropping this future loses nothing, because `read_buf` is cancel safe.
         let read = ready!(pin!(self.socket.read_buf(&mut limited)).poll(cx))?;
         if read == 0 {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")));
@@ -162,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Length of the message at the front, tag included, once its header is in.
+    /// Length of the message at the front with its tag, once its header has come.
     fn front(&self) -> io::Result<Option<usize>> {
         let Some((_tag, rest)) = self.incoming.split_first() else { return Ok(None) };
         let Some(length) = rest.first_chunk() else { return Ok(None) };
@@ -176,9 +177,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
         }
     }
 
-    /// Makes room for the next read and says how much of it to use at most.
+    /// Makes room for the next read, and returns how much of it to use at most.
     ///
-    /// Memory follows what has arrived, never what a length claims: at most as much again, or a chunk.
+    /// Memory follows the bytes that have arrived, and never a claimed length: it at most doubles, or grows by a chunk.
     fn make_room(&mut self) -> io::Result<usize> {
         let have = self.incoming.len();
         let missing = self.front()?.map_or(0, |total| total.saturating_sub(have));
@@ -186,16 +187,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Framed<S> {
             if self.incoming.capacity() - have < CHUNK {
                 self.incoming.reserve(missing.min(have.max(CHUNK)));
             }
-            // Not beyond the message's end, so that it is alone in its buffer and leaves nothing to copy behind it.
+            // The read ends with the message, which is then alone in its buffer and leaves nothing to copy.
             return Ok(missing);
         }
         if self.grown {
             let mut fresh = BytesMut::with_capacity(2 * CHUNK);
-            fresh.extend_from_slice(&self.incoming); // less than a chunk, see above
+            fresh.extend_from_slice(&self.incoming); // less than a chunk, as checked above
             self.incoming = fresh;
             self.grown = false;
         }
-        // Takes the buffer's front back without allocating, once nobody holds a slice of it any more.
+        // Reuses the buffer's front without allocating, once no slice of it is left.
         self.incoming.reserve(CHUNK);
         Ok(CHUNK)
     }

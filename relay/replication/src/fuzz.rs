@@ -1,4 +1,4 @@
-//! What the fuzzer feeds (see `fuzz/README.md`): a server that says anything at all, from the login to the stream.
+//! The fuzzer's server (see `fuzz/README.md`): it says anything at all, from the login to the stream.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use client_socket::fuzz::{says_itself, server};
@@ -17,10 +17,10 @@ use crate::{
 
 const PASSWORD: &str = "hunter2";
 
-/// Plays one input: two bytes that say how, and what the server says.
+/// Plays one input: two bytes that say how, and the server's bytes.
 pub fn backend(data: &[u8]) {
     let [how, piece, said @ ..] = data else { return };
-    // Raw bytes find what is wrong with lengths; whole messages come further.
+    // Raw bytes find mistakes with lengths, and whole messages come further.
     let says = if how & 1 == 0 { Bytes::copy_from_slice(said) } else { messages(said, how & 0x1c == 0x1c) };
     let piece = 1 + usize::from(*piece).max(says.len() / 20);
     let starts_at_login = how & 2 == 0;
@@ -28,14 +28,14 @@ pub fn backend(data: &[u8]) {
 }
 
 thread_local! {
-    /// The stream's clock needs one.
+    /// The runtime, which the stream's clock needs.
     static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
 }
 
-/// Pieces, each a tag, a length in one byte and a body, as PostgreSQL's messages. If one may be large, it is the first with the length 255:
-/// zeros follow its body. Such inputs take long, so they are to be few.
+/// PostgreSQL's messages from pieces of a tag, a length in one byte and a body. With `has_large` the first piece of
+/// length 255 is continued with zeros, which takes long, so few inputs have one.
 fn messages(mut pieces: &[u8], mut may_be_large: bool) -> Bytes {
-    const LARGE_PIECE: usize = 270_000; // as little as counts as large
+    const LARGE_PIECE: usize = 270_000; // the least that counts as large
     let mut messages = BytesMut::new();
     while let Ok(tag) = pieces.try_get_u8() {
         let length = pieces.try_get_u8().unwrap_or_default();
@@ -89,5 +89,17 @@ async fn read(mut stream: ReplicationStream<impl AsyncRead + AsyncWrite + Unpin>
             Err(error) => return assert!(!error.to_string().is_empty()),
         }
         let _ = stream.status(Lsn(1), false).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_seed_of_the_fuzzer_keeps_the_promises() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/backend");
+        let played: Vec<_> =
+            std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path())).collect();
+        assert!(played.len() > 20, "{}", played.len());
+        played.into_iter().for_each(|seed| super::backend(&seed.unwrap()));
     }
 }

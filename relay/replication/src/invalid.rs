@@ -1,13 +1,13 @@
 //! Why a connection string cannot be used.
 
-/// A connection string that cannot be used. Never repeats what may be part of a password.
+/// Why a connection string cannot be used. Its text never repeats a possible part of a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidConnInfo {
     /// Neither a URL nor `key=value` pairs, or an option that does not exist.
     #[error("not a connection string like postgres://user:password@host:5432/database")]
     Syntax,
-    /// An `@` that could be a password's: what stands behind it would be taken for a host, looked up and shown.
+    /// An `@` that could belong to a password: the text behind it would be taken for a host, looked up and shown.
     #[error("it has an @ too many: in a user or password write it as %40, and / as %2F")]
     AtSign,
     /// An option has an impossible value.
@@ -16,7 +16,7 @@ pub enum InvalidConnInfo {
     /// An option of libpq, or of a library's own, that is not supported here.
     #[error("the option {0} is not supported: leave it out")]
     Unsupported(String),
-    /// White space that is part of the host, the database or an option.
+    /// White space in the host, the database or an option.
     #[error("there is white space or a line's end in it: leave it out (if it is meant, write it as %20 or %0A)")]
     WhiteSpace,
     /// No host and no socket folder.
@@ -28,7 +28,7 @@ pub enum InvalidConnInfo {
     /// Hosts, addresses and ports do not go together.
     #[error("it must name one port, or one for each host, and an address for each host or for none")]
     Hosts,
-    /// `sslmode` is none of the known ones.
+    /// `sslmode` has an unknown value.
     #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
     SslMode,
     /// A verification that anyone could pass.
@@ -39,7 +39,7 @@ pub enum InvalidConnInfo {
     HalfIdentity,
 }
 
-/// Options of libpq that people may bring along.
+/// libpq's options that a connection string may have, and that are not supported here.
 const UNSUPPORTED: [&str; 24] = [
     "client_encoding",
     "fallback_application_name",
@@ -68,7 +68,7 @@ const UNSUPPORTED: [&str; 24] = [
 ];
 
 impl InvalidConnInfo {
-    /// Tells what is wrong with `text` as far as it cannot be part of a secret: a password that was not quoted ends up anywhere.
+    /// Says what is wrong with `text` without repeating a possible secret: an unquoted password ends up anywhere.
     pub(crate) fn explain(error: &tokio_postgres::Error, text: &str) -> Self {
         let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
         let option = why.strip_prefix("unknown option `").and_then(|rest| rest.strip_suffix('`'));
@@ -80,8 +80,8 @@ impl InvalidConnInfo {
     }
 }
 
-/// Whether the option stands behind a URL's `?`, where nothing of a password can be: Prisma's `schema` and `pgbouncer`, Rails' `pool`.
-/// A password that has a `?` itself continues up to an `@`.
+/// Whether the option stands behind a URL's `?`, as Prisma's `schema` and Rails' `pool` do, and cannot be part of a
+/// password. A password with a `?` continues up to an `@`.
 fn is_of_query(name: &str, url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
     let (login, rest) = rest.split_once('@').unwrap_or(("", rest));

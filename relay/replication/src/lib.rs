@@ -6,29 +6,28 @@
 //! ```
 //!
 //! One type for each phase of the protocol (<https://www.postgresql.org/docs/current/protocol-replication.html>):
-//! [`ConnInfo`] is a connection string that has been read, [`Replication`] a session that takes commands, and
-//! [`ReplicationStream`] WAL coming in and acknowledgements going out. [`pgoutput::Decoder`] reads what comes in; it does no
-//! I/O.
+//! [`ConnInfo`] is a parsed connection string, [`Replication`] a session that takes commands, and [`ReplicationStream`]
+//! a stream of WAL with acknowledgements going back. [`pgoutput::Decoder`] decodes the stream, without I/O.
 //!
-//! Nothing is lost when a future of this crate is dropped: what has been read of a message, or not yet written of one, lives
-//! in the stream. So every method of [`ReplicationStream`] can stand in a `select!`.
+//! Dropping a future of this crate loses nothing, because partly read and partly written messages live in the stream.
+//! So every method of [`ReplicationStream`] can stand in a `select!`.
 //!
 //! | module | what it is | I/O |
 //! |---|---|---|
 //! | `conninfo`, `options`, `sslmode` | connection strings | no |
-//! | `search_path` | where a session looks names up | no |
+//! | `search_path` | the schemas in which a session looks names up | no |
 //! | `dial`, `login`, `channel_binding` | from a host to a session | yes |
-//! | `peer` | which host that was | no |
+//! | `peer` | the server at the other end | no |
 //! | `replication` | commands | yes |
 //! | `stream`, `framed` | the stream, and whole messages over a socket | yes |
 //! | `frame` | WAL data, keepalives, statuses | no |
 //! | [`pgoutput`] | decoder of the output plugin's messages | no |
 //! | [`lsn`] | positions in the WAL | no |
-//! | `error`, `server_error` | what can go wrong | no |
+//! | `error`, `server_error` | errors | no |
 //!
 //! # Example
 //!
-//! Follows a publication and prints what is inserted, until the server ends the stream:
+//! Follows a publication and prints the inserted rows, until the server ends the stream:
 //!
 //! ```no_run
 #![doc = include_str!("../examples/follow.rs")]
@@ -40,7 +39,7 @@ mod dial;
 mod error;
 mod frame;
 mod framed;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod invalid;
 mod login;

@@ -24,7 +24,7 @@ pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire for S {}
 
-/// Logs in. What comes back is the server process's id, to be found in `pg_stat_activity`.
+/// Logs in. Returns the server process's id, the `pid` of `pg_stat_activity`.
 pub(crate) async fn login<S: Wire>(
     link: &mut Framed<S>,
     config: &Config,
@@ -47,7 +47,7 @@ pub(crate) async fn login<S: Wire>(
         match receive(link).await? {
             Message::BackendKeyData(body) => pid = body.process_id(),
             Message::ParameterStatus(body) => {
-                // Reported since PostgreSQL 14, for this very question.
+                // PostgreSQL 14 and newer report this setting for clients that ask for a read-write server.
                 let reason = matches!(body.name()?, "in_hot_standby" | "default_transaction_read_only");
                 read_only |= reason && body.value()? == "on";
             }
@@ -103,7 +103,7 @@ async fn scram<S: Wire>(
         Some(hash) if offered.contains(&SCRAM_SHA_256_PLUS) => {
             (SCRAM_SHA_256_PLUS, sasl::ChannelBinding::tls_server_end_point(hash))
         }
-        // Says "I could have": a server that offered it, and whose offer was cut on the way, ends the login.
+        // The client says that it supports binding: if an offer of it was cut on the way, the server ends the login.
         Some(_) => (SCRAM_SHA_256, sasl::ChannelBinding::unrequested()),
         None => (SCRAM_SHA_256, sasl::ChannelBinding::unsupported()),
     };
@@ -126,7 +126,7 @@ async fn scram<S: Wire>(
     scram.finish(proof.data()).map_err(|error| failed(&error.to_string()))
 }
 
-/// The login is not bound to the TLS session: is that good enough?
+/// Whether a login that is not bound to the TLS session is good enough.
 fn unbound(config: &Config) -> Result<(), ConnectCause> {
     match config.get_channel_binding() {
         ChannelBinding::Require => {

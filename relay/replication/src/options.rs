@@ -1,4 +1,4 @@
-//! Takes libpq's TLS options out of a connection string: tokio-postgres reads the rest, and refuses most of these.
+//! libpq's TLS options, taken out of a connection string: tokio-postgres reads the rest, and refuses most TLS options.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ pub(crate) struct Parts {
     pub(crate) tls: Vec<(String, String)>,
 }
 
-/// Splits a URL or a list of `key=value`. What cannot be read stays in the rest, for tokio-postgres to refuse.
+/// Splits a URL or a list of `key=value`. Unreadable parts stay in the rest, for tokio-postgres to refuse.
 pub(crate) fn split(text: &str) -> Parts {
     let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
     if is_url { split_url(text) } else { split_pairs(text) }
 }
 
 fn split_url(url: &str) -> Parts {
-    // A password may hold a question mark: parameters begin behind the credentials.
+    // Parameters begin behind the credentials, because a password may contain a question mark.
     let credentials = url.find('@').map_or(0, |at| at + 1);
     let query = url.get(credentials..).and_then(|rest| rest.find('?')).map_or(url.len(), |at| credentials + at);
     let (base, query) = url.split_at(query);
@@ -46,7 +46,7 @@ fn split_url(url: &str) -> Parts {
 fn split_pairs(text: &str) -> Parts {
     let mut tls = Vec::new();
     let mut rest = String::new();
-    let mut kept = 0; // everything before it is in `rest` or was taken out
+    let mut kept = 0; // text before this is in `rest` or was taken out
     let mut at = 0;
     while let Some((key, value, span)) = pair(text, at) {
         at = span.end;
@@ -60,8 +60,8 @@ fn split_pairs(text: &str) -> Parts {
     Parts { rest, tls }
 }
 
-/// Reads the next `key = value` from `at` on: key, unquoted value, and where the pair stands. `None` at the end, and for
-/// what is no pair.
+/// Reads the next `key = value` from `at` on: key, unquoted value, and the pair's place. `None` at the end, and for
+/// text that is no pair.
 fn pair(text: &str, at: usize) -> Option<(&str, String, Range<usize>)> {
     let from = text.get(at..)?;
     let start = at + (from.len() - from.trim_start().len());
@@ -72,7 +72,7 @@ fn pair(text: &str, at: usize) -> Option<(&str, String, Range<usize>)> {
     (!key.contains(char::is_whitespace)).then_some((key, value, start..end))
 }
 
-/// Reads one value, `'quoted with \' and spaces'` or plain: the value and how many bytes it took.
+/// Reads one value, `'quoted with \' and spaces'` or plain. Returns the value and how many bytes it took.
 fn unquote(text: &str) -> Option<(String, usize)> {
     let quoted = text.starts_with('\'');
     let mut value = String::new();

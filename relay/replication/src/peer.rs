@@ -11,9 +11,9 @@ use crate::dial::Target;
 pub struct Peer {
     /// `host:port` as the connection string has it, or a Unix socket's folder and port.
     pub host: String,
-    /// The address that a name led to; `None`: the host is an address, or a Unix socket.
+    /// The address behind a name; `None` if the host is an address or a Unix socket.
     pub address: Option<IpAddr>,
-    /// Until when the certificates of the connection are good.
+    /// Until when the certificates of the connection are valid.
     pub expiry: Expiry,
 }
 

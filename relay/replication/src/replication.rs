@@ -23,21 +23,21 @@ use crate::{
 /// A session that takes replication commands
 /// (<https://www.postgresql.org/docs/current/protocol-replication.html>).
 ///
-/// A command whose future is dropped before it is done leaves an answer behind: drop the session, too.
+/// Dropping a command's future leaves its answer in the session, so the session has to be dropped too.
 #[derive(Debug)]
 pub struct Replication<S = Socket> {
     framed: Framed<S>,
     pid: i32,
 }
 
-/// Who the server is.
+/// The server's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Names the cluster; replicas and restored backups share it.
+    /// Id of the cluster, which replicas and restored backups share.
     pub system_id: String,
-    /// Counts failovers.
+    /// The timeline, which grows with each failover.
     pub timeline: u32,
-    /// How far the WAL is flushed.
+    /// The position up to which the WAL is flushed.
     pub wal_position: Lsn,
 }
 
@@ -47,21 +47,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
         Self { framed, pid }
     }
 
-    /// Has the session look names up among PostgreSQL's own objects alone. A part of connecting.
+    /// Makes the session look names up among PostgreSQL's own objects alone. Connecting includes this.
     pub(crate) async fn pin_search_path(&mut self) -> Result<(), ConnectCause> {
         self.command(PIN_SEARCH_PATH).await.map(drop).map_err(|error| match error {
-            ReplError::Command(refusal) => ConnectCause::Refused(refusal),
+            ReplError::Command(error) => ConnectCause::Server(error),
             ReplError::Io(error) => ConnectCause::Unreachable(error),
             other => ConnectCause::Login(other.to_string()),
         })
     }
 
-    /// Id of the server process: `pg_blocking_pids` of it says whom a [`create_slot`](Self::create_slot) waits for.
+    /// Id of the server process. `pg_blocking_pids` of it lists the sessions that [`create_slot`](Self::create_slot)
+    /// waits for.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Asks the server who it is.
+    /// Asks the server for its identity.
     ///
     /// # Errors
     ///
@@ -82,12 +83,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
     ///
     /// # Errors
     ///
-    /// The server refuses it; the connection can be used on. Or the connection broke.
+    /// The server refuses the setting, and the session remains usable; or the connection broke.
     pub async fn set(&mut self, setting: &str, value: &str) -> Result<(), ReplError> {
         self.command(&format!("SET {} = {}", identifier(setting), literal(value))).await.map(|_| ())
     }
 
-    /// Creates a slot for `pgoutput`. The stream can begin at the position that comes back.
+    /// Creates a slot for `pgoutput`. The stream can begin at the returned position.
     ///
     /// Waits for every transaction that runs at this moment to end; see [`pid`](Self::pid).
     ///
@@ -96,22 +97,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
     /// [`ReplError::slot_exists`]; no permission; no free slot (`53400`); `wal_level` is not `logical`
     /// ([`ReplError::slot_invalidated`], which has the same code).
     pub async fn create_slot(&mut self, name: &str) -> Result<Lsn, ReplError> {
-        // The old form of the options: the one that PostgreSQL 14 knows, and later ones still do.
+        // The old form of the options, which PostgreSQL 14 and all newer versions know.
         self.make_slot(name, "NOEXPORT_SNAPSHOT").await
     }
 
-    /// As [`create_slot`](Self::create_slot), a slot that standbys may copy, so that a promoted one has it
+    /// Like [`create_slot`](Self::create_slot), but standbys copy the slot, so that a promoted standby has it
     /// (<https://www.postgresql.org/docs/current/logicaldecoding-explanation.html#LOGICALDECODING-REPLICATION-SLOTS-SYNCHRONIZATION>).
     /// PostgreSQL 17 or newer.
     ///
     /// # Errors
     ///
-    /// As there; and the server is older.
+    /// Those of [`create_slot`](Self::create_slot); or the server is older.
     pub async fn create_failover_slot(&mut self, name: &str) -> Result<Lsn, ReplError> {
         self.make_slot(name, "(SNAPSHOT 'nothing', FAILOVER)").await
     }
 
-    /// Lets standbys copy a slot that nobody reads. PostgreSQL 17 or newer.
+    /// Makes standbys copy a slot that nobody reads. PostgreSQL 17 or newer.
     ///
     /// # Errors
     ///
@@ -131,15 +132,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
 
     /// Starts the stream of a slot: inserts of the publication's tables, and logical messages.
     ///
-    /// It begins at `from` or at what the slot has confirmed, whichever is later; `Lsn(0)` means the latter.
+    /// It begins at `from` or at the slot's confirmed position, whichever is later; `Lsn(0)` means the confirmed
+    /// position.
     ///
     /// # Errors
     ///
-    /// [`ReplError::slot_in_use`], [`ReplError::slot_missing`], [`ReplError::slot_invalidated`]. A publication that
-    /// does not exist shows only later, in the stream.
+    /// [`ReplError::slot_in_use`], [`ReplError::slot_missing`], [`ReplError::slot_invalidated`]. A missing publication
+    /// shows only later, in the stream.
     pub async fn start(mut self, slot: &str, publication: &str, from: Lsn) -> Result<ReplicationStream<S>, ReplError> {
-        // Version 1 sends whole transactions in commit order; what later versions add is sending transactions before
-        // they commit. Binary values need no parsing. A list of publications is a list of identifiers inside a literal.
+        // Version 1 sends whole transactions in commit order, which later versions can also send before they commit.
+        // Binary values need no parsing.
         let command = format!(
             "START_REPLICATION SLOT {} LOGICAL {from} \
              (proto_version '1', publication_names {}, messages 'true', binary 'true')",
@@ -153,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
         }
     }
 
-    /// Runs a command that answers with at most one row, of text. A refusal leaves the session usable.
+    /// Runs a command that returns at most one row of text. An error of the server leaves the session usable.
     async fn command(&mut self, command: &str) -> Result<Option<Row>, ReplError> {
         frontend::query(command, self.framed.outgoing())?;
         let mut answer = Ok(None);
@@ -173,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
         }
     }
 
-    /// The next message that belongs to the command.
+    /// The command's next message.
     async fn receive(&mut self) -> Result<BytesMut, ReplError> {
         loop {
             let mut message = self.framed.read().await?;
@@ -185,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
                     return Err(ReplError::Command(Box::new(ServerError::from_error(&body))));
                 }
                 Message::NoticeResponse(body) => ServerError::log_notice(&body),
-                _ => {} // a setting that changed
+                _ => {} // a setting has changed
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a server says when it refuses.
+//! The server's errors and notices.
 
 use std::fmt;
 
@@ -12,42 +12,42 @@ use tokio_postgres::error::{DbError, SqlState};
 pub struct ServerError {
     /// `ERROR`, `FATAL`, `PANIC`; for notices `WARNING`, `NOTICE` and so on.
     pub severity: String,
-    /// What kind of error: branch on this, the text is translated and changes between versions.
+    /// The kind of error. Branch on this: the text is translated, and changes between versions.
     pub sqlstate: SqlState,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// More about it.
+    /// The detail.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// The hint.
     pub hint: Option<String>,
-    /// The function in the server's source that says it; unlike the message, it is never translated.
+    /// The function in the server's source that reports it. Unlike the message, it is never translated.
     pub routine: Option<String>,
 }
 
 impl ServerError {
-    /// Whether the server is going or not ready yet, or lost its client: another attempt later may do.
+    /// Whether the server is going or not ready yet, or lost its client. A later attempt may succeed.
     pub fn is_outage(&self) -> bool {
         let going = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
         going.contains(&self.sqlstate) || self.sqlstate.code().starts_with("08")
     }
 
-    /// Whether another attempt may do although nobody changes anything
-    /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-    pub fn may_pass(&self) -> bool {
+    /// Whether the error may go away by itself (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+    pub fn is_transient(&self) -> bool {
         match self.sqlstate.code() {
             "25006" => true,            // read-only: during a failover, the old primary
             "53400" | "57P04" => false, // a limit of the configuration (no slot left); the database was dropped
             "55006" | "55P03" => true,  // in use; locked
-            // Connections; rolled back (deadlocks); out of connections, memory or disk; starting, stopping, cancelled; I/O.
+            // Connections; rolled back (deadlocks); out of connections, memory or disk; starting, stopping, cancelled;
+            // I/O.
             code => matches!(code.get(..2), Some("08" | "40" | "53" | "57" | "58")),
         }
     }
 
-    /// Whether it says that a publication does not exist at this place of the WAL, so that the stream leaves out what it
-    /// would have brought. (Servers before PostgreSQL 18 end the stream.)
+    /// Whether it reports that a publication does not exist at this place of the WAL, so that its changes are not in
+    /// the stream. (Servers before PostgreSQL 18 end the stream.)
     ///
-    /// A standby that `synchronized_standby_slots` names, and that does not follow, has the same SQLSTATE: the stream only waits then
-    /// (`StandbySlotsHaveCaughtup` in `src/backend/replication/slot.c`).
+    /// A standby that `synchronized_standby_slots` names and that lags behind gives the same SQLSTATE, but then the
+    /// stream only waits (`StandbySlotsHaveCaughtup` in `src/backend/replication/slot.c`).
     pub fn publication_skipped(&self) -> bool {
         self.sqlstate == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
             && self.routine.as_deref() != Some("StandbySlotsHaveCaughtup")
@@ -61,7 +61,7 @@ impl ServerError {
         Self::from_fields(body.fields())
     }
 
-    /// Logs a notice: a warning as such, the chatter for those who look closely.
+    /// Logs a warning as a warning, and any other notice at debug level.
     pub(crate) fn log_notice(body: &NoticeResponseBody) {
         let notice = Self::from_notice(body);
         if notice.severity == "WARNING" {
@@ -71,7 +71,7 @@ impl ServerError {
         }
     }
 
-    /// Takes what can be read: half an error says more than a complaint about its form.
+    /// Takes the readable fields: half an error says more than a complaint about its form.
     fn from_fields(mut fields: ErrorFields<'_>) -> Self {
         let mut error = Self {
             severity: String::new(),
@@ -84,7 +84,7 @@ impl ServerError {
         while let Ok(Some(field)) = fields.next() {
             let text = String::from_utf8_lossy(field.value_bytes());
             match field.type_() {
-                // 'V' is never translated; it comes after 'S', and only from servers since 9.6.
+                // 'V' is never translated. It comes after 'S', and from servers of version 9.6 and newer.
                 b'S' | b'V' => error.severity = text.into_owned(),
                 b'C' => error.sqlstate = SqlState::from_code(&text),
                 b'M' => error.message = text.into_owned(),
@@ -154,17 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_by_itself_is_told_from_what_an_operator_must_repair() {
-        let may_pass = |code: &str| parse(format!("C{code}\0\0").as_bytes()).may_pass();
+    fn transient_errors_are_told_from_those_that_an_operator_must_repair() {
+        let is_transient = |code: &str| parse(format!("C{code}\0\0").as_bytes()).is_transient();
         for code in
             ["57P03", "57P01", "53300", "53100", "53200", "08006", "08P01", "40P01", "57014", "58030", "25006", "55P03"]
         {
-            assert!(may_pass(code), "{code}");
+            assert!(is_transient(code), "{code}");
         }
         for code in
             ["28P01", "28000", "3D000", "42501", "42883", "3F000", "0A000", "22023", "53400", "55000", "57P04", "XX000"]
         {
-            assert!(!may_pass(code), "{code}");
+            assert!(!is_transient(code), "{code}");
         }
     }
 

@@ -5,7 +5,7 @@ use client_socket::{Identity, Roots, TlsOptions, Verification};
 
 use crate::invalid::InvalidConnInfo;
 
-/// How much protection is asked for.
+/// The protection that a connection string asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SslMode {
     /// None.
@@ -14,9 +14,9 @@ pub(crate) enum SslMode {
     Prefer,
     /// Encrypt.
     Require,
-    /// Encrypt, to a server that a trusted authority vouches for.
+    /// Encrypt, and check that a trusted authority has signed the server's certificate.
     VerifyCa,
-    /// Encrypt, to the very host that was asked for.
+    /// Encrypt, and check also that the certificate is for this host.
     VerifyFull,
 }
 
@@ -24,12 +24,12 @@ pub(crate) enum SslMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsPolicy {
     pub(crate) mode: SslMode,
-    /// What holds where the connection is encrypted.
+    /// The settings of an encrypted connection.
     pub(crate) tls: TlsOptions,
 }
 
 impl TlsPolicy {
-    /// Takes the options in the order in which they were written; a later one wins.
+    /// Takes the options in the order in which they were written; a later option overrides an earlier one.
     pub(crate) fn from_options(options: Vec<(String, String)>) -> Result<Self, InvalidConnInfo> {
         let (mut mode, mut roots, mut certificate, mut key) = (None, None, None, None);
         for (name, value) in options {
@@ -53,17 +53,18 @@ impl TlsPolicy {
         };
         let public = roots == Some(Roots::System);
         let mode = mode.unwrap_or(if public { SslMode::VerifyFull } else { SslMode::Prefer });
-        // Anyone can get a certificate from some public authority: without the name it proves nothing.
+        // Anyone can get a certificate from some public authority, so a certificate without a checked name proves
+        // nothing.
         if (mode == SslMode::VerifyCa && roots.is_none()) || (public && mode != SslMode::VerifyFull) {
             return Err(InvalidConnInfo::WeakVerification);
         }
         let verification = match (mode, &roots) {
             (SslMode::VerifyFull, _) => Verification::Full,
-            // libpq: `require` with a root certificate is `verify-ca`.
+            // As in libpq, `require` with a root certificate means `verify-ca`.
             (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => Verification::Chain,
             _ => Verification::None,
         };
-        // PostgreSQL 17 asks for this name where TLS comes first.
+        // PostgreSQL 17 asks for this name if TLS comes first.
         let alpn = Some("postgresql");
         Ok(Self { mode, tls: TlsOptions { verification, roots: roots.unwrap_or_default(), identity, alpn } })
     }

@@ -25,25 +25,25 @@ use crate::{
     server_error::ServerError,
 };
 
-/// How long [`ReplicationStream::stop`] waits for the server's goodbye. It comes at once, unless the server is in the
-/// middle of a large transaction: it sends that whole one first.
+/// How long [`ReplicationStream::stop`] waits for the server's goodbye. It comes at once, unless the server is sending
+/// a large transaction, which it completes first.
 const STOP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// WAL coming in, statuses going out.
 ///
-/// No method loses anything when its future is dropped, so all can stand in a `select!`. Reads and writes do not wait
-/// for each other: statuses go out while nobody reads, and frames come in while the server takes no status.
+/// Dropping a method's future loses nothing, so every method can stand in a `select!`. Reads and writes do not wait for
+/// each other: statuses go out while nobody reads, and frames come in while the server takes no status.
 #[derive(Debug)]
 pub struct ReplicationStream<S = Socket> {
     framed: Framed<S>,
-    /// The server process at the other end.
+    /// Id of the server process.
     pid: i32,
-    /// Longest insert that is handed out whole.
+    /// Longest insert that is handed out whole, in bytes.
     insert_limit: usize,
-    /// What the next status will say. One at a time is written; later ones merge here until it is out, which bounds
-    /// what waits however long the server does not read.
+    /// The next status. One status at a time is written, and later ones merge here meanwhile, so that their memory is
+    /// bounded even if the server does not read.
     unsent: Option<Status>,
-    /// What the last status said.
+    /// The position in the last status.
     flushed: Lsn,
     silence: Silence,
 }
@@ -58,15 +58,15 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         self.pid
     }
 
-    /// Since when the server has said nothing, if it does not answer either when it is asked whether it is there.
+    /// Since when the server has been silent, if it has not answered a question either.
     pub fn silent_since(&self) -> Option<Instant> {
         self.silence.since().map(Into::into)
     }
 
-    /// From now on an insert of more bytes than that is not held in memory: a [`Frame::Oversized`] says that there was one.
+    /// Sets the longest insert, in bytes, that is held in memory. A [`Frame::Oversized`] stands for a longer one.
     ///
-    /// What nobody here reads is never held in memory beyond some 256 KiB, whoever wrote it, and is passed over without a
-    /// frame: longer logical messages, updates, deletes.
+    /// Logical messages, updates and deletes of more than some 256 KiB are never held in memory, and are passed over
+    /// without a frame.
     pub fn limit_inserts(&mut self, bytes: usize) {
         self.insert_limit = bytes;
     }
@@ -77,7 +77,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
     ///
     /// # Errors
     ///
-    /// The server ended the stream, or has said nothing for a minute, or the connection broke. There is no frame after an error.
+    /// The server ended the stream or has been silent for a minute, or the connection broke. No frame follows an error.
     pub async fn next(&mut self) -> Result<Frame, ReplError> {
         loop {
             if let Some(frame) = self.try_next()? {
@@ -87,8 +87,8 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         }
     }
 
-    /// Waits until the server has been silent for too long, while no frame is wanted: reads a little ahead, to know. Does not end
-    /// otherwise: [`next`](Self::next) tells what else goes wrong. Cancellation safe.
+    /// Waits until the server has been silent for too long, while no frame is wanted, and reads a little ahead for
+    /// that. Any other end is left to [`next`](Self::next). Cancellation safe.
     pub async fn silent(&mut self) -> ReplError {
         poll_fn(|cx| {
             while !self.framed.is_full() {
@@ -98,7 +98,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
                     Err(_) => return Poll::Pending,
                 }
             }
-            self.silence.heard(); // what waits here was said
+            self.silence.heard(); // waiting bytes break the silence
             Poll::Pending
         })
         .await
@@ -106,7 +106,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
 
     fn poll_hear(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReplError>> {
         loop {
-            // A connection that cannot be written to is lost, and reading will tell why.
+            // A connection that cannot be written to is lost, and reading returns the reason.
             let _ = self.poll_send(cx);
             if let Poll::Ready(read) = self.framed.poll_read(cx) {
                 self.silence.heard();
@@ -119,11 +119,11 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         }
     }
 
-    /// The next frame of what has been received already. One `next` usually brings many.
+    /// The next frame that has been received already. One `next` usually brings many.
     ///
     /// # Errors
     ///
-    /// As for [`next`](Self::next).
+    /// See [`next`](Self::next).
     pub fn try_next(&mut self) -> Result<Option<Frame>, ReplError> {
         loop {
             while let Some(message) = self.framed.take()? {
@@ -146,18 +146,18 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         }
     }
 
-    /// Tells the server that everything before `flushed` is done with here, and with `wants_keepalive` asks it for one.
+    /// Tells the server that everything before `flushed` is done with. `wants_keepalive` asks for a keepalive.
     ///
-    /// Never waits: what the socket does not take now goes out with the next call of any method here. A position
-    /// behind an earlier one says the earlier one again, because some servers would move the slot back.
+    /// Never waits: bytes that the socket does not take now go out with the next call of any method. A position behind
+    /// an earlier one repeats the earlier one, because some servers would move the slot back.
     ///
     /// # Errors
     ///
-    /// The connection broke. What the server said last can still be read with [`next`](Self::next).
+    /// The connection broke. The server's last words can still be read with [`next`](Self::next).
     pub async fn status(&mut self, flushed: Lsn, wants_keepalive: bool) -> Result<(), ReplError> {
         self.flushed = self.flushed.max(flushed);
         self.unsent = Some(Status { flushed: self.flushed, reply: wants_keepalive }.merge(self.unsent));
-        // Not held back by what else the task did since it was scheduled: the next attempt may be an interval away.
+        // Tokio's budget of the task must not hold the status back: the next attempt may be an interval away.
         unconstrained(poll_fn(|cx| match self.poll_send(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
@@ -169,15 +169,14 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
     ///
     /// # Errors
     ///
-    /// As for [`status`](Self::status).
+    /// See [`status`](Self::status).
     pub async fn flush(&mut self) -> Result<(), ReplError> {
         Ok(poll_fn(|cx| self.poll_send(cx)).await?)
     }
 
-    /// Ends the stream in good order: the server has the last status and has let go of the slot when this returns.
+    /// Ends the stream in good order: when this returns, the server has the last status and has released the slot.
     ///
-    /// Does its best for two seconds. If that is not enough the connection is closed all the same, and the server
-    /// notices a moment later.
+    /// After two seconds the connection is closed in any case, and the server notices a moment later.
     pub async fn stop(mut self) {
         match timeout(STOP_DEADLINE, self.end()).await {
             Ok(Ok(())) => {}
@@ -188,7 +187,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
 
     async fn end(&mut self) -> io::Result<()> {
         poll_fn(|cx| {
-            // Frames are dropped meanwhile: a server that blocks on sending them would not read.
+            // Frames are read and dropped meanwhile, because a server that blocks on sending does not read.
             loop {
                 while self.take_last_words()?.is_some() {}
                 match (self.poll_send(cx), self.framed.poll_read(cx)) {
@@ -216,7 +215,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         self.framed.flush().await
     }
 
-    /// The next message, without those that are large: no frame is of use any more.
+    /// The next message that is not large, at the end of a stream: no frame is wanted any more.
     fn take_last_words(&mut self) -> io::Result<Option<BytesMut>> {
         let message = self.framed.take()?;
         if message.is_none() && self.framed.large()?.is_some() {
@@ -225,7 +224,7 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
         Ok(message)
     }
 
-    /// Writes what waits, one status after the other.
+    /// Writes the waiting statuses one after the other.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.framed.poll_write(cx))?;
@@ -237,14 +236,14 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> ReplicationStream<
     }
 }
 
-/// Reads one message of a running stream; `None` for one that says nothing to the caller.
+/// Reads one message of a running stream; `None` if it does not concern the caller.
 fn read(mut message: BytesMut) -> Result<Option<Frame>, ReplError> {
     match message.first() {
         Some(b'd') => {
             message.advance(5); // tag and length
             Frame::parse(message.freeze()).map_err(|_| ReplError::Protocol("a frame ends too early"))
         }
-        // End of the stream from the server: CopyDone, or at a shutdown CommandComplete straight away.
+        // The server's end of the stream: CopyDone, or at a shutdown CommandComplete at once.
         Some(b'c' | b'C') => Err(ReplError::Ended),
         _ => match Message::parse(&mut message) {
             Ok(Some(Message::ErrorResponse(body))) => Err(ReplError::Stream(Box::new(ServerError::from_error(&body)))),
@@ -256,7 +255,7 @@ fn read(mut message: BytesMut) -> Result<Option<Frame>, ReplError> {
                 tracing::debug!(%notice, "notice from the server");
                 Ok(None)
             }
-            Ok(Some(Message::ParameterStatus(_))) => Ok(None), // a reload changed a setting
+            Ok(Some(Message::ParameterStatus(_))) => Ok(None), // a reload has changed a setting
             _ => Err(ReplError::Protocol("a message that has no place in a stream")),
         },
     }

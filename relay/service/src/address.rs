@@ -127,7 +127,7 @@ impl From<BadFile> for RunError {
     fn from(bad: BadFile) -> Self {
         Self::new(Kind::Usage, "there is no server's address")
             .hint("write the whole file under another name, and then rename it to this one")
-            .may_pass_if(true)
+            .transient_if(true)
             .source(bad)
     }
 }

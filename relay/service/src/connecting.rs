@@ -101,7 +101,7 @@ impl<'a> Connecting<'a> {
 
     fn start_waits(&self, error: &RunError) -> bool {
         let may_change = error.kind() == Kind::Authentication && self.config.database_url.may_change(self.since);
-        !self.config.no_wait && (error.may_pass() || may_change)
+        !self.config.no_wait && (error.is_transient() || may_change)
     }
 
     async fn database(&mut self, inherited: Inherited) -> Result<Database, RunError> {

@@ -44,13 +44,13 @@ pub struct RunError {
     what: String,
     hint: Option<String>,
     cause: Option<Box<dyn Error + Send + Sync>>,
-    may_pass: bool,
+    is_transient: bool,
 }
 
 impl RunError {
     /// An error of this kind: `what` names what failed, and where.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), hint: None, cause: None, may_pass: false }
+        Self { kind, what: what.into(), hint: None, cause: None, is_transient: false }
     }
 
     /// Adds what the operator can do.
@@ -69,14 +69,14 @@ impl RunError {
 
     /// Says whether another attempt of this same relay may succeed, as when a server starts or an upgrade is under way. By default it may not.
     #[must_use]
-    pub fn may_pass_if(mut self, may_pass: bool) -> Self {
-        self.may_pass = may_pass;
+    pub fn transient_if(mut self, is_transient: bool) -> Self {
+        self.is_transient = is_transient;
         self
     }
 
     /// Whether another attempt of this same relay, with the same settings, may succeed.
-    pub fn may_pass(&self) -> bool {
-        self.may_pass
+    pub fn is_transient(&self) -> bool {
+        self.is_transient
     }
 
     /// Its kind, for the exit code.

@@ -1,4 +1,4 @@
-//! A server for fuzzers of the clients above: it says what it was told to say, and listens to everything.
+//! A server for fuzzers of the clients above: it says given bytes, and listens to everything.
 
 use std::{
     io,
@@ -13,12 +13,12 @@ pub fn server(says: &[u8], piece: usize) -> Join<Pieces<'_>, Sink> {
     join(Pieces { says, piece }, sink())
 }
 
-/// Whether the server says this of its own accord: a client that repeats a server's words may then repeat it.
+/// Whether the server's own bytes contain the secret: a client that repeats a server's words may then repeat it.
 pub fn says_itself(says: &[u8], secret: &str) -> bool {
     says.windows(secret.len()).any(|said| said == secret.as_bytes())
 }
 
-/// What the server still has to say.
+/// The server's bytes that are left to say.
 pub struct Pieces<'a> {
     says: &'a [u8],
     piece: usize,

@@ -4,10 +4,9 @@
 //! |---|---|
 //! | `socket` | [`Socket`]: TCP, Unix or TLS, read through a buffer |
 //! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
-//! | `tls` | [`TlsOptions`]: whose word is taken for the peer, and who the client is |
-//! | `verifier` | checks of a certificate that leave its name alone |
-//! | `certificate` | [`Expiry`]: until when certificates are good |
-//! | [`der`] | the form in which a certificate is written |
+//! | `tls` | [`TlsOptions`]: who may vouch for the peer, and who the client is |
+//! | `verifier` | checks of a certificate without its name |
+//! | `certificate` | [`Expiry`]: until when certificates are valid |
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -20,8 +19,7 @@
 //! ```
 
 mod certificate;
-pub mod der;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, feature = "fuzz"))]
 pub mod fuzz;
 mod socket;
 mod tcp;

@@ -16,14 +16,14 @@ use tokio_rustls::client::TlsStream;
 
 use crate::certificate::{Expiry, not_after};
 
-/// Of what is received, before the protocol asks for it. Clients that read a few KiB at a time make no system call for each.
+/// Bytes that are received ahead, so that a client that reads a few KiB at a time makes no system call for each read.
 const READ_BUFFER: usize = 64 * 1024;
 
-/// A connected socket, read through a buffer: over TCP, to a server on this machine, or encrypted.
+/// A connected socket, read through a buffer: plain TCP, a Unix socket, or TLS over TCP.
 #[derive(Debug)]
 pub struct Socket {
     kind: Kind,
-    /// Until when the client's own certificate is good.
+    /// Until when the client's own certificate is valid.
     client_expires: Option<SystemTime>,
 }
 
@@ -31,17 +31,17 @@ pub struct Socket {
 enum Kind {
     Tcp(BufReader<TcpStream>),
     Unix(BufReader<UnixStream>),
-    /// rustls reads 4 KiB at a time; the buffer below it makes that one system call for many records.
+    /// rustls reads 4 KiB at a time, and the buffer below it makes one system call for many records.
     Tls(Box<TlsStream<BufReader<TcpStream>>>),
 }
 
 impl Socket {
-    /// Over TCP, not encrypted.
+    /// A socket over TCP, not encrypted.
     pub fn tcp(stream: TcpStream) -> Self {
         Self::plain(Kind::Tcp(BufReader::with_capacity(READ_BUFFER, stream)))
     }
 
-    /// Over a Unix socket, not encrypted.
+    /// A Unix socket, not encrypted.
     pub fn unix(stream: UnixStream) -> Self {
         Self::plain(Kind::Unix(BufReader::with_capacity(READ_BUFFER, stream)))
     }
@@ -54,7 +54,7 @@ impl Socket {
         Self { kind: Kind::Tls(Box::new(stream)), client_expires }
     }
 
-    /// The peer's address; `None` over a Unix socket, and after the peer has gone.
+    /// The peer's address; `None` of a Unix socket, and after the peer has gone.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         let stream = match &self.kind {
             Kind::Tcp(stream) => stream,
@@ -64,20 +64,20 @@ impl Socket {
         stream.get_ref().peer_addr().ok()
     }
 
-    /// The peer's certificate in DER; `None` where nothing is encrypted.
+    /// The peer's certificate in DER; `None` without encryption.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         let Kind::Tls(tls) = &self.kind else { return None };
         let (_, session) = tls.get_ref();
         session.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
-    /// Until when the certificates of both sides are good.
+    /// Until when the certificates of both sides are valid.
     pub fn expiry(&self) -> Expiry {
         Expiry { server: self.peer_certificate().and_then(not_after), client: self.client_expires }
     }
 }
 
-/// Calls the same method on whichever socket it is.
+/// Calls a method on the inner socket, of whatever kind.
 macro_rules! each {
     ($socket:expr, $inner:ident => $call:expr) => {
         match &mut $socket.get_mut().kind {

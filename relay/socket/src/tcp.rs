@@ -8,7 +8,7 @@ use tokio::net::{TcpStream, ToSocketAddrs};
 /// How a dead peer is noticed. The default leaves it to the operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// Probes while nothing is sent; `None`: none.
+    /// Probes while nothing is sent; `None`: no probes.
     pub keepalive: Option<Keepalive>,
     /// How long sent bytes may stay unacknowledged by the peer's kernel; `None`: the system's default. Linux only.
     pub user_timeout: Option<Duration>,
@@ -26,12 +26,12 @@ pub struct Keepalive {
 }
 
 impl TcpOptions {
-    /// Connects to the first of the addresses that answers. Small writes leave at once (`TCP_NODELAY`): the client batches
-    /// its messages itself.
+    /// Connects to the first of the addresses that answers. Small writes leave at once (`TCP_NODELAY`): the client
+    /// batches its messages itself.
     ///
     /// # Errors
     ///
-    /// The name does not resolve, nobody listens, or the system refuses an option.
+    /// The name does not resolve, nobody listens, or the system does not accept an option.
     pub async fn connect(&self, address: impl ToSocketAddrs) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

@@ -20,7 +20,7 @@ use tokio_rustls::{
 
 use crate::{certificate::not_after, socket::Socket, verifier::LenientVerifier};
 
-/// Of what is received encrypted: a few of the 16 KiB that a TLS record may have.
+/// Encrypted bytes that are received ahead: two TLS records of at most 16 KiB.
 const RECORD_BUFFER: usize = 32 * 1024;
 
 /// Who the peer must be, and who the client is. The default verifies everything with the machine's authorities.
@@ -28,7 +28,7 @@ const RECORD_BUFFER: usize = 32 * 1024;
 pub struct TlsOptions {
     /// What of the peer's certificate is checked.
     pub verification: Verification,
-    /// Whose word is taken.
+    /// The authorities that may vouch for the peer.
     pub roots: Roots,
     /// The client's own certificate, if the server wants one.
     pub identity: Option<Identity>,
@@ -41,50 +41,50 @@ pub struct TlsOptions {
 pub enum Verification {
     /// Nothing: anyone may answer.
     None,
-    /// That a trusted authority vouches for it, whatever its name.
+    /// A trusted authority has signed it, for whatever name.
     Chain,
-    /// That a trusted authority vouches for it, and that it is for the very name that was asked for.
+    /// A trusted authority has signed it, and it is for the name that was asked for.
     #[default]
     Full,
 }
 
-/// Whose word is taken for the peer's identity.
+/// The authorities that may vouch for the peer's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Roots {
-    /// Every authority that this machine trusts.
+    /// Every authority that the machine trusts.
     #[default]
     System,
-    /// Those in a PEM file.
+    /// The authorities in a PEM file.
     File(PathBuf),
 }
 
 /// PEM files of a client's certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate, and what links it to an authority.
+    /// The certificate, and the intermediate ones up to an authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The certificate's private key.
     pub key: PathBuf,
 }
 
-/// Why there can be no TLS session, before the peer has been asked.
+/// Why TLS cannot even begin.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or does not hold what it should.
+    /// A file cannot be read, or has the wrong content.
     #[error("cannot use {}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
-    /// This machine trusts nobody: name a file of authorities.
+    /// The machine has no trusted authorities: name a file.
     #[error("this machine has no trusted certificate authorities{}", .why.as_ref().map_or(String::new(), |why| format!(": {why}")))]
     NoAuthorities {
-        /// What went wrong when they were looked for.
+        /// The error of looking for them.
         why: Option<String>,
     },
-    /// The files do not go together, as a key that is not the certificate's.
+    /// The files do not fit together, such as a certificate and another's key.
     #[error(transparent)]
     Unusable(#[from] rustls::Error),
 }
@@ -96,8 +96,8 @@ impl From<TlsError> for io::Error {
 }
 
 impl TlsOptions {
-    /// Encrypts a connection to the peer that calls itself `name`, a DNS name or an address. The files are read each time,
-    /// so that renewed certificates are taken up.
+    /// Encrypts a connection to the peer with this name, a DNS name or an address. The files are read each time, so
+    /// that renewed certificates are used.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl TlsOptions {
         Ok(Socket::tls(TlsConnector::from(Arc::new(config)).connect(name, stream).await?, client_expires))
     }
 
-    /// What rustls wants to know, and until when the client's own certificate is good.
+    /// The configuration for rustls, and until when the client's own certificate is valid.
     fn client_config(&self) -> Result<(ClientConfig, Option<SystemTime>), TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder =
@@ -173,16 +173,16 @@ fn unusable(path: &Path, why: impl fmt::Display) -> TlsError {
     TlsError::File { path: path.to_owned(), why: why.to_string() }
 }
 
-/// Whether the peer has answered a handshake with something that is not TLS.
+/// Whether the peer answered the handshake in another protocol than TLS.
 pub fn speaks_no_tls(error: &io::Error) -> bool {
     let reason = error.get_ref().and_then(|reason| reason.downcast_ref());
     matches!(reason, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
 }
 
-/// Whether TLS itself has failed: certificates, files or settings, which stay as they are until somebody changes them. Otherwise
-/// the connection below it has, as when a peer goes in the middle of a handshake.
+/// Whether TLS itself failed: certificates, files or settings, which stay until somebody changes them. Otherwise the
+/// connection below failed, as when a peer goes in the middle of a handshake.
 pub fn refused_by_tls(error: &io::Error) -> bool {
-    // What the operating system says has another kind, and so has the end of the stream.
+    // Errors of the operating system, and the end of the stream, have other kinds.
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other)
 }
 

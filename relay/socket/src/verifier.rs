@@ -1,4 +1,4 @@
-//! Checks of a server's certificate that leave its name alone.
+//! Checks of a server's certificate without its name.
 
 use tokio_rustls::rustls::{
     DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -11,9 +11,10 @@ use tokio_rustls::rustls::{
     server::ParsedCertificate,
 };
 
-/// Verifies the chain of authorities but not the host's name (`verify-ca`), or with no roots neither (`require`).
+/// Verifies the chain of authorities but not the host's name (`verify-ca`), or without roots not even the chain
+/// (`require`).
 ///
-/// That the server holds its certificate's key is proved in every mode.
+/// In both modes the server proves that it holds its certificate's key.
 #[derive(Debug)]
 pub(crate) struct LenientVerifier {
     roots: Option<RootCertStore>,

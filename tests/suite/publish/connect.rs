@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use amqp_publisher::{ConnectError, ExchangeUse, PublishConfig, PublishError};
+use amqp_publisher::{AmqpError, ConnectError, ExchangeUse, PublishConfig};
 use harness::{Proxy, RabbitMq};
 use tokio::io::AsyncWriteExt;
 
 use super::{Publisher, config, lost, notes, publish, returned};
 
 /// What went wrong at the only host there is.
-fn cause(error: ConnectError) -> PublishError {
+fn cause(error: ConnectError) -> AmqpError {
     let [failure] = <[_; 1]>::try_from(error.failures).unwrap();
     failure.cause
 }
@@ -22,28 +22,28 @@ async fn each_way_of_being_refused_has_its_own_error() {
         let mut config = config(&vhost.url());
         change(&mut config);
         let error = Publisher::connect(config).await.map(|_| ()).unwrap_err();
-        assert!(error.refusal().is_some() && !error.may_pass(), "{error:?}");
+        assert!(error.refusal().is_some() && !error.is_transient(), "{error:?}");
         cause(error)
     };
 
     let wrong_password = vhost.url_as("guest", "wrong");
     let error = attempt(&|config| config.url = wrong_password.parse().unwrap()).await;
-    assert!(matches!(error, PublishError::Authentication { .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::Authentication { .. }), "{error:?}");
     assert!(!format!("{error:?}").contains("wrong"));
 
     let wrong_vhost = format!("{}-missing", vhost.url());
     let error = attempt(&|config| config.url = wrong_vhost.parse().unwrap()).await;
-    assert!(matches!(error, PublishError::Vhost { code: 530, .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::Vhost { code: 530, .. }), "{error:?}");
 
     let error = attempt(&|config| config.exchange = "amq.fanout".to_owned()).await;
-    assert!(matches!(error, PublishError::ExchangeMismatch { .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::ExchangeMismatch { .. }), "{error:?}");
 
     let error = attempt(&|config| config.exchange_use = ExchangeUse::Take).await;
-    assert!(matches!(error, PublishError::ExchangeMissing { .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::ExchangeMissing { .. }), "{error:?}");
 
     let unpermitted = vhost.url_as("no-configure", "secret");
     let error = attempt(&|config| config.url = unpermitted.parse().unwrap()).await;
-    assert!(matches!(error, PublishError::AccessRefused { .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::AccessRefused { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -54,8 +54,8 @@ async fn an_exchange_of_any_type_that_is_there_will_do() {
             PublishConfig { exchange: exchange.to_owned(), exchange_use: ExchangeUse::Take, ..config(&vhost.url()) };
         let mut publisher = Publisher::connect(config).await.unwrap();
         let notes = notes("nobody", 1);
-        let verdicts = publish(&mut publisher, &notes, 1).await;
-        assert_eq!(verdicts[&notes[0].id], returned(), "{exchange:?}");
+        let confirms = publish(&mut publisher, &notes, 1).await;
+        assert_eq!(confirms[&notes[0].id], returned(), "{exchange:?}");
     }
 }
 
@@ -72,7 +72,7 @@ async fn whether_the_user_may_publish_is_known_before_there_is_an_event_and_aski
     };
     for exchange in ["outbox", "amq.topic", "amq.direct"] {
         let error = attempt("may-read-all", "", ".*", exchange).await.unwrap_err();
-        assert!(matches!(error, PublishError::MayNotPublish { .. }), "{error:?}");
+        assert!(matches!(error, AmqpError::MayNotPublish { .. }), "{error:?}");
         assert!(
             error.to_string().contains("write permission") && error.to_string().contains("may-read-all"),
             "{error}"
@@ -99,7 +99,7 @@ async fn a_wrong_port_is_told_from_a_broken_broker() {
         let error = Publisher::connect(config(&url)).await.map(drop).unwrap_err();
         let text = error.to_string();
         let cause = cause(error);
-        assert!(matches!(cause, PublishError::WrongPort(_) | PublishError::HungUp), "{scheme} to {port}: {cause:?}");
+        assert!(matches!(cause, AmqpError::WrongPort(_) | AmqpError::HungUp), "{scheme} to {port}: {cause:?}");
         assert!(
             text.contains(reason) && text.contains(&format!("127.0.0.1:{port}")) && !text.contains("hunter2"),
             "{text}"
@@ -137,9 +137,9 @@ async fn whatever_does_not_speak_amqp_is_a_wrong_port_by_its_first_words() {
             connected = Publisher::connect(config(&url)) => connected.map(drop).unwrap_err(),
             () = speak => unreachable!(),
         };
-        assert!(!error.may_pass() && error.to_string().contains(reason), "{says:?}: {error}");
+        assert!(!error.is_transient() && error.to_string().contains(reason), "{says:?}: {error}");
         let cause = cause(error);
-        assert!(matches!(cause, PublishError::WrongPort(_)), "{says:?}: {cause:?}");
+        assert!(matches!(cause, AmqpError::WrongPort(_)), "{says:?}: {cause:?}");
     }
 }
 
@@ -160,7 +160,7 @@ async fn of_several_hosts_one_that_lets_the_publisher_in_is_enough_and_which_it_
     let named =
         ["127.0.0.1:1", &format!("127.0.0.1:{}", away.port()), &format!("localhost:{} (127.0.0.1)", there.port())];
     assert!(named.iter().all(|host| text.contains(host)) && text.contains("refused"), "{text}");
-    assert!(error.may_pass() && !text.contains("guest:"), "{text}");
+    assert!(error.is_transient() && !text.contains("guest:"), "{text}");
 }
 
 #[tokio::test]
@@ -187,6 +187,6 @@ async fn a_broker_with_too_many_connections_does_not_refuse_for_good() {
     let limit = format!("/api/vhost-limits/{}/max-connections", vhost.name());
     vhost.api("PUT", &limit, Some(&serde_json::json!({ "value": 0 }))).await;
     let error = Publisher::connect(config(&vhost.url())).await.unwrap_err();
-    assert!(error.may_pass() && error.refusal().is_none(), "{error:?}");
-    assert!(matches!(cause(error), PublishError::ConnectionLimit(_)));
+    assert!(error.is_transient() && error.refusal().is_none(), "{error:?}");
+    assert!(matches!(cause(error), AmqpError::ConnectionLimit(_)));
 }

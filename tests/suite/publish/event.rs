@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use amqp_publisher::{Answer, Notice, Verdict};
+use amqp_publisher::{Confirm, ConfirmKind, News};
 use harness::{RabbitMq, SOON};
 use lapin::types::AMQPValue;
 use outbox_core::{Event, Text};
@@ -42,8 +42,8 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
 
     publisher.publish(vec![Outbound::new(Arc::new(event.clone()))]);
 
-    let Notice::Answers(answers) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no answer") };
-    assert_eq!(answers, [Answer { id: event.id, verdict: Verdict::Confirmed }]);
+    let News::Confirms(confirms) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no confirm") };
+    assert_eq!(confirms, [Confirm { id: event.id, kind: ConfirmKind::Acked }]);
     let got = consumer.wait_for(1).await.remove(0);
     assert_eq!(got.id, event.id);
     assert_eq!((got.exchange.as_str(), got.routing_key.as_str()), ("outbox", "orders.created"));
@@ -100,7 +100,7 @@ async fn an_event_that_cannot_be_sent_at_all_is_refused_with_the_reason() {
         replays: 0,
     };
     publisher.publish(vec![Outbound::new(Arc::new(event.clone()))]);
-    let Notice::Answers(answers) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no answer") };
-    let verdict = Verdict::Refused { code: 502, text: "it has no body".to_owned() };
-    assert_eq!(answers, [Answer { id: event.id, verdict }]);
+    let News::Confirms(confirms) = timeout(SOON, publisher.next()).await.unwrap() else { panic!("no confirm") };
+    let kind = ConfirmKind::Closed { code: 502, text: "it has no body".to_owned() };
+    assert_eq!(confirms, [Confirm { id: event.id, kind }]);
 }

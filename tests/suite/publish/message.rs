@@ -1,6 +1,6 @@
 //! What a message looks like.
 
-use amqp_publisher::Verdict;
+use amqp_publisher::ConfirmKind;
 use harness::RabbitMq;
 
 use super::{WINDOW, connect, notes, publish};
@@ -15,9 +15,9 @@ async fn a_large_body_arrives_whole_among_small_ones() {
         note.body = (0..number * 1_000_000).map(|byte| byte as u8).collect::<Vec<_>>().into();
     }
 
-    let verdicts = publish(&mut publisher, &notes, WINDOW).await;
+    let confirms = publish(&mut publisher, &notes, WINDOW).await;
 
-    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+    assert!(confirms.values().all(|kind| *kind == ConfirmKind::Acked));
     for (delivery, note) in consumer.wait_for(9).await.iter().zip(&notes) {
         assert_eq!(delivery.id, note.id);
         assert!(delivery.body == note.body, "{} bytes differ", note.body.len());
@@ -33,12 +33,12 @@ async fn what_is_no_amqp_message_is_refused_without_a_word_to_the_broker() {
     notes[0].kind = Some("x".repeat(256));
     notes[2].headers = Some(format!(r#"{{"a":"{}"}}"#, "x".repeat(200_000)));
 
-    let verdicts = publish(&mut publisher, &notes, WINDOW).await;
+    let confirms = publish(&mut publisher, &notes, WINDOW).await;
 
-    let verdict = |place: usize| &verdicts[&notes[place].id];
-    assert!(matches!(verdict(0), Verdict::Refused { code: 502, .. }), "{:?}", verdict(0));
-    assert!(matches!(verdict(2), Verdict::Refused { code: 311, .. }), "{:?}", verdict(2));
-    assert_eq!((verdict(1), verdict(3)), (&Verdict::Confirmed, &Verdict::Confirmed));
+    let kind = |place: usize| &confirms[&notes[place].id];
+    assert!(matches!(kind(0), ConfirmKind::Closed { code: 502, .. }), "{:?}", kind(0));
+    assert!(matches!(kind(2), ConfirmKind::Closed { code: 311, .. }), "{:?}", kind(2));
+    assert_eq!((kind(1), kind(3)), (&ConfirmKind::Acked, &ConfirmKind::Acked));
     consumer.wait_for(2).await;
     assert_eq!(consumer.ids(), [notes[1].id, notes[3].id]);
 }

@@ -1,12 +1,12 @@
-//! The publisher against real brokers: every message gets its own verdict, whatever happens to the others.
+//! The publisher against real brokers: every message gets its own confirm, whatever happens to the others.
 
+mod confirm;
 mod connect;
 mod event;
 mod example;
 mod message;
 mod outage;
 pub(crate) mod tls;
-mod verdict;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,8 +15,8 @@ use std::{
 };
 
 use amqp_publisher::{
-    Answer, ExchangeUse, Headers, InvalidHeaders, Message, Notice, Outgoing, Properties, PublishConfig, PublishError,
-    Verdict,
+    AmqpError, Confirm, ConfirmKind, ExchangeUse, Headers, InvalidHeaders, Message, News, Outgoing, Properties,
+    PublishConfig,
 };
 use bytes::Bytes;
 use harness::{RabbitMq, SOON};
@@ -98,42 +98,42 @@ fn ids<'a>(notes: impl IntoIterator<Item = &'a Note>) -> Vec<Uuid> {
     notes.into_iter().map(|note| note.id).collect()
 }
 
-/// Publishes `messages` with `window` in flight until each has its verdict.
-async fn publish(publisher: &mut Publisher, notes: &[Note], window: usize) -> HashMap<Uuid, Verdict> {
+/// Publishes `messages` with `window` in flight until each has its confirm.
+async fn publish(publisher: &mut Publisher, notes: &[Note], window: usize) -> HashMap<Uuid, ConfirmKind> {
     let mut waiting: VecDeque<_> = notes.iter().cloned().map(Arc::new).collect();
-    let mut verdicts = HashMap::new();
+    let mut confirms = HashMap::new();
     let mut in_flight = 0;
-    while verdicts.len() < notes.len() {
+    while confirms.len() < notes.len() {
         let batch: Vec<_> = waiting.drain(..waiting.len().min(window - in_flight)).collect();
         in_flight += batch.len();
         publisher.publish(batch);
-        for answer in answers(publisher).await {
+        for confirm in next_confirms(publisher).await {
             in_flight -= 1;
-            let again = verdicts.insert(answer.id, answer.verdict);
-            assert_eq!(again, None, "a second verdict for {}", answer.id);
+            let again = confirms.insert(confirm.id, confirm.kind);
+            assert_eq!(again, None, "a second confirm of {}", confirm.id);
         }
     }
-    verdicts
+    confirms
 }
 
-async fn answers(publisher: &mut Publisher) -> Vec<Answer> {
+async fn next_confirms(publisher: &mut Publisher) -> Vec<Confirm> {
     loop {
         match timeout(SOON, publisher.next()).await.expect("news from the broker") {
-            Notice::Answers(answers) => return answers,
-            Notice::Blocked { .. } | Notice::Unblocked => {} // another test's alarm
-            Notice::Lost(error) => panic!("lost: {error:?}"),
+            News::Confirms(confirms) => return confirms,
+            News::Blocked { .. } | News::Unblocked => {} // another test's alarm
+            News::Lost(error) => panic!("lost: {error:?}"),
         }
     }
 }
 
-async fn lost(publisher: &mut Publisher) -> PublishError {
+async fn lost(publisher: &mut Publisher) -> AmqpError {
     loop {
-        if let Notice::Lost(error) = timeout(SOON, publisher.next()).await.expect("news from the broker") {
+        if let News::Lost(error) = timeout(SOON, publisher.next()).await.expect("news from the broker") {
             return error;
         }
     }
 }
 
-fn returned() -> Verdict {
-    Verdict::Returned { code: 312, text: "NO_ROUTE".to_owned() }
+fn returned() -> ConfirmKind {
+    ConfirmKind::Returned { code: 312, text: "NO_ROUTE".to_owned() }
 }

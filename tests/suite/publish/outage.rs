@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use amqp_publisher::{Notice, PublishConfig, PublishError, Verdict};
+use amqp_publisher::{AmqpError, ConfirmKind, News, PublishConfig};
 use harness::{RabbitMq, SOON, Vhost, eventually};
 use tokio::time::timeout;
 
@@ -20,20 +20,20 @@ async fn while_the_broker_is_out_of_memory_events_wait_and_then_leave() {
     node.ctl(&["set_vm_memory_high_watermark", "0"]).await;
     publisher.publish(notes.iter().cloned().map(Arc::new).collect());
     match timeout(SOON, publisher.next()).await.unwrap() {
-        Notice::Blocked { reason } => assert!(reason.contains("memory"), "{reason}"),
+        News::Blocked { reason } => assert!(reason.contains("memory"), "{reason}"),
         other => panic!("{other:?}"),
     }
     // Longer than the confirm timeout, which must not count now.
     assert!(timeout(Duration::from_secs(3), publisher.next()).await.is_err());
 
     node.ctl(&["set_vm_memory_high_watermark", "0.6"]).await;
-    let (mut unblocked, mut answered) = (false, 0);
-    while !unblocked || answered < notes.len() {
+    let (mut unblocked, mut confirmed) = (false, 0);
+    while !unblocked || confirmed < notes.len() {
         match timeout(SOON, publisher.next()).await.unwrap() {
-            Notice::Unblocked => unblocked = true,
-            Notice::Answers(answers) => {
-                assert!(answers.iter().all(|answer| answer.verdict == Verdict::Confirmed), "{answers:?}");
-                answered += answers.len();
+            News::Unblocked => unblocked = true,
+            News::Confirms(confirms) => {
+                assert!(confirms.iter().all(|confirm| confirm.kind == ConfirmKind::Acked), "{confirms:?}");
+                confirmed += confirms.len();
             }
             other => panic!("{other:?}"),
         }
@@ -64,24 +64,24 @@ async fn a_broker_that_freezes_or_dies_is_lost_and_nobody_is_blamed() {
     with_heartbeat.publish(batch());
     without.publish(batch());
     let (silent, unconfirmed) = tokio::join!(lost(&mut with_heartbeat), lost(&mut without));
-    assert!(matches!(silent, PublishError::HeartbeatMissed(_)), "{silent:?}");
-    assert!(matches!(unconfirmed, PublishError::ConfirmTimeout { .. }), "{unconfirmed:?}");
+    assert!(matches!(silent, AmqpError::HeartbeatMissed(_)), "{silent:?}");
+    assert!(matches!(unconfirmed, AmqpError::ConfirmTimeout { .. }), "{unconfirmed:?}");
     node.resume();
 
     let mut publisher = connect_with("heartbeat=10", SOON).await;
     publisher.publish(batch());
     node.kill().await;
     let error = lost(&mut publisher).await;
-    assert!(matches!(error, PublishError::Disconnected(_)), "{error:?}");
+    assert!(matches!(error, AmqpError::Disconnected(_)), "{error:?}");
     assert!(!error.is_refusal());
     let error = Publisher::connect(config(&vhost.url())).await.unwrap_err();
-    assert!(matches!(error.failures[0].cause, PublishError::Connect(_)) && error.may_pass(), "{error:?}");
+    assert!(matches!(error.failures[0].cause, AmqpError::Connect(_)) && error.is_transient(), "{error:?}");
 
     node.start().await;
     let mut publisher = connect_with("heartbeat=10", SOON).await;
     node.stop().await;
     let error = lost(&mut publisher).await;
-    assert!(matches!(error, PublishError::ConnectionClosed { code: 320, .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::ConnectionClosed { code: 320, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn an_idle_connection_lives_on_by_heartbeats() {
     let mut publisher = connect(&format!("{}?heartbeat=1", vhost.url())).await;
     // RabbitMQ gives up after two intervals, and so does the publisher.
     assert!(timeout(Duration::from_secs(4), publisher.next()).await.is_err());
-    let verdicts = publish(&mut publisher, &notes("a", 1), 1).await;
-    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+    let confirms = publish(&mut publisher, &notes("a", 1), 1).await;
+    assert!(confirms.values().all(|kind| *kind == ConfirmKind::Acked));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn when_the_relays_own_exchange_is_deleted_no_event_is_to_blame() {
     vhost.api("DELETE", &format!("/api/exchanges/{}/outbox", vhost.name()), None).await;
     publisher.publish(notes("a", 10).into_iter().map(Arc::new).collect());
     let error = lost(&mut publisher).await;
-    assert!(matches!(error, PublishError::ExchangeMissing { .. }), "{error:?}");
+    assert!(matches!(error, AmqpError::ExchangeMissing { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -133,5 +133,5 @@ async fn handing_over_more_than_the_window_allows_ends_the_connection_instead_of
         publisher.publish(vec![Arc::new(note)]);
     }
     let error = lost(&mut publisher).await;
-    assert!(matches!(error, PublishError::Protocol(_)), "{error:?}");
+    assert!(matches!(error, AmqpError::Protocol(_)), "{error:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use amqp_publisher::{PublishError, Verdict};
+use amqp_publisher::{AmqpError, ConfirmKind};
 use harness::{RabbitMq, RabbitMqBuilder, Vhost, free_port};
 use uuid::Uuid;
 
@@ -81,8 +81,8 @@ async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
     let mut publisher = attempt(&format!("{client}&cacertfile={ca}")).await.unwrap();
     let mut notes = notes("a", 100);
     notes[50].body = vec![b'x'; 3_000_000].into();
-    let verdicts = publish(&mut publisher, &notes, 100).await;
-    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+    let confirms = publish(&mut publisher, &notes, 100).await;
+    assert!(confirms.values().all(|kind| *kind == ConfirmKind::Acked));
     assert_eq!(consumer.wait_for(100).await[50].body, notes[50].body);
     publisher.close().await;
 
@@ -93,7 +93,7 @@ async fn amqps_verifies_the_server_and_shows_the_clients_certificate() {
         ("no such file", format!("{client}&cacertfile={ca}.missing")),
     ] {
         let error = attempt(&parameters).await.map(drop).unwrap_err();
-        assert!(matches!(error.failures[0].cause, PublishError::Tls(_)) && !error.may_pass(), "{what}: {error:?}");
+        assert!(matches!(error.failures[0].cause, AmqpError::Tls(_)) && !error.is_transient(), "{what}: {error:?}");
     }
     let plain = format!("amqp://guest:guest@127.0.0.1:{port}/{}", vhost.name());
     let error = Publisher::connect(config(&plain)).await.map(drop).unwrap_err();
@@ -125,14 +125,14 @@ async fn a_client_certificate_stands_for_a_password_and_is_read_for_each_connect
     let shows = format!("&cacertfile={ca}&certfile={}&keyfile={}", files.path("client.pem"), files.path("client.key"));
     let refused = async |parameters: &str| {
         let error = attempt(parameters).await.map(drop).unwrap_err();
-        assert!(matches!(error.failures[0].cause, PublishError::Authentication { .. }), "{parameters}: {error:?}");
+        assert!(matches!(error.failures[0].cause, AmqpError::Authentication { .. }), "{parameters}: {error:?}");
     };
     refused(&shows).await; // no user has this name yet
 
     vhost.user("client", "a password that nobody uses", ".*", ".*", ".*").await;
     let mut publisher = attempt(&shows).await.unwrap();
-    let verdicts = publish(&mut publisher, &notes("a", 3), 10).await;
-    assert!(verdicts.values().all(|verdict| *verdict == Verdict::Confirmed));
+    let confirms = publish(&mut publisher, &notes("a", 3), 10).await;
+    assert!(confirms.values().all(|kind| *kind == ConfirmKind::Acked));
     consumer.wait_for(3).await;
     publisher.close().await;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use amqp_publisher::{ExchangeUse, PublishConfig, PublishError};
+use amqp_publisher::{AmqpError, ExchangeUse, PublishConfig};
 use outbox_service::{
     Config,
     sink::rabbitmq::{Publisher, end_of_start, explain},
@@ -55,14 +55,14 @@ pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
         Err(error) => error,
     };
     match error.failures.iter().map(|failure| &failure.cause).find(|cause| concerns_exchange(cause)) {
-        Some(PublishError::ExchangeMissing { .. }) => {
+        Some(AmqpError::ExchangeMissing { .. }) => {
             report.ok("broker", reached());
             return Found::NoExchange;
         }
         Some(cause) => {
             report.ok("broker", reached());
             let to_do = match cause {
-                PublishError::AccessRefused { .. } => {
+                AmqpError::AccessRefused { .. } => {
                     "give the user the permission to configure the exchange, or set declare_exchange = false (rabbitmqctl set_permissions)"
                 }
                 _ => "", // the error says it
@@ -88,12 +88,12 @@ pub(super) fn tell_of_missing_exchange(config: &Config, is_at_work: bool, report
     }
 }
 
-fn concerns_exchange(cause: &PublishError) -> bool {
+fn concerns_exchange(cause: &AmqpError) -> bool {
     matches!(
         cause,
-        PublishError::ExchangeMissing { .. }
-            | PublishError::ExchangeMismatch { .. }
-            | PublishError::AccessRefused { .. }
-            | PublishError::MayNotPublish { .. }
+        AmqpError::ExchangeMissing { .. }
+            | AmqpError::ExchangeMismatch { .. }
+            | AmqpError::AccessRefused { .. }
+            | AmqpError::MayNotPublish { .. }
     )
 }

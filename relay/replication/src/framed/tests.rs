@@ -1,4 +1,4 @@
-//! Promises of the framing, over a socket that delivers and takes whatever a test wants it to.
+//! Promises of the framing, over a socket that delivers and takes what a test says.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 use super::*;
 
-/// A socket that plays what it is given: pieces that arrive one a read, with pauses (empty pieces) between them, and
-/// how many bytes each write takes.
+/// A socket that plays a script: pieces that arrive one a read, with pauses (empty pieces) between them, and how many
+/// bytes each write takes.
 #[derive(Debug, Default)]
 struct Script {
     arriving: VecDeque<Vec<u8>>,
@@ -187,7 +187,7 @@ fn what_the_server_said_last_is_read_although_writing_fails() {
 }
 
 proptest! {
-    /// Wherever the bytes are cut, and however much of a message is here when it is passed over.
+    /// The bytes are cut anywhere, and any part of a message has come when it is passed over.
     #[test]
     fn a_message_that_is_passed_over_takes_nothing_else_with_it(
         messages in vec((any::<bool>(), LARGE - 10..LARGE + 60), 1..6),
@@ -228,7 +228,7 @@ proptest! {
         prop_assert_eq!(read.iter().map(|message| message.to_vec()).collect::<Vec<_>>(), expected.into_iter().cloned().collect::<Vec<_>>());
     }
 
-    /// However the bytes are cut, and wherever a future is dropped.
+    /// The bytes are cut anywhere, and futures are dropped anywhere.
     #[test]
     fn every_message_comes_whole_and_in_order_whatever_is_cancelled(
         bodies in vec(vec(any::<u8>(), 0..50), 1..20),

@@ -2,13 +2,13 @@
 
 use bytes::TryGetError;
 
-/// A message that is not what the protocol says.
+/// A message that breaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad pgoutput message {:?}: {problem}", char::from(*tag))]
 pub struct DecodeError {
     /// The message's first byte, which names its kind; 0 if there is none.
     pub tag: u8,
-    /// What is wrong with it.
+    /// What is wrong with the message.
     pub problem: Problem,
 }
 
@@ -18,16 +18,16 @@ pub enum Problem {
     /// A field lies beyond the end.
     #[error("it ends too early")]
     Truncated,
-    /// It goes on after its last field.
+    /// The message goes on after its last field.
     #[error("{0} bytes follow its last field")]
     TrailingBytes(usize),
     /// A name is not UTF-8, although the session asked for UTF-8.
     #[error("a name is not UTF-8")]
     NotUtf8,
-    /// A row of a table that was not described before.
+    /// The row's table was not described before.
     #[error("the table with oid {0} was not described before")]
     UnknownRelation(u32),
-    /// An insert carries something else than a new row.
+    /// The insert carries something other than a new row.
     #[error("a row of the unknown kind {:?}", char::from(*.0))]
     UnknownTuple(u8),
     /// A column's value is of no known kind.

@@ -1,4 +1,4 @@
-//! What the stream tells, and of which tables.
+//! The messages of a stream, and the tables that they concern.
 
 use std::{fmt, sync::Arc};
 
@@ -7,50 +7,51 @@ use bytes::{Buf, Bytes};
 use super::{Problem, Tuple, text, utf8};
 use crate::lsn::Lsn;
 
-/// One decoded message. Transactions come whole and in commit order: `Begin`, what they did, `Commit`.
+/// One decoded message. Transactions come whole and in commit order: `Begin`, their changes, `Commit`.
 #[derive(Clone)]
 pub enum Message {
     /// A transaction begins.
     Begin {
-        /// LSN of its commit record, as the `Commit` repeats it.
+        /// LSN of the transaction's commit record, which the `Commit` repeats.
         final_lsn: Lsn,
-        /// When it committed, in microseconds since the Unix epoch.
+        /// Time of the commit, in microseconds since the Unix epoch.
         commit_time_us: i64,
-        /// Its id.
+        /// The transaction's id.
         xid: u32,
     },
     /// The transaction ends.
     Commit {
         /// LSN of the commit record.
         commit_lsn: Lsn,
-        /// LSN behind the commit record: what may be acknowledged once the transaction is dealt with.
+        /// LSN behind the commit record, which may be acknowledged once the transaction is dealt with.
         end_lsn: Lsn,
     },
-    /// Describes a table; sent before its first row and after every change of its columns.
+    /// The description of a table, sent before its first row and after every change of its columns.
     Relation(Arc<Relation>),
     /// A new row.
     Insert {
-        /// Its table.
+        /// The row's table.
         relation: Arc<Relation>,
-        /// Its values, one for each of the table's columns.
+        /// The row's values, one for each of the table's columns.
         tuple: Tuple,
     },
-    /// Written by `pg_logical_emit_message`, by anyone in the database: look at the prefix.
+    /// A message of `pg_logical_emit_message`. Anyone in the database may write one: look at the prefix.
     Message {
-        /// Whether it belongs to the transaction around it. If not, it can also come between transactions.
+        /// Whether the message belongs to the transaction around it. Otherwise it can also come between transactions.
         transactional: bool,
-        /// Where it stands in the WAL.
+        /// The message's position in the WAL.
         lsn: Lsn,
-        /// Names who it is for.
+        /// The name of the recipients.
         prefix: Bytes,
-        /// What it says.
+        /// The message's bytes.
         content: Bytes,
     },
-    /// Anything else: origins, types, truncates, updates, deletes, and what later versions add. Holds its first byte.
+    /// The first byte of any other message: origins, types, truncates, updates, deletes, and additions of later
+    /// versions.
     Other(u8),
 }
 
-/// Shows the shape and never a row's values or a message's content: those are the application's, not for logs.
+/// Shows the shape and never a row's values or a message's content, which are not for logs.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,16 +80,16 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A table as the stream describes it. Owns its names: it outlives the buffer that it came in.
+/// A table as the stream describes it. It owns its names, because it outlives the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// The table's oid: what its rows refer to.
+    /// The table's oid, to which its rows refer.
     pub oid: u32,
-    /// Its schema; empty for `pg_catalog`.
+    /// The table's schema; empty for `pg_catalog`.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its published columns, in the order of a row's values.
+    /// The published columns, in the order of a row's values.
     pub columns: Vec<RelationColumn>,
 }
 
@@ -97,7 +98,7 @@ pub struct Relation {
 pub struct RelationColumn {
     /// Its name.
     pub name: String,
-    /// Oid of its data type. Types that are not built in have another oid in every database.
+    /// Oid of the data type. A type that is not built in has a different oid in every database.
     pub type_oid: u32,
 }
 
@@ -108,7 +109,7 @@ impl Relation {
         let name = utf8(&text(data)?)?;
         let _replica_identity = data.try_get_u8()?; // matters to updates and deletes
         let count = data.try_get_u16()?;
-        // No capacity from `count`: it is the sender's word, and collecting through `Result` reserves none.
+        // Collecting through `Result` reserves no capacity: the sender's `count` must not allocate.
         let columns = (0..count).map(|_| RelationColumn::decode(data)).collect::<Result<_, _>>()?;
         Ok(Self { oid, namespace, name, columns })
     }

@@ -1,7 +1,7 @@
 //! Decoder of `pgoutput`, version 1 of the logical replication protocol. Pure: bytes in, messages out.
 //!
-//! Values stay slices of the message they came in, and a tuple is walked lazily, so an insert allocates nothing. No
-//! input makes it panic. Message layouts:
+//! Values are slices of their message and a tuple is walked lazily, so an insert allocates nothing. No input makes the
+//! decoder panic. Message layouts:
 //! <https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html>.
 
 mod error;
@@ -33,25 +33,25 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for a stream that begins.
+    /// A decoder for the beginning of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Reads one message: the data of one [`Frame::XLogData`](crate::Frame::XLogData).
     ///
-    /// Messages that an insert-only publication does not need come out as [`Message::Other`].
+    /// Messages that an insert-only publication does not need become [`Message::Other`].
     ///
     /// # Errors
     ///
-    /// The bytes are not what the protocol says. The stream cannot be trusted after that: start a new one.
+    /// The bytes break the protocol. The stream cannot be trusted any more: start a new one.
     pub fn decode(&mut self, mut data: Bytes) -> Result<Message, DecodeError> {
         let tag = data.try_get_u8().map_err(|_| DecodeError { tag: 0, problem: Problem::Truncated })?;
         self.body(tag, data).map_err(|problem| DecodeError { tag, problem })
     }
 
-    /// The table of an insert of which only the beginning is here, as in [`Frame::Oversized`](crate::Frame::Oversized). `None`: it is
-    /// no insert, or its table was not described.
+    /// The table of an insert, from its beginning alone, as in [`Frame::Oversized`](crate::Frame::Oversized). `None`:
+    /// the message is no insert, or the table was not described.
     pub fn table_of_insert(&self, head: &[u8]) -> Option<&Relation> {
         let (tag, rest) = head.split_first()?;
         let oid = rest.first_chunk().copied().map(u32::from_be_bytes)?;

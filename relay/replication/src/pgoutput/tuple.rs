@@ -6,11 +6,11 @@ use bytes::{Buf, Bytes};
 
 use super::error::Problem;
 
-/// One row's values: checked when it was decoded, walked when it is read, never copied.
+/// One row's values: checked when the row is decoded, walked when it is read, never copied.
 #[derive(Clone)]
 pub struct Tuple {
     columns: usize,
-    /// The values behind the count. Invariant: exactly `columns` well-formed ones.
+    /// The values behind the count. Invariant: there are exactly `columns` values, all well-formed.
     data: Bytes,
 }
 
@@ -19,11 +19,11 @@ pub struct Tuple {
 pub enum Column<'a> {
     /// NULL.
     Null,
-    /// Stored out of line and not changed: only in updates, where the server leaves such a value out.
+    /// A value that is stored out of line and was not changed: the server leaves it out of an update.
     Unchanged,
-    /// In the type's text format.
+    /// A value in the type's text format.
     Text(&'a [u8]),
-    /// In the type's binary format: what a session with `binary` gets for every type that has one.
+    /// A value in the type's binary format, which a session with `binary` gets if the type has one.
     Binary(&'a [u8]),
 }
 
@@ -59,17 +59,17 @@ impl Tuple {
         if rest.is_empty() { Ok(Self { columns, data }) } else { Err(Problem::TrailingBytes(rest.len())) }
     }
 
-    /// Its values, in the order of the table's columns.
+    /// The row's values, in the order of the table's columns.
     pub fn columns(&self) -> Columns<'_> {
         Columns { left: self.columns, rest: &self.data }
     }
 
-    /// How many values it has.
+    /// How many values the row has.
     pub fn len(&self) -> usize {
         self.columns
     }
 
-    /// Whether it has no values: the row of a table without columns.
+    /// Whether the row has no values, as in a table without columns.
     pub fn is_empty(&self) -> bool {
         self.columns == 0
     }

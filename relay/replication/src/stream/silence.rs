@@ -1,4 +1,5 @@
-//! Notices a server that says nothing any more, although the connection stands: it is frozen, or something on the way swallows what it says.
+//! Notices a server that falls silent although the connection stands: it is frozen, or a device on the way drops its
+//! bytes.
 
 use std::{
     pin::Pin,
@@ -8,23 +9,23 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A server that has said nothing for so long is asked for a keepalive, which it sends at once.
+/// How long a server may be silent before it is asked for a keepalive, which it sends at once.
 const ASKED_AFTER: Duration = Duration::from_secs(10);
 
-/// A server that has said nothing for so long is given up. As long as PostgreSQL's own receivers wait, by default
+/// How long a server may be silent before it is given up: PostgreSQL's own receivers have the same default
 /// (<https://www.postgresql.org/docs/current/runtime-config-replication.html#GUC-WAL-RECEIVER-TIMEOUT>).
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// For how long the server has been silent. Time counts only while somebody listens.
+/// How long the server has been silent. Time counts only while somebody listens.
 #[derive(Debug)]
 pub(super) struct Silence {
     heard: Instant,
-    /// When the server was asked; `None`: it has said something since.
+    /// When the server was asked for a keepalive; `None`: it has sent something since.
     asked: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
-/// What is to be done about it.
+/// What to do about the silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Ask,
@@ -32,13 +33,14 @@ pub(super) enum Due {
 }
 
 impl Silence {
-    /// Something was said just now.
+    /// A server that has just been heard.
     pub(super) fn new() -> Self {
         let heard = Instant::now();
         Self { heard, asked: None, timer: Box::pin(sleep_until(heard + ASKED_AFTER)) }
     }
 
-    /// The server has said something. Seldom costs a timer: the one that runs finds out when it ends.
+    /// The server has been heard. This seldom costs a timer, because the running timer takes it into account when it
+    /// ends.
     pub(super) fn heard(&mut self) {
         self.heard = Instant::now();
         if self.asked.take().is_some() {
@@ -46,12 +48,13 @@ impl Silence {
         }
     }
 
-    /// Since when the server has said nothing, if it has not answered the question either.
+    /// Since when the server has been silent, if it has not answered the question either.
     pub(super) fn since(&self) -> Option<Instant> {
         self.asked.map(|_| self.heard)
     }
 
-    /// Waits until something is to be done. To be polled when nothing has come: what came meanwhile breaks the silence.
+    /// Waits until the silence calls for something. Poll it when nothing has come: bytes that came meanwhile break the
+    /// silence.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
         loop {
             ready!(self.timer.as_mut().poll(cx));

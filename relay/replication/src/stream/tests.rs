@@ -68,7 +68,7 @@ async fn frames_come_in_order_and_those_received_together_need_no_wait() {
 #[tokio::test]
 async fn a_status_goes_out_while_nobody_reads() {
     let (mut stream, mut server) = stream(64);
-    // The server is stuck writing, as it is when nobody reads.
+    // The server is stuck writing, because nobody reads.
     let mut stuck = Box::pin(async move {
         server.write_all(&wal(1, &[0; 1000])).await.unwrap();
         server
@@ -98,7 +98,7 @@ async fn a_status_never_waits_and_a_thousand_of_them_take_no_more_room_than_two(
         stream.status(Lsn(position), false).await.unwrap();
     }
     assert!(stream.framed.outgoing().len() <= 39);
-    // The server reads again: what was begun ends, and then comes the newest with the question that was asked.
+    // The server reads again: the begun status ends, and the newest follows with the question.
     let read = async {
         let mut statuses = Vec::new();
         for _ in 0..3 {
@@ -183,7 +183,7 @@ async fn a_warning_is_handed_out_with_its_sqlstate() {
     assert!(matches!(stream.next().await.unwrap(), Frame::XLogData { start: Lsn(1), .. }));
 }
 
-/// Statuses go out meanwhile, whatever is cancelled.
+/// Statuses go out while futures are cancelled.
 #[tokio::test]
 async fn what_nobody_reads_is_passed_over_in_constant_memory_however_large() {
     let (mut stream, mut server) = stream(10_000);
@@ -270,7 +270,7 @@ async fn stopping_sends_the_last_status_and_reads_to_the_end() {
     let (mut stream, mut server) = stream(30);
     stream.status(Lsn(9), false).await.unwrap();
     let server = async {
-        // Blocked in the middle of a transaction at first.
+        // The server is blocked in the middle of a transaction at first.
         server.write_all(&wal(10, &[0; 500])).await.unwrap();
         assert_eq!(read_status(&mut server).await, (9, false));
         let mut rest = [0; 5];
@@ -313,7 +313,7 @@ async fn silence_is_noticed_while_no_frame_is_wanted_and_no_more_than_a_little_i
     server.write_all(&frames).await.unwrap();
     select! { biased;
         error = stream.silent() => panic!("{error}"),
-        () = tokio::time::sleep(LIMIT * 2) => {} // a server of which more is here than is read cannot be called silent
+        () = tokio::time::sleep(LIMIT * 2) => {} // a server with unread bytes is not silent
     }
     assert!(stream.framed.capacity() < LARGE);
     for _ in 0..500 {

@@ -39,7 +39,7 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
             format!("check host, port and TLS settings in {place}, and that the server runs"),
         ),
     };
-    RunError::new(kind, what).hint(hint).may_pass_if(error.may_pass()).source(error)
+    RunError::new(kind, what).hint(hint).transient_if(error.is_transient()).source(error)
 }
 
 /// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
@@ -85,7 +85,7 @@ impl From<tokio_postgres::Error> for RunError {
         } else {
             Self::new(Kind::Database, "a statement failed")
                 .hint("see the server's log")
-                .may_pass_if(may_pass(&error))
+                .transient_if(is_transient(&error))
                 .source(error)
         }
     }
@@ -93,8 +93,10 @@ impl From<tokio_postgres::Error> for RunError {
 
 /// Whether the statement may succeed in another session although nobody changes anything. What is not the server's word is a
 /// connection that broke.
-pub(crate) fn may_pass(error: &tokio_postgres::Error) -> bool {
-    error.as_db_error().map_or_else(|| error.is_closed() || is_io(error), |error| ServerError::from(error).may_pass())
+pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
+    error
+        .as_db_error()
+        .map_or_else(|| error.is_closed() || is_io(error), |error| ServerError::from(error).is_transient())
 }
 
 fn is_io(error: &tokio_postgres::Error) -> bool {

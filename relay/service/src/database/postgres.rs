@@ -62,7 +62,7 @@ pub async fn connect(
 /// Why tokio-postgres could not connect.
 fn connect_cause(error: tokio_postgres::Error) -> ConnectCause {
     if let Some(refusal) = error.as_db_error() {
-        return ConnectCause::Refused(Box::new(refusal.into()));
+        return ConnectCause::Server(Box::new(refusal.into()));
     }
     let text = error.to_string();
     match error.into_source().map(|source| source.downcast::<io::Error>()) {

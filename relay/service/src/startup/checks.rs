@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     database::{
         compatibility::{Mismatch, mismatch},
-        errors::{is, may_pass, no_replication_right},
+        errors::{is, is_transient, no_replication_right},
         ownership::Ownership,
         platform::Platform,
         requirements::{OLDEST_SERVER, failover_slot_refused, wal_level_suffices},
@@ -33,12 +33,12 @@ pub(super) async fn server(client: &Client, config: &Config) -> Result<(), RunEr
     if standby {
         return Err(RunError::new(Kind::Database, format!("{database} is a standby"))
             .hint("connect to the primary")
-            .may_pass_if(true)); // it may be promoted
+            .transient_if(true)); // it may be promoted
     }
     if read_only {
         return Err(RunError::new(Kind::Database, format!("{database} is read-only"))
             .hint("connect to the primary, and check default_transaction_read_only")
-            .may_pass_if(true));
+            .transient_if(true));
     }
     if !wal_level_suffices(wal_level, version) {
         return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
@@ -68,7 +68,7 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
         Err(error) => return Err(error.into()),
     };
     if let Some(Mismatch { what, hint, schema_is_earlier }) = mismatch(&version) {
-        return Err(RunError::new(Kind::ExtensionVersion, what).hint(hint).may_pass_if(schema_is_earlier));
+        return Err(RunError::new(Kind::ExtensionVersion, what).hint(hint).transient_if(schema_is_earlier));
     }
     if !client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get::<_, bool>(0)? {
         return Err(not_granted(database));
@@ -102,11 +102,11 @@ pub(super) async fn stream_error(config: &Config, client: &Client, error: ReplEr
     } else if error.slot_invalidated() {
         invalidated(config).source(error)
     } else if error.connection_lost() {
-        RunError::new(Kind::Database, "lost the database while starting the stream").may_pass_if(true).source(error)
+        RunError::new(Kind::Database, "lost the database while starting the stream").transient_if(true).source(error)
     } else {
         RunError::new(Kind::Slot, format!("cannot stream from the slot {:?}", config.slot))
             .hint("check max_replication_slots and max_wal_senders, and the server's log")
-            .may_pass_if(error.may_pass())
+            .transient_if(error.is_transient())
             .source(error)
     }
 }
@@ -124,6 +124,6 @@ pub(super) fn invalidated(config: &Config) -> RunError {
 
 /// A statement of the session to come that failed.
 pub(super) fn store_error(error: StoreError, what: &str) -> RunError {
-    let may_pass = matches!(&error, StoreError::Sql(error) if may_pass(error));
-    RunError::new(Kind::Database, what).may_pass_if(may_pass).source(error)
+    let is_transient = matches!(&error, StoreError::Sql(error) if is_transient(error));
+    RunError::new(Kind::Database, what).transient_if(is_transient).source(error)
 }

@@ -146,7 +146,7 @@ pub(crate) async fn take_over(
                 if let (true, tries) = away.count(&error.to_string()) {
                     tell(&error, tries, since.elapsed());
                 }
-                tokio::time::sleep(if error.may_pass() { STANDBY_PAUSE } else { REFUSED_PAUSE }).await;
+                tokio::time::sleep(if error.is_transient() { STANDBY_PAUSE } else { REFUSED_PAUSE }).await;
             }
             taken => break taken?,
         }

@@ -166,5 +166,6 @@ fn same_server(config: &Config, session: &ConnInfo) -> Result<ConnInfo, RunError
     if now.to_string() == session.to_string() {
         return Ok(now);
     }
-    Err(RunError::new(Kind::Database, format!("connected to {session}, and now to connect to {now}")).may_pass_if(true))
+    Err(RunError::new(Kind::Database, format!("connected to {session}, and now to connect to {now}"))
+        .transient_if(true))
 }

@@ -50,7 +50,7 @@ impl StoreError {
     }
 
     /// Whether the statement may succeed when it is run again, whatever the rows.
-    pub(super) fn may_pass(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self.remedy(), Some(Remedy::Repeat | Remedy::PassLocks))
     }
 

@@ -202,7 +202,7 @@ impl Store {
 fn reads(read: impl Future<Output = Result<Finished, StoreError>> + Send + 'static) -> Operation {
     Box::pin(async move {
         match read.await {
-            Err(error) if error.may_pass() => Ok(Finished::NotRead(error.failure()?)),
+            Err(error) if error.is_transient() => Ok(Finished::NotRead(error.failure()?)),
             done => done,
         }
     })

@@ -1,18 +1,16 @@
-//! One message as it is shown.
+//! A message as `tail` shows it.
 
 use std::time::SystemTime;
 
+use amqp_publisher::{DeliveredProperties, Delivery};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use lapin::{
-    message::Delivery,
-    types::{AMQPValue, FieldTable},
-};
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use crate::format::{Tone, count, escaped, raw_json, rfc3339};
 
-/// A message that reached the exchange. Nothing in it can be trusted: anybody who may publish there has written it.
+/// A message that reached the exchange. None of it can be trusted: anyone who may publish to the exchange has written
+/// it.
 #[derive(Debug, Serialize)]
 pub(super) struct Message {
     received_at: String,
@@ -23,7 +21,7 @@ pub(super) struct Message {
     kind: Option<String>,
     correlation_id: Option<String>,
     app_id: Option<String>,
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     timestamp: Option<u64>,
     content_type: Option<String>,
     seq: Option<i64>,
@@ -35,48 +33,43 @@ pub(super) struct Message {
     body: Option<Body>,
 }
 
-/// What a message carries. Shown only when asked for.
+/// The headers and the payload, shown only on request.
 #[derive(Debug, Serialize)]
 struct Body {
-    headers: Value,
-    /// A body that is JSON.
+    headers: Map<String, Value>,
+    /// A payload that is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
-    /// One that is other text.
+    /// A payload that is other text.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_text: Option<String>,
-    /// Any other.
+    /// Any other payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
 }
 
 impl Message {
     pub(super) fn read(delivery: Delivery, payload: bool) -> Self {
-        let Delivery { exchange, routing_key, redelivered, properties, data, .. } = delivery;
-        let nothing = FieldTable::default();
-        let headers = properties.headers().as_ref().unwrap_or(&nothing);
-        let header = |name: &str| headers.inner().get(name);
-        let text = |name: &str| match header(name)? {
-            AMQPValue::LongString(text) => Some(lossy(text.as_bytes())),
-            _ => None,
-        };
-        let property = |text: &Option<lapin::types::ShortString>| text.as_ref().map(ToString::to_string);
+        let Delivery { exchange, routing_key, redelivered, properties, body, .. } = delivery;
+        let DeliveredProperties { content_type, headers, correlation_id, message_id, timestamp, kind, app_id } =
+            properties;
+        let text = |name: &str| headers.get(name)?.as_str().map(str::to_owned);
         Self {
             received_at: rfc3339(SystemTime::now()),
-            exchange: exchange.to_string(),
-            routing_key: routing_key.to_string(),
-            message_id: property(properties.message_id()),
-            kind: property(properties.kind()),
-            correlation_id: property(properties.correlation_id()),
-            app_id: property(properties.app_id()),
-            timestamp: *properties.timestamp(),
-            content_type: property(properties.content_type()),
-            seq: header("x-outbox-seq").and_then(AMQPValue::as_long_long_int),
+            exchange,
+            routing_key,
+            message_id,
+            kind,
+            correlation_id,
+            app_id,
+            timestamp,
+            content_type,
+            seq: headers.get("x-outbox-seq").and_then(Value::as_i64),
             aggregate_type: text("aggregate_type"),
             aggregate_id: text("aggregate_id"),
             redelivered,
-            payload_bytes: data.len(),
-            body: payload.then(|| Body::read(headers, data)),
+            payload_bytes: body.len(),
+            body: payload.then(|| Body::read(headers, body)),
         }
     }
 
@@ -101,8 +94,8 @@ impl Message {
 }
 
 impl Body {
-    fn read(headers: &FieldTable, data: Vec<u8>) -> Self {
-        let mut body = Self { headers: object(headers), payload: None, payload_text: None, payload_base64: None };
+    fn read(headers: Map<String, Value>, data: Vec<u8>) -> Self {
+        let mut body = Self { headers, payload: None, payload_text: None, payload_base64: None };
         match String::from_utf8(data) {
             Ok(text) => match raw_json(text.clone()) {
                 Some(json) => body.payload = Some(json),
@@ -117,42 +110,7 @@ impl Body {
         let payload = self.payload.as_ref().map(|raw| raw.get().to_owned());
         let payload = payload.or_else(|| self.payload_text.clone());
         let payload = payload.or_else(|| self.payload_base64.clone().map(|text| format!("base64 {text}")));
-        format!(
-            "    headers  {}\n    payload  {}\n",
-            escaped(&self.headers.to_string()),
-            escaped(&payload.unwrap_or_default())
-        )
+        let headers = Value::Object(self.headers.clone()).to_string();
+        format!("    headers  {}\n    payload  {}\n", escaped(&headers), escaped(&payload.unwrap_or_default()))
     }
-}
-
-fn object(table: &FieldTable) -> Value {
-    let entries = table.inner().iter().map(|(name, field)| (name.to_string(), value(field)));
-    Value::Object(entries.collect::<Map<_, _>>())
-}
-
-/// An AMQP value as JSON; bytes and what JSON has no word for as text.
-fn value(field: &AMQPValue) -> Value {
-    match field {
-        AMQPValue::Boolean(yes) => Value::from(*yes),
-        AMQPValue::ShortShortInt(number) => Value::from(*number),
-        AMQPValue::ShortShortUInt(number) => Value::from(*number),
-        AMQPValue::ShortInt(number) => Value::from(*number),
-        AMQPValue::ShortUInt(number) => Value::from(*number),
-        AMQPValue::LongInt(number) => Value::from(*number),
-        AMQPValue::LongUInt(number) => Value::from(*number),
-        AMQPValue::LongLongInt(number) => Value::from(*number),
-        AMQPValue::Float(number) => Value::from(*number),
-        AMQPValue::Double(number) => Value::from(*number),
-        AMQPValue::Timestamp(number) => Value::from(*number),
-        AMQPValue::ShortString(text) => Value::from(text.to_string()),
-        AMQPValue::LongString(text) => Value::from(lossy(text.as_bytes())),
-        AMQPValue::FieldArray(values) => values.as_slice().iter().map(value).collect(),
-        AMQPValue::FieldTable(table) => object(table),
-        AMQPValue::Void => Value::Null,
-        other => Value::from(format!("{other:?}")),
-    }
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -19,7 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_publisher::{self as amqp, AmqpUrl, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
+use amqp_publisher::{
+    self as amqp, AmqpError, AmqpUrl, Confirm, ConfirmKind, ConnectError, ExchangeUse, News, Peer, PublishConfig,
+};
 use outbox_core::{Absence, Answer, Backoff, Event, Notice, Outcome};
 
 use self::refusal::why;
@@ -114,9 +116,9 @@ impl FirstConnection {
     }
 
     fn is_given_up(&self, error: &ConnectError, address: &Address<AmqpUrl>) -> bool {
-        let is_login = matches!(error.refusal(), Some(PublishError::Authentication { .. }));
-        let may_pass = error.may_pass() || (is_login && address.may_change(self.since));
-        !(self.was_made() || self.is_waited_for && may_pass)
+        let is_login = matches!(error.refusal(), Some(AmqpError::Authentication { .. }));
+        let is_transient = error.is_transient() || (is_login && address.may_change(self.since));
+        !(self.was_made() || self.is_waited_for && is_transient)
     }
 }
 
@@ -209,7 +211,7 @@ impl RabbitMq {
     }
 
     /// The connection to this node, which had lived for so long, is gone.
-    fn lost(&mut self, peer: &Peer, lived: Duration, is_proven: bool, error: &PublishError) -> Notice {
+    fn lost(&mut self, peer: &Peer, lived: Duration, is_proven: bool, error: &AmqpError) -> Notice {
         let now = Instant::now();
         let since = self.absence.lost(now);
         if since == now {
@@ -243,28 +245,28 @@ impl RabbitMq {
         self.config.reopen_after = (2 * self.config.reopen_after).min(LONGEST_REOPEN);
     }
 
-    fn outcome(&mut self, verdict: Verdict) -> Outcome {
-        *match &verdict {
-            Verdict::Confirmed => &mut self.figures.confirmed,
-            Verdict::Nacked => &mut self.figures.nacked,
-            Verdict::Returned { .. } => &mut self.figures.returned,
-            Verdict::Refused { .. } => &mut self.figures.rejected,
+    fn outcome(&mut self, confirm: ConfirmKind) -> Outcome {
+        *match &confirm {
+            ConfirmKind::Acked => &mut self.figures.confirmed,
+            ConfirmKind::Nacked => &mut self.figures.nacked,
+            ConfirmKind::Returned { .. } => &mut self.figures.returned,
+            ConfirmKind::Closed { .. } => &mut self.figures.rejected,
         } += 1;
-        match verdict {
-            Verdict::Confirmed => Outcome::Delivered,
-            Verdict::Nacked => Outcome::Unavailable(NACKED.to_owned()),
-            Verdict::Returned { code, text } if self.unroutable == Unroutable::Retry => {
+        match confirm {
+            ConfirmKind::Acked => Outcome::Delivered,
+            ConfirmKind::Nacked => Outcome::Unavailable(NACKED.to_owned()),
+            ConfirmKind::Returned { code, text } if self.unroutable == Unroutable::Retry => {
                 Outcome::Retry(format!("{code} {text}"))
             }
-            Verdict::Returned { code, text } | Verdict::Refused { code, text } => {
+            ConfirmKind::Returned { code, text } | ConfirmKind::Closed { code, text } => {
                 Outcome::Rejected(format!("{code} {text}"))
             }
         }
     }
 }
 
-fn is_channel_limit(error: &PublishError) -> bool {
-    matches!(error, PublishError::ChannelLimit(_))
+fn is_channel_limit(error: &AmqpError) -> bool {
+    matches!(error, AmqpError::ChannelLimit(_))
 }
 
 impl Sink for RabbitMq {
@@ -300,19 +302,19 @@ impl Sink for RabbitMq {
         loop {
             match &mut self.state {
                 State::Open(publisher, since) => match publisher.next().await {
-                    amqp::Notice::Answers(answers) => {
+                    News::Confirms(confirms) => {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
                         self.absence.answered();
-                        let answer = |amqp::Answer { id, verdict }| {
-                            self.spans.answered(id, &verdict);
-                            Answer { id, outcome: self.outcome(verdict) }
+                        let answer = |Confirm { id, kind }| {
+                            self.spans.answered(id, &kind);
+                            Answer { id, outcome: self.outcome(kind) }
                         };
-                        return Ok(Notice::Answers(answers.into_iter().map(answer).collect()));
+                        return Ok(Notice::Answers(confirms.into_iter().map(answer).collect()));
                     }
-                    amqp::Notice::Blocked { reason } => return Ok(Notice::Blocked(reason)),
-                    amqp::Notice::Unblocked => return Ok(Notice::Unblocked),
-                    amqp::Notice::Lost(error) => {
+                    News::Blocked { reason } => return Ok(Notice::Blocked(reason)),
+                    News::Unblocked => return Ok(Notice::Unblocked),
+                    News::Lost(error) => {
                         let (peer, lived) = (publisher.peer().clone(), since.elapsed());
                         let is_proven = publisher.is_proven();
                         return Ok(self.lost(&peer, lived, is_proven, &error));

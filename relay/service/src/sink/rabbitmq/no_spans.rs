@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use amqp_publisher::{Headers, InvalidHeaders, Peer, Verdict};
+use amqp_publisher::{ConfirmKind, Headers, InvalidHeaders, Peer};
 use outbox_core::Event;
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ impl Spans {
         Outbound::new(event)
     }
 
-    pub(super) fn answered(&mut self, _: Uuid, _: &Verdict) {}
+    pub(super) fn answered(&mut self, _: Uuid, _: &ConfirmKind) {}
 
     pub(super) fn lost(&mut self, _: &str) {}
 }

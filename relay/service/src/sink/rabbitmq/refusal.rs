@@ -1,6 +1,6 @@
 //! Why there is no connection to RabbitMQ, in the operator's terms.
 
-use amqp_publisher::{AmqpUrl, ConnectError, PublishError};
+use amqp_publisher::{AmqpError, AmqpUrl, ConnectError};
 
 use crate::{
     address::Address,
@@ -12,12 +12,12 @@ const MISSING: &str = "make it again with its bindings, or import the broker's d
                        started with declare_exchange = true, the relay makes it, without any bindings";
 
 /// The error, its causes, and what to do about it where that is known, in one line.
-pub fn explain(error: &PublishError) -> String {
+pub fn explain(error: &AmqpError) -> String {
     match error {
-        PublishError::ExchangeMismatch { exchange, text } => {
+        AmqpError::ExchangeMismatch { exchange, text } => {
             format!("exchange {exchange:?} is not what the relay declares (topic, durable): {text}; {MISMATCH}")
         }
-        PublishError::ExchangeMissing { .. } => format!("{}; {MISSING}", chain(error)),
+        AmqpError::ExchangeMissing { .. } => format!("{}; {MISSING}", chain(error)),
         _ => chain(error),
     }
 }
@@ -26,7 +26,7 @@ pub fn explain(error: &PublishError) -> String {
 pub(super) fn why(error: &ConnectError, url: &Address<AmqpUrl>) -> String {
     let hosts = error.describe(explain);
     match error.refusal() {
-        Some(PublishError::Authentication { .. } | PublishError::Vhost { .. }) => {
+        Some(AmqpError::Authentication { .. } | AmqpError::Vhost { .. }) => {
             format!("{hosts} (hint: {})", check_login(url))
         }
         _ => hosts,
@@ -50,12 +50,13 @@ pub fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunError {
 }
 
 /// Whether [`explain`] tells the operator how to fix it.
-fn says_what_to_do(error: &PublishError) -> bool {
+fn says_what_to_do(error: &AmqpError) -> bool {
     matches!(
         error,
-        PublishError::ExchangeMismatch { .. }
-            | PublishError::ExchangeMissing { .. }
-            | PublishError::MayNotPublish { .. }
-            | PublishError::WrongPort(_)
+        AmqpError::ExchangeMismatch { .. }
+            | AmqpError::ExchangeMissing { .. }
+            | AmqpError::MayNotPublish { .. }
+            | AmqpError::MayNotConsume { .. }
+            | AmqpError::WrongPort(_)
     )
 }

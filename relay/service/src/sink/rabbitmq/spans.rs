@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use amqp_publisher::{Headers, InvalidHeaders, Peer, Verdict};
+use amqp_publisher::{ConfirmKind, Headers, InvalidHeaders, Peer};
 use otlp_exporter::{Context, Kind, Span, Spans as Queue, Value};
 use outbox_core::{Event, Text};
 use serde::Deserialize;
@@ -74,16 +74,16 @@ impl Spans {
     }
 
     /// The broker has answered.
-    pub(super) fn answered(&mut self, id: Uuid, verdict: &Verdict) {
+    pub(super) fn answered(&mut self, id: Uuid, confirm: &ConfirmKind) {
         if self.open.is_empty() {
             return; // nearly always
         }
         let Some(open) = self.open.remove(&id) else { return };
-        let error = match verdict {
-            Verdict::Confirmed => None,
-            Verdict::Nacked => Some(("nacked", NACKED.to_owned())),
-            Verdict::Returned { code, text } => Some(("returned", format!("{code} {text}"))),
-            Verdict::Refused { code, text } => Some(("rejected", format!("{code} {text}"))),
+        let error = match confirm {
+            ConfirmKind::Acked => None,
+            ConfirmKind::Nacked => Some(("nacked", NACKED.to_owned())),
+            ConfirmKind::Returned { code, text } => Some(("returned", format!("{code} {text}"))),
+            ConfirmKind::Closed { code, text } => Some(("rejected", format!("{code} {text}"))),
         };
         self.end(open, error);
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use amqp_publisher::{Answer, ExchangeUse, Notice, PublishConfig, Verdict};
+use amqp_publisher::{Confirm, ConfirmKind, ExchangeUse, News, PublishConfig};
 use bytes::Bytes;
 use outbox_core::{Event, Text};
 use outbox_service::sink::rabbitmq::{Outbound, Publisher};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{BATCH, EXCHANGE, IN_FLIGHT, Routing, Verdicts};
 use crate::load::Payload;
 
-/// Publishes `messages`, numbered from 0, and waits for the last answer.
+/// Publishes `messages`, numbered from 0, and waits for the last confirm.
 pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdicts {
     let config = PublishConfig {
         try_first: None,
@@ -33,18 +33,18 @@ pub(super) async fn publish(url: &str, routing: Routing, messages: u64) -> Verdi
     let mut publisher = Publisher::connect(config).await.unwrap_or_else(|e| panic!("cannot publish: {e}"));
     let body = Bytes::from(vec![b'x'; Payload::B200.bytes()]);
     let mut verdicts = Verdicts::default();
-    let (mut published, mut answered) = (0, 0);
-    while answered < messages {
-        while published < messages && published - answered + BATCH <= IN_FLIGHT {
+    let (mut published, mut confirmed) = (0, 0);
+    while confirmed < messages {
+        while published < messages && published - confirmed + BATCH <= IN_FLIGHT {
             publisher.publish((published..published + BATCH).map(|number| message(routing, number, &body)).collect());
             published += BATCH;
         }
         match publisher.next().await {
-            Notice::Answers(answers) => {
-                answered += answers.len() as u64;
-                answers.iter().for_each(|answer| take(&mut verdicts, routing, answer));
+            News::Confirms(confirms) => {
+                confirmed += confirms.len() as u64;
+                confirms.iter().for_each(|confirm| take(&mut verdicts, routing, confirm));
             }
-            news => panic!("not an answer: {news:?}"),
+            news => panic!("not a confirm: {news:?}"),
         }
     }
     publisher.close().await;
@@ -74,11 +74,11 @@ fn message(routing: Routing, number: u64, body: &Bytes) -> Outbound {
 }
 
 /// What the publisher says of one message.
-fn take(verdicts: &mut Verdicts, routing: Routing, answer: &Answer) {
-    let is_routed = routing.is_routed(answer.id.as_u64_pair().1);
-    match answer.verdict {
-        Verdict::Confirmed => verdicts.delivered(is_routed),
-        Verdict::Returned { .. } => verdicts.returned(is_routed),
-        Verdict::Nacked | Verdict::Refused { .. } => panic!("neither confirmed nor returned: {answer:?}"),
+fn take(verdicts: &mut Verdicts, routing: Routing, confirm: &Confirm) {
+    let is_routed = routing.is_routed(confirm.id.as_u64_pair().1);
+    match confirm.kind {
+        ConfirmKind::Acked => verdicts.delivered(is_routed),
+        ConfirmKind::Returned { .. } => verdicts.returned(is_routed),
+        ConfirmKind::Nacked | ConfirmKind::Closed { .. } => panic!("neither acked nor returned: {confirm:?}"),
     }
 }

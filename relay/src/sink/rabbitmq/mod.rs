@@ -20,7 +20,7 @@ use std::{
 };
 
 use amqp_publisher::{self as amqp, AmqpUrl, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
-use outbox_core::{Answer, Backoff, Event, Notice, Outcome};
+use outbox_core::{Answer, Backoff, Event, Notice, Outcome, Text};
 
 use self::refusal::why;
 pub use self::{message::Outbound, refusal::explain};
@@ -162,7 +162,8 @@ impl RabbitMq {
         let (host, is_proven) = (contact.peer.clone(), publisher.is_proven());
         let side_channels = usize::from(publisher.side_channels());
         self.figures.reconnects += u64::from(is_another);
-        self.spans.connected(publisher.peer());
+        let Peer { host: name, address, .. } = publisher.peer();
+        self.spans.connected(name, *address);
         (self.figures.connected_to, self.figures.error) = (Some(contact), None);
         self.state = State::Open(Box::new(publisher), Instant::now());
         self.away_since = None;
@@ -251,6 +252,31 @@ impl RabbitMq {
     }
 }
 
+/// Why a span ends with an error, if it does: its `error.type`, and the reason.
+fn error(verdict: &Verdict) -> Option<(&'static str, String)> {
+    match verdict {
+        Verdict::Confirmed => None,
+        Verdict::Nacked => Some(("nacked", NACKED.to_owned())),
+        Verdict::Returned { code, text } => Some(("returned", format!("{code} {text}"))),
+        Verdict::Refused { code, text } => Some(("rejected", format!("{code} {text}"))),
+    }
+}
+
+/// An event as a message, and its span by OpenTelemetry's conventions for RabbitMQ
+/// (<https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>). Without OpenTelemetry only the message is made.
+fn outbound(event: Arc<Event>, exchange: &str, tells_key: bool, spans: &mut Spans) -> Outbound {
+    let traceparent = spans.published(&event, || {
+        let exchange = event.exchange.as_ref().map_or(exchange, Text::as_str);
+        let destination = match (exchange, event.topic.as_str()) {
+            ("", "") => "amq.default".to_owned(),
+            ("", only) | (only, "") => only.to_owned(),
+            (exchange, topic) => format!("{exchange}:{topic}"),
+        };
+        (destination, [("messaging.rabbitmq.destination.routing_key", event.topic.as_str().to_owned())])
+    });
+    Outbound::new(event).continuing(traceparent).telling_key(tells_key)
+}
+
 fn is_channel_limit(error: &PublishError) -> bool {
     matches!(error, PublishError::ChannelLimit(_))
 }
@@ -258,8 +284,7 @@ fn is_channel_limit(error: &PublishError) -> bool {
 impl Sink for RabbitMq {
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
-            // Without OpenTelemetry in place: both are a pointer.
-            let outbound = |event| self.spans.outbound(event).telling_key(self.key_headers);
+            let outbound = |event| outbound(event, &self.config.exchange, self.key_headers, &mut self.spans);
             publisher.publish(events.into_iter().map(outbound).collect());
         }
     }
@@ -267,7 +292,7 @@ impl Sink for RabbitMq {
     fn publish_beside(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
             for event in events {
-                publisher.publish_beside(self.spans.outbound(event).telling_key(self.key_headers));
+                publisher.publish_beside(outbound(event, &self.config.exchange, self.key_headers, &mut self.spans));
             }
         }
     }
@@ -292,7 +317,7 @@ impl Sink for RabbitMq {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
                         let answer = |amqp::Answer { id, verdict }| {
-                            self.spans.answered(id, &verdict);
+                            self.spans.answered(id, || error(&verdict));
                             Answer { id, outcome: self.outcome(verdict) }
                         };
                         return Ok(Notice::Answers(answers.into_iter().map(answer).collect()));

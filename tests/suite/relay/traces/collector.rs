@@ -218,7 +218,7 @@ impl TraceService for Grpc {
             Manners::Takes => {
                 seen.heads.push(format!("{:?}", request.metadata()).to_lowercase());
                 seen.requests.push(request.into_inner());
-                Ok(tonic::Response::default())
+                Ok(tonic::Response::new(ExportTraceServiceResponse::default()))
             }
             Manners::Refuses(code) => {
                 seen.refused += 1;

@@ -16,13 +16,14 @@ use crate::{
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_never_answers_costs_no_event_and_bounds_the_end() {
-    for silent in [false, true] {
+    let cases = [Protocol::Http, Protocol::Grpc].map(|protocol| [(protocol, false), (protocol, true)]);
+    for (protocol, silent) in cases.into_iter().flatten() {
         let stack = Stack::new().await;
         let consumer = stack.consumer("#").await;
-        let collector = Collector::start(Manners::IsSilent).await;
-        let url = collector.url();
+        let collector = Collector::speaking(protocol, Manners::IsSilent).await;
+        let relay = collector.fed_by(&stack);
         let collector = silent.then_some(collector); // else nobody listens there any more
-        let relay = traced(&stack, &url).start().await;
+        let relay = relay.start().await;
         emit_many(&stack, "a", 5000).await; // more than wait for a collector
         wait_for_counts(&stack.db, (0, 5000, 0), SOON).await;
         consumer.wait_for(5000).await;

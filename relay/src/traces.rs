@@ -1,5 +1,5 @@
-//! Spans on their way to an OpenTelemetry collector. Off the hot path: a thread of its own sends them, and what it has no
-//! room for is dropped.
+//! Spans on their way to an OpenTelemetry collector. Off the hot path: a thread of its own sends them, and what it has
+//! no room for is dropped.
 //!
 //! ```text
 //!  sink ── span ends ──▶ queue ──▶ the thread ── batches ──▶ collector

@@ -1,9 +1,9 @@
 //! The span processor: a bounded queue, and the thread that sends what is in it.
 //!
-//! The SDK's `BatchSpanProcessor` drops a batch after 10 s and does not count it, and says how many spans its full queue
-//! has cost only when it ends.
+//! The SDK's `BatchSpanProcessor` drops a batch after 10 s and does not count it, and says only at its end how many
+//! spans its full queue has cost.
 
-use std::{fmt, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use opentelemetry::Context;
 use opentelemetry_sdk::{
@@ -25,8 +25,8 @@ use super::{
 };
 use crate::observe::SpanCounts;
 
-/// Spans that wait to be sent, at most: OTLP's own default. With some KiB each and a batch that is being sent, this is a
-/// few MiB.
+/// Spans that wait to be sent, at most: OTLP's own default. With some KiB each and a batch that is being sent, this is
+/// a few MiB.
 const QUEUE: usize = 2048;
 
 /// Spans of one request, at most: OTLP's own default.
@@ -42,6 +42,7 @@ const PAUSES: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::f
 const ATTEMPTS: u32 = 12;
 
 /// Takes finished spans. It never waits: spans beyond the queue are dropped and counted.
+#[derive(Debug)]
 pub(super) struct Queue {
     spans: Sender<SpanData>,
     counts: SpanCounts,
@@ -85,12 +86,6 @@ impl SpanProcessor for Queue {
     /// The worker's `end` does that, with a deadline.
     fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
         Ok(())
-    }
-}
-
-impl fmt::Debug for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Spans of sampled events: from the commit to the broker's answer, as a child of the span in which the event was emitted,
-//! and parent of those that consume the message.
+//! Spans of sampled events: from the commit to the broker's answer, as a child of the span in which the event was
+//! emitted, and parent of those that consume the message.
 //!
 //! Nothing here knows which broker it is: the sink brings what OpenTelemetry's conventions ask of one
 //! (<https://opentelemetry.io/docs/specs/semconv/messaging/>), whose version is [`SCHEMA`](crate::traces::SCHEMA).

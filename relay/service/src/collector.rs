@@ -1,4 +1,5 @@
-//! Where spans go. A relay that is built without OpenTelemetry knows the settings, and says how to build one that can follow them.
+//! Where spans go. A relay that is built without OpenTelemetry knows the settings, and says how to build one that can
+//! follow them.
 
 /// An OpenTelemetry collector that takes a span for each sampled event.
 #[derive(Clone, Debug)]
@@ -12,10 +13,175 @@ pub struct Collector {
 }
 
 #[cfg(feature = "otel")]
-pub use otlp_exporter::{Endpoint as OtlpEndpoint, Headers as OtlpHeaders};
-
+pub use self::with::{OtlpEndpoint, OtlpHeaders};
 #[cfg(not(feature = "otel"))]
 pub use self::without::{OtlpEndpoint, OtlpHeaders};
+
+#[cfg(feature = "otel")]
+mod with {
+    use std::{fmt, str::FromStr};
+
+    use hyper::{
+        Uri,
+        header::{HeaderMap, HeaderName, HeaderValue},
+        http::uri::Scheme,
+    };
+    use percent_encoding::percent_decode_str;
+
+    /// A collector's address: `http://host:4318`, or `https://…` for TLS, with a path if the collector is behind one.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct OtlpEndpoint(Uri);
+
+    /// What is wrong with an address. The texts repeat nothing of it, which may hold a secret by mistake.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+    pub enum BadEndpoint {
+        /// It is not a URL of HTTP.
+        #[error("it does not begin with http:// or https://")]
+        Scheme,
+        /// It has no host, or no valid port.
+        #[error("it is not a URL")]
+        NoUrl,
+        /// The collector would get these in clear text: a key belongs into a header.
+        #[error("a user or a password have no place in it")]
+        Credentials,
+        /// It goes on behind the path.
+        #[error("a query has no place in it")]
+        Query,
+    }
+
+    impl OtlpEndpoint {
+        /// Whether the collector speaks TLS.
+        pub fn is_tls(&self) -> bool {
+            self.0.scheme() == Some(&Scheme::HTTPS)
+        }
+    }
+
+    impl FromStr for OtlpEndpoint {
+        type Err = BadEndpoint;
+
+        fn from_str(text: &str) -> Result<Self, BadEndpoint> {
+            let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+            if !matches!(scheme.as_deref(), Some("http" | "https")) {
+                return Err(BadEndpoint::Scheme);
+            }
+            let uri: Uri = text.parse().map_err(|_| BadEndpoint::NoUrl)?;
+            let authority = uri.authority().ok_or(BadEndpoint::NoUrl)?;
+            if authority.as_str().contains('@') {
+                return Err(BadEndpoint::Credentials);
+            }
+            if uri.query().is_some() {
+                return Err(BadEndpoint::Query);
+            }
+            // What follows the host is a port, or nothing.
+            let has_port = authority.as_str() != authority.host();
+            if authority.host().is_empty() || has_port && authority.port_u16().is_none() {
+                return Err(BadEndpoint::NoUrl);
+            }
+            Ok(Self(uri))
+        }
+    }
+
+    /// Without a slash at its end.
+    impl fmt::Display for OtlpEndpoint {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0.to_string().trim_end_matches('/'))
+        }
+    }
+
+    impl fmt::Debug for OtlpEndpoint {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            fmt::Display::fmt(self, f)
+        }
+    }
+
+    /// Headers of each request, in the form of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs with commas between,
+    /// values percent-encoded. Their values are never shown.
+    #[derive(Clone, Default, PartialEq, Eq)]
+    pub struct OtlpHeaders(pub(crate) HeaderMap);
+
+    /// They are not in that form.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+    #[error("not name=value pairs with commas between")]
+    pub struct BadHeaders;
+
+    impl FromStr for OtlpHeaders {
+        type Err = BadHeaders;
+
+        fn from_str(text: &str) -> Result<Self, BadHeaders> {
+            let mut headers = HeaderMap::new();
+            for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
+                let (name, value) = pair.split_once('=').ok_or(BadHeaders)?;
+                let name: HeaderName = name.trim().parse().map_err(|_| BadHeaders)?;
+                let value: Vec<u8> = percent_decode_str(value.trim()).collect();
+                let mut value = HeaderValue::from_bytes(&value).map_err(|_| BadHeaders)?;
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+            Ok(Self(headers))
+        }
+    }
+
+    /// The names alone.
+    impl fmt::Display for OtlpHeaders {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let names: Vec<&str> = self.0.keys().map(HeaderName::as_str).collect();
+            f.write_str(&names.join(", "))
+        }
+    }
+
+    impl fmt::Debug for OtlpHeaders {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            fmt::Display::fmt(self, f)
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn an_address_leads_to_a_collector_by_tls_or_without() {
+            let read =
+                |text: &str| text.parse().map(|endpoint: OtlpEndpoint| (endpoint.to_string(), endpoint.is_tls()));
+            let at = |text: &str, is_tls| Ok((text.to_owned(), is_tls));
+            assert_eq!(read("http://localhost:4318"), at("http://localhost:4318", false));
+            assert_eq!(read("http://localhost:4318/"), at("http://localhost:4318", false));
+            assert_eq!(read("https://otlp.example/otlp/"), at("https://otlp.example/otlp", true));
+            assert_eq!(read("HTTP://[::1]:4318"), at("http://[::1]:4318", false));
+        }
+
+        #[test]
+        fn what_is_no_address_of_a_collector_is_refused_without_being_repeated() {
+            use BadEndpoint::{Credentials, NoUrl, Query, Scheme};
+            for (text, why) in [
+                ("", Scheme),
+                ("localhost:4318", Scheme),
+                ("grpc://localhost:4317", Scheme),
+                ("http://", NoUrl),
+                ("http://:4318", NoUrl),
+                ("http://local host", NoUrl),
+                ("http://localhost:99999", NoUrl),
+                ("http://user:hunter2@localhost:4318", Credentials),
+                ("http://localhost:4318/?key=hunter2", Query),
+            ] {
+                assert_eq!(text.parse::<OtlpEndpoint>(), Err(why), "{text:?}");
+                assert!(!why.to_string().contains("hunter2"));
+            }
+        }
+
+        #[test]
+        fn pairs_are_read_and_their_values_not_shown() {
+            let headers: OtlpHeaders = "authorization=Bearer%20hunter2, x-tenant = a=b,".parse().unwrap();
+            assert_eq!(headers.0["authorization"], "Bearer hunter2");
+            assert_eq!(headers.0["x-tenant"], "a=b");
+            let names = "authorization, x-tenant";
+            assert_eq!((headers.to_string(), format!("{headers:?}")), (names.to_owned(), names.to_owned()));
+            for bad in ["hunter2", "a b=c", "=hunter2", "a=%0d%0ahunter2: x"] {
+                assert_eq!(bad.parse::<OtlpHeaders>(), Err(BadHeaders), "{bad}");
+            }
+        }
+    }
+}
 
 #[cfg(not(feature = "otel"))]
 mod without {

@@ -1,29 +1,52 @@
-//! Spans on their way to an OpenTelemetry collector. Off the hot path: the exporter has a thread of its own, and what it has no room for
-//! is dropped.
+//! Spans on their way to an OpenTelemetry collector. Off the hot path: a thread of its own sends them, and what it has
+//! no room for is dropped.
+//!
+//! ```text
+//!  sink ── span ends ──▶ queue ──▶ the thread ── batches ──▶ collector
+//!                    (never waits)  gathers, tries again    HTTP or gRPC
+//! ```
 
-use std::time::Duration;
+mod collector;
+mod context;
+mod log;
+mod queue;
 
-use otlp_exporter::{Counts, Exporter, Report, Service, Spans};
-use tracing::{debug, info, warn};
-use uuid::Builder;
+use std::{thread, time::Duration};
 
+use opentelemetry::{InstrumentationScope, KeyValue, trace::TracerProvider};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{Sampler, SdkTracer, SdkTracerProvider},
+};
+use tokio::{
+    runtime::Builder,
+    sync::{oneshot, watch},
+    time::{Instant, timeout_at},
+};
+use tracing::info;
+
+pub(crate) use self::context::{parse, traceparent};
+use self::{collector::Collector, queue::queue};
 use crate::{
-    collector::Collector,
     config::{Config, PROGRAM},
     error::{Kind, RunError},
-    observe::{Observed, SpanCounts},
-    repeats::Repeats,
+    observe::Observed,
 };
 
 /// The semantic conventions that names and attributes of spans follow.
 pub(crate) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// How long the end of the relay may wait for the collector: a little of what a supervisor leaves beyond `shutdown_timeout`.
+/// How long the end of the relay may wait for the collector: a little of what a supervisor leaves beyond
+/// `shutdown_timeout`.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// The way to the collector, if there is one.
-pub(crate) struct Traces {
-    exporter: Option<Exporter>,
+pub(crate) struct Traces(Option<Exporter>);
+
+struct Exporter {
+    provider: SdkTracerProvider,
+    end: watch::Sender<Option<Instant>>,
+    ended: oneshot::Receiver<()>,
 }
 
 impl Traces {
@@ -33,93 +56,63 @@ impl Traces {
     ///
     /// There can be no thread.
     pub(crate) fn start(config: &Config, observed: &Observed) -> Result<Self, RunError> {
-        let Some(Collector { endpoint, headers, service_name }) = config.collector.clone() else {
-            return Ok(Self { exporter: None });
-        };
-        let service = Service {
-            name: service_name,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            instance: Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string(),
-            program: PROGRAM,
-            schema: SCHEMA,
-        };
+        let Some(settings) = &config.collector else { return Ok(Self(None)) };
+        let endpoint = &settings.endpoint;
+        let cannot = |what| move |error| RunError::new(Kind::Internal, what).source(error);
+        let resource = resource(&settings.service_name);
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(cannot("cannot start spans' thread"))?;
+        let entered = runtime.enter();
+        let headers = settings.headers.clone().unwrap_or_default();
+        let collector = Collector::new(endpoint, &headers, &resource)
+            .map_err(|error| RunError::new(Kind::Internal, format!("cannot send spans to {endpoint}: {error}")))?;
+        drop(entered);
+        let (end, until) = watch::channel(None);
+        let (has_ended, ended) = oneshot::channel::<()>();
+        let (queue, worker) = queue(collector, observed.spans().clone(), until);
+        thread::Builder::new()
+            .name("otlp".to_owned())
+            .spawn(move || {
+                runtime.block_on(worker.run());
+                runtime.shutdown_background(); // a name that is being looked up must not delay the end
+                drop(has_ended);
+            })
+            .map_err(cannot("cannot start the thread for spans"))?;
         info!(target: "relay", %endpoint, "spans of sampled events go to the collector");
-        let headers = headers.unwrap_or_default();
-        let SpanCounts { exported, dropped } = observed.spans().clone();
-        let counts = Counts { exported, dropped };
-        let mut log = Log::default();
-        let exporter = Exporter::start(endpoint, headers, service, counts, move |report| log.tell(report))
-            .map_err(|error| RunError::new(Kind::Internal, "cannot start the thread for spans").source(error))?;
-        Ok(Self { exporter: Some(exporter) })
+        // The emitter has decided about sampling: the relay starts a span only for what is sampled.
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(Sampler::AlwaysOn)
+            .with_resource(resource)
+            .with_span_processor(queue)
+            .build();
+        Ok(Self(Some(Exporter { provider, end, ended })))
     }
 
-    /// Where to hand spans over, if anybody wants them.
-    pub(crate) fn queue(&self) -> Option<Spans> {
-        self.exporter.as_ref().map(Exporter::spans)
+    /// What starts spans, if anybody wants them.
+    pub(crate) fn tracer(&self) -> Option<SdkTracer> {
+        let Exporter { provider, .. } = self.0.as_ref()?;
+        let scope =
+            InstrumentationScope::builder(PROGRAM).with_version(env!("CARGO_PKG_VERSION")).with_schema_url(SCHEMA);
+        Some(provider.tracer_with_scope(scope.build()))
     }
 
     /// Sends what is left, as far as the collector takes it within a moment.
     pub(crate) async fn finish(self) {
-        if let Some(exporter) = self.exporter {
-            exporter.finish(FLUSH).await;
+        if let Some(Exporter { end, ended, .. }) = self.0 {
+            let deadline = Instant::now() + FLUSH;
+            end.send_replace(Some(deadline));
+            let _ = timeout_at(deadline + FLUSH, ended).await; // late only on a very busy machine
         }
     }
 }
 
-/// Tells people, less and less often while nothing changes.
-#[derive(Default)]
-struct Log {
-    failed: Repeats,
-    said: Repeats,
-    dropped: Repeats,
-    /// In all.
-    lost: u64,
-    /// Of these, how many people have been told of.
-    told: u64,
-}
-
-impl Log {
-    fn tell(&mut self, report: Report) {
-        match report {
-            Report::Failed { error } => {
-                let (is_news, times) = self.failed.count(&error);
-                if is_news {
-                    warn!(target: "relay", error, times, "the collector did not take spans; events are delivered all the same");
-                } else {
-                    debug!(target: "relay", error, times, "the collector did not take spans");
-                }
-            }
-            Report::Dropped { spans } => {
-                self.lost = self.lost.saturating_add(spans);
-                if self.dropped.count("").0 {
-                    self.tell_lost();
-                }
-            }
-            Report::Said(words) => {
-                let (is_news, times) = self.said.count(&words);
-                if is_news {
-                    warn!(target: "relay", words, times, "the collector has taken spans, with a remark");
-                }
-            }
-            Report::Back => {
-                info!(target: "relay", dropped = self.lost, "the collector takes spans again");
-                (self.failed, self.said, self.dropped) = Default::default();
-            }
-        }
-    }
-
-    fn tell_lost(&mut self) {
-        let spans = self.lost - self.told;
-        self.told = self.lost;
-        warn!(target: "relay", spans, in_all = self.lost, "spans were dropped");
-    }
-}
-
-/// When the exporter ends.
-impl Drop for Log {
-    fn drop(&mut self) {
-        if self.lost > self.told {
-            self.tell_lost();
-        }
-    }
+/// Who makes the spans. `OTEL_RESOURCE_ATTRIBUTES` adds to it.
+fn resource(service_name: &str) -> Resource {
+    let instance = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid();
+    let about =
+        [("service.version", env!("CARGO_PKG_VERSION").to_owned()), ("service.instance.id", instance.to_string())];
+    Resource::builder()
+        .with_service_name(service_name.to_owned())
+        .with_schema_url(about.map(|(name, value)| KeyValue::new(name, value)), SCHEMA)
+        .build()
 }

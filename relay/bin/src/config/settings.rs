@@ -197,8 +197,9 @@ settings! {
 
     "Tracing" {
         /// OpenTelemetry collector that takes a span for each sampled event.
-        /// An event is sampled if its header traceparent says so. By OTLP over HTTP, as protobuf, to /v1/traces below this address. For a
-        /// relay that is built with --features otel; there OTEL_EXPORTER_OTLP_ENDPOINT is accepted as well.
+        /// An event is sampled if its header traceparent says so. By OTLP over HTTP, as protobuf, to /v1/traces below
+        /// this address, or by gRPC if OTEL_EXPORTER_OTLP_PROTOCOL is grpc. For a relay that is built with
+        /// --features otel; there OTEL_EXPORTER_OTLP_ENDPOINT is accepted as well.
         otlp_endpoint: Optional<OtlpEndpoint> = OTLP_ENDPOINT, Some("off");
 
         /// Headers that the collector asks for, such as a key.

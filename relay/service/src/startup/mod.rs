@@ -215,7 +215,7 @@ pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces
         Some(url) => url,
         None => address.now()?,
     };
-    let spans = Spans::new(traces, &config.exchange);
+    let spans = Spans::new(traces, "rabbitmq");
     Ok(RabbitMq::new(address, config.publish(url), config.unroutable, config.key_headers, first, spans))
 }
 

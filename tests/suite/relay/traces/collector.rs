@@ -1,10 +1,18 @@
-//! An OpenTelemetry collector, as far as a relay sees one: it takes spans over HTTP, or does not.
+//! An OpenTelemetry collector, as far as a relay sees one: it takes spans over HTTP or gRPC, or does not.
 
 use std::sync::{Arc, Mutex};
 
-use harness::{SOON, eventually};
+use harness::{RelayBuilder, SOON, Stack, eventually};
+use hyper::server::conn::http2;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    service::TowerToHyperService,
+};
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
+    collector::trace::v1::{
+        ExportTraceServiceRequest, ExportTraceServiceResponse,
+        trace_service_server::{TraceService, TraceServiceServer},
+    },
     common::v1::{AnyValue, KeyValue, any_value::Value},
     trace::v1::{Span, span::SpanKind, status::StatusCode},
 };
@@ -26,11 +34,18 @@ use tokio_rustls::{
 
 use crate::publish::tls::Certificates;
 
+/// What it speaks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Protocol {
+    Http,
+    Grpc,
+}
+
 /// What it does with spans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Manners {
     Takes,
-    /// Answers with this status.
+    /// Answers with this status: of HTTP, or a code of gRPC.
     Refuses(u16),
     /// Accepts the connection and answers nothing, until it has other manners.
     IsSilent,
@@ -47,6 +62,7 @@ struct Seen {
 
 /// Listens on this machine until it is dropped.
 pub(super) struct Collector {
+    protocol: Protocol,
     scheme: &'static str,
     port: u16,
     manners: watch::Sender<Manners>,
@@ -55,12 +71,17 @@ pub(super) struct Collector {
 }
 
 impl Collector {
+    /// One that speaks HTTP.
     pub(super) async fn start(manners: Manners) -> Self {
-        Self::listen(manners, None).await
+        Self::speaking(Protocol::Http, manners).await
+    }
+
+    pub(super) async fn speaking(protocol: Protocol, manners: Manners) -> Self {
+        Self::listen(protocol, manners, None).await
     }
 
     /// One that speaks TLS and takes spans.
-    pub(super) async fn with_tls(files: &Certificates) -> Self {
+    pub(super) async fn with_tls(protocol: Protocol, files: &Certificates) -> Self {
         let certificate = CertificateDer::from_pem_file(files.path("server.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(files.path("server.key")).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -69,10 +90,10 @@ impl Collector {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
             .unwrap();
-        Self::listen(Manners::Takes, Some(Arc::new(config).into())).await
+        Self::listen(protocol, Manners::Takes, Some(Arc::new(config).into())).await
     }
 
-    async fn listen(manners: Manners, tls: Option<TlsAcceptor>) -> Self {
+    async fn listen(protocol: Protocol, manners: Manners, tls: Option<TlsAcceptor>) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -85,22 +106,31 @@ impl Collector {
                 let ((manners, seen), tls) = (shared.clone(), tls.clone());
                 connections.spawn(async move {
                     match tls {
-                        None => serve(socket, manners, seen).await,
+                        None => serve(protocol, socket, manners, seen).await,
                         // Whoever does not trust the certificate ends the connection.
                         Some(tls) => {
                             if let Ok(socket) = tls.accept(socket).await {
-                                serve(socket, manners, seen).await;
+                                serve(protocol, socket, manners, seen).await;
                             }
                         }
                     }
                 });
             }
         });
-        Self { scheme, port, manners, seen, _task: task }
+        Self { protocol, scheme, port, manners, seen, _task: task }
     }
 
     pub(super) fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", self.scheme, self.port)
+    }
+
+    /// A relay that sends spans here.
+    pub(super) fn fed_by(&self, stack: &Stack) -> RelayBuilder {
+        let relay = super::traced(stack, &self.url());
+        match self.protocol {
+            Protocol::Http => relay,
+            Protocol::Grpc => relay.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        }
     }
 
     pub(super) fn becomes(&self, manners: Manners) {
@@ -148,14 +178,59 @@ impl Collector {
         text(&resource.attributes, name)
     }
 
-    /// Head of the first request.
+    /// Head of the first request, in lower case.
     pub(super) fn head(&self) -> String {
         self.seen.lock().unwrap().heads[0].clone()
     }
 }
 
-/// One request after the other.
 async fn serve(
+    protocol: Protocol,
+    socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    manners: watch::Receiver<Manners>,
+    seen: Arc<Mutex<Seen>>,
+) {
+    match protocol {
+        Protocol::Http => serve_http(socket, manners, seen).await,
+        Protocol::Grpc => {
+            let service = TowerToHyperService::new(TraceServiceServer::new(Grpc { manners, seen }));
+            // It fails when the relay closes the connection.
+            let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
+        }
+    }
+}
+
+struct Grpc {
+    manners: watch::Receiver<Manners>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[tonic::async_trait]
+impl TraceService for Grpc {
+    async fn export(
+        &self,
+        request: tonic::Request<ExportTraceServiceRequest>,
+    ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
+        self.seen.lock().unwrap().heard += 1;
+        let manners = *self.manners.clone().wait_for(|manners| *manners != Manners::IsSilent).await.unwrap();
+        let mut seen = self.seen.lock().unwrap();
+        match manners {
+            Manners::Takes => {
+                seen.heads.push(format!("{:?}", request.metadata()).to_lowercase());
+                seen.requests.push(request.into_inner());
+                Ok(tonic::Response::new(ExportTraceServiceResponse::default()))
+            }
+            Manners::Refuses(code) => {
+                seen.refused += 1;
+                Err(tonic::Status::new(i32::from(code).into(), "words"))
+            }
+            Manners::IsSilent => unreachable!("it was waited for"),
+        }
+    }
+}
+
+/// One request after the other.
+async fn serve_http(
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
     mut manners: watch::Receiver<Manners>,
     seen: Arc<Mutex<Seen>>,

@@ -6,7 +6,7 @@ use harness::{SOON, Stack};
 
 use super::{
     super::wait_for_counts,
-    collector::{Collector, Manners},
+    collector::{Collector, Manners, Protocol},
     emit_many, emit_sampled, traced,
 };
 use crate::{
@@ -16,13 +16,14 @@ use crate::{
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_never_answers_costs_no_event_and_bounds_the_end() {
-    for silent in [false, true] {
+    let cases = [Protocol::Http, Protocol::Grpc].map(|protocol| [(protocol, false), (protocol, true)]);
+    for (protocol, silent) in cases.into_iter().flatten() {
         let stack = Stack::new().await;
         let consumer = stack.consumer("#").await;
-        let collector = Collector::start(Manners::IsSilent).await;
-        let url = collector.url();
+        let collector = Collector::speaking(protocol, Manners::IsSilent).await;
+        let relay = collector.fed_by(&stack);
         let collector = silent.then_some(collector); // else nobody listens there any more
-        let relay = traced(&stack, &url).start().await;
+        let relay = relay.start().await;
         emit_many(&stack, "a", 5000).await; // more than wait for a collector
         wait_for_counts(&stack.db, (0, 5000, 0), SOON).await;
         consumer.wait_for(5000).await;
@@ -40,36 +41,40 @@ async fn a_collector_that_is_away_or_never_answers_costs_no_event_and_bounds_the
 
 #[tokio::test]
 async fn spans_wait_for_a_collector_that_is_not_ready_yet() {
-    let stack = Stack::new().await;
-    let collector = Collector::start(Manners::Refuses(503)).await;
-    let _consumer = stack.consumer("#").await;
-    let relay = traced(&stack, &collector.url()).start().await;
-    emit_many(&stack, "a", 700).await;
-    wait_for_counts(&stack.db, (0, 700, 0), SOON).await;
-    collector.wait_for_refusal().await;
-    let line = relay.wait_for_log("the collector did not take spans").await;
-    assert!(line.contains("503"), "{line}");
-    collector.becomes(Manners::Takes);
-    assert_eq!(collector.wait_for(700).await.len(), 700);
-    relay.wait_for_log("the collector takes spans again").await;
+    for (protocol, unavailable, word) in [(Protocol::Http, 503, "503"), (Protocol::Grpc, 14, "Unavailable")] {
+        let stack = Stack::new().await;
+        let collector = Collector::speaking(protocol, Manners::Refuses(unavailable)).await;
+        let _consumer = stack.consumer("#").await;
+        let relay = collector.fed_by(&stack).start().await;
+        emit_many(&stack, "a", 700).await;
+        wait_for_counts(&stack.db, (0, 700, 0), SOON).await;
+        collector.wait_for_refusal().await;
+        let line = relay.wait_for_log("the collector did not take spans").await;
+        assert!(line.contains(word), "{line}");
+        collector.becomes(Manners::Takes);
+        assert_eq!(collector.wait_for(700).await.len(), 700);
+        relay.wait_for_log("the collector takes spans again").await;
+    }
 }
 
 #[tokio::test]
 async fn a_batch_that_the_collector_refuses_for_good_is_dropped_and_the_next_is_taken() {
-    let stack = Stack::new().await;
-    let collector = Collector::start(Manners::Refuses(400)).await;
-    let _consumer = stack.consumer("#").await;
-    let relay = traced(&stack, &collector.url()).set("http-listen", "0").start().await;
-    emit_sampled(&stack, "refused").await;
-    let line = relay.wait_for_log("spans were dropped").await;
-    assert!(line.contains("in_all=1"), "{line}");
-    collector.becomes(Manners::Takes);
-    emit_sampled(&stack, "taken").await;
-    let spans = collector.wait_for(1).await;
-    assert_eq!((spans.len(), spans[0].name.as_str()), (1, "publish outbox:taken"));
-    let port = http_port(&relay).await;
-    for result in ["exported", "dropped"] {
-        wait_for_metric(port, "outbox_spans_total", &format!("result=\"{result}\""), 1.0).await;
+    for (protocol, invalid) in [(Protocol::Http, 400), (Protocol::Grpc, 3)] {
+        let stack = Stack::new().await;
+        let collector = Collector::speaking(protocol, Manners::Refuses(invalid)).await;
+        let _consumer = stack.consumer("#").await;
+        let relay = collector.fed_by(&stack).set("http-listen", "0").start().await;
+        emit_sampled(&stack, "refused").await;
+        let line = relay.wait_for_log("spans were dropped").await;
+        assert!(line.contains("in_all=1"), "{line}");
+        collector.becomes(Manners::Takes);
+        emit_sampled(&stack, "taken").await;
+        let spans = collector.wait_for(1).await;
+        assert_eq!((spans.len(), spans[0].name.as_str()), (1, "publish outbox:taken"));
+        let port = http_port(&relay).await;
+        for result in ["exported", "dropped"] {
+            wait_for_metric(port, "outbox_spans_total", &format!("result=\"{result}\""), 1.0).await;
+        }
     }
 }
 
@@ -97,6 +102,29 @@ async fn a_relay_that_stops_sends_the_last_spans_and_opentelemetrys_own_variable
 }
 
 #[tokio::test]
+async fn spans_go_by_grpc_if_opentelemetrys_variable_says_so_and_the_relays_own_settings_win() {
+    let stack = Stack::new().await;
+    let collector = Collector::speaking(Protocol::Grpc, Manners::Takes).await;
+    let _consumer = stack.consumer("#").await;
+    let relay = collector
+        .fed_by(&stack)
+        .set("otlp-headers", "x-key=open%20sesame")
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=others,x-other=others")
+        .env("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=others")
+        .start()
+        .await;
+    emit_many(&stack, "a", 600).await;
+    wait_for_counts(&stack.db, (0, 600, 0), SOON).await;
+    assert!(relay.stop().await.success());
+    assert_eq!(collector.spans().len(), 600);
+    let head = collector.head();
+    assert!(head.contains(r#""x-key": "open sesame""#) && !head.contains("others"), "{head}");
+    assert_eq!(collector.resource("service.name").as_deref(), Some("outbox-relay"));
+    assert_eq!(collector.resource("deployment.environment.name").as_deref(), Some("test"));
+    assert!(!relay.log_text().contains("sesame"), "{}", relay.log_text());
+}
+
+#[tokio::test]
 async fn a_request_that_is_under_way_at_the_end_is_waited_for_and_not_repeated() {
     let stack = Stack::new().await;
     let collector = Collector::start(Manners::IsSilent).await;
@@ -115,16 +143,18 @@ async fn a_request_that_is_under_way_at_the_end_is_waited_for_and_not_repeated()
 #[tokio::test]
 async fn spans_go_by_https_to_a_collector_whose_certificate_the_machine_trusts_and_to_no_other() {
     let files = Certificates::new();
-    let (stack, collector) = (Stack::new().await, Collector::with_tls(&files).await);
-    let _consumer = stack.consumer("#").await;
-    let relay = traced(&stack, &collector.url()).start().await;
-    emit_sampled(&stack, "a").await;
-    let line = relay.wait_for_log("the collector did not take spans").await;
-    assert!(line.contains("UnknownIssuer"), "{line}");
-    assert!(relay.stop().await.success());
-    assert_eq!(collector.spans().len(), 0);
+    for protocol in [Protocol::Http, Protocol::Grpc] {
+        let (stack, collector) = (Stack::new().await, Collector::with_tls(protocol, &files).await);
+        let _consumer = stack.consumer("#").await;
+        let relay = collector.fed_by(&stack).start().await;
+        emit_sampled(&stack, "a").await;
+        let line = relay.wait_for_log("the collector did not take spans").await;
+        assert!(line.contains("UnknownIssuer"), "{line}");
+        assert!(relay.stop().await.success());
+        assert_eq!(collector.spans().len(), 0);
 
-    let _relay = traced(&stack, &collector.url()).env("SSL_CERT_FILE", &files.path("ca.pem")).start().await;
-    emit_sampled(&stack, "b").await;
-    assert_eq!(collector.wait_for(1).await[0].name, "publish outbox:b");
+        let _relay = collector.fed_by(&stack).env("SSL_CERT_FILE", &files.path("ca.pem")).start().await;
+        emit_sampled(&stack, "b").await;
+        assert_eq!(collector.wait_for(1).await[0].name, "publish outbox:b");
+    }
 }

@@ -7,12 +7,13 @@ use uuid::Uuid;
 
 use outbox_core::{Event, Text};
 
-use super::{reserved, spans::Continued};
+use super::reserved;
 
 /// An event on its way to RabbitMQ.
 pub struct Outbound {
     pub(super) event: Arc<Event>,
-    pub(super) continued: Continued,
+    /// `traceparent` that the message carries instead of the event's own.
+    pub(super) traceparent: Option<Box<str>>,
     /// Whether the headers tell the ordering key.
     pub(super) tells_key: bool,
 }
@@ -20,7 +21,13 @@ pub struct Outbound {
 impl Outbound {
     /// An event as it is: whatever it says of a trace goes into the message unchanged.
     pub fn new(event: Arc<Event>) -> Self {
-        Self { event, continued: Continued::NOTHING, tells_key: true }
+        Self { event, traceparent: None, tells_key: true }
+    }
+
+    /// With the `traceparent` of a span that the message's consumers continue, if there is one.
+    #[must_use]
+    pub(super) fn continuing(self, traceparent: Option<Box<str>>) -> Self {
+        Self { traceparent, ..self }
     }
 
     /// Whether the headers tell the ordering key; they do unless told otherwise.
@@ -61,6 +68,7 @@ impl Outgoing for Outbound {
         const REPLAY: &str = "x-outbox-replay";
         const AGGREGATE_TYPE: &str = "aggregate_type";
         const AGGREGATE_ID: &str = "aggregate_id";
+        const TRACEPARENT: &str = "traceparent";
         let event = &*self.event;
         headers.integer(SEQ, event.seq)?;
         if event.replays > 0 {
@@ -73,14 +81,17 @@ impl Outgoing for Outbound {
                 headers.text(name, text.as_bytes())?;
             }
         }
-        self.continued.put(headers)?;
+        if let Some(text) = &self.traceparent {
+            headers.text(TRACEPARENT, text.as_bytes())?;
+        }
         let Some(json) = &event.headers else { return Ok(()) };
         let replaced = |name: &str| match name {
             SEQ | REPLAY => true,
             AGGREGATE_TYPE => key_type.is_some(),
             AGGREGATE_ID => key_id.is_some(),
             reserved::CONTENT_ENCODING => reserved::content_encoding(json).is_some(),
-            _ => self.continued.replaces(name),
+            TRACEPARENT => self.traceparent.is_some(),
+            _ => false,
         };
         reserved::put(headers, json, replaced)
     }

@@ -22,7 +22,7 @@ use std::{
 use amqp_publisher::{
     self as amqp, AmqpError, AmqpUrl, Confirm, ConfirmKind, ConnectError, ExchangeUse, News, Peer, PublishConfig,
 };
-use outbox_core::{Absence, Answer, Backoff, Event, Notice, Outcome};
+use outbox_core::{Absence, Answer, Backoff, Event, Notice, Outcome, Text};
 
 use self::refusal::why;
 pub(crate) use self::spans::Spans;
@@ -173,7 +173,8 @@ impl RabbitMq {
         let (host, is_proven) = (contact.peer.clone(), publisher.is_proven());
         let side_channels = usize::from(publisher.side_channels());
         self.figures.reconnects += u64::from(is_another);
-        self.spans.connected(publisher.peer());
+        let Peer { host: name, address, .. } = publisher.peer();
+        self.spans.connected(name, *address);
         (self.figures.connected_to, self.figures.error) = (Some(contact), None);
         let now = Instant::now();
         self.state = State::Open(Box::new(publisher), now);
@@ -265,6 +266,31 @@ impl RabbitMq {
     }
 }
 
+/// Why a span ends with an error, if it does: its `error.type`, and the reason.
+fn error(confirm: &ConfirmKind) -> Option<(&'static str, String)> {
+    match confirm {
+        ConfirmKind::Acked => None,
+        ConfirmKind::Nacked => Some(("nacked", NACKED.to_owned())),
+        ConfirmKind::Returned { code, text } => Some(("returned", format!("{code} {text}"))),
+        ConfirmKind::Closed { code, text } => Some(("rejected", format!("{code} {text}"))),
+    }
+}
+
+/// An event as a message, and its span by OpenTelemetry's conventions for RabbitMQ
+/// (<https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>). Without OpenTelemetry only the message is made.
+fn outbound(event: Arc<Event>, exchange: &str, tells_key: bool, spans: &mut Spans) -> Outbound {
+    let traceparent = spans.published(&event, || {
+        let exchange = event.exchange.as_ref().map_or(exchange, Text::as_str);
+        let destination = match (exchange, event.topic.as_str()) {
+            ("", "") => "amq.default".to_owned(),
+            ("", only) | (only, "") => only.to_owned(),
+            (exchange, topic) => format!("{exchange}:{topic}"),
+        };
+        (destination, [("messaging.rabbitmq.destination.routing_key", event.topic.as_str().to_owned())])
+    });
+    Outbound::new(event).continuing(traceparent).telling_key(tells_key)
+}
+
 fn is_channel_limit(error: &AmqpError) -> bool {
     matches!(error, AmqpError::ChannelLimit(_))
 }
@@ -272,8 +298,7 @@ fn is_channel_limit(error: &AmqpError) -> bool {
 impl Sink for RabbitMq {
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
-            // Without OpenTelemetry in place: both are a pointer.
-            let outbound = |event| self.spans.outbound(event).telling_key(self.key_headers);
+            let outbound = |event| outbound(event, &self.config.exchange, self.key_headers, &mut self.spans);
             publisher.publish(events.into_iter().map(outbound).collect());
         }
     }
@@ -281,7 +306,7 @@ impl Sink for RabbitMq {
     fn publish_beside(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(publisher, _) = &mut self.state {
             for event in events {
-                publisher.publish_beside(self.spans.outbound(event).telling_key(self.key_headers));
+                publisher.publish_beside(outbound(event, &self.config.exchange, self.key_headers, &mut self.spans));
             }
         }
     }
@@ -307,7 +332,7 @@ impl Sink for RabbitMq {
                         self.failures = 0;
                         self.absence.answered();
                         let answer = |Confirm { id, kind }| {
-                            self.spans.answered(id, &kind);
+                            self.spans.answered(id, || error(&kind));
                             Answer { id, outcome: self.outcome(kind) }
                         };
                         return Ok(Notice::Answers(confirms.into_iter().map(answer).collect()));

@@ -1,0 +1,251 @@
+//! The way of a batch to the collector: opentelemetry-otlp over HTTP or gRPC.
+
+use std::{
+    env,
+    error::Error,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hyper::{
+    Request, Response,
+    header::{CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT},
+};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use opentelemetry_http::{HttpClient, HttpError, hyper::HyperClient};
+use opentelemetry_otlp::{
+    OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_EXPORTER_OTLP_PROTOCOL_GRPC, Protocol, RetryPolicy, SpanExporter,
+    WithExportConfig, WithHttpConfig, WithTonicConfig,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use opentelemetry_sdk::{
+    Resource,
+    trace::{SpanData, SpanExporter as _},
+};
+use prost::Message;
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tonic::{metadata::MetadataMap, transport::Endpoint};
+
+use crate::collector::{OtlpEndpoint, OtlpHeaders};
+
+/// How long a collector may take for a request, from the connection to its whole answer: OTLP's own default.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time limit of one [`send`](Collector::send): two requests and the longest pause that the exporter lets a
+/// collector ask for, 30 s. The exporter does not judge a failure after its time limit.
+const SEND_LIMIT: Duration = Duration::from_secs(60);
+
+/// How much of the collector's words is logged, in characters.
+const WORDS: usize = 200;
+
+type Failed = Box<dyn Error + Send + Sync>;
+
+/// A collector, as far as it has answered.
+#[derive(Debug)]
+pub(super) struct Collector {
+    exporter: SpanExporter,
+    heard: Arc<Heard>,
+}
+
+/// What a collector says of a batch that it took.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Spans that it has rejected.
+    pub(super) rejected: u64,
+    /// Why, or a warning; often empty.
+    pub(super) words: String,
+}
+
+/// Why a batch was not taken.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// For people.
+    pub(super) why: String,
+    /// Whether the collector may take the batch later.
+    pub(super) is_transient: bool,
+}
+
+impl Collector {
+    /// Connects with the first batch. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// The libraries do not accept the address or the headers.
+    pub(super) fn new(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, resource: &Resource) -> Result<Self, Failed> {
+        let heard = Arc::new(Heard::default());
+        let is_grpc = env::var(OTEL_EXPORTER_OTLP_PROTOCOL)
+            .is_ok_and(|protocol| protocol.eq_ignore_ascii_case(OTEL_EXPORTER_OTLP_PROTOCOL_GRPC));
+        let mut exporter =
+            if is_grpc { by_grpc(endpoint, headers, &heard)? } else { by_http(endpoint, headers, &heard)? };
+        exporter.set_resource(resource);
+        Ok(Self { exporter, heard })
+    }
+
+    /// Sends a batch, and waits for the answer. After a transient failure the exporter repeats the request once.
+    pub(super) async fn send(&self, batch: Vec<SpanData>) -> Result<Taken, Failure> {
+        *self.heard.lock() = Answer::default();
+        let sent = self.exporter.export(batch).await;
+        let Answer { requests, error, taken } = std::mem::take(&mut *self.heard.lock());
+        sent.map(|()| taken).map_err(|failed| Failure {
+            why: error.unwrap_or_else(|| failed.to_string()),
+            // The exporter knows OTLP's rules for that, and shows by a second request what it has judged.
+            is_transient: requests > 1,
+        })
+    }
+}
+
+/// One repetition: see [`Collector::send`].
+fn retry_once() -> RetryPolicy {
+    let pause = Duration::from_millis(500);
+    RetryPolicy::default()
+        .with_max_retries(1)
+        .with_initial_delay(pause)
+        .with_max_delay(2 * pause)
+        .with_max_jitter(pause)
+}
+
+fn by_http(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, heard: &Arc<Heard>) -> Result<SpanExporter, Failed> {
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls(endpoint)?).https_or_http().enable_http1().build();
+    let client = HyperClient::new(connector, PATIENCE, None);
+    let mut headers = headers.0.clone();
+    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(PROGRAM));
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(format!("{endpoint}/v1/traces"))
+        .with_http_client(Http { client, headers, heard: Arc::clone(heard) })
+        .with_retry_policy(retry_once())
+        .with_timeout(SEND_LIMIT)
+        .build()?;
+    Ok(exporter)
+}
+
+fn by_grpc(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, heard: &Arc<Heard>) -> Result<SpanExporter, Failed> {
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls(endpoint)?).https_or_http().enable_http2().build();
+    let channel = Endpoint::from_shared(endpoint.to_string())?
+        .user_agent(PROGRAM)?
+        .connect_timeout(PATIENCE)
+        .timeout(PATIENCE)
+        .connect_with_connector_lazy(connector);
+    let (metadata, heard) = (MetadataMap::from_headers(headers.0.clone()), Arc::clone(heard));
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_channel(channel)
+        .with_interceptor(move |mut request: tonic::Request<()>| {
+            heard.begins();
+            // Instead of what the exporter has read from the environment: the relay's own setting wins.
+            *request.metadata_mut() = metadata.clone();
+            Ok(request)
+        })
+        .with_retry_policy(retry_once())
+        .with_timeout(SEND_LIMIT)
+        .build()?;
+    Ok(exporter)
+}
+
+const PROGRAM: &str = concat!("outbox-relay/", env!("CARGO_PKG_VERSION"));
+
+/// TLS with the machine's authorities. A machine without any must not end the relay: then no handshake succeeds.
+fn tls(endpoint: &OtlpEndpoint) -> Result<ClientConfig, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    if endpoint.is_tls() {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// What the exporter's result leaves out.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Answer>);
+
+#[derive(Debug, Default)]
+struct Answer {
+    /// Requests for the batch.
+    requests: u32,
+    /// Why the last request had no answer.
+    error: Option<String>,
+    taken: Taken,
+}
+
+impl Heard {
+    fn lock(&self) -> MutexGuard<'_, Answer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begins(&self) {
+        let mut answer = self.lock();
+        *answer = Answer { requests: answer.requests + 1, ..Answer::default() };
+    }
+}
+
+/// The HTTP client below the exporter, which otherwise keeps the reason of a failure and a partial success to itself.
+#[derive(Debug)] // the values of the headers are marked as sensitive, which leaves them out
+struct Http {
+    client: HyperClient<HttpsConnector<HttpConnector>>,
+    headers: HeaderMap,
+    heard: Arc<Heard>,
+}
+
+#[async_trait]
+impl HttpClient for Http {
+    async fn send_bytes(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        self.heard.begins();
+        let content_type = request.headers_mut().remove(CONTENT_TYPE);
+        // Instead of what the exporter has read from the environment: the relay's own setting wins.
+        *request.headers_mut() = self.headers.clone();
+        request.headers_mut().extend(content_type.map(|value| (CONTENT_TYPE, value)));
+        let sent = self.client.send_bytes(request).await;
+        let mut answer = self.heard.lock();
+        match &sent {
+            Ok(response) if response.status().is_success() => answer.taken = taken(response.body()),
+            Ok(_) => {}
+            Err(error) => answer.error = Some(in_full(&**error)),
+        }
+        sent
+    }
+}
+
+/// An error with its causes, which hyper's own text leaves out.
+fn in_full(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn taken(body: &[u8]) -> Taken {
+    let answer = ExportTraceServiceResponse::decode(body).unwrap_or_default();
+    let Some(partial) = answer.partial_success else { return Taken::default() };
+    let words = partial.error_message.chars().filter(|c| !c.is_control()).take(WORDS).collect();
+    Taken { rejected: u64::try_from(partial.rejected_spans).unwrap_or(0), words }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTracePartialSuccess;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_believed_as_far_as_it_makes_sense() {
+        let said = |rejected_spans, message: &str| {
+            let partial = ExportTracePartialSuccess { rejected_spans, error_message: message.to_owned() };
+            taken(&ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec())
+        };
+        assert_eq!(taken(b""), Taken::default());
+        assert_eq!(taken(b"<html>"), Taken::default());
+        assert_eq!(said(3, "too old"), Taken { rejected: 3, words: "too old".to_owned() });
+        assert_eq!(said(-3, "\u{1b}[31m\n"), Taken { rejected: 0, words: "[31m".to_owned() });
+        assert_eq!(said(0, &"ä".repeat(9999)).words.chars().count(), WORDS);
+    }
+}

@@ -26,6 +26,7 @@
 //! | `message`, `headers`, `encoder` | a message as frames | no |
 //! | `output` | bytes on their way to the socket, large bodies among them uncopied | no |
 //! | `frame`, `method`, `wire` | AMQP 0-9-1 | no |
+//! | `raw` | with the feature `raw`: these frames for who measures a broker | no |
 //! | `liveness` | heartbeats and timeouts | no |
 //! | `error`, `connect_error` | what can go wrong | no |
 //!
@@ -56,6 +57,8 @@ mod method;
 mod open;
 mod output;
 mod publisher;
+#[cfg(feature = "raw")]
+pub mod raw;
 mod url;
 mod window;
 mod wire;

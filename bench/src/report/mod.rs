@@ -70,7 +70,7 @@ impl Report {
         let figures: Vec<Value> = self.figures.iter().map(Figure::to_json).collect();
         let report = json!({
             "machine": self.machine.to_json(), "runs": self.runs, "quick": self.quick,
-            "targets": targets::to_json(self), "figures": figures,
+            "figures": figures,
         });
         write(file, &format!("{report:#}\n"));
     }

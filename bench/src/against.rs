@@ -1,7 +1,7 @@
 //! Two builds of the relay, in turns: `make bench AGAINST=<another outbox-relay>`.
 //!
-//! They take turns in the order A B B A, so that a machine that becomes slower in the course of it slows both alike. The other build must
-//! fit the extension of this one.
+//! They take turns in the order A B B A, so that a machine that becomes slower in the course of it slows both alike.
+//! The other build must fit the extension of this one.
 
 use std::path::Path;
 

@@ -30,8 +30,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Starts the servers. Read from the environment: `RUNS=<count>`, `QUICK=1`, `CASE=<parts of names, with | between>` and
-    /// `RELAY="<setting>=<value> …"`, for a relay with other settings than the defaults.
+    /// Starts the servers. Read from the environment: `RUNS=<count>`, `QUICK=1`, `CASE=<parts of names, with |
+    /// between>` and `RELAY="<setting>=<value> …"`, for a relay with other settings than the defaults.
     pub(crate) async fn start() -> Self {
         let quick = std::env::var("QUICK").is_ok_and(|quick| !quick.is_empty());
         let runs = std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(if quick { 1 } else { 3 });
@@ -89,8 +89,8 @@ impl Bench {
     }
 }
 
-/// A server that has written WAL before, as every server in production has, and uses those files again. A new server makes each
-/// file first, and every commit waits meanwhile: 15 ms and more each time, which would be most of a p99.
+/// A server that has written WAL before, as every server in production has, and uses those files again. A new server
+/// makes each file first, and every commit waits meanwhile: 15 ms and more each time, which would be most of a p99.
 async fn used_postgres() -> Postgres {
     let postgres = Postgres::private().set("min_wal_size", &format!("{}MB", WAL_FILES * 16)).start().await;
     let db = Connection::open(&postgres.url("postgres")).await;
@@ -102,8 +102,8 @@ async fn used_postgres() -> Postgres {
     postgres
 }
 
-/// Writes all dirty pages, and waits until no autovacuum runs: neither is switched off, but they belong to what was done
-/// before.
+/// Writes all dirty pages, and waits until no autovacuum runs: neither is switched off, but they belong to what was
+/// done before.
 pub(crate) async fn quiet(db: &Connection) {
     db.batch_execute("CHECKPOINT").await.expect("CHECKPOINT");
     let workers = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'";

@@ -15,8 +15,8 @@ pub(crate) fn used_by(pid: u32) -> Duration {
     Duration::from_nanos(tasks.filter_map(on_cpu).sum())
 }
 
-/// CPU time of a process's children that have ended, in steps of 10 ms: fields 16 and 17 of `/proc/<pid>/stat` (proc(5)), in ticks of which Linux
-/// shows 100 a second on every platform of ours.
+/// CPU time of a process's children that have ended, in steps of 10 ms: fields 16 and 17 of `/proc/<pid>/stat`
+/// (proc(5)), in ticks of which Linux shows 100 a second on every platform of ours.
 pub(crate) fn used_by_ended_children(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The second field, a name in brackets, may hold spaces.

@@ -71,7 +71,7 @@ impl Load {
         self.emit_some(db, &emit, 0, events).await;
     }
 
-    /// Emits from several sessions at once, ten events a transaction, as fast as they can, for so long.
+    /// Emits from several sessions at once, ten events a transaction, as fast as they can, for `time`.
     pub(crate) async fn emit_live(&self, sessions: &[Connection], time: Duration, emitted: &Emitted) {
         self.emit_live_with(sessions, time, &self.statement("i % $3"), emitted).await;
     }
@@ -112,8 +112,9 @@ impl Load {
     /// Emits the events numbered $1 to $2 over $3 keys with the text $4; `key` makes a key of `i`.
     fn statement(&self, key: &str) -> String {
         format!(
-            "SELECT count(outbox.emit('order.moved', json_build_object('n', i, 'text', $4::text), event_type => 'OrderMoved',
-                                      aggregate_type => 'order', aggregate_id => ({key})::text))
+            "SELECT count(outbox.emit('order.moved', json_build_object('n', i, 'text', $4::text),
+                                      event_type => 'OrderMoved', aggregate_type => 'order',
+                                      aggregate_id => ({key})::text))
              FROM generate_series($1::bigint, $2::bigint) AS i WHERE $3::bigint > 0"
         )
     }

@@ -1,13 +1,14 @@
-//! `make bench`: how fast the outbox is and what it costs, beside what the two servers can do at all, on private servers with
-//! everything real: fsync on, persistent messages, durable queues, mandatory, confirms, verdicts written back.
+//! `make bench`: how fast the outbox is and what it costs, beside what the two servers can do at all, on private
+//! servers with everything real: fsync on, persistent messages, durable queues, mandatory, confirms, verdicts written
+//! back.
 //!
-//! Machines differ, so what counts are ratios within one run. Emitters, servers, relay and consumer share one machine, and a
-//! figure is only as good as the machine is idle.
+//! Machines differ, so what counts are ratios within one run. Emitters, servers, relay and consumer share one machine,
+//! and a figure is only as good as the machine is idle.
 //!
-//! Tables and targets go to standard output, every figure to `target/bench/latest.json`, with a plot (`.svg`) and the tables as
-//! Markdown (`.md`) beside it. Some sections or cases alone, other settings or a quick look (`ONLY`, `CASE`, `RELAY`, `QUICK=1`) go
-//! to `partial.json` instead: figures of different hours do not mix, and do not replace a complete run. `--from <file>` measures
-//! nothing, and makes tables, plot and Markdown again from a JSON.
+//! Tables and targets go to standard output, every figure to `target/bench/latest.json`, with a plot (`.svg`) and the
+//! tables as Markdown (`.md`) beside it. Some sections or cases alone, other settings or a quick look (`ONLY`, `CASE`,
+//! `RELAY`, `QUICK=1`) go to `partial.json` instead: figures of different hours do not mix, and do not replace a
+//! complete run. `--from <file>` measures nothing, and makes tables, plot and Markdown again from a JSON.
 
 mod against;
 mod bench;

@@ -1,5 +1,5 @@
-//! `outbox-record FILE.svg PROGRAM…`: records what a program prints as a moving picture of a terminal, which any browser shows without a
-//! script. `make picture` makes docs/images/demo.svg with it.
+//! `outbox-record FILE.svg PROGRAM…`: records what a program prints as a moving picture of a terminal, which any
+//! browser shows without a script. `make picture` makes docs/images/demo.svg with it.
 
 use std::{
     fmt::Write as _,
@@ -15,11 +15,11 @@ const COLUMNS: usize = 104;
 const FONT: f64 = 14.0;
 const ROW: f64 = 19.0;
 const MARGIN: f64 = 14.0;
-/// A line is waited for no longer than this, so that servers that start do not bore.
+/// The longest pause before a line, so that starting servers do not bore.
 const LONGEST: Duration = Duration::from_millis(1200);
-/// Lines that came at once are told apart.
+/// The shortest time between two lines, so that lines that came at once can be told apart.
 const SHORTEST: Duration = Duration::from_millis(160);
-/// The last screen stands so long before it begins again.
+/// How long the last screen stands before the picture begins again.
 const REST: Duration = Duration::from_secs(8);
 
 fn main() -> ExitCode {
@@ -68,7 +68,8 @@ fn picture(lines: &[(Duration, String)]) -> String {
         let _ = writeln!(text, "<text x=\"{MARGIN}\" y=\"{baseline}\" xml:space=\"preserve\">{}</text>", spans(line));
     }
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+        width=\"{width}\" height=\"{height}\">
 <style>
 text {{ font: {FONT}px 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #d8dee9 }}
 .bold {{ font-weight: bold; fill: #fff }}

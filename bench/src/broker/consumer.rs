@@ -24,8 +24,9 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Declares the queue and consumes it. `on_delivery` is called on the consumer's thread, in the order of the queue, with each
-    /// message's id and the moment at which the read returned that brought its last byte. Until it returns, nothing is read.
+    /// Declares the queue and consumes it. `on_delivery` is called on the consumer's thread, in the order of the queue,
+    /// with each message's id and the moment at which the read returned that brought its last byte. Until it returns,
+    /// nothing is read.
     pub(crate) async fn start(
         vhost: &Vhost,
         queue: &Queue,

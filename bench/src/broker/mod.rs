@@ -7,8 +7,8 @@
 //! | each message at once | [`publish_at_once`] |
 //! | the moment at which each message arrives | [`Consumer`] |
 //!
-//! Frames are written and read by `amqp_publisher::raw`, over a blocking socket. Nothing here recovers: whatever is not expected
-//! panics.
+//! Frames are written and read by `amqp_publisher::raw`, over a blocking socket. Nothing here recovers: whatever is not
+//! expected panics.
 
 mod consumer;
 mod link;

@@ -20,8 +20,8 @@ pub(crate) struct Published {
     pub(crate) cpu: Duration,
 }
 
-/// Publishes a message with a body of `body` bytes to `exchange` for each event that is emitted, until there are no more, with
-/// at most `window` of them unconfirmed.
+/// Publishes a message with a body of `body` bytes to `exchange` for each event that is emitted, until there are no
+/// more, with at most `window` of them unconfirmed.
 ///
 /// Blocks the thread that calls it.
 pub(crate) fn publish(
@@ -61,8 +61,8 @@ pub(crate) fn publish(
     Published { messages: published, took: start.elapsed(), cpu: cpu_of_this_thread() - cpu }
 }
 
-/// Publishes a message for each event as soon as it is emitted, until there are no more, and throws the confirms away. The broker
-/// has all messages only while the link stays open.
+/// Publishes a message for each event as soon as it is emitted, until there are no more, and throws the confirms away.
+/// The broker has all messages only while the link stays open.
 ///
 /// Blocks the thread that calls it.
 pub(crate) fn publish_at_once(link: &mut Link, exchange: &str, body: usize, emitted: &Emitted) {

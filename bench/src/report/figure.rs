@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_told_with_its_spread_if_it_has_one() {
+    fn a_figure_is_shown_with_its_spread_if_it_has_one() {
         assert_eq!(figure(&[26_712.0, 25_938.0, 27_071.0]).with_spread(), "26,700 (25,900–27,100)");
         assert_eq!(figure(&[26_712.0]).with_spread(), "26,700");
     }

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 
-/// What somebody who wants to look fast would change first.
+/// The settings that a benchmark would change first to look fast.
 const DURABILITY: [&str; 4] = ["fsync", "synchronous_commit", "full_page_writes", "wal_sync_method"];
 
-/// What else decides about speed.
+/// Other settings that decide about speed.
 const SETTINGS: [&str; 5] = ["shared_buffers", "min_wal_size", "max_wal_size", "wal_level", "jit"];
 
-/// More than this at the start, and somebody else is at work: a tenth of a core disturbs no figure by more than its spread,
-/// and the average of an idle machine stays far below.
+/// More than this at the start, and somebody else is at work: a tenth of a core disturbs no figure by more than its
+/// spread, and the average of an idle machine stays far below.
 const IDLE_LOAD: f64 = 0.5;
 
 /// Facts by name, in the order in which they are shown.

@@ -1,4 +1,5 @@
-//! The plot: throughput, latency, where the CPU time goes, and the table's size under retention. What was not measured is left out.
+//! The plot: throughput, latency, where the CPU time goes, and the table's size under retention. What was not measured
+//! is left out.
 
 use std::error::Error;
 

@@ -2,7 +2,8 @@
 
 use super::{Report, figure::number};
 
-/// A table with up to this many measures shows the spread of each; a wider one only that of the first (the JSON has all runs).
+/// A table with up to this many measures shows the spread of each; a wider one only that of the first (the JSON has all
+/// runs).
 const MEASURES_WITH_SPREAD: usize = 4;
 
 /// Rows under heads. The first column is words, the others are numbers.

@@ -1,5 +1,5 @@
-//! What the two servers can do by themselves: RabbitMQ taking messages from a client that costs nothing, PostgreSQL decoding
-//! and settling.
+//! What the two servers can do by themselves: RabbitMQ taking messages from a client that costs nothing, PostgreSQL
+//! decoding and settling.
 
 use harness::Vhost;
 
@@ -14,8 +14,8 @@ use crate::{
 
 mod postgres;
 
-/// The most messages that are unconfirmed at a time: the fastest of these, over both types of queues (200 B, RabbitMQ 3.10,
-/// 2 cores, one run of 100,000 each):
+/// The most messages that are unconfirmed at a time: the fastest of these, over both types of queues (200 B, RabbitMQ
+/// 3.10, 2 cores, one run of 100,000 each):
 ///
 /// | window | classic | quorum |
 /// |---|---|---|

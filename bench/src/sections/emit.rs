@@ -1,8 +1,8 @@
-//! What an event costs the application's own transaction: CPU of the backend that emits, beside the same INSERT written by
-//! hand.
+//! What an event costs the application's own transaction: CPU of the backend that emits, beside the same INSERT written
+//! by hand.
 //!
-//! Parameters are bound to prepared statements and the calls are pipelined, so that the backend parses nothing and is seldom
-//! woken: what is left is the work itself. Transactions are long, so that neither is it the disk's time.
+//! Parameters are bound to prepared statements and the calls are pipelined, so that the backend parses nothing and is
+//! seldom woken: what is left is the work itself. Transactions are long, so that neither is it the disk's time.
 
 mod ways;
 

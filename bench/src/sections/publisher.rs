@@ -1,11 +1,12 @@
 //! The relay's own AMQP publisher beside lapin, the client that Rust programs use: the same messages to the same queue.
 //!
-//! Two questions: what does a message cost the client, and does each verdict belong to its message? For the second, every
-//! other message has a routing key that no queue is bound for. The broker returns it and then confirms it, as it confirms
-//! the others, so "confirmed" means "delivered" only to a client that knows which return belongs to which confirm.
+//! Two questions: what does a message cost the client, and does each verdict belong to its message? For the second,
+//! every other message has a routing key that no queue is bound for. The broker returns it and then confirms it, as it
+//! confirms the others, so "confirmed" means "delivered" only to a client that knows which return belongs to which
+//! confirm.
 //!
-//! Both run as the relay does, on a thread with a runtime of its own, and keep as many messages unconfirmed as the relay
-//! does by default. Making each message from its number is part of what is measured.
+//! Both run as the relay does, on a thread with a runtime of its own, and keep as many messages unconfirmed as the
+//! relay does by default. Making each message from its number is part of what is measured.
 
 mod lapin;
 mod ours;
@@ -180,7 +181,8 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// All threads of the benchmark, also those that have ended: lapin has threads of its own. The others are idle meanwhile.
+/// All threads of the benchmark, also those that have ended: lapin has threads of its own. The others are idle
+/// meanwhile.
 fn cpu_of_this_process() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).expect("below a second"))

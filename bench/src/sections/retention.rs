@@ -1,5 +1,5 @@
-//! How large the table becomes while old events are deleted as retention does it, and what that costs; beside the same with
-//! everything kept.
+//! How large the table becomes while old events are deleted as retention does it, and what that costs; beside the same
+//! with everything kept.
 
 mod delete;
 

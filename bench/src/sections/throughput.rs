@@ -1,5 +1,5 @@
-//! Events per second until every row is `SENT`, what each costs, and how that compares with the broker alone, measured just
-//! before.
+//! Events per second until every row is `SENT`, what each costs, and how that compares with the broker alone, measured
+//! just before.
 
 use std::time::Duration;
 
@@ -136,8 +136,8 @@ fn name((queue, arrival, payload, keys): Case) -> String {
     format!("{arrival}, {queue}, {payload}, {keys} keys")
 }
 
-/// How many events are drained, and as many are given to the broker alone: how deep its queue is decides how fast it is. What
-/// has a target is measured longest, so that starting the relay, which counts, weighs less.
+/// How many events are drained, and as many are given to the broker alone: how deep its queue is decides how fast it
+/// is. What has a target is measured longest, so that starting the relay, which counts, weighs less.
 fn backlog_of(load: Load) -> u64 {
     match load {
         Load { keys: 1, .. } => 4000, // one in flight at a time
@@ -159,7 +159,8 @@ async fn broker_beside_emitters(bench: &Bench, broker: Broker, load: &Load) -> C
     ceiling
 }
 
-/// Clients emit as fast as they can, with the relay streaming. Time is counted from the first event until the last is SENT.
+/// Clients emit as fast as they can, with the relay streaming. Time is counted from the first event until the last is
+/// SENT.
 async fn live(trial: &Trial<'_>, report: &mut Report, case: &str, load: &Load, relay: &RelayBuilder) -> f64 {
     let sessions = emitters(&trial.stack.db, EMITTERS).await;
     let relay = relay.start().await;
@@ -182,8 +183,8 @@ async fn pipelined(bench: &Bench, report: &mut Report, of_many_keys: f64) {
     report.add("throughput", "pipelined, one key", "of many keys", "×", rate / of_many_keys);
 }
 
-/// A million events of one transaction, streamed once it has committed; once, because it takes long and what counts is memory.
-/// A consumer keeps the queue short.
+/// A million events of one transaction, streamed once it has committed; once, because it takes long and what counts is
+/// memory. A consumer keeps the queue short.
 async fn one_transaction(bench: &Bench, report: &mut Report) {
     let trial = Trial::prepare(bench, QueueType::Classic).await;
     let events = bench.amount(1_000_000);

@@ -1,8 +1,8 @@
-//! The protocol below the publisher, for measuring a broker and for tests: an open channel, the frames of one message, and what
-//! the broker says.
+//! The protocol below the publisher, for measuring a broker and for tests: an open channel, the frames of one message,
+//! and what the broker says.
 //!
-//! Nothing here recovers, limits what is in flight or sends heartbeats (the URL's `heartbeat=0` switches them off). Whoever
-//! wants to publish takes [`Publisher`](crate::Publisher).
+//! Nothing here recovers, limits what is in flight or sends heartbeats (the URL's `heartbeat=0` switches them off).
+//! Whoever wants to publish takes [`Publisher`](crate::Publisher).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -48,8 +48,9 @@ pub enum Incoming {
     Other(String),
 }
 
-/// Opens a channel in confirm mode over a connected socket, as the publisher does: with the login of the configuration's URL, and
-/// with its exchange. Returns the socket, and the bytes that came after the broker's last answer.
+/// Opens a channel in confirm mode over a connected socket, as the publisher does: with the login of the
+/// configuration's URL, and with its exchange. Returns the socket, and the bytes that came after the broker's last
+/// answer.
 ///
 /// # Errors
 ///
@@ -62,8 +63,8 @@ where
     Ok((opened.socket, opened.received))
 }
 
-/// The frames of one message on the open channel: persistent, mandatory, as the publisher writes them. `None`: AMQP has no such
-/// message.
+/// The frames of one message on the open channel: persistent, mandatory, as the publisher writes them. `None`: AMQP has
+/// no such message.
 pub fn message(exchange: &str, app_id: &str, message: &impl Outgoing) -> Option<Bytes> {
     let mut encoder = Encoder::new(CHANNEL, exchange.to_owned(), app_id.to_owned(), FRAME_MAX_BYTES);
     let mut out = Output::default();

@@ -38,9 +38,9 @@ pub(crate) async fn show(demo: &mut Demo) {
     // The application goes on, and does not notice.
     let emitted = load::finish(clients).await;
     demo.record(&emitted);
-    let owed = rows::count_with_status(&demo.stack.db, "PENDING").await;
+    let pending = rows::count_with_status(&demo.stack.db, "PENDING").await;
     let ids: Vec<Uuid> = emitted.committed.iter().map(|(id, _)| *id).collect();
-    let text = format!("{} events, {} of them still PENDING", count(ids.len()), count(owed));
+    let text = format!("{} events, {} of them still PENDING", count(ids.len()), count(pending));
     demo.screen.timed("committed", &text, killed.elapsed());
 
     let begin = Instant::now();
@@ -55,7 +55,7 @@ pub(crate) async fn show(demo: &mut Demo) {
     let mut seen = HashSet::new();
     let repeated: Vec<Uuid> = deliveries.iter().map(|delivery| delivery.id).filter(|id| !seen.insert(*id)).collect();
     let wanted: HashSet<Uuid> = ids.into_iter().collect();
-    demo.screen.promise("it was the middle: events were owed when the relay was gone", owed > 0, true);
+    demo.screen.promise("it was the middle: events were pending when the relay was gone", pending > 0, true);
     demo.screen.promise("nothing is lost, nothing is invented: the same ids", seen == wanted, true);
     let twice = match repeated.len() {
         0 => "none".to_owned(),

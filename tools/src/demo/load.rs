@@ -27,7 +27,7 @@ impl Load {
 /// Events of one order.
 pub(crate) const EVENTS: i64 = 3;
 
-/// Every so many transactions one is rolled back.
+/// One transaction in this many is rolled back.
 const ROLLBACK_EVERY: i64 = 10;
 
 /// What became of a load's events.

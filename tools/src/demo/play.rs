@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{demo::Demo, screen::count};
 
-/// So many messages are printed in [`WINDOW`]; of a flood the others are only counted.
+/// Messages that are printed in one [`WINDOW`]; the others of a flood are only counted.
 const SHOWN: usize = 5;
 const WINDOW: Duration = Duration::from_millis(500);
 

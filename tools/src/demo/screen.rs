@@ -22,8 +22,8 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Uses colour if standard output is a terminal that can show it, and the user has not asked for none (<https://no-color.org>), or for
-    /// it in any case (<https://bixense.com/clicolors>).
+    /// Uses colour if standard output is a terminal that can show it, and the user has not asked for none
+    /// (<https://no-color.org>), or for it in any case (<https://bixense.com/clicolors>).
     pub(crate) fn new() -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

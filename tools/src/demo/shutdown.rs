@@ -23,7 +23,7 @@ pub(crate) async fn show(demo: Demo) {
 
 async fn stop_relay(demo: &Demo) {
     if let Some(status) = demo.relay.try_exit() {
-        // Only who plays with it can have done that.
+        // Only the person who plays with it can have done that.
         demo.screen.fact("relay", &format!("it was ended before ({status})"));
         return;
     }

@@ -26,7 +26,10 @@ pub(crate) async fn play() {
     let consumer = shop.consumer("orders", "orders.*").await;
     let orders = shop.take_orders(&["orders.created", "orders.paid"]).await;
     consumer.wait_for(50).await;
-    at.happens("somebody has left a transaction open in the evening; now an import writes 170 MB, of 256 MB that a slot may keep");
+    at.happens(
+        "somebody has left a transaction open in the evening; now an import writes 170 MB, of 256 MB that a slot may \
+         keep",
+    );
     let forgotten = Connection::open(&shop.url).await;
     forgotten
         .batch_execute("SET application_name = 'report'; BEGIN; CREATE TEMPORARY TABLE report (line text)")
@@ -41,7 +44,8 @@ pub(crate) async fn play() {
     import(14).await;
     shop.pager.rings("OutboxSlotRunsOut").await;
     at.types("outbox-relay status");
-    let query = "SELECT pid, xact_start, state, application_name FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start";
+    let query = "SELECT pid, xact_start, state, application_name FROM pg_stat_activity \
+                 WHERE backend_xid IS NOT NULL ORDER BY xact_start";
     at.types(&format!("psql $DATABASE_URL -c '{query}'"));
     let pid: i32 = forgotten.query_one("SELECT pg_backend_pid()", &[]).await.expect("a process").get(0);
     at.types(&format!("psql $OWNER -c 'SELECT pg_terminate_backend({pid})'"));

@@ -1,9 +1,10 @@
-//! `outbox-night`: a night on call, on private servers, with a real Prometheus that has the shipped alert rules: an outage of the broker, a
-//! full queue, a stuck key, a slot that runs out. Each is played from the alert to its end with nothing but what is shipped, and what was
-//! typed and what it said is printed: docs/night-on-call.md is made of it.
+//! `outbox-night`: a night on call, on private servers, with a real Prometheus that has the shipped alert rules: an
+//! outage of the broker, a full queue, a stuck key, a slot that runs out. Each is played from the alert to its end with
+//! nothing but what is shipped, and what was typed and what it said is printed: docs/night-on-call.md is made of it.
 //!
-//! It is a check, too: an alert that does not ring, or does not end, ends it with exit code 1. With arguments it plays only these troubles:
-//! `outbox-night outage queue key slot`. Alerts wait for minutes before they ring, so it takes its time.
+//! It is a check, too: an alert that does not ring, or does not end, ends it with exit code 1. With arguments it plays
+//! only these troubles: `outbox-night outage queue key slot`. Alerts wait for minutes before they ring, so it takes its
+//! time.
 
 mod full_queue;
 mod lost_slot;

@@ -12,7 +12,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// Orders that are open at a time: so many keys.
+/// Orders that are open at a time. Each is a key.
 const ORDERS: i64 = 50;
 
 /// An application that emits events until it is dropped.
@@ -27,8 +27,9 @@ impl Orders {
         let committed = Arc::<Mutex<Vec<Uuid>>>::default();
         let shared = Arc::clone(&committed);
         let task = tokio::spawn(async move {
-            let emit = "SELECT outbox.emit(topic, jsonb_build_object('order', $1::bigint), aggregate_type => split_part(topic, '.', 1),
-                               aggregate_id => $1::text) FROM unnest($2::text[]) AS topic";
+            let emit = "SELECT outbox.emit(topic, jsonb_build_object('order', $1::bigint),
+                               aggregate_type => split_part(topic, '.', 1), aggregate_id => $1::text)
+                        FROM unnest($2::text[]) AS topic";
             let emit = session.prepare(emit).await.expect("emit");
             let mut tick = interval(Duration::from_millis(100));
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::shop::Shop;
 
-/// RabbitMQ comes back so long after whoever is on call has found the cause.
+/// How long after the cause was found RabbitMQ comes back.
 const REPAIR: Duration = Duration::from_secs(150);
 
 pub(crate) async fn play() {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{orders::Orders, pager::Pager, terminal::Terminal};
 
-/// The roles that the documents recommend: the application, the relay, whoever is on call.
+/// The roles that the documents recommend: of the application, the relay, and the person on call.
 const ROLES: &str = "
     CREATE ROLE shop LOGIN;
     CREATE ROLE relay LOGIN REPLICATION;

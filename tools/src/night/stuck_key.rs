@@ -12,17 +12,21 @@ pub(crate) async fn play() {
     consumer.bind("orders.paid").await;
     let orders = shop.take_orders(&["orders.created", "orders.paid"]).await;
     consumer.wait_for(100).await;
-    at.happens("order 4711 is refunded, for which no queue is bound; order 4712 has a remark of 100 kB, more than RabbitMQ takes");
-    let refund = "SELECT outbox.emit('orders.refunded', '{\"order\": 4711}'::jsonb, aggregate_type => 'orders', aggregate_id => '4711')";
+    at.happens(
+        "order 4711 is refunded, for which no queue is bound; order 4712 has a remark of 100 kB, more than RabbitMQ \
+         takes",
+    );
+    let refund = "SELECT outbox.emit('orders.refunded', '{\"order\": 4711}'::jsonb, aggregate_type => 'orders',
+                         aggregate_id => '4711')";
     let refund: Uuid = shop.db.query_one(refund, &[]).await.expect("emit").get(0);
-    let large = "SELECT outbox.emit('orders.created', jsonb_build_object('remark', repeat('x', 100000)), aggregate_type => 'orders',
-                        aggregate_id => '4712')";
+    let large = "SELECT outbox.emit('orders.created', jsonb_build_object('remark', repeat('x', 100000)),
+                        aggregate_type => 'orders', aggregate_id => '4712')";
     let large: Uuid = shop.db.query_one(large, &[]).await.expect("emit").get(0);
 
     shop.pager.rings("OutboxEventsFailed").await;
     at.types("outbox-relay status");
     at.types("outbox-relay events --status FAILED");
-    at.happens("whoever is on call goes back to bed: a warning, two events; but what is behind them waits");
+    at.happens("the person on call goes back to bed: a warning, two events; but what is behind them waits");
     shop.pager.rings("OutboxEventsDoNotLeave").await;
     at.types("curl --silent $RELAY/readyz");
     at.types("outbox-relay status");

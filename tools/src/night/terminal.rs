@@ -1,4 +1,5 @@
-//! What the person on call types, what it says, and what rings: a transcript with the time since the trouble's beginning.
+//! What the person on call types, what it says, and what rings: a transcript with the time since the trouble's
+//! beginning.
 
 use std::{
     process::{Command, Stdio},

@@ -44,7 +44,8 @@ macro_rules! insert_into {
     };
 }
 
-/// `outbox.emit()`, the INSERT it stands for, the same with other ways to check a row's form, and what people write themselves.
+/// `outbox.emit()`, the INSERT it stands for, the same with other ways to check a row's form, and what people write
+/// themselves.
 pub(super) const WAYS: [Way; 7] = [
     Way {
         name: "emit()",
@@ -83,8 +84,8 @@ const EMIT_SET_BASED: &str = "SELECT count(outbox.emit('order.moved',
                                   'OrderMoved', 'order', (i % 1000)::text))
                               FROM generate_series(1, $rows) AS i";
 
-/// Our table twice more, with CHECKs for what its INSERT trigger looks at, and with neither; the outbox table that one finds
-/// in articles, without checks, identity or order; and a function around our INSERT, as PL/pgSQL has it.
+/// Our table twice more, with CHECKs for what its INSERT trigger looks at, and with neither; the outbox table that one
+/// finds in articles, without checks, identity or order; and a function around our INSERT, as PL/pgSQL has it.
 pub(super) const TABLES_AND_FUNCTION: &str = "
     CREATE SCHEMA bench;
     CREATE TABLE bench.unchecked (LIKE outbox.events INCLUDING DEFAULTS INCLUDING IDENTITY INCLUDING INDEXES);

@@ -33,7 +33,7 @@ pub(super) struct Emitted {
 }
 
 impl Emitter {
-    /// Connects. `sql` makes one event of a number, and returns its id; `count` is told of each.
+    /// Connects. `sql` makes one event of a number, and returns its id; `count` counts them.
     pub(super) async fn open(stack: &Stack, sql: &str, rate: u64, count: Count) -> Self {
         let mut connections = Vec::new();
         for _ in 0..(rate / OF_A_CONNECTION).max(4) {
@@ -42,7 +42,7 @@ impl Emitter {
         Self { connections, sql: sql.into(), rate, count }
     }
 
-    /// Emits so many events. What falls behind catches up: the clock goes on.
+    /// Emits `events`. A session that falls behind catches up, since the clock goes on.
     pub(super) async fn emit(self, events: u64) -> Vec<Emitted> {
         let start = Instant::now() + Duration::from_millis(50); // all are prepared by then
         let connections = self.connections.len();

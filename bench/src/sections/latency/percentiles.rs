@@ -50,7 +50,7 @@ impl Percentiles {
         }
     }
 
-    /// Adds a run, and tells it.
+    /// Adds a run to the report, and prints it.
     pub(super) fn add(&self, report: &mut Report, case: &str) {
         let Self { p50, p99, p99_9, p50_from_call, rate, never_arrived } = self;
         for (measure, value) in [("p50", p50), ("p99", p99), ("p99.9", p99_9), ("p50 from the call", p50_from_call)] {
@@ -64,7 +64,7 @@ impl Percentiles {
     }
 }
 
-/// The smallest sample that so many thousandths of all do not exceed, in milliseconds.
+/// The smallest sample that at least `thousandths` of all samples do not exceed, in milliseconds.
 fn nearest_rank(sorted: &[Duration], thousandths: usize) -> f64 {
     let rank = (sorted.len() * thousandths).div_ceil(1000).max(1);
     sorted.get(rank - 1).expect("some events were measured").as_secs_f64() * 1e3

@@ -1,7 +1,7 @@
 //! One key with a tenth of all events, one in flight at a time, beside others at full speed.
 //!
-//! In the queue of the others each of its messages waits behind all that are in flight there. A queue of its own lets it go
-//! on as fast as the broker answers.
+//! In the queue of the others each of its messages waits behind all that are in flight there. A queue of its own lets
+//! it go on as fast as the broker answers.
 
 use std::time::Duration;
 

@@ -53,8 +53,8 @@ impl<'a> Trial<'a> {
         Consumer::start(&self.stack.vhost, &Queue::of_relay(self.queue), |_, _| ()).await
     }
 
-    /// Emits a backlog, starts the relay, and waits until all is SENT. Returns events per second, counted from the start
-    /// of the relay's process.
+    /// Emits a backlog, starts the relay, and waits until all is SENT. Returns events per second, counted from the
+    /// start of the relay's process.
     pub(crate) async fn drain_backlog(
         &self,
         report: &mut Report,

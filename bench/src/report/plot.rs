@@ -4,12 +4,15 @@
 use std::error::Error;
 
 use plotters::{
-    coord::{Shift, ranged1d::SegmentedCoord, types::RangedCoordi32},
+    coord::Shift,
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use super::{Report, figure::number};
+use super::{
+    Report,
+    figure::{number, thousands},
+};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
@@ -21,6 +24,7 @@ const FRAME: u32 = 84;
 const HEAD: u32 = 62;
 const FOOT: u32 = 44;
 const CURVES: u32 = 170;
+const LEGEND: u32 = 46;
 /// Room for the names of rows.
 const NAMES: u32 = 220;
 const FONT: &str = "sans-serif";
@@ -55,8 +59,9 @@ pub(super) fn svg(report: &Report) -> String {
 fn draw(report: &Report, svg: &mut String) -> Drawn {
     let (rates, latencies, costs, sizes) = (rates(report), latencies(report), costs(report), sizes(report));
     let of_rows = |rows: usize| if rows == 0 { 0 } else { FRAME + ROW * u32::try_from(rows).unwrap_or(0) };
+    let of_costs = if costs.is_empty() { 0 } else { of_rows(costs.len()) + LEGEND };
     let of_curves = if sizes.is_empty() { 0 } else { FRAME + CURVES };
-    let heights = [HEAD, of_rows(rates.len()), of_rows(latencies.len()), of_rows(costs.len()), of_curves, FOOT];
+    let heights = [HEAD, of_rows(rates.len()), of_rows(latencies.len()), of_costs, of_curves, FOOT];
     let root = SVGBackend::with_string(svg, (WIDTH, heights.iter().sum())).into_drawing_area();
     root.fill(&WHITE)?;
     let mut rest = root.clone();
@@ -113,13 +118,15 @@ fn rates(report: &Report) -> Vec<Rate> {
 fn draw_rates(area: &Area<'_>, rows: &[Rate]) -> Drawn {
     let most = rows.iter().map(|row| row.2[2]).fold(0.0, f64::max);
     let mut chart = panel(area, "Throughput, events a second, to a quorum queue")
-        .build_cartesian_2d(0.0..most * 1.12, segments(rows.len()))?;
-    chart.configure_mesh().disable_mesh().y_label_formatter(&|y| name_of(rows.iter().map(|row| row.0), y)).draw()?;
-    for (place, (_, colour, [median, least, highest])) in (0..).zip(rows) {
-        chart.draw_series([bar(place, rows.len(), 0.0, *median, *colour)])?;
-        let spread = [*least, *highest].map(|rate| (rate, middle(place, rows.len())));
-        chart.draw_series([PathElement::new(spread, MUTED.stroke_width(2))])?;
-        chart.draw_series([value(*highest, place, rows.len(), &number(*median))])?;
+        .build_cartesian_2d(0.0..most * 1.12, 0.0..middle(0, rows.len()) + 0.5)?;
+    let mesh = &mut chart.configure_mesh();
+    mesh.label_style((FONT, SMALL)).disable_mesh().x_label_formatter(&axis).disable_y_axis().draw()?;
+    for (place, (name, colour, [median, least, highest])) in rows.iter().enumerate() {
+        let y = middle(place, rows.len());
+        chart.draw_series([bar(y, 0.0, *median, *colour)])?;
+        chart.draw_series([PathElement::new([(*least, y), (*highest, y)], MUTED.stroke_width(2))])?;
+        let value = beside((*highest, y), HPos::Left, &number(*median));
+        chart.draw_series([beside((0.0, y), HPos::Right, name), value])?;
     }
     Ok(())
 }
@@ -144,16 +151,21 @@ fn draw_latencies(area: &Area<'_>, rows: &[Latency]) -> Drawn {
     let most = rows.iter().map(|row| row.2).fold(0.0, f64::max).log10().ceil().max(least + 1.0);
     let range = (10_f64.powf(least)..10_f64.powf(most + 0.3)).log_scale();
     let mut chart = panel(area, "Latency from commit to consumer, ms, logarithmic: p50 (ring) to p99 (dot)")
-        .build_cartesian_2d(range, segments(rows.len()))?;
-    chart.configure_mesh().disable_y_mesh().y_label_formatter(&|y| name_of(rows.iter().map(|row| row.0), y)).draw()?;
-    for (place, (name, p50, p99)) in (0..).zip(rows) {
+        .build_cartesian_2d(range, 0.0..middle(0, rows.len()) + 0.5)?;
+    let mesh = &mut chart.configure_mesh();
+    mesh.label_style((FONT, SMALL)).disable_y_mesh().x_label_formatter(&axis).disable_y_axis().draw()?;
+    for (place, (name, p50, p99)) in rows.iter().enumerate() {
+        let y = middle(place, rows.len());
         let colour = if name.starts_with("outbox") { OUTBOX } else { MUTED };
-        let at = |ms: &f64| (*ms, middle(place, rows.len()));
-        chart.draw_series([PathElement::new([at(p50), at(p99)], colour.stroke_width(3))])?;
-        chart
-            .draw_series([Circle::new(at(p50), 5, WHITE.filled()), Circle::new(at(p50), 5, colour.stroke_width(2))])?;
-        chart.draw_series([Circle::new(at(p99), 5, colour.filled())])?;
-        chart.draw_series([value(*p99, place, rows.len(), &format!("{} … {}", number(*p50), number(*p99)))])?;
+        chart.draw_series([PathElement::new([(*p50, y), (*p99, y)], colour.stroke_width(3))])?;
+        let ring = Circle::new((*p50, y), 5, colour.stroke_width(2));
+        chart.draw_series([
+            Circle::new((*p50, y), 5, WHITE.filled()),
+            ring,
+            Circle::new((*p99, y), 5, colour.filled()),
+        ])?;
+        let value = beside((*p99, y), HPos::Left, &format!("{} … {}", number(*p50), number(*p99)));
+        chart.draw_series([beside((10_f64.powf(least), y), HPos::Right, name), value])?;
     }
     Ok(())
 }
@@ -171,19 +183,20 @@ fn costs(report: &Report) -> Vec<Cost> {
 fn draw_costs(area: &Area<'_>, rows: &[Cost]) -> Drawn {
     let most = rows.iter().map(|row| row.1.iter().sum::<f64>()).fold(0.0, f64::max);
     let mut chart = panel(area, "Where the CPU time goes, µs an event, user and system")
-        .build_cartesian_2d(0.0..most * 1.4, segments(rows.len()))?;
-    chart.configure_mesh().disable_mesh().y_label_formatter(&|y| name_of(rows.iter().map(|row| row.0), y)).draw()?;
+        .build_cartesian_2d(0.0..most * 1.4, 0.0..middle(0, rows.len()) + 0.5)?;
+    let mesh = &mut chart.configure_mesh();
+    mesh.label_style((FONT, SMALL)).disable_mesh().x_label_formatter(&axis).disable_y_axis().draw()?;
     for (part, (_, name, colour)) in PARTS.into_iter().enumerate() {
-        let bars = (0..).zip(rows).map(|(place, (_, parts))| {
+        let bars = rows.iter().enumerate().map(|(place, (_, parts))| {
             let upto = |count: usize| parts.iter().take(count).sum::<f64>();
-            bar(place, rows.len(), upto(part), upto(part + 1), colour)
+            bar(middle(place, rows.len()), upto(part), upto(part + 1), colour)
         });
         let series = chart.draw_series(bars)?;
         series.label(name).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 11, y + 6)], colour.filled()));
     }
-    for (place, (_, parts)) in (0..).zip(rows) {
-        let whole = parts.iter().sum::<f64>();
-        chart.draw_series([value(whole, place, rows.len(), &number(whole))])?;
+    for (place, (name, parts)) in rows.iter().enumerate() {
+        let (y, whole) = (middle(place, rows.len()), parts.iter().sum::<f64>());
+        chart.draw_series([beside((0.0, y), HPos::Right, name), beside((whole, y), HPos::Left, &number(whole))])?;
     }
     let labels = &mut chart.configure_series_labels();
     labels.position(SeriesLabelPosition::MiddleRight).label_font((FONT, SMALL)).draw()?;
@@ -206,7 +219,9 @@ fn draw_sizes(area: &Area<'_>, curves: &[Size<'_>]) -> Drawn {
     let most = curves.iter().flat_map(|curve| curve.2).copied().fold(1.0, f64::max);
     let title = "Size of the table, MB with its indexes, while events are emitted and sent; a tenth of them is kept";
     let mut chart = panel(area, title).build_cartesian_2d(0.0..1.0, 0.0..most * 1.05)?;
-    chart.configure_mesh().disable_x_mesh().x_labels(0).y_labels(5).draw()?;
+    let mesh = &mut chart.configure_mesh();
+    mesh.label_style((FONT, SMALL)).disable_x_mesh().light_line_style(TRANSPARENT).x_labels(0).y_labels(5);
+    mesh.y_label_formatter(&axis).draw()?;
     for (name, colour, sizes) in curves {
         let points = sizes.iter().enumerate();
         let points = points.map(|(place, size)| ((place + 1) as f64 / sizes.len() as f64, *size));
@@ -226,39 +241,24 @@ fn panel<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBac
     chart
 }
 
-type Place = SegmentValue<i32>;
-
-/// An axis with this many rows.
-fn segments(rows: usize) -> SegmentedCoord<RangedCoordi32> {
-    (0..i32::try_from(rows).unwrap_or(0)).into_segmented()
+/// A figure of an axis.
+fn axis(value: &f64) -> String {
+    thousands(&value.to_string())
 }
 
-/// Rows are counted from the top, the axis from the bottom.
-fn from_bottom(place: i32, rows: usize) -> i32 {
-    i32::try_from(rows).unwrap_or(0) - 1 - place
+/// The middle of a row on an axis that counts rows from the bottom, where places are counted from the top.
+fn middle(place: usize, rows: usize) -> f64 {
+    f64::from(u32::try_from(rows - place).unwrap_or(0)) - 0.5
 }
 
-fn middle(place: i32, rows: usize) -> Place {
-    SegmentValue::CenterOf(from_bottom(place, rows))
+fn bar(middle: f64, from: f64, to: f64, colour: RGBColor) -> Rectangle<(f64, f64)> {
+    Rectangle::new([(from, middle - 0.32), (to, middle + 0.32)], colour.filled())
 }
 
-fn name_of<'a>(names: impl DoubleEndedIterator<Item = &'a str>, place: &Place) -> String {
-    let SegmentValue::CenterOf(place) = place else { return String::new() };
-    usize::try_from(*place).ok().and_then(|place| names.rev().nth(place)).unwrap_or_default().to_owned()
-}
-
-fn bar(place: i32, rows: usize, from: f64, to: f64, colour: RGBColor) -> Rectangle<(f64, Place)> {
-    let place = from_bottom(place, rows);
-    let mut bar =
-        Rectangle::new([(from, SegmentValue::Exact(place)), (to, SegmentValue::Exact(place + 1))], colour.filled());
-    bar.set_margin(5, 5, 0, 0);
-    bar
-}
-
-/// A figure behind its bar.
-fn value(at: f64, place: i32, rows: usize, text: &str) -> Text<'static, (f64, Place), String> {
-    let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-    Text::new(format!("  {text}"), (at, middle(place, rows)), style)
+/// Letters that begin, or end, beside a point.
+fn beside(point: (f64, f64), side: HPos, text: &str) -> Text<'static, (f64, f64), String> {
+    let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(side, VPos::Center));
+    Text::new(format!("\u{a0}\u{a0}{text}\u{a0}\u{a0}"), point, style) // SVG keeps no other space at the ends
 }
 
 #[cfg(test)]

@@ -81,8 +81,7 @@ simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; unt
 	@cargo build $(LOCKED) --release --quiet -p outbox-simulator
 	@SEED=$(SEED) SEEDS=$(SEEDS) FAULTS=$(FAULTS) SMALL="$(SMALL)" "$(CARGO_TARGET_DIR)/release/outbox-simulate"
 
-bench: extension ## speed and cost beside what the servers can do at all, in an hour
-	@scripts/setup bench
+bench: extension ## speed and cost beside what the servers can do at all, in less than an hour
 	cargo build $(LOCKED) --release
 	@AGAINST="$(AGAINST)" CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
 

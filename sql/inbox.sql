@@ -18,8 +18,7 @@
 --
 -- The table is a plain one, whose primary key decides: under every isolation level, and however many receive the same message. Partitions
 -- that are dropped would forget for nothing, but a key is unique within one of them only: each receive would look in all of them, and
--- would have to wait while they change. Measured, that costs more than to delete the rows does (docs/consuming.md,
--- make bench ONLY=inbox).
+-- would have to wait while they change. Measured, that costs more than to delete the rows does (docs/consuming.md).
 \set ON_ERROR_STOP on
 BEGIN;
 \ir plain/transaction.sql

@@ -1,4 +1,4 @@
-//! Private PostgreSQL and RabbitMQ servers, a relay and a consumer, for the suite, the demo and the benchmark.
+//! Private PostgreSQL and RabbitMQ servers, a relay and a consumer, for the suite, the tools and the benchmark.
 //!
 //! | you want | use |
 //! |---|---|

@@ -31,19 +31,6 @@ impl Stack {
             .set("slot", self.db.name())
     }
 
-    /// The database for a role of its own that may do what the dashboard's readers may.
-    ///
-    /// # Panics
-    /// When the role cannot be made.
-    pub async fn monitor_url(&self) -> String {
-        let monitor = format!("{}_monitor", self.db.name());
-        let make = format!(
-            "DROP ROLE IF EXISTS {monitor}; CREATE ROLE {monitor} LOGIN; SELECT outbox.grant_monitor('{monitor}')"
-        );
-        self.db.batch_execute(&make).await.expect("a role that monitors");
-        self.db.url_as(&monitor)
-    }
-
     /// Consumes what is published to the relay's default exchange with a routing key that `binding` matches.
     pub async fn consumer(&self, binding: &str) -> Consumer {
         self.consumer_with(binding).start().await

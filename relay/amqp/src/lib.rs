@@ -22,6 +22,7 @@
 //! | `consume` | [`Consumer`]: messages as they pass an exchange, through a queue of its own |
 //! | `connect` | from the addresses of a broker's nodes to an open virtual host; heartbeats; errors |
 //! | `protocol` | AMQP 0-9-1: primitives, frames, methods |
+//! | `raw` | with the feature `raw`: these frames, for those who measure a broker |
 //!
 //! # Example
 //!
@@ -37,6 +38,8 @@ mod consume;
 pub mod fuzz;
 mod protocol;
 mod publish;
+#[cfg(feature = "raw")]
+pub mod raw;
 
 pub use self::{
     connect::{

@@ -7,7 +7,7 @@ const HEALTHY: Destination = Destination(2);
 
 fn refuse(availability: &mut Availability, id: u128, others_in_flight: bool, now: Instant) -> Judged {
     let number = availability.publish();
-    availability.refused(Uuid::from_u128(id), number, FULL, others_in_flight, now)
+    availability.unavailable(Uuid::from_u128(id), number, FULL, others_in_flight, now)
 }
 
 fn confirm(availability: &mut Availability, destination: Destination) -> bool {

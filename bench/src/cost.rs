@@ -34,14 +34,14 @@ impl Reading {
 pub(crate) struct Cost {
     pub(crate) relay: Duration,
     /// The backend that decodes the log for the relay.
-    pub(crate) walsender: Duration,
+    walsender: Duration,
     /// The relay's SQL session: scans and settles.
-    pub(crate) relay_session: Duration,
+    relay_session: Duration,
     /// The sessions that emitted.
-    pub(crate) emit: Duration,
+    emit: Duration,
     /// WAL writer, checkpointer, autovacuum, …; not the session that watches. Of autovacuum's workers only those that
     /// are still at work at the end.
-    pub(crate) other_postgres: Duration,
+    other_postgres: Duration,
     pub(crate) broker: Duration,
     /// Bytes.
     wal: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// What was used from `before` until now. `watcher` is the benchmark's own session; relay and emitters are still
-    /// connected. A relay that is not ours has no walsender and no session here: they count as the rest of PostgreSQL.
+    /// connected.
     pub(crate) async fn since(before: &Reading, bench: &Bench, watcher: &Connection, relay: u32) -> Self {
         let after = Reading::take(bench, watcher, Some(relay)).await;
         let mut cost = Self {
@@ -83,10 +83,10 @@ impl Cost {
         self.walsender + self.relay_session + self.emit + self.other_postgres
     }
 
-    /// Adds it to the report, per event, and says it.
-    pub(crate) fn add_to(&self, report: &mut Report, section: &'static str, case: &str, events: u64) {
+    /// Adds it to the report of the throughput, per event, and prints it.
+    pub(crate) fn add_to(&self, report: &mut Report, case: &str, events: u64) {
         let us = |used| cpu::us_per_event(used, events);
-        let mut add = |measure, used: Duration| report.add(section, case, measure, "µs", us(used));
+        let mut add = |measure, used: Duration| report.add("throughput", case, measure, "µs", us(used));
         add("relay CPU", self.relay);
         add("walsender CPU", self.walsender);
         add("relay's session CPU", self.relay_session);
@@ -98,7 +98,7 @@ impl Cost {
         add("broker CPU", self.broker);
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let wal = self.wal as f64 / events as f64;
-        report.add(section, case, "WAL", "B", wal);
+        report.add("throughput", case, "WAL", "B", wal);
         println!(
             "    µs an event: relay {:.1}, walsender {:.1}, relay's session {:.1}, emit {:.1}, other PostgreSQL {:.1}, \
              broker {:.1}; WAL {wal:.0} B",

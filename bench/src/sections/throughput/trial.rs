@@ -92,7 +92,7 @@ impl<'a> Trial<'a> {
         let memory_mb = relay.usage().peak_rss_bytes as f64 / 1e6;
         println!("  {case}: {events} events at {rate:.0}/s, {memory_mb:.0} MB");
         report.add("throughput", case, "rate", "/s", rate);
-        cost.add_to(report, "throughput", case, events);
+        cost.add_to(report, case, events);
         report.add("throughput", case, "relay memory", "MB", memory_mb);
         rate
     }

@@ -28,7 +28,7 @@ async fn with_every_second_message_unroutable_no_confirm_is_wrong() {
 }
 
 #[tokio::test]
-async fn only_the_events_for_a_missing_exchange_are_refused() {
+async fn only_the_events_for_a_missing_exchange_are_closed() {
     let vhost = RabbitMq::shared().await.vhost().await;
     let consumer = vhost.consumer("outbox", "#").without_bodies().start().await;
     let mut publisher = connect(&vhost.url()).await;
@@ -74,7 +74,7 @@ async fn a_channel_that_the_broker_closes_in_the_middle_of_a_message_costs_neith
 }
 
 #[tokio::test]
-async fn after_one_refusal_events_like_it_cost_the_others_no_second_delivery() {
+async fn after_one_closed_channel_events_like_it_cost_the_others_no_second_delivery() {
     let vhost = small_node().await.vhost().await;
     let consumer = vhost.consumer("outbox", "#").without_bodies().start().await;
     let mut publisher = connect(&vhost.url()).await;
@@ -104,7 +104,7 @@ async fn after_one_refusal_events_like_it_cost_the_others_no_second_delivery() {
 }
 
 #[tokio::test]
-async fn only_the_message_that_is_too_large_is_refused() {
+async fn only_the_message_that_is_too_large_is_closed() {
     let vhost = small_node().await.vhost().await;
     let consumer = vhost.consumer("outbox", "#").start().await;
     let mut publisher = connect(&vhost.url()).await;
@@ -114,13 +114,13 @@ async fn only_the_message_that_is_too_large_is_refused() {
 
     let confirms = publish(&mut publisher, &notes, WINDOW).await;
 
-    let refused: Vec<_> = ids(&notes).into_iter().filter(|id| confirms[id] != ConfirmKind::Acked).collect();
-    assert_eq!(refused, [notes[30].id]);
+    let closed: Vec<_> = ids(&notes).into_iter().filter(|id| confirms[id] != ConfirmKind::Acked).collect();
+    assert_eq!(closed, [notes[30].id]);
     assert!(
-        matches!(&confirms[&refused[0]], ConfirmKind::Closed { code: 406, text } if text.contains("larger than")),
+        matches!(&confirms[&closed[0]], ConfirmKind::Closed { code: 406, text } if text.contains("larger than")),
         "{confirms:?}"
     );
-    let good: Vec<_> = ids(&notes).into_iter().filter(|id| !refused.contains(id)).collect();
+    let good: Vec<_> = ids(&notes).into_iter().filter(|id| !closed.contains(id)).collect();
     let deliveries = consumer.wait_for_ids(&good, SOON).await;
     let largest = deliveries.iter().find(|delivery| delivery.id == notes[31].id).unwrap();
     assert_eq!(largest.body, notes[31].body);

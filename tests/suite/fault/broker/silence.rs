@@ -32,7 +32,7 @@ async fn a_stalled_connection_is_given_up_and_what_was_unanswered_is_repeated() 
     let load = Load::start(&stack).await;
     load.wait_for(500).await;
     proxy.stall();
-    relay.wait_for_log("has answered none of").await;
+    relay.wait_for_log("has confirmed none of").await;
     load.wait_for(500).await;
     let mark = relay.mark();
     proxy.resume();
@@ -80,7 +80,7 @@ async fn what_is_never_confirmed_is_published_again_and_never_failed() {
         let mark = relay.mark();
         emitted.extend(emit(&stack.db, &format!("round-{round}"), 0, 100).await);
         consumer.wait_for(arrived + ONE_OF_EACH_KEY).await;
-        relay.wait_for_log_after(mark, "has answered none of").await;
+        relay.wait_for_log_after(mark, "has confirmed none of").await;
         assert_eq!(count(&stack, "status = 'PENDING' AND attempts = 0 AND last_error IS NULL").await, 100);
         assert_eq!(consumer.count(), arrived + ONE_OF_EACH_KEY, "what is in flight, and no more");
         proxy.release(FromServer);

@@ -17,7 +17,7 @@ async fn the_example_prints_what_became_of_each_message() {
         publish::publish(url, key, &texts, |line| lines.push(line)).await.unwrap();
     }
     let returned = "Returned { code: 312, text: \"NO_ROUTE\" }";
-    let expected = ["hello: Acked", "world: Confirmed", &format!("hello: {returned}"), &format!("world: {returned}")];
+    let expected = ["hello: Acked", "world: Acked", &format!("hello: {returned}"), &format!("world: {returned}")];
     assert_eq!(lines, expected);
     let bodies: Vec<_> = consumer.wait_for(2).await.into_iter().map(|delivery| delivery.body).collect();
     assert_eq!(bodies, [b"hello", b"world"]);

@@ -27,10 +27,7 @@ use crate::{
     observe::{Observed, Phase},
     repeats::Repeats,
     session::Session,
-    sink::{
-        Sink,
-        rabbitmq::{FirstConnection, RabbitMq},
-    },
+    sink::{Sink, link::FirstConnection, rabbitmq::RabbitMq},
     startup::{self, Database, Inherited},
     traces::Traces,
 };
@@ -135,7 +132,7 @@ async fn news(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
                 warn!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
             }
         }
-        Notice::Answers(_) | Notice::Blocked(_) | Notice::Unblocked => {} // none comes without a connection
+        Notice::Outcomes(_) | Notice::Blocked(_) | Notice::Unblocked => {} // none comes without a connection
     }
     Ok(())
 }

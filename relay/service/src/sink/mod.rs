@@ -1,5 +1,6 @@
 //! Brokers: where events go.
 
+pub(crate) mod link;
 pub mod rabbitmq;
 
 use std::{future::Future, sync::Arc};

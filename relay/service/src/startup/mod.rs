@@ -27,7 +27,10 @@ use crate::{
     observe::{Observed, Phase},
     repeats::Repeats,
     session::{Session, SessionError, Source},
-    sink::rabbitmq::{FirstConnection, RabbitMq, Spans},
+    sink::{
+        link::{FirstConnection, Link},
+        rabbitmq::{RabbitMq, RabbitMqBroker, Spans},
+    },
     store::{Store, sql},
     traces::Traces,
 };
@@ -216,7 +219,8 @@ pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces
         None => address.now()?,
     };
     let spans = Spans::new(traces, "rabbitmq");
-    Ok(RabbitMq::new(address, config.publish(url), config.unroutable, config.key_headers, first, spans))
+    let broker = RabbitMqBroker::new(address, config.publish(url), config.unroutable, config.key_headers, spans);
+    Ok(Link::new(broker, first))
 }
 
 /// Both kinds of session with the database, the task that drives the one for SQL, and the host of that one.

@@ -46,7 +46,7 @@ faults! {
     /// A row that is not visible yet is taken for gone.
     UnseenIsGone,
     /// A transaction that left something to the table is not awaited.
-    AwaitedForgotten,
+    NotYetVisibleForgotten,
     /// A commit that cannot be seen yet is acknowledged.
     UnseenAcknowledged,
     /// A page of a backlog goes on behind a transaction that had not finished.
@@ -74,7 +74,7 @@ faults! {
     /// When the row of an event that held its key is gone, what is ready leaves before what went back to the table.
     GoneLetsLaterGo,
     /// While the broker refuses everything, what is held back takes the turns of what may leave.
-    HeldTakesTurns,
+    HeldTakesProbes,
     /// A replay rings for nobody.
     ReplayUnheard,
     /// A slot over its limit stays.

@@ -135,7 +135,7 @@ async fn news(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
                 warn!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
             }
         }
-        Notice::Answers(_) | Notice::Blocked(_) | Notice::Unblocked => {} // none comes without a connection
+        Notice::Outcomes(_) | Notice::Blocked(_) | Notice::Unblocked => {} // none comes without a connection
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub enum Promise {
     /// A crash repeats no more than is allowed.
     Duplicates,
     /// The slot moves on, whatever cannot leave.
-    LogIsFreed,
+    WalIsFreed,
     /// A slot that is over its limit for long is dropped, and no other.
     SlotLimit,
     /// A queue that answers nothing stops no other.
@@ -143,14 +143,14 @@ impl Checker {
         let Some(fact) = self.facts.get(&earlier) else { return true };
         let nothing = Seen::default();
         let seen = broker.seen.get(&earlier).unwrap_or(&nothing);
-        let is_refused = seen.nacked + seen.returned + seen.rejected + seen.held > 0;
+        let is_not_taken = seen.nacked + seen.returned + seen.rejected + seen.muted > 0;
         let is_pipelined = knobs.config.policy.ordering == Ordering::Pipelined;
         seen.accepted > 0
             || fact.was_dropped
             || fact.was_lost
             || fact.is_deferred
             || fact.touched
-            || is_pipelined && is_refused
+            || is_pipelined && is_not_taken
             || !knobs.config.policy.hold_failed && (fact.given_up || seen.rejected > 0)
             || !db.rows.contains_key(&earlier)
     }
@@ -181,9 +181,9 @@ impl Checker {
     }
 
     /// Since when a commit is not acknowledged that was written before `long_ago`.
-    pub(crate) fn pinned(&self, confirmed: u64, log: &[Entry], long_ago: Micros) -> Option<Micros> {
-        let first = log.partition_point(|entry| entry.end <= confirmed);
-        log.get(first).map(|entry| entry.at).filter(|at| *at < long_ago)
+    pub(crate) fn pinned(&self, confirmed: u64, wal: &[Entry], long_ago: Micros) -> Option<Micros> {
+        let first = wal.partition_point(|entry| entry.end <= confirmed);
+        wal.get(first).map(|entry| entry.at).filter(|at| *at < long_ago)
     }
 
     /// At the end of a run.

@@ -67,7 +67,7 @@ impl World {
             Some(_) => self.db.rows.values().filter(is_before).map(|row| row.emitted.seq).collect(),
             None => Vec::new(),
         };
-        self.tell("client", || format!("{xid} emits {seq}, key {key:?}, after {before:?}, deferred until {until:?}"));
+        self.log("client", || format!("{xid} emits {seq}, key {key:?}, after {before:?}, deferred until {until:?}"));
         let fact = self.checker.fact(seq);
         (fact.key, fact.before, fact.is_deferred) = (key, before, until.is_some());
         if let Some(transaction) = self.db.open.get_mut(&xid) {
@@ -91,7 +91,7 @@ impl World {
         };
         let hidden = dice.u64(..most);
         if rolls_back {
-            self.tell("client", || format!("{xid} rolls back"));
+            self.log("client", || format!("{xid} rolls back"));
             self.db.open.remove(&xid);
             for change in transaction.changes {
                 if let Change::Replay(seq, _) = change
@@ -116,7 +116,7 @@ impl World {
                 self.checker.fact(*seq).touched = true;
             }
         }
-        self.tell("client", || format!("{xid} commits{}", if is_async { ", not on disk yet" } else { "" }));
+        self.log("client", || format!("{xid} commits{}", if is_async { ", not on disk yet" } else { "" }));
         self.later(if is_async { 0 } else { hidden }, What::Show(xid));
         if is_async {
             self.later(200_000, What::Flush);
@@ -127,8 +127,8 @@ impl World {
     /// Others see the transaction from now on.
     pub(crate) fn show(&mut self, xid: u64) {
         let Some(transaction) = self.db.show(xid) else { return };
-        self.tell("database", || format!("{xid} is visible"));
-        let was_hidden = self.db.log.iter().any(|entry| entry.xid == xid && entry.at + 100_000 < self.now);
+        self.log("database", || format!("{xid} is visible"));
+        let was_hidden = self.db.wal.iter().any(|entry| entry.xid == xid && entry.at + 100_000 < self.now);
         for session in self.relays.iter_mut().filter(|_| was_hidden).filter_map(|relay| relay.session.as_mut()) {
             session.calm_since = session.calm_since.max(self.now);
         }
@@ -140,12 +140,12 @@ impl World {
         for change in &transaction.changes {
             if let Change::Replay(seq, _) = change {
                 let accepted = self.broker.seen.get(seq).map_or(0, |seen| seen.accepted);
-                self.broker.forget_refusals(*seq);
+                self.broker.forget_failures(*seq);
                 let fact = self.checker.fact(*seq);
                 fact.earlier_lives = accepted;
                 fact.replays += 1;
                 fact.given_up = false;
-                self.tell("operator", || format!("{seq} is PENDING again"));
+                self.log("operator", || format!("{seq} is PENDING again"));
             }
         }
     }

@@ -61,7 +61,7 @@ pub fn find(fault: Fault, mut seeds: std::ops::Range<u64>) -> Option<(u64, Viola
 }
 
 /// The last of a run's history, line by line: time, who, what.
-pub fn tell(knobs: &Knobs) -> String {
+pub fn story(knobs: &Knobs) -> String {
     const LINES: usize = 400;
     let Outcome { story, violation, .. } = run(knobs, true);
     let story = story.get(story.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");

@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use simulator::{Exhausted, Fault, Knobs, Outcome, Step, exhaust, find, minimise, run, tell};
+use simulator::{Exhausted, Fault, Knobs, Outcome, Step, exhaust, find, minimise, run, story};
 
 fn main() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -66,7 +66,7 @@ fn main() {
     );
     if let Some(seed) = failed {
         let smallest = minimise(&Knobs::of(seed));
-        println!("\nseed {seed} fails; the smallest history that was found:\n{}", tell(&smallest));
+        println!("\nseed {seed} fails; the smallest history that was found:\n{}", story(&smallest));
         println!("again: make simulate SEED={seed}");
         std::process::exit(1);
     }

@@ -25,7 +25,7 @@ impl World {
     }
 
     fn release(&mut self, seq: i64) {
-        self.tell("operator", || format!("releases the key of {seq}"));
+        self.log("operator", || format!("releases the key of {seq}"));
         self.checker.fact(seq).touched = true;
         let now = self.now;
         self.db.update(seq, now, |row| std::mem::take(&mut row.holds_key));
@@ -35,15 +35,15 @@ impl World {
     /// An operator deletes an event, above all one that has no verdict yet.
     pub(crate) fn delete(&mut self) {
         let now = self.now;
-        let is_owed = self.dice.troubles.u8(..3) > 0;
-        let may_go = |row: &Row| row.locked_until <= now && (row.status == Status::Pending) == is_owed;
+        let is_pending = self.dice.troubles.u8(..3) > 0;
+        let may_go = |row: &Row| row.locked_until <= now && (row.status == Status::Pending) == is_pending;
         if let Some(seq) = self.pick_row(may_go) {
             self.delete_row(seq);
         }
     }
 
     /// Operators delete above all what is refused.
-    pub(crate) fn may_delete_refused(&mut self, seq: i64) {
+    pub(crate) fn may_delete_not_taken(&mut self, seq: i64) {
         let is_free = self.db.rows.get(&seq).is_some_and(|row| row.locked_until <= self.now);
         if self.has(Trouble::Delete) && is_free && self.dice.troubles.u8(..4) == 0 {
             self.delete_row(seq);
@@ -52,7 +52,7 @@ impl World {
 
     fn delete_row(&mut self, seq: i64) {
         let now = self.now;
-        self.tell("operator", || format!("deletes {seq}"));
+        self.log("operator", || format!("deletes {seq}"));
         self.checker.fact(seq).touched = true;
         self.db.update(seq, now, |_| true);
         self.db.rows.remove(&seq);
@@ -63,7 +63,7 @@ impl World {
     pub(crate) fn finish_by_hand(&mut self) {
         let now = self.now;
         let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) else { return };
-        self.tell("operator", || format!("sets {seq} to FAILED"));
+        self.log("operator", || format!("sets {seq} to FAILED"));
         let fact = self.checker.fact(seq);
         (fact.touched, fact.by_hand) = (true, true);
         self.db.update(seq, now, |row| {
@@ -85,7 +85,7 @@ impl World {
         if let Some(transaction) = self.db.open.get_mut(&xid) {
             transaction.changes.push(Change::Replay(seq, is_heard));
         }
-        self.tell("operator", || format!("{xid} replays {seq}"));
+        self.log("operator", || format!("{xid} replays {seq}"));
         let lasts = self.dice.troubles.u64(..50_000);
         self.later(lasts, What::Commit(xid));
     }
@@ -94,7 +94,7 @@ impl World {
     pub(crate) fn lock_one(&mut self, lasts: Micros) {
         let now = self.now;
         if let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) {
-            self.tell("operator", || format!("locks {seq}"));
+            self.log("operator", || format!("locks {seq}"));
             self.db.rows.entry(seq).and_modify(|row| row.locked_until = now + lasts);
         }
     }

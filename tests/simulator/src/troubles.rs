@@ -64,23 +64,23 @@ impl World {
             }
             Trouble::Blocked => self.block(long),
             Trouble::Silent => {
-                self.tell("broker", || "answers nothing".to_owned());
+                self.log("broker", || "answers nothing".to_owned());
                 self.broker.is_silent = true;
                 self.later(long, What::Undo(Undo::Speak));
             }
             Trouble::ClosesOnPublish => {
-                self.tell("broker", || "closes connections at the first message".to_owned());
+                self.log("broker", || "closes connections at the first message".to_owned());
                 self.broker.closes_on_publish = true;
                 self.later(long, What::Undo(Undo::StopClosing));
             }
             Trouble::QueueFull | Trouble::QueueMissing => {
                 let is_full = trouble == Trouble::QueueFull;
-                self.tell("broker", || format!("queue {queue} is {}", if is_full { "full" } else { "gone" }));
+                self.log("broker", || format!("queue {queue} is {}", if is_full { "full" } else { "gone" }));
                 self.broker.queues[queue] = if is_full { Queue::Full } else { Queue::Missing };
                 self.later(long, What::Undo(Undo::Queue(queue)));
             }
             Trouble::QueueMute => {
-                self.tell("broker", || format!("queue {queue} answers nothing"));
+                self.log("broker", || format!("queue {queue} answers nothing"));
                 self.broker.queues[queue] = Queue::Mute;
                 self.later(3 * long, What::Undo(Undo::Queue(queue)));
             }
@@ -91,7 +91,7 @@ impl World {
                 self.db.slot = None;
             }
             Trouble::SlotLost => {
-                self.tell("operator", || "drops the slot".to_owned());
+                self.log("operator", || "drops the slot".to_owned());
                 self.db.slot = None;
                 self.end_sessions();
             }
@@ -104,30 +104,30 @@ impl World {
             Trouble::RowLocked => self.lock_one(3 * long),
             Trouble::TriggerRefuses => {
                 if let Some(seq) = self.pick_row(|row| row.status == Status::Pending) {
-                    self.tell("database", || format!("a trigger refuses {seq}"));
+                    self.log("database", || format!("a trigger refuses {seq}"));
                     self.db.rows.entry(seq).and_modify(|row| row.refused_until = now + 3 * long);
                 }
             }
             Trouble::Unpublished if self.db.is_published => {
-                self.tell("operator", || "takes the table out of the publication".to_owned());
+                self.log("operator", || "takes the table out of the publication".to_owned());
                 self.db.publish(false);
                 let long = if self.dice.troubles.bool() { long } else { short / 4 };
                 self.later(long, What::Undo(Undo::Publish));
             }
             Trouble::RepairRefused => {
-                self.tell("database", || "refuses DDL".to_owned());
+                self.log("database", || "refuses DDL".to_owned());
                 self.db.repairs_refused_until = now + 2 * long;
             }
-            Trouble::SlotHeld => {
-                self.tell("database", || "an old transaction holds the slot, and somebody writes much".to_owned());
+            Trouble::SlotPinned => {
+                self.log("database", || "an old transaction holds the slot, and somebody writes much".to_owned());
                 self.db.write_elsewhere(60_000);
                 if let Some(slot) = &mut self.db.slot {
-                    slot.held_at.get_or_insert(slot.confirmed);
+                    slot.kept_from.get_or_insert(slot.confirmed);
                 }
                 self.later(6 * long, What::Undo(Undo::LetSlotMove));
             }
             Trouble::OtherSlot => {
-                self.tell("operator", || "another slot keeps all of the log".to_owned());
+                self.log("operator", || "another slot keeps all of the log".to_owned());
                 self.db.kept_by_other = u64::MAX;
                 self.later(6 * long, What::Undo(Undo::OtherSlotGone));
             }
@@ -146,7 +146,7 @@ impl World {
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
-        self.tell("world", || format!("{undo:?}"));
+        self.log("world", || format!("{undo:?}"));
         match undo {
             Undo::BrokerUp => self.broker.is_up = true,
             Undo::Unblock => self.unblock(),
@@ -164,7 +164,7 @@ impl World {
             Undo::DatabaseUp => self.db.is_up = true,
             Undo::LetSlotMove => {
                 if let Some(slot) = &mut self.db.slot {
-                    slot.held_at = None;
+                    slot.kept_from = None;
                 }
             }
             Undo::OtherSlotGone => self.db.kept_by_other = 0,
@@ -206,7 +206,7 @@ impl World {
     }
 
     fn block(&mut self, lasts: Micros) {
-        self.tell("broker", || "blocks publishing".to_owned());
+        self.log("broker", || "blocks publishing".to_owned());
         self.set_blocked(true);
         self.later(lasts, What::Undo(Undo::Unblock));
     }
@@ -240,7 +240,7 @@ impl World {
     fn crash(&mut self, drop: usize, lasts: Micros) {
         let (gone, shown) = self.db.crash(drop);
         shown.iter().for_each(|transaction| self.replayed(transaction));
-        self.tell("database", || format!("crashes, and loses {gone:?}"));
+        self.log("database", || format!("crashes, and loses {gone:?}"));
         self.db.is_up = false;
         for (seq, was_on_disk) in gone {
             let fact = self.checker.fact(seq);

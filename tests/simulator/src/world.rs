@@ -64,8 +64,8 @@ pub struct Outcome {
 }
 
 /// Runs a seed.
-pub fn run(knobs: &Knobs, tells: bool) -> Outcome {
-    let mut world = World::new(knobs.clone(), tells);
+pub fn run(knobs: &Knobs, keeps_story: bool) -> Outcome {
+    let mut world = World::new(knobs.clone(), keeps_story);
     let mut steps = 0;
     while world.checker.violation.is_none() {
         steps += 1;
@@ -89,7 +89,7 @@ pub fn run(knobs: &Knobs, tells: bool) -> Outcome {
 }
 
 impl World {
-    fn new(knobs: Knobs, tells: bool) -> Self {
+    fn new(knobs: Knobs, keeps_story: bool) -> Self {
         let seed = knobs.seed;
         let dice = |salt: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
         // Some databases are close to where 32-bit transaction ids wrap around.
@@ -108,7 +108,7 @@ impl World {
             emitted: 0,
             is_healed: false,
             healed_at: 0,
-            story: tells.then(Vec::new),
+            story: keeps_story.then(Vec::new),
             knobs,
         };
         for relay in 0..world.relays.len() {
@@ -177,7 +177,7 @@ impl World {
         if !self.is_healed {
             self.is_healed = true;
             self.healed_at = self.now;
-            self.tell("world", || "troubles end".to_owned());
+            self.log("world", || "troubles end".to_owned());
             self.heal();
         }
         self.release_all();
@@ -191,8 +191,8 @@ impl World {
             self.checker.fail(Promise::Verdict, stuck.0, stuck.1);
         }
         // Where all events end connections, only another one shows that the broker takes messages.
-        let is_owed = |row: &Row| row.status == Status::Pending && row.emitted.is_ender;
-        if self.db.rows.values().any(is_owed) {
+        let is_pending = |row: &Row| row.status == Status::Pending && row.emitted.is_ender;
+        if self.db.rows.values().any(is_pending) {
             self.emit_another();
         }
         self.later(250_000, What::Look);
@@ -200,7 +200,7 @@ impl World {
     }
 
     fn is_done(&self) -> bool {
-        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        let end = self.db.wal.last().map_or(0, |entry| entry.end);
         self.emitted >= self.knobs.transactions
             && self.db.open.is_empty()
             && self.db.hidden.is_empty()
@@ -244,7 +244,7 @@ impl World {
         !self.is_healed && self.knobs.has(trouble)
     }
 
-    pub(crate) fn tell(&mut self, who: &str, what: impl FnOnce() -> String) {
+    pub(crate) fn log(&mut self, who: &str, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
             story.push(format!("{}  {who:<9} {}", time(self.now), what()));
         }

@@ -1,6 +1,6 @@
 //! What every change of the core must pass: a few thousand seeds, and each deliberate fault found.
 
-use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, tell};
+use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, story};
 
 /// Seeds in which each deliberate fault must show.
 const SEEDS: u64 = 4000;
@@ -11,7 +11,7 @@ fn a_few_thousand_worlds_break_no_promise() {
     for seed in first..first + 2000 {
         let knobs = Knobs::of(seed);
         if run(&knobs, false).violation.is_some() {
-            panic!("seed {seed}\n{}", tell(&minimise(&knobs)));
+            panic!("seed {seed}\n{}", story(&minimise(&knobs)));
         }
     }
 }

@@ -52,13 +52,13 @@ crate::marked!(Destination { 0 });
 
 /// What an unavailable outcome says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
+pub(super) enum Attempt {
     /// This event's destination takes nothing while the broker takes other messages: the outcome counts as an attempt.
     Counts,
     /// It says nothing yet.
     Uncounted,
     /// The event was tried although nothing has been available since then: no attempt counts.
-    OutageSince(Instant),
+    InOutage(Instant),
 }
 
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ impl Availability {
         destination: Destination,
         others_in_flight: bool,
         now: Instant,
-    ) -> Judged {
+    ) -> Attempt {
         if self.unavailable.len() >= MOST_UNAVAILABLE {
             self.unavailable.clear();
         }
@@ -186,7 +186,7 @@ impl Availability {
             probing.unavailable(destination);
         }
         if before.is_some_and(|before| self.confirmed > before) || faults::is_on(Fault::NackCounts) {
-            return Judged::Counts;
+            return Attempt::Counts;
         }
         self.in_a_row += 1;
         if self.probing.is_none() && (!others_in_flight || self.in_a_row >= MANY) {
@@ -195,7 +195,7 @@ impl Availability {
             self.probing = Some(probing);
         }
         let was_tried = self.probing.as_ref().filter(|probing| number > probing.after);
-        was_tried.map_or(Judged::Uncounted, |probing| Judged::OutageSince(probing.since))
+        was_tried.map_or(Attempt::Uncounted, |probing| Attempt::InOutage(probing.since))
     }
 
     /// The event has its verdict.

@@ -11,7 +11,7 @@ pub(super) struct Key {
     /// Events of the key that are on their way: ready or in flight.
     pub(super) active: usize,
     /// How many of them hold the key: refused before, or sent on a side channel.
-    pub(super) returning: usize,
+    pub(super) active_holders: usize,
     /// Events in the table that hold the key.
     pub(super) holders: Vec<Uuid>,
     /// Waiting in memory, in order of admission.
@@ -20,11 +20,11 @@ pub(super) struct Key {
     /// Later events wait in the table.
     pub(super) spilled: Option<KeyName>,
     /// The pass before whose end an event of the key last went back to the table.
-    pub(super) returned_in: u64,
+    pub(super) went_back_in: u64,
 }
 
 crate::marked!(Key {
-    active, returning, holders, queue, queue_bytes, spilled, returned_in as Pass
+    active, active_holders, holders, queue, queue_bytes, spilled, went_back_in as Pass
 });
 
 /// A waiting event.
@@ -52,9 +52,9 @@ impl Key {
     }
 
     /// An event of the key, `returning` or not, is no longer on its way.
-    pub(super) fn left(&mut self, returning: bool) {
+    pub(super) fn left(&mut self, was_holder: bool) {
         self.active -= 1;
-        self.returning -= usize::from(returning);
+        self.active_holders -= usize::from(was_holder);
     }
 
     /// From now on the key's later events wait in the table. Returns by how much that raises the number of such keys.
@@ -71,7 +71,7 @@ impl Key {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.returning > 0 || !self.holders.is_empty()
+        self.active_holders > 0 || !self.holders.is_empty()
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -16,7 +16,7 @@ pub(super) enum Place {
     /// May leave now.
     Now,
     /// May leave now: it is the one that its key waits for.
-    Returning,
+    Holder,
     /// Waits until its key is free.
     Behind,
     /// Its key has no room: it waits in the table.
@@ -70,8 +70,8 @@ impl Keys {
             self.spilled += key.spill(|| event.key_name());
             key.holders.retain(|id| *id != event.id);
             key.active += 1;
-            key.returning += 1;
-            return Place::Returning;
+            key.active_holders += 1;
+            return Place::Holder;
         }
         if key.spilled.is_some() {
             return Place::Full;
@@ -93,13 +93,13 @@ impl Keys {
     }
 
     /// The event goes back to the table and holds its key there. Returns the events that it leaves no place for in memory.
-    pub(super) fn hold(&mut self, hash: KeyHash, event: &Event, returning: bool) -> Vec<Uuid> {
+    pub(super) fn hold(&mut self, hash: KeyHash, event: &Event, was_holder: bool) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.left(returning);
+        key.left(was_holder);
         if !faults::is_on(Fault::HolderForgotten) {
             key.holders.push(event.id);
         }
-        key.returned_in = self.passes;
+        key.went_back_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
         key.release(usize::MAX)
     }
@@ -113,8 +113,8 @@ impl Keys {
     /// Returns the queued events, which the caller leaves to the table.
     pub(super) fn hold_in_flight(&mut self, hash: KeyHash, event: &Event) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.returning += 1;
-        key.returned_in = self.passes;
+        key.active_holders += 1;
+        key.went_back_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
         key.release(usize::MAX)
     }
@@ -124,7 +124,7 @@ impl Keys {
     pub(super) fn leave(&mut self, hash: KeyHash, event: &Event) {
         let Some(key) = self.keys.get_mut(&hash) else { return };
         key.left(false);
-        key.returned_in = self.passes;
+        key.went_back_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
     }
 
@@ -132,15 +132,15 @@ impl Keys {
     pub(super) fn spill_if_held(&mut self, hash: KeyHash) -> bool {
         let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held()) else { return false };
         key.left(false);
-        key.returned_in = self.passes;
+        key.went_back_in = self.passes;
         true
     }
 
     /// The event has its verdict; one that was refused before, also in the table. Returns the events that may leave now.
-    pub(super) fn finished(&mut self, hash: KeyHash, returning: bool) -> Vec<Uuid> {
+    pub(super) fn finished(&mut self, hash: KeyHash, was_holder: bool) -> Vec<Uuid> {
         let strict = self.ordering == Ordering::Strict;
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.left(returning);
+        key.left(was_holder);
         let released = match (key.is_held(), strict, key.active) {
             (false, true, 0) => key.release(1),
             (false, false, _) => key.release(usize::MAX),
@@ -207,7 +207,7 @@ impl Keys {
         if self.spilled > 0 {
             let left_out: BTreeSet<&KeyName> = left_out.iter().collect();
             self.keys.retain(|_, key| {
-                if !key.is_held() && key.returned_in < self.passes {
+                if !key.is_held() && key.went_back_in < self.passes {
                     key.spilled = key.spilled.take().filter(|name| left_out.contains(name));
                 }
                 !key.is_idle()

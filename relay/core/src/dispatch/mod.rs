@@ -9,13 +9,13 @@
 //! An event that is to be tried again does not wait in memory: the table knows its time, and that it holds its key. While the
 //! broker refuses everything ([`availability`]), events that were not refused yet wait in memory, as in any outage.
 
-mod answers;
 mod availability;
-mod beside;
 mod budget;
 mod key;
 mod keys;
+mod outcomes;
 mod probing;
+mod side_channels;
 mod silences;
 mod spilling;
 mod suspects;
@@ -38,7 +38,7 @@ use self::{
     suspects::Suspects,
 };
 pub(crate) use self::{
-    beside::{Silence, SplitOff},
+    side_channels::{Silence, SplitOff},
     suspects::{Alone, Loss},
 };
 use crate::{
@@ -76,14 +76,14 @@ struct Tracked {
     /// Connections that ended while it was in flight, since its last answer; counted up to where it leaves alone ([`suspects`]).
     endings: u8,
     /// Whether it holds its key: it was refused before, or was sent on a side channel.
-    returning: bool,
+    is_holder: bool,
     ticket: Option<Ticket>,
     /// The transaction that the stream brought it with; a scan's row is visible already.
     origin: Option<Origin>,
 }
 
 crate::marked!(Tracked {
-    event, seq, key, order as Order, state, attempts, number as Message, endings, returning, ticket, origin
+    event, seq, key, order as Order, state, attempts, number as Message, endings, is_holder, ticket, origin
 });
 
 /// What became of an event that was offered.
@@ -197,7 +197,7 @@ impl Dispatch {
         let key = self.keys.of(&event);
         let turn = key.map_or(Place::Now, |key| self.keys.enter(key, &event));
         let state = match turn {
-            Place::Now | Place::Returning => State::Ready,
+            Place::Now | Place::Holder => State::Ready,
             Place::Behind => State::Queued,
             Place::Full => return Admission::Spilled,
         };
@@ -214,7 +214,7 @@ impl Dispatch {
             state,
             number: 0,
             endings: self.suspects.admit(&id),
-            returning: turn == Place::Returning,
+            is_holder: turn == Place::Holder,
             ticket: None,
             origin,
         });
@@ -239,7 +239,7 @@ impl Dispatch {
             return self.next_probes(max, now.instant);
         }
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
-        while self.part(max.saturating_sub(batch.len()), now.instant)
+        while self.split_off_silent(max.saturating_sub(batch.len()), now.instant)
             && batch.len() + self.split_off.len() < max
             && !self.is_suspect_next()
         {
@@ -280,6 +280,6 @@ impl Dispatch {
     /// Whether events are about to leave memory by themselves, without waiting for anything but the servers. `unwritten`: verdicts
     /// that wait for something else.
     pub(crate) fn is_moving(&self, unwritten: usize) -> bool {
-        self.unsettled() > unwritten + self.beside() || !self.ready.is_empty()
+        self.unsettled() > unwritten + self.on_side_channels() || !self.ready.is_empty()
     }
 }

@@ -17,7 +17,7 @@ impl Dispatch {
     /// The first events of destinations that were not tried yet, and those of a round, if one is due.
     pub(super) fn next_probes(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
         let mut batch = Vec::new();
-        while self.part(max.saturating_sub(batch.len()), now)
+        while self.split_off_silent(max.saturating_sub(batch.len()), now)
             && !self.is_suspect_next()
             && let Some(Reverse((order, id))) = self.ready.pop()
         {
@@ -39,7 +39,7 @@ impl Dispatch {
             let probes = if makes_room { may_leave } else { probes.min(may_leave) };
             for (order, id) in self.choose(probes) {
                 if let Some(destination) = self.silent_destination(&id) {
-                    self.leave_beside(&id, destination, now);
+                    self.leave_on_side_channel(&id, destination, now);
                 } else if let Some(destination) = self.destination_of(order, &id) {
                     self.availability.tries(destination);
                     batch.extend(self.hand_over(&id));
@@ -92,7 +92,7 @@ impl Dispatch {
     /// The event's destination, unless its key holds it back: then it goes to the table, and takes nobody's turn.
     fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<Destination> {
         let destination = self.destination_of(order, id)?;
-        let goes_back = !faults::is_on(Fault::HeldTakesTurns) && self.spill_if_held(id);
+        let goes_back = !faults::is_on(Fault::HeldTakesProbes) && self.spill_if_held(id);
         (!goes_back).then_some(destination)
     }
 

@@ -42,7 +42,7 @@ impl Dispatch {
 
     /// Pipelined events can be ready when one before them is refused: they go back to the table.
     pub(super) fn spill_if_held(&mut self, id: &Uuid) -> bool {
-        let key = self.tracked.get(id).filter(|tracked| !tracked.returning).and_then(|tracked| tracked.key);
+        let key = self.tracked.get(id).filter(|tracked| !tracked.is_holder).and_then(|tracked| tracked.key);
         let is_spilled = key.is_some_and(|key| self.keys.spill_if_held(key));
         if is_spilled {
             self.leave_to_table(id);

@@ -308,9 +308,9 @@ impl Dispatch {
             Loss::MaybeMessage(_) | Loss::Outage => None,
         };
         let status = if error.is_some() { Status::Failed } else { Status::Pending };
-        let left = tracked.leaves(self.policy.holds(status));
+        let landed = tracked.land(self.policy.holds(status));
         let (verdict, event) =
-            self.decide(&id, event, left, status, error, (status == Status::Pending).then(|| ender.pause()));
+            self.decide(&id, event, landed, status, error, (status == Status::Pending).then(|| ender.pause()));
         Some(Alone { event, verdict, times: ender.times })
     }
 }

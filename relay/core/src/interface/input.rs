@@ -7,7 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::interface::{Answer, Batch, Event, KeyHolder, KeyName, Lsn, ScanFrom, SlotSize, Snapshot};
+use crate::interface::{Batch, Event, KeyHolder, KeyName, Lsn, Outcome, ScanFrom, SlotSize, Snapshot};
 
 /// Whatever happens to a session.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub trait Row: std::fmt::Debug {
 #[derive(Debug)]
 pub enum Notice {
     /// It has answered.
-    Answers(Vec<Answer>),
+    Outcomes(Vec<(Uuid, Outcome)>),
     /// There is a connection, and it takes messages.
     Ready {
         /// To which host.

@@ -24,7 +24,7 @@ pub use self::{
     hash::IdHash,
     input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Sequence, Streamed},
     lsn::Lsn,
-    outcome::{Answer, Outcome},
+    outcome::Outcome,
     report::{Reason, Report},
     slot::{Pressure, SlotSize},
     snapshot::{InvalidSnapshot, Snapshot},

@@ -11,7 +11,7 @@ use crate::{
 impl Core {
     /// The session is told to stop.
     pub(super) fn drain(&mut self, now: Instant) {
-        if self.ending.told_to_stop(now + self.config.drain_timeout) {
+        if self.ending.stop(now + self.config.drain_timeout) {
             self.report(Report::Draining { in_flight: self.dispatch.in_flight() });
         }
     }
@@ -32,7 +32,7 @@ impl Core {
             self.ending.at_once(End::StoodStill(pause));
         }
         let is_settled =
-            self.dispatch.awaited(now.instant).0 == 0 && self.settling.is_done() && self.operations.is_idle();
+            self.dispatch.unanswered(now.instant).0 == 0 && self.settling.is_done() && self.operations.is_idle();
         self.ending.take(is_settled, self.dispatch.unsettled(), now.instant)
     }
 }

@@ -18,7 +18,7 @@ impl Core {
             in_memory: self.dispatch.len(),
             memory_bytes: self.dispatch.budget.bytes(),
             in_flight: self.dispatch.in_flight(),
-            unwritten: self.settling.held_up(),
+            unwritten: self.settling.delayed(),
             keys_in_table: self.dispatch.keys.spilled_count(),
             read_to: self.tally.read(),
             acknowledged: self.acknowledged(),

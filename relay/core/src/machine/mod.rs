@@ -129,7 +129,7 @@ impl Core {
         {
             return false;
         }
-        if self.publication.is_look_due() || self.resync.holds_stream() && self.can_scan(now) {
+        if self.publication.is_look_due() || self.resync.pauses_stream() && self.can_scan(now) {
             return false;
         }
         !self.resync.is_live() || self.dispatch.budget.has_room()
@@ -146,7 +146,7 @@ impl Core {
             self.dispatch.availability.next_round(),
             self.dispatch.silences.next_look(),
             self.dispatch.suspects.next_timer(),
-            self.dispatch.awaited(now).1,
+            self.dispatch.unanswered(now).1,
             self.look_up_at(),
             self.pace.next(now),
             self.operations.pause_ends(),
@@ -181,8 +181,8 @@ impl Core {
 
     /// How many of the unsettled events are on side channels: at most one for each silent destination.
     /// `in_flight` does not bound them.
-    pub fn beside(&self) -> usize {
-        self.dispatch.beside()
+    pub fn on_side_channels(&self) -> usize {
+        self.dispatch.on_side_channels()
     }
 
     /// Verdicts that cannot be written now, for a lock, or a trigger that refuses them.

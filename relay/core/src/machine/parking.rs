@@ -61,15 +61,15 @@ impl Core {
     /// When [`park_if_stuck`](Self::park_if_stuck) may find something although nothing happens.
     pub(super) fn parking_timers(&self) -> [Option<Instant>; 4] {
         let since = [self.link.away_since(), self.dispatch.availability.since(), self.congestion.stuck_since()];
-        let [away, refusing, full] = since.map(|since| since.map(|since| since + self.config.park_after));
-        [away, refusing, full, self.progress.oldest().map(|oldest| oldest + LIMITS_ACK_FOR)]
+        let [away, unavailable, full] = since.map(|since| since.map(|since| since + self.config.park_after));
+        [away, unavailable, full, self.progress.oldest().map(|oldest| oldest + LIMITS_ACK_FOR)]
     }
 
     /// A commit that has waited long for its events' verdicts limits the acknowledged position no longer, whatever the reason:
     /// its events stand in the table, too.
     fn stop_waiting_for_verdicts(&mut self, now: Instant) {
         if let Some(then) = now.checked_sub(LIMITS_ACK_FOR).filter(|_| !faults::is_on(Fault::WaitingPinsLog)) {
-            for origin in self.progress.abandon(then) {
+            for origin in self.progress.stop_waiting(then) {
                 self.long_unsettled.insert(origin);
             }
         }

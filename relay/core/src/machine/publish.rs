@@ -4,7 +4,7 @@ use super::Core;
 use crate::{
     dispatch::SplitOff,
     faults::{self, Fault},
-    interface::{Answer, Effect, Now, Outcome},
+    interface::{Effect, Now, Outcome},
 };
 
 impl Core {
@@ -19,7 +19,7 @@ impl Core {
                 self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
             };
             let batch = self.dispatch.next_batch(max, now);
-            let SplitOff { beside, verdicts } = self.dispatch.take_split_off();
+            let SplitOff { on_side_channels: beside, verdicts } = self.dispatch.take_split_off();
             let only_put_off = batch.is_empty() && beside.is_empty() && !verdicts.is_empty();
             for verdict in verdicts {
                 self.settling.push(verdict, now.instant);
@@ -31,7 +31,7 @@ impl Core {
         self.pace.left(batch.len() + beside.len(), now.instant);
         self.leave_behind();
         if faults::is_on(Fault::SettleBeforeConfirm) {
-            let delivered = batch.iter().map(|event| Answer { id: event.id, outcome: Outcome::Delivered });
+            let delivered = batch.iter().map(|event| (event.id, Outcome::Delivered));
             self.answered(delivered.collect(), now);
         }
         self.tally.published(batch.len() + beside.len());
@@ -45,8 +45,10 @@ impl Core {
         if faults::is_on(Fault::UnsettledUnbounded) {
             return unconfirmed;
         }
-        let bound =
-            self.config.in_flight + 2 * self.config.settle_batch + self.settling.unwritten() + self.dispatch.beside();
+        let bound = self.config.in_flight
+            + 2 * self.config.settle_batch
+            + self.settling.unwritten()
+            + self.dispatch.on_side_channels();
         unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
     }
 

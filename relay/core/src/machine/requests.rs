@@ -106,7 +106,7 @@ impl Core {
     /// Whether to look for events that are due. Looks alternate with the pages of a backlog.
     fn is_due_next(&self, now: Instant) -> bool {
         let is_its_time = !self.operations.scanned_due_last() || self.resync.wants_scan(now).is_none();
-        self.deferred.is_due(now) && !self.deferred.awaits_pass() && is_its_time && self.can_scan(now)
+        self.deferred.is_due(now) && !self.deferred.is_waiting_for_pass() && is_its_time && self.can_scan(now)
     }
 
     fn next_scan(&self, now: Instant) -> Option<ScanFrom> {

@@ -2,16 +2,18 @@
 
 use std::time::Instant;
 
+use uuid::Uuid;
+
 use super::Core;
 use crate::{
     dispatch::{Alone, Loss, Silence},
-    interface::{Answer, Effect, Notice, Now, Report, Status, Verdict},
+    interface::{Effect, Notice, Now, Outcome, Report, Status, Verdict},
 };
 
 impl Core {
     pub(super) fn noticed(&mut self, notice: Notice, now: Now) {
         match notice {
-            Notice::Answers(answers) => self.answered(answers, now),
+            Notice::Outcomes(outcomes) => self.answered(outcomes, now),
             Notice::Ready { host, is_proven, side_channels } => {
                 self.dispatch.silences.connected(side_channels);
                 self.dispatch.connected(is_proven, now.instant);
@@ -59,8 +61,8 @@ impl Core {
         Some(Effect::ConnectAnew)
     }
 
-    pub(super) fn answered(&mut self, answers: Vec<Answer>, now: Now) {
-        for Answer { id, outcome } in answers {
+    pub(super) fn answered(&mut self, outcomes: Vec<(Uuid, Outcome)>, now: Now) {
+        for (id, outcome) in outcomes {
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
             if verdict.status == Status::Sent {
                 self.tally.confirmed(event.committed_at_us, now.unix_us);

@@ -63,12 +63,12 @@ impl Core {
     fn published(&mut self, published: Published, now: Instant) {
         match self.publication.looked(published, self.resync.is_live()) {
             Found::Same => {}
-            Found::First(unpublished) => self.resync.await_unstreamed(unpublished),
+            Found::First(unpublished) => self.resync.left_unstreamed(unpublished),
             Found::Changed(unpublished) => {
                 if self.resync.is_live() {
                     self.park(Reason::PublicationChanged, now);
                 }
-                self.resync.await_unstreamed(unpublished);
+                self.resync.left_unstreamed(unpublished);
             }
         }
     }

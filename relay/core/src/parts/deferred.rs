@@ -21,29 +21,29 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Deferred {
     look_at: Option<Instant>,
-    awaited: NotYetVisible,
+    not_yet_visible: NotYetVisible,
     /// Whether the look that was asked for last leaves nothing out: what it brings leaves behind the next pass.
     reads_ahead: bool,
     /// Events that are due, and leave only once a pass has read what may come before them; and when they were read.
     behind_pass: Option<(Due, Instant)>,
 }
 
-crate::marked!(Deferred { look_at, awaited, reads_ahead, behind_pass });
+crate::marked!(Deferred { look_at, not_yet_visible, reads_ahead, behind_pass });
 
 impl Deferred {
     /// Looks at once.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { look_at: Some(now), awaited: NotYetVisible::default(), reads_ahead: false, behind_pass: None }
+        Self { look_at: Some(now), not_yet_visible: NotYetVisible::default(), reads_ahead: false, behind_pass: None }
     }
 
     /// Nothing behind this position may be acknowledged.
     pub(crate) fn ack_limit(&self) -> Option<Lsn> {
-        self.awaited.ack_limit()
+        self.not_yet_visible.ack_limit()
     }
 
     /// These transactions can be seen.
     pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
-        self.awaited.seen(snapshot);
+        self.not_yet_visible.seen(snapshot);
     }
 
     /// A look begins. `reads_ahead`: it leaves nothing out.
@@ -62,7 +62,7 @@ impl Deferred {
     }
 
     /// Whether events that are due wait for a pass.
-    pub(crate) fn awaits_pass(&self) -> bool {
+    pub(crate) fn is_waiting_for_pass(&self) -> bool {
         self.behind_pass.is_some()
     }
 
@@ -76,7 +76,7 @@ impl Deferred {
 
     /// This streamed transaction brought a deferred event.
     pub(crate) fn inserted(&mut self, origin: Option<Origin>, now: Instant) {
-        if origin.is_some_and(|origin| self.awaited.insert(origin)) {
+        if origin.is_some_and(|origin| self.not_yet_visible.insert(origin)) {
             self.look(now);
         }
     }
@@ -103,8 +103,8 @@ impl Deferred {
 
     /// The table was read. `cut`: more events are due than memory had room for.
     pub(crate) fn looked(&mut self, snapshot: &Snapshot, cut: bool, next_in: Option<Duration>, now: Instant) {
-        self.awaited.seen(snapshot);
-        let again = (!self.awaited.is_empty()).then_some(WAIT_FOR_VISIBLE);
+        self.not_yet_visible.seen(snapshot);
+        let again = (!self.not_yet_visible.is_empty()).then_some(WAIT_FOR_VISIBLE);
         let wait =
             if cut { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min().map(|wait| wait.max(PAUSE)) };
         self.look_at = wait.map(|wait| now + wait);

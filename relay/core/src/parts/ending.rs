@@ -14,10 +14,10 @@ pub(crate) struct Ending {
     at_once: Option<End>,
     has_ended: bool,
     /// When the time was last looked at.
-    turned_at: Option<Now>,
+    looked_at: Option<Now>,
 }
 
-crate::marked!(Ending { drain_until, has_ended, turned_at } not { after_drain, at_once });
+crate::marked!(Ending { drain_until, has_ended, looked_at } not { after_drain, at_once });
 
 impl Ending {
     /// Whether what is in flight is to be finished.
@@ -47,7 +47,7 @@ impl Ending {
     }
 
     /// The session is told to stop. Returns whether it was not about to end.
-    pub(crate) fn told_to_stop(&mut self, until: Instant) -> bool {
+    pub(crate) fn stop(&mut self, until: Instant) -> bool {
         // A slot over its limit goes all the same: while no relay runs nothing else would free the disk.
         self.after_drain.take_if(|end| !matches!(end, End::SlotOverLimit { .. }));
         let is_news = self.drain_until.is_none();
@@ -57,7 +57,7 @@ impl Ending {
 
     /// The pause since the time was last looked at; 0 at first.
     pub(crate) fn pause(&mut self, now: Now) -> Duration {
-        self.turned_at.replace(now).map_or(Duration::ZERO, |turned_at| now.since(turned_at))
+        self.looked_at.replace(now).map_or(Duration::ZERO, |looked_at| now.since(looked_at))
     }
 
     /// How the session ends now, if it does. `is_settled`: nothing is in flight, or waits to be written; `unsettled`: events that

@@ -45,7 +45,7 @@ impl crate::Marked for NotYetVisible {
 impl NotYetVisible {
     /// Returns whether it is news.
     pub(crate) fn insert(&mut self, origin: Origin) -> bool {
-        if faults::is_on(Fault::AwaitedForgotten) {
+        if faults::is_on(Fault::NotYetVisibleForgotten) {
             return false;
         }
         self.first_commit = Some(self.first_commit.map_or(origin.commit, |first| first.min(origin.commit)));

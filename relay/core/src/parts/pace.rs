@@ -17,14 +17,14 @@ pub(crate) struct Pace {
     /// Until when the time is taken by what has left.
     taken_until: Instant,
     /// Whether events would have left that were held back, when last asked.
-    holds_back: bool,
+    is_limiting: bool,
 }
 
-crate::marked!(Pace { taken_until, holds_back } not { rate });
+crate::marked!(Pace { taken_until, is_limiting } not { rate });
 
 impl Pace {
     pub(crate) fn new(rate: Option<NonZeroU32>, now: Instant) -> Self {
-        Self { rate, taken_until: now, holds_back: false }
+        Self { rate, taken_until: now, is_limiting: false }
     }
 
     /// Events that may leave now, of `wanted`.
@@ -32,7 +32,7 @@ impl Pace {
         let Some(rate) = self.rate else { return wanted };
         let free = now.saturating_duration_since(self.begins(rate, now));
         let allowed = usize::try_from(free.as_nanos() * u128::from(rate.get()) / 1_000_000_000).unwrap_or(usize::MAX);
-        self.holds_back = allowed < wanted;
+        self.is_limiting = allowed < wanted;
         wanted.min(allowed)
     }
 
@@ -50,7 +50,7 @@ impl Pace {
 
     /// When more may leave, if some are held back.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
-        let rate = self.rate.filter(|_| self.holds_back)?;
+        let rate = self.rate.filter(|_| self.is_limiting)?;
         Some(self.begins(rate, now) + each(rate).max(STEP))
     }
 

@@ -90,12 +90,12 @@ impl Progress {
 
     /// One event of the ticket's transaction is settled.
     pub(crate) fn settled(&mut self, ticket: Ticket) {
-        // Tickets from before `abandon` name transactions that are no longer followed.
+        // Tickets from before `stop_waiting` name transactions that are no longer followed.
         let index = ticket.0.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         if let Some(transaction) = index.and_then(|index| self.open.get_mut(index)) {
             debug_assert!(
                 transaction.unsettled > 0 || faults::is_on(Fault::AcknowledgeBeforeSettle),
-                "settled more often than owed"
+                "settled more often than tracked"
             );
             transaction.unsettled = transaction.unsettled.saturating_sub(1);
         }
@@ -115,7 +115,7 @@ impl Progress {
     }
 
     /// Leaves those to the table that have been open since then, or longer, and returns them.
-    pub(crate) fn abandon(&mut self, then: Instant) -> Vec<Origin> {
+    pub(crate) fn stop_waiting(&mut self, then: Instant) -> Vec<Origin> {
         let is_old = |transaction: &&Transaction| transaction.since <= then && transaction.end.is_some();
         let count = self.open.iter().take_while(is_old).count();
         self.first += count as u64;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_abandoned_no_longer_holds_the_slot() {
+    fn a_commit_that_is_no_longer_waited_for_lets_the_slot_move() {
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         let mut progress = Progress::new(Lsn(0));
@@ -195,14 +195,14 @@ mod tests {
         progress.commit(Lsn(10));
         progress.begin(ORIGIN);
         let open = progress.track(now).unwrap();
-        assert_eq!(progress.abandon(now).len(), 1, "one is still being read");
+        assert_eq!(progress.stop_waiting(now).len(), 1, "one is still being read");
         assert_eq!(progress.flushed(), Lsn(10));
         progress.commit(Lsn(20));
         progress.begin(ORIGIN);
         let after = progress.track(later).unwrap();
         progress.commit(Lsn(30));
         assert_eq!(progress.oldest(), Some(now));
-        assert_eq!(progress.abandon(now).len(), 1, "one is younger");
+        assert_eq!(progress.stop_waiting(now).len(), 1, "one is younger");
         progress.settled(ticket);
         progress.settled(open);
         assert_eq!(progress.flushed(), Lsn(20), "old tickets settle nothing new");

@@ -30,9 +30,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// Under synchronous replication a commit can stay invisible for as long as a standby is away.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Passes that follow each other more quickly hold the stream meanwhile: some 100 ms in all.
-const LONGEST_HOLD: Duration = Duration::from_millis(64);
+const LONGEST_STREAM_PAUSE: Duration = Duration::from_millis(64);
 /// So many transactions may be awaited before their visibility is looked up outside a pass: 4 kB.
-const AWAITED_BEFORE_LOOKUP: usize = 1024;
+const MOST_BEFORE_LOOK_UP: usize = 1024;
 
 /// What the passes make of an insert that the stream brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(crate) struct Resync {
     /// The transaction being streamed.
     current: Option<Origin>,
     /// Transactions that left something to the table and were not visible when last looked.
-    awaited: NotYetVisible,
+    not_yet_visible: NotYetVisible,
     look_up_at: usize,
     pass_at: Option<Instant>,
     wait: Duration,
@@ -104,7 +104,7 @@ pub(crate) struct Resync {
 }
 
 crate::marked!(Resync {
-    mode, stream, covered, current, awaited, look_up_at, pass_at, wait, oldest_before as Xid, read_before as Xid, closing,
+    mode, stream, covered, current, not_yet_visible, look_up_at, pass_at, wait, oldest_before as Xid, read_before as Xid, closing,
 });
 
 impl Resync {
@@ -115,8 +115,8 @@ impl Resync {
             stream,
             covered: None,
             current: None,
-            awaited: NotYetVisible::default(),
-            look_up_at: AWAITED_BEFORE_LOOKUP,
+            not_yet_visible: NotYetVisible::default(),
+            look_up_at: MOST_BEFORE_LOOK_UP,
             pass_at: Some(now),
             wait: FIRST_WAIT,
             oldest_before: None,
@@ -180,7 +180,7 @@ impl Resync {
 
     /// Nothing behind this position may be acknowledged.
     pub(crate) fn ack_limit(&self) -> Option<Lsn> {
-        self.awaited.ack_limit()
+        self.not_yet_visible.ack_limit()
     }
 
     /// An event of the current transaction stays in the table.
@@ -191,7 +191,7 @@ impl Resync {
     /// An event that this transaction brought, or that a pass found, has gone back to the table.
     pub(crate) fn left_behind(&mut self, origin: Option<Origin>) {
         if let Some(origin) = origin {
-            self.awaited.insert(origin);
+            self.not_yet_visible.insert(origin);
         }
     }
 
@@ -212,15 +212,15 @@ impl Resync {
     /// not see of that part must be read before events are streamed again.
     pub(crate) fn passed_over(&mut self, snapshot: &Snapshot, position: Lsn) {
         for xid in snapshot.running() {
-            self.awaited.insert(Origin { xid, commit: position });
+            self.not_yet_visible.insert(Origin { xid, commit: position });
         }
     }
 
     /// These transactions may have written while the table was not published. That is not in the stream, so it must be read before events
     /// are streamed again; and the WAL is not kept for it.
-    pub(crate) fn await_unstreamed(&mut self, transactions: Vec<u32>) {
+    pub(crate) fn left_unstreamed(&mut self, transactions: Vec<u32>) {
         for xid in transactions {
-            self.awaited.insert(Origin { xid, commit: Lsn(u64::MAX) });
+            self.not_yet_visible.insert(Origin { xid, commit: Lsn(u64::MAX) });
         }
     }
 
@@ -234,8 +234,8 @@ impl Resync {
     }
 
     /// Whether the stream is to be held for the passes that are about to end recovery.
-    pub(crate) fn holds_stream(&self) -> bool {
-        self.closing && self.wait <= LONGEST_HOLD
+    pub(crate) fn pauses_stream(&self) -> bool {
+        self.closing && self.wait <= LONGEST_STREAM_PAUSE
     }
 
     /// What this transaction and later ones have written may stand in the table behind others of its key that were not read; with 0,
@@ -260,15 +260,15 @@ impl Resync {
 
     /// Whether it is time to look up which awaited transactions have become visible: their number is bounded by that.
     pub(crate) fn wants_snapshot(&self) -> bool {
-        self.awaited.len() >= self.look_up_at
+        self.not_yet_visible.len() >= self.look_up_at
     }
 
     /// Forgets the awaited transactions that have become visible. Returns whether all have: then a whole pass under
     /// this snapshot finds everything that was ever left to the table.
     pub(crate) fn seen(&mut self, snapshot: &Snapshot) -> bool {
-        self.awaited.seen(snapshot);
-        self.look_up_at = AWAITED_BEFORE_LOOKUP.max(2 * self.awaited.len());
-        self.awaited.is_empty()
+        self.not_yet_visible.seen(snapshot);
+        self.look_up_at = MOST_BEFORE_LOOK_UP.max(2 * self.not_yet_visible.len());
+        self.not_yet_visible.is_empty()
     }
 
     /// A page was read and its rows dealt with.
@@ -308,7 +308,7 @@ impl Resync {
             (self.wait, self.pass_at) = (FIRST_WAIT, None);
         } else if is_whole {
             // The oldest decides: with others coming and going, one that stays invisible must not hold the stream for long.
-            let oldest = self.awaited.oldest();
+            let oldest = self.not_yet_visible.oldest();
             let is_progress = std::mem::replace(&mut self.oldest_before, oldest) != oldest;
             self.wait = if is_progress { FIRST_WAIT } else { (self.wait * 2).min(LONGEST_WAIT) };
             self.pass_at = Some(now + self.wait);

@@ -125,7 +125,7 @@ impl Settling {
     }
 
     /// The same, and while statements fail as a whole, as on a locked table, all that wait.
-    pub(crate) fn held_up(&self) -> usize {
+    pub(crate) fn delayed(&self) -> usize {
         let others = if self.paused_until.is_some() { self.queue.len() + self.taken } else { 0 };
         self.unwritten.len() + others
     }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use amqp_publisher::{self as amqp, AmqpUrl, ConnectError, ExchangeUse, Peer, PublishConfig, PublishError, Verdict};
-use outbox_core::{Absence, Answer, Backoff, Event, Notice, Outcome};
+use outbox_core::{Absence, Backoff, Event, Notice, Outcome};
 
 use self::refusal::why;
 pub use self::{message::Outbound, refusal::explain};
@@ -292,11 +292,11 @@ impl Sink for RabbitMq {
                         // Not when it opens: a broker that accepts a connection may still refuse every message.
                         self.failures = 0;
                         self.absence.answered();
-                        let answer = |amqp::Answer { id, verdict }| {
+                        let outcome = |amqp::Answer { id, verdict }| {
                             self.spans.answered(id, &verdict);
-                            Answer { id, outcome: self.outcome(verdict) }
+                            (id, self.outcome(verdict))
                         };
-                        return Ok(Notice::Answers(answers.into_iter().map(answer).collect()));
+                        return Ok(Notice::Outcomes(answers.into_iter().map(outcome).collect()));
                     }
                     amqp::Notice::Blocked { reason } => return Ok(Notice::Blocked(reason)),
                     amqp::Notice::Unblocked => return Ok(Notice::Unblocked),

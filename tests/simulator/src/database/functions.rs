@@ -71,7 +71,7 @@ impl Database {
             return Finished::NotSettled(batch, failure);
         }
         let xid = self.take_xid();
-        let mut rings = false;
+        let mut wakes = false;
         for verdict in &batch.verdicts {
             let seq = seq_of(&verdict.id);
             let Some(row) = self.rows.get_mut(&seq) else {
@@ -102,10 +102,10 @@ impl Database {
                     row.first_attempted_at.get_or_insert(now);
                 }
             }
-            rings |= held && !row.holds_key;
+            wakes |= held && !row.holds_key;
             written.push((seq, verdict.status));
         }
-        self.append(xid, Vec::new(), rings, false, false, now);
+        self.append(xid, Vec::new(), wakes, false, false, now);
         Finished::Settled(batch, not_written)
     }
 

@@ -53,10 +53,10 @@ pub(crate) struct Slot {
     /// One that is not made yet goes with its session.
     pub(crate) is_made: bool,
     /// It keeps the log from here on, whatever is confirmed: a transaction that was open then is open still.
-    pub(crate) held_at: Option<u64>,
+    pub(crate) kept_from: Option<u64>,
 }
 
-marked!(Slot { confirmed as Lsn, reader, is_made, held_at as Lsn });
+marked!(Slot { confirmed as Lsn, reader, is_made, kept_from as Lsn });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
@@ -64,7 +64,7 @@ pub(crate) struct Database {
     pub(crate) open: BTreeMap<u64, Transaction>,
     /// In the log, and not visible to others yet.
     pub(crate) hidden: BTreeMap<u64, Transaction>,
-    pub(crate) log: Vec<Entry>,
+    pub(crate) wal: Vec<Entry>,
     pub(crate) flushed: u64,
     pub(crate) wal_end: u64,
     pub(crate) slot: Option<Slot>,
@@ -86,7 +86,7 @@ pub(crate) struct Database {
 
 impl Marked for Database {
     fn mark(&self, marks: &mut Marks) {
-        (&self.rows, &self.log).mark(marks);
+        (&self.rows, &self.wal).mark(marks);
         for (xid, transaction) in self.open.iter().chain(&self.hidden) {
             marks.counted(Kind::Xid, xid);
             transaction.mark(marks);
@@ -107,7 +107,7 @@ impl Database {
             rows: BTreeMap::new(),
             open: BTreeMap::new(),
             hidden: BTreeMap::new(),
-            log: Vec::new(),
+            wal: Vec::new(),
             flushed: 0,
             wal_end: 1,
             slot: None,
@@ -168,7 +168,7 @@ impl Database {
         let lsn = self.wal_end + 10;
         self.wal_end = lsn + 5;
         let (inserts, deferred_until) = inserts.into_iter().unzip();
-        self.log.push(Entry {
+        self.wal.push(Entry {
             xid,
             lsn,
             end: self.wal_end,
@@ -211,9 +211,9 @@ impl Database {
             return false;
         }
         row.writer = xid;
-        let rings = held && !row.holds_key;
+        let wakes = held && !row.holds_key;
         let xid = self.take_xid();
-        self.append(xid, Vec::new(), rings, false, false, now);
+        self.append(xid, Vec::new(), wakes, false, false, now);
         true
     }
 
@@ -226,7 +226,7 @@ impl Database {
     /// What the slot keeps of the log.
     pub(crate) fn slot_size(&self) -> Option<SlotSize> {
         let slot = self.slot.as_ref()?;
-        let from = slot.held_at.map_or(slot.confirmed, |held_at| held_at.min(slot.confirmed));
+        let from = slot.kept_from.map_or(slot.confirmed, |kept_from| kept_from.min(slot.confirmed));
         let kept = self.wal_end.saturating_sub(from);
         Some(SlotSize { kept, kept_by_other: self.kept_by_other, ..SlotSize::default() })
     }
@@ -240,8 +240,8 @@ impl Database {
     /// Returns the rows that are gone, and whether they had been on disk; and the transactions that can be seen from
     /// now on.
     pub(crate) fn crash(&mut self, drop: usize) -> (Vec<(i64, bool)>, Vec<Transaction>) {
-        let keep = self.log.iter().take_while(|entry| entry.end <= self.flushed).count();
-        let gone: Vec<Entry> = self.log.split_off(keep.saturating_sub(drop));
+        let keep = self.wal.iter().take_while(|entry| entry.end <= self.flushed).count();
+        let gone: Vec<Entry> = self.wal.split_off(keep.saturating_sub(drop));
         self.open.clear();
         let mut shown = Vec::new();
         let lost: BTreeSet<u64> = gone.iter().map(|entry| entry.xid).collect();
@@ -263,7 +263,7 @@ impl Database {
         for row in self.rows.values_mut() {
             row.locked_until = 0;
         }
-        self.wal_end = self.log.last().map_or(1, |entry| entry.end);
+        self.wal_end = self.wal.last().map_or(1, |entry| entry.end);
         if let Some(slot) = &mut self.slot {
             slot.reader = None;
             slot.confirmed = slot.confirmed.min(self.wal_end);

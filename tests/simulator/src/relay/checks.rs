@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A commit holds the slot back for so long at most.
-const HOLDS_LOG_FOR: Micros = 10_000_000;
+const LIMITS_ACK_FOR: Micros = 10_000_000;
 /// A broker that refuses everything is asked again within so long: five seconds, and a little for what runs meanwhile.
 const ASKS_WITHIN: Micros = 6_000_000;
 
@@ -61,8 +61,8 @@ impl World {
         let takes = |event: &Arc<Event>| queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
         let waits = open.is_some_and(|open| open.is_stuck && !open.is_blocked && open.on_the_way.iter().any(takes));
         if !waits || session.is_draining {
-            session.held_up_since = None;
-        } else if now > *session.held_up_since.get_or_insert(now) + bound {
+            session.delayed_since = None;
+        } else if now > *session.delayed_since.get_or_insert(now) + bound {
             self.checker.fail(Promise::GoesOn, None, "a queue that answers nothing holds up others");
         }
     }
@@ -98,7 +98,7 @@ impl World {
     /// settled.
     pub(super) fn check_acknowledged(&mut self, relay: usize, position: u64) {
         let Some(session) = &self.relays[relay].session else { return };
-        let was_read = self.db.log.get(session.read_from..session.read_to).unwrap_or_default().iter().rev();
+        let was_read = self.db.wal.get(session.read_from..session.read_to).unwrap_or_default().iter().rev();
         let is_hidden = |entry: &&Entry| self.db.hidden.contains_key(&entry.xid) && entry.end <= position;
         let hidden = was_read.filter(is_hidden).flat_map(|entry| &entry.inserts).find(|emitted| emitted.is_published);
         if let Some(Emitted { seq, .. }) = hidden {
@@ -108,14 +108,14 @@ impl World {
         let Some(live_from) = session.live_from.filter(|_| session.core.is_live()) else {
             return;
         };
-        let read = self.db.log.get(live_from..session.read_to).unwrap_or_default();
+        let read = self.db.wal.get(live_from..session.read_to).unwrap_or_default();
         // The table alone owes what has waited for long.
-        let is_recent = |entry: &&Entry| entry.end <= position && entry.at + HOLDS_LOG_FOR > self.now;
+        let is_recent = |entry: &&Entry| entry.end <= position && entry.at + LIMITS_ACK_FOR > self.now;
         let is_unsettled = |emitted: &&Emitted| {
-            let is_owed = self.db.rows.get(&emitted.seq).is_some_and(|row| row.status == Status::Pending);
+            let is_pending = self.db.rows.get(&emitted.seq).is_some_and(|row| row.status == Status::Pending);
             let is_excused = self.checker.facts.get(&emitted.seq).is_some_and(|fact| fact.replays > 0);
             let is_here = session.core.knows(&id_of(emitted.seq)) && !session.from_table.contains(&emitted.seq);
-            is_owed && !is_excused && is_here
+            is_pending && !is_excused && is_here
         };
         let found = read.iter().filter(is_recent).flat_map(|entry| &entry.inserts).find(is_unsettled);
         if let Some(Emitted { seq, .. }) = found {
@@ -125,20 +125,20 @@ impl World {
     }
 
     /// The slot moves on within a bounded time, whatever the broker does.
-    pub(super) fn check_log(&mut self, relay: usize) {
+    pub(super) fn check_wal(&mut self, relay: usize) {
         let Some(session) = &self.relays[relay].session else { return };
         // One that was let go can be followed by another, and what stands between them is let go with that.
-        let bound = micros(self.knobs.config.park_after) + 2 * HOLDS_LOG_FOR + 5_000_000;
+        let bound = micros(self.knobs.config.park_after) + 2 * LIMITS_ACK_FOR + 5_000_000;
         let Some(long_ago) = self.now.checked_sub(bound).filter(|at| session.calm_since < *at) else { return };
         if !self.db.hidden.is_empty() || self.db.slot.as_ref().is_some_and(|slot| !slot.is_made) {
             return; // nothing is acknowledged before others can see it
         }
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        let pinned = self.checker.pinned(confirmed, &self.db.log, long_ago);
+        let pinned = self.checker.pinned(confirmed, &self.db.wal, long_ago);
         if let Some(since) = pinned {
             let what =
                 format!("the slot stands at {confirmed}, before a commit of {} s ago", (self.now - since) / 1_000_000);
-            self.checker.fail(Promise::LogIsFreed, None, what);
+            self.checker.fail(Promise::WalIsFreed, None, what);
         }
     }
 }

@@ -73,7 +73,7 @@ pub(crate) struct Session {
     /// When it last published, or could not.
     tried_at: Micros,
     /// Since when a queue that answers nothing holds up events of others.
-    held_up_since: Option<Micros>,
+    delayed_since: Option<Micros>,
     slot: slot::Looks,
     /// When it published each event of the last second.
     left_at: VecDeque<Micros>,
@@ -114,7 +114,7 @@ impl Session {
             calm_since: now,
             from_table: BTreeSet::new(),
             tried_at: 0,
-            held_up_since: None,
+            delayed_since: None,
             slot: slot::Looks::default(),
             left_at: VecDeque::new(),
         }
@@ -127,8 +127,8 @@ impl World {
         self.relays.get_mut(relay)?.session.as_mut().filter(|found| found.id == session)
     }
 
-    fn say(&mut self, relay: usize, what: impl FnOnce() -> String) {
+    fn log_relay(&mut self, relay: usize, what: impl FnOnce() -> String) {
         let name = self.relays[relay].name.clone();
-        self.tell(&name, what);
+        self.log(&name, what);
     }
 }

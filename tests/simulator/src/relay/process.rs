@@ -27,9 +27,9 @@ impl World {
         match &self.db.slot {
             Some(Slot { reader: Some(_), .. }) => return self.later(200_000, What::Start(relay)),
             None => {
-                self.say(relay, || "makes the slot".to_owned());
+                self.log_relay(relay, || "makes the slot".to_owned());
                 self.db.slot =
-                    Some(Slot { confirmed: self.db.wal_end, reader: None, is_made: older.is_empty(), held_at: None });
+                    Some(Slot { confirmed: self.db.wal_end, reader: None, is_made: older.is_empty(), kept_from: None });
             }
             Some(_) => {}
         }
@@ -54,19 +54,19 @@ impl World {
             row_by_row,
             seed,
         };
-        let next_entry = if is_made { self.db.log.partition_point(|entry| entry.end <= from) } else { usize::MAX };
+        let next_entry = if is_made { self.db.wal.partition_point(|entry| entry.end <= from) } else { usize::MAX };
         let read_to = next_entry;
         // One whose stream brings nothing hears of positions all the same.
         let next_entry = if is_unpublished { usize::MAX } else { next_entry };
         let core = Core::new(self.knobs.config.clone(), start, now.instant);
         // What was confirmed before could be seen, or a session whose stream brought nothing has passed over it: then the next first look
         // at the publication awaits it.
-        let read_from = self.db.log.partition_point(|entry| entry.end <= confirmed).min(read_to);
+        let read_from = self.db.wal.partition_point(|entry| entry.end <= confirmed).min(read_to);
         let absence = Absence::Away(now.instant);
         let session =
             Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now, absence) };
         self.relays[relay].session = Some(session);
-        self.say(relay, || format!("begins session {id} at {from}"));
+        self.log_relay(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));
         if is_made {
             self.later(1_000_000, What::Keepalive(relay, id));
@@ -83,7 +83,7 @@ impl World {
             return;
         }
         if self.db.slot.as_ref().and_then(|slot| slot.reader) != Some(id) {
-            self.say(relay, || "finds the slot that it makes gone".to_owned());
+            self.log_relay(relay, || "finds the slot that it makes gone".to_owned());
             self.close(relay, false);
             return self.start_later(relay);
         }
@@ -91,9 +91,9 @@ impl World {
             return self.later(20_000, What::Make(relay, id, older));
         }
         let end = self.db.wal_end;
-        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true, held_at: None });
-        let next_entry = self.db.log.partition_point(|entry| entry.end <= end);
-        self.say(relay, || format!("has made the slot, and streams from {end}"));
+        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true, kept_from: None });
+        let next_entry = self.db.wal.partition_point(|entry| entry.end <= end);
+        self.log_relay(relay, || format!("has made the slot, and streams from {end}"));
         let Some(session) = self.session(relay, id) else { return };
         (session.read_from, session.read_to) = (next_entry, next_entry);
         session.next_entry = if session.is_unpublished { usize::MAX } else { next_entry };
@@ -116,13 +116,13 @@ impl World {
         let Some(session) = self.session(relay, id) else { return };
         session.is_draining = true;
         session.core.on(Input::Drain, now);
-        self.say(relay, || "is told to stop".to_owned());
+        self.log_relay(relay, || "is told to stop".to_owned());
         self.turn(relay);
     }
 
     /// SIGKILL: the process is gone, and starts again later.
     pub(crate) fn kill(&mut self, relay: usize) {
-        self.say(relay, || "is killed".to_owned());
+        self.log_relay(relay, || "is killed".to_owned());
         self.close(relay, false);
         self.relays[relay].frozen_until = 0;
         let after = self.dice.troubles.u64(..1_500_000);
@@ -135,7 +135,7 @@ impl World {
             return;
         }
         let until = self.now + lasts;
-        self.say(relay, || format!("is frozen for {lasts} µs"));
+        self.log_relay(relay, || format!("is frozen for {lasts} µs"));
         self.relays[relay].frozen_until = until;
         if let Some(session) = &mut self.relays[relay].session {
             // It has no part in what happens until then.
@@ -150,7 +150,7 @@ impl World {
 
     /// The core has ended its session.
     pub(super) fn ended(&mut self, relay: usize, end: End) {
-        self.say(relay, || format!("ends: {end:?}"));
+        self.log_relay(relay, || format!("ends: {end:?}"));
         match end {
             End::Drained | End::DrainTimeout { .. } => {
                 self.close(relay, true);
@@ -188,7 +188,7 @@ impl World {
             let arrive = if is_clean { 0 } else { self.dice.network.usize(..=open.on_the_way.len()) };
             open.on_the_way.truncate(arrive);
         }
-        self.abandon(session.id);
+        self.drop_operations(session.id);
     }
 
     /// The server notices that the session no longer reads the slot.

@@ -60,7 +60,7 @@ impl World {
         let now = self.clocks();
         let Some(session) = &mut self.relays[relay].session else { return };
         let has_more = !session.messages.is_empty()
-            || self.db.log.get(session.next_entry).is_some_and(|entry| entry.end <= self.db.flushed);
+            || self.db.wal.get(session.next_entry).is_some_and(|entry| entry.end <= self.db.flushed);
         if has_more && !session.is_reading && session.core.reads_stream(now.instant) {
             session.is_reading = true;
             let id = session.id;
@@ -83,7 +83,7 @@ impl World {
         let Some(session) = self.session(relay, id) else { return };
         session.is_reading = false;
         if reader != Some(id) {
-            self.say(relay, || "finds its stream ended".to_owned());
+            self.log_relay(relay, || "finds its stream ended".to_owned());
             self.close(relay, false);
             return self.start_later(relay);
         }
@@ -93,12 +93,12 @@ impl World {
                 break;
             }
             if session.messages.is_empty() {
-                let Some(entry) = self.db.log.get(session.next_entry).filter(|entry| entry.end <= self.db.flushed)
+                let Some(entry) = self.db.wal.get(session.next_entry).filter(|entry| entry.end <= self.db.flushed)
                 else {
                     break;
                 };
                 if entry.is_unstreamable {
-                    self.say(relay, || "the server cannot send what comes next".to_owned());
+                    self.log_relay(relay, || "the server cannot send what comes next".to_owned());
                     self.close(relay, false);
                     self.relays[relay].must_pass_over = true;
                     return self.start_later(relay);
@@ -106,8 +106,8 @@ impl World {
                 session.send(&entry.clone());
             }
             let Some(message) = session.messages.pop_front() else { continue };
-            session.tell(&message, now);
-            self.say(relay, || match message {
+            session.take_in(&message, now);
+            self.log_relay(relay, || match message {
                 Message::Insert(insert) => format!("reads Insert({})", insert.emitted.seq),
                 message => format!("reads {message:?}"),
             });
@@ -120,8 +120,8 @@ impl World {
         let flushed = self.db.flushed;
         let next = self.session(relay, id).map(|session| session.next_entry);
         let Some(next) = next else { return };
-        let sent_all = self.db.log.get(next).is_none_or(|entry| entry.end > flushed);
-        let before = next.checked_sub(1).and_then(|last| self.db.log.get(last)).map_or(0, |entry| entry.end);
+        let sent_all = self.db.wal.get(next).is_none_or(|entry| entry.end > flushed);
+        let before = next.checked_sub(1).and_then(|last| self.db.wal.get(last)).map_or(0, |entry| entry.end);
         let wal_end = if sent_all { flushed } else { before };
         let reply_requested = self.dice.network.u8(..4) == 0;
         if let Some(session) = self.session(relay, id) {
@@ -161,7 +161,7 @@ impl Session {
     }
 
     /// The core reads a message.
-    fn tell(&mut self, message: &Message, now: Now) {
+    fn take_in(&mut self, message: &Message, now: Now) {
         let streamed = match message {
             Message::Begin(xid, lsn) => Streamed::Begin { xid: *xid, final_lsn: Lsn(*lsn) },
             Message::Described => Streamed::TableDescribed,

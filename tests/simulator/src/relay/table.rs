@@ -21,7 +21,7 @@ pub(crate) struct Operation {
 impl World {
     /// The core asks for an operation, which is sent to the server.
     pub(super) fn ask(&mut self, relay: usize, id: u64, request: Request) {
-        self.say(relay, || format!("asks the table: {}", name_of(&request)));
+        self.log_relay(relay, || format!("asks the table: {}", name_of(&request)));
         let number = self.number();
         self.operations.insert(number, Operation { relay, session: id, request: Some(request), executed: None });
         let way = self.way();
@@ -49,7 +49,7 @@ impl World {
         }
         let wait = micros(executed.wait);
         for (seq, status) in executed.written.clone() {
-            self.tell("table", || format!("{seq} is {}", status.as_str()));
+            self.log("table", || format!("{seq} is {}", status.as_str()));
             self.checker.written(seq, status, &self.knobs, &self.broker);
         }
         if let Some(operation) = self.operations.get_mut(&number) {
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// The session is over. Each of its operations may have left, or not.
-    pub(super) fn abandon(&mut self, session: u64) {
+    pub(super) fn drop_operations(&mut self, session: u64) {
         let own = |operation: &Operation| operation.session == session;
         for number in self.operations.iter().filter(|(_, op)| own(op)).map(|(number, _)| *number).collect::<Vec<_>>() {
             if self.dice.network.bool() {

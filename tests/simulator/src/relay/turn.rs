@@ -35,11 +35,11 @@ impl World {
         }
         let wait = micros(wake_at - now.instant).max(1);
         session.live_from = session.core.is_live().then(|| session.live_from.unwrap_or(session.next_entry));
-        let unwritten = session.core.unwritten() + session.core.beside();
+        let unwritten = session.core.unwritten() + session.core.on_side_channels();
         self.later(wait, What::Wake(relay, id, turn));
         self.relays[relay].most_unwritten = self.relays[relay].most_unwritten.max(unwritten);
         self.check_bounds(relay);
-        self.check_log(relay);
+        self.check_wal(relay);
         self.check_slot(relay);
         self.check_tries(relay);
         self.check_goes_on(relay);
@@ -83,7 +83,7 @@ impl World {
         {
             session.calm_since = u64::MAX; // until the next session
         }
-        self.say(relay, || match report {
+        self.log_relay(relay, || match report {
             Report::Answered { event, status, error, .. } => {
                 format!("{} is {}: {}", event.seq, status.as_str(), error.unwrap_or_default())
             }

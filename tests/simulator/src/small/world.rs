@@ -7,9 +7,11 @@ use std::{
 };
 
 use outbox_core::{
-    Answer, Backoff, Config, Core, Effect, Event, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now,
-    Ordering, Outcome, Policy, Request, Start, Status, Streamed,
+    Backoff, Config, Core, Effect, Event, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now, Ordering,
+    Outcome, Policy, Request, Start, Status, Streamed,
 };
+
+use uuid::Uuid;
 
 use super::Step;
 use crate::{
@@ -35,13 +37,13 @@ pub(super) struct Small {
     coming: VecDeque<u64>,
     next_entry: usize,
     /// How far the relay knows that it was sent the log.
-    told: u64,
+    sent_to: u64,
     was_described: bool,
     request: Option<Request>,
     finished: Option<Finished>,
     is_connected: bool,
     on_the_way: VecDeque<Arc<Event>>,
-    answers: Vec<Answer>,
+    answers: Vec<Uuid>,
     /// In order of their first delivery.
     delivered: Vec<i64>,
     /// What may happen once, and what of that has.
@@ -54,7 +56,7 @@ impl Small {
     pub(super) fn new(mishaps: &[Step]) -> Self {
         let mut db = Database::new(FIRST_XID);
         (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
-        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true, held_at: None });
+        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true, kept_from: None });
         let mut coming = VecDeque::new();
         for key in [0, 0, 1] {
             let xid = db.begin();
@@ -81,7 +83,7 @@ impl Small {
             db,
             coming,
             next_entry: 0,
-            told: FIRST_LSN,
+            sent_to: FIRST_LSN,
             was_described: false,
             request: None,
             finished: None,
@@ -113,7 +115,7 @@ impl Small {
         let possible = [
             (Step::Commit, may_commit),
             (Step::Show, !self.db.hidden.is_empty()),
-            (Step::Read, reads && (self.next_entry < self.db.log.len() || self.told < self.db.flushed)),
+            (Step::Read, reads && (self.next_entry < self.db.wal.len() || self.sent_to < self.db.flushed)),
             (Step::Execute, self.request.is_some()),
             (Step::Finish, self.finished.is_some()),
             (Step::Take, self.is_connected && !self.on_the_way.is_empty()),
@@ -170,8 +172,9 @@ impl Small {
             }
             Step::Take => self.deliver()?,
             Step::Answer => {
-                let answers = std::mem::take(&mut self.answers);
-                self.core.on(Input::Sink(Notice::Answers(answers)), now);
+                let outcomes =
+                    std::mem::take(&mut self.answers).into_iter().map(|id| (id, Outcome::Delivered)).collect();
+                self.core.on(Input::Sink(Notice::Outcomes(outcomes)), now);
             }
             Step::Connect => {
                 self.is_connected = true;
@@ -195,7 +198,7 @@ impl Small {
             Step::Tick => self.now = self.core.wake_at(now.instant) - self.base,
         }
         self.carry_out();
-        self.forget_log();
+        self.forget_wal();
         Ok(())
     }
 
@@ -221,9 +224,9 @@ impl Small {
 
     fn read(&mut self) {
         let now = self.clocks();
-        let Some(entry) = self.db.log.get(self.next_entry).cloned() else {
-            self.told = self.db.flushed;
-            let keepalive = Streamed::Keepalive { wal_end: Lsn(self.told), reply_requested: false };
+        let Some(entry) = self.db.wal.get(self.next_entry).cloned() else {
+            self.sent_to = self.db.flushed;
+            let keepalive = Streamed::Keepalive { wal_end: Lsn(self.sent_to), reply_requested: false };
             return self.core.on(Input::Stream(keepalive), now);
         };
         self.next_entry += 1;
@@ -242,10 +245,10 @@ impl Small {
     }
 
     /// Of the WAL, only that is a part of the state which can still be sent: commits that insert or replay, from the slot's position on.
-    fn forget_log(&mut self) {
+    fn forget_wal(&mut self) {
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         let mut read = std::mem::take(&mut self.next_entry);
-        self.db.log.retain(|entry| {
+        self.db.wal.retain(|entry| {
             let was_read = read > 0;
             read = read.saturating_sub(1);
             let is_sent = !entry.inserts.is_empty() || entry.has_message;
@@ -263,7 +266,7 @@ impl Small {
         if !self.delivered.contains(&event.seq) {
             self.delivered.push(event.seq);
         }
-        self.answers.push(Answer { id: event.id, outcome: Outcome::Delivered });
+        self.answers.push(event.id);
         Ok(())
     }
 
@@ -277,8 +280,8 @@ impl Small {
         self.disconnect();
         (self.request, self.finished, self.was_described) = (None, None, false);
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        self.next_entry = self.db.log.partition_point(|entry| entry.end <= confirmed);
-        self.told = confirmed;
+        self.next_entry = self.db.wal.partition_point(|entry| entry.end <= confirmed);
+        self.sent_to = confirmed;
         let now = self.clocks().instant;
         let start = Start { confirmed: Lsn(confirmed), broker_away_since: Some(now), ..Start::default() };
         self.core = Core::new(config(), start, now);
@@ -289,7 +292,7 @@ impl Small {
             return Some(format!("in the end it is {}: {row:?}", row.status.as_str()));
         }
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        let end = self.db.wal.last().map_or(0, |entry| entry.end);
         if confirmed < end || self.db.rows.len() < 3 {
             return Some(format!("in the end {} rows, the slot at {confirmed} of {end}", self.db.rows.len()));
         }
@@ -300,7 +303,7 @@ impl Small {
     pub(super) fn fingerprint(&self) -> u64 {
         let mut marks = Marks::default();
         self.core.mark_state(&mut marks);
-        (&self.db, (self.next_entry, self.told < self.db.flushed)).mark(&mut marks);
+        (&self.db, (self.next_entry, self.sent_to < self.db.flushed)).mark(&mut marks);
         for xid in &self.coming {
             marks.counted(Kind::Xid, xid);
         }

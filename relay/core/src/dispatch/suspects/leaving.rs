@@ -20,7 +20,7 @@ impl Dispatch {
             }
             let Some((_, id)) = self.ready.pop().map(|ready| ready.0) else { break };
             if let Some(destination) = self.silent_destination(&id) {
-                let leaves = self.leave_beside(&id, destination, now);
+                let leaves = self.leave_on_side_channel(&id, destination, now);
                 self.suspects.alone = leaves.then_some(id);
                 self.suspects.left_at = Some(now);
             } else if let Some(event) = self.hand_over(&id) {

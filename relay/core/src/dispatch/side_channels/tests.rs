@@ -40,7 +40,7 @@ impl Driver {
         let batch = self.dispatch.next_batch(100, self.now);
         let split_off = self.dispatch.take_split_off();
         let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
-        let left = (numbers(&batch), numbers(&split_off.beside));
+        let left = (numbers(&batch), numbers(&split_off.on_side_channels));
         self.split_off = split_off;
         left
     }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     Dispatch, State, Tracked,
-    availability::{Judged, LONGEST_PAUSE},
+    availability::{Attempt, LONGEST_PAUSE},
     budget::Budget,
     keys::KeyHash,
 };
@@ -18,20 +18,20 @@ use crate::{
 
 /// What its key needs to know of an event that is no longer in flight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(super) struct Landed {
     key: Option<KeyHash>,
     number: u64,
-    returning: bool,
-    holds: bool,
+    was_holder: bool,
+    holds_key: bool,
 }
 
 impl Tracked {
     /// The event has its verdict, by which it `holds` its key or not.
-    pub(super) fn leaves(&mut self, holds: bool) -> Left {
-        let left = Left { key: self.key, number: self.number, returning: self.returning, holds };
-        self.returning &= !holds;
+    pub(super) fn land(&mut self, holds_key: bool) -> Landed {
+        let landed = Landed { key: self.key, number: self.number, was_holder: self.is_holder, holds_key };
+        self.is_holder &= !holds_key;
         self.state = State::Settling;
-        left
+        landed
     }
 }
 
@@ -77,26 +77,26 @@ impl Dispatch {
                 // Channels have no order between them: what was confirmed may have been taken before this was nacked.
                 let number = if trial.is_some() { self.availability.published() } else { tracked.number };
                 match self.availability.unavailable(*id, number, destination, others_in_flight, now.instant) {
-                    Judged::Counts => self.policy.after_attempt(error, attempts, &event, now),
-                    judged if is_pipelined && (judged == Judged::Uncounted || !is_crowded) => {
+                    Attempt::Counts => self.policy.after_attempt(error, attempts, &event, now),
+                    attempt if is_pipelined && (attempt == Attempt::Uncounted || !is_crowded) => {
                         // Others of its key are in flight, and are likely to be refused, too: in memory they keep their order.
                         tracked.event = Some(event);
                         tracked.state = State::Ready;
                         self.ready.push(Reverse((tracked.order, *id)));
                         return None;
                     }
-                    Judged::Uncounted => (Status::Pending, None),
-                    Judged::OutageSince(since) => {
+                    Attempt::Uncounted => (Status::Pending, None),
+                    Attempt::InOutage(since) => {
                         retry_in = Some(outage_delay(&self.policy, &self.budget, now.instant.duration_since(since)));
                         (Status::Pending, None)
                     }
                 }
             }
         };
-        let left = tracked.leaves(self.policy.holds(status));
+        let landed = tracked.land(self.policy.holds(status));
         let retry_in = (status == Status::Pending)
             .then(|| retry_in.unwrap_or_else(|| self.policy.backoff.delay(attempts, &mut self.jitter)));
-        Some(self.decide(id, event, left, status, error, retry_in))
+        Some(self.decide(id, event, landed, status, error, retry_in))
     }
 
     /// An event that is no longer in flight has this verdict, and what waited for it goes on. `retry_in`: until its next
@@ -105,12 +105,12 @@ impl Dispatch {
         &mut self,
         id: &Uuid,
         event: Arc<Event>,
-        left: Left,
+        landed: Landed,
         status: Status,
         error: Option<String>,
         retry_in: Option<Duration>,
     ) -> (Verdict, Arc<Event>) {
-        let Left { key, number, returning, holds } = left;
+        let Landed { key, number, was_holder, holds_key } = landed;
         self.settling += 1;
         self.budget.give_back_bytes(event.memory());
         let takes_again = status == Status::Sent
@@ -119,18 +119,18 @@ impl Dispatch {
             self.availability.forget(id); // if it is replayed, it begins anew
         }
         match key {
-            Some(key) if holds => {
-                for queued in self.keys.hold(key, &event, returning) {
+            Some(key) if holds_key => {
+                for queued in self.keys.hold(key, &event, was_holder) {
                     self.leave_to_table(&queued);
                 }
             }
-            Some(key) if !returning => self.finish_for_key(key, false),
+            Some(key) if !was_holder => self.finish_for_key(key, false),
             Some(_) | None => {}
         }
         if takes_again {
             self.end_probing();
         }
-        (Verdict { id: *id, status, error, retry_in, holds_key: holds && key.is_some() }, event)
+        (Verdict { id: *id, status, error, retry_in, holds_key: holds_key && key.is_some() }, event)
     }
 
     /// The verdict stands in the table (or the row is `gone`): forgets the event and returns its transaction.
@@ -143,7 +143,7 @@ impl Dispatch {
         self.settling -= 1;
         self.budget.give_back_event();
         if let Some(key) = tracked.key {
-            if tracked.returning {
+            if tracked.is_holder {
                 self.finish_for_key(key, true);
             }
             if gone {
@@ -173,8 +173,8 @@ impl Dispatch {
     }
 
     /// An event of the key has its verdict; one that was refused before, also in the table. Those that waited for it are ready.
-    fn finish_for_key(&mut self, key: KeyHash, returning: bool) {
-        for id in self.keys.finished(key, returning) {
+    fn finish_for_key(&mut self, key: KeyHash, was_holder: bool) {
+        for id in self.keys.finished(key, was_holder) {
             if let Some(tracked) = self.tracked.get_mut(&id) {
                 tracked.state = State::Ready;
                 self.ready.push(Reverse((tracked.order, id)));

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
-use super::{Dispatch, State, Tracked, answers::outage_delay, availability::Destination};
+use super::{Dispatch, State, Tracked, availability::Destination, outcomes::outage_delay};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, Ordering, Status, Verdict},
@@ -28,16 +28,16 @@ pub(crate) struct Silence {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SplitOff {
     /// To be published on side channels.
-    pub(crate) beside: Vec<Arc<Event>>,
+    pub(crate) on_side_channels: Vec<Arc<Event>>,
     /// To be written: `PENDING`, without an attempt.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-crate::marked!(SplitOff { beside, verdicts });
+crate::marked!(SplitOff { on_side_channels, verdicts });
 
 impl SplitOff {
     pub(super) fn len(&self) -> usize {
-        self.beside.len() + self.verdicts.len()
+        self.on_side_channels.len() + self.verdicts.len()
     }
 }
 
@@ -48,12 +48,12 @@ impl Dispatch {
     }
 
     /// Events on side channels, without an answer.
-    pub(crate) fn beside(&self) -> usize {
+    pub(crate) fn on_side_channels(&self) -> usize {
         self.silences.trials()
     }
 
     /// How many answers a drain waits for, and when the next one on a side channel counts as late.
-    pub(crate) fn awaited(&self, now: Instant) -> (usize, Option<Instant>) {
+    pub(crate) fn unanswered(&self, now: Instant) -> (usize, Option<Instant>) {
         let (not_late, until) = self.silences.not_late(now);
         (self.on_main_channel() + not_late, until)
     }
@@ -108,7 +108,7 @@ impl Dispatch {
 
     /// Splits events for silent destinations off the front of `ready`, until `max` are split off.
     /// Returns `false` if the next event is for a silent destination, too.
-    pub(super) fn part(&mut self, max: usize, now: Instant) -> bool {
+    pub(super) fn split_off_silent(&mut self, max: usize, now: Instant) -> bool {
         if self.silences.is_empty() {
             return true; // nearly always
         }
@@ -117,14 +117,14 @@ impl Dispatch {
                 return false;
             }
             self.ready.pop();
-            self.leave_beside(&id, destination, now);
+            self.leave_on_side_channel(&id, destination, now);
         }
         true
     }
 
     /// Sends a ready event on a side channel, or leaves it to the table: its key does not let it go, or no side channel
     /// is free for its destination. Returns whether it was sent.
-    pub(super) fn leave_beside(&mut self, id: &Uuid, destination: Destination, now: Instant) -> bool {
+    pub(super) fn leave_on_side_channel(&mut self, id: &Uuid, destination: Destination, now: Instant) -> bool {
         if self.spill_if_held(id) || self.spill_behind_others(id) {
             return false;
         }
@@ -138,7 +138,7 @@ impl Dispatch {
             tracked.number = 0; // channels have no order between them: its confirm says nothing about earlier messages
         }
         self.silences.tries(*id, destination, now);
-        self.split_off.beside.extend(event);
+        self.split_off.on_side_channels.extend(event);
         true
     }
 
@@ -161,9 +161,9 @@ impl Dispatch {
 
     /// The event holds its key while it is on a side channel, in every ordering: the silence may last.
     fn hold_key(&mut self, id: &Uuid) {
-        let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.returning) else { return };
+        let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.is_holder) else { return };
         if let (Some(key), Some(event)) = (tracked.key, &tracked.event) {
-            tracked.returning = true;
+            tracked.is_holder = true;
             for queued in self.keys.hold_in_flight(key, event) {
                 self.leave_to_table(&queued);
             }
@@ -176,7 +176,7 @@ impl Dispatch {
     /// Earlier events of the key that are in flight may have to leave again, so this one can neither hold the key nor
     /// leave: it and all ready events of its key go back to the table. Returns whether they did.
     fn spill_behind_others(&mut self, id: &Uuid) -> bool {
-        let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.returning) else { return false };
+        let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.is_holder) else { return false };
         let (Some(key), Some(event)) = (tracked.key, tracked.event.clone()) else { return false };
         if !self.keys.has_others(key) {
             return false; // always, but for pipelined keys
@@ -205,8 +205,8 @@ impl Dispatch {
         let Some(tracked) = self.tracked.get_mut(id) else { return };
         let Some(event) = tracked.event.take() else { return };
         self.suspects.cleared(id, std::mem::take(&mut tracked.endings));
-        let left = tracked.leaves(self.policy.holds(Status::Pending));
-        let (verdict, _) = self.decide(id, event, left, Status::Pending, None, Some(retry_in));
+        let landed = tracked.land(self.policy.holds(Status::Pending));
+        let (verdict, _) = self.decide(id, event, landed, Status::Pending, None, Some(retry_in));
         self.split_off.verdicts.push(verdict);
     }
 

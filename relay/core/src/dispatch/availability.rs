@@ -1,9 +1,9 @@
 //! Which destinations take messages, and what may leave while none does. Pure: time is an argument.
 //!
-//! An [`Unavailable`](crate::Outcome::Unavailable) outcome tells the state of a destination and never means the
-//! message: RabbitMQ nacks because a queue is full, has no majority, or its process is down. So it counts as an attempt only where it is shown that the
-//! broker takes messages and this destination does not: after the event was unavailable, another message was published and
-//! confirmed, and now the event is unavailable again.
+//! An [`Unavailable`](crate::Outcome::Unavailable) outcome says something about the destination and nothing about the
+//! message: RabbitMQ nacks because a queue is full, has no majority, or its process is down. So it counts as an attempt only
+//! if the broker demonstrably took messages while this destination did not: after the event was unavailable, another message
+//! was published and confirmed, and then the event is unavailable again.
 //!
 //! ```text
 //!         unavailable only: MANY in a row, or nothing else in flight
@@ -12,9 +12,9 @@
 //!     └──────────────────────── the first confirm ────────────────────────┘
 //! ```
 //!
-//! While everything is unavailable, a round lets some events leave, each for another destination, first those that were tried the
-//! longest ago. Their number doubles from round to round, and so does the pause. Events for a destination that was not tried yet
-//! do not wait for a round: a full queue keeps nobody else's event waiting.
+//! While every destination is unavailable, a round lets some events leave, each for another destination, beginning with the
+//! destinations whose last try is longest ago. The number of events doubles from round to round, and so does the pause.
+//! The first event for a destination that was not tried yet does not wait for a round, so a full queue delays no other.
 
 #[cfg(test)]
 mod tests;

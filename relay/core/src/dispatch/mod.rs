@@ -3,11 +3,20 @@
 //! ```text
 //!  admit ──▶ Queued ──▶ Ready ──▶ InFlight ──▶ Settling ──▶ (forgotten)
 //!              │ (its key is busy)                             SENT, FAILED, or PENDING until its next attempt is due
-//!              └──▶ (back to the table: an event before it was refused)
+//!              └──▶ (back to the table: an earlier event holds its key)
 //! ```
 //!
-//! An event that is to be tried again does not wait in memory: the table knows its time, and that it holds its key. While the
-//! broker refuses everything ([`availability`]), events that were not refused yet wait in memory, as in any outage.
+//! An event that is to be tried again does not wait in memory: the table has its time, and that it holds its key. While
+//! every destination is unavailable ([`availability`]), events that were not tried yet wait in memory, as in any outage.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `outcomes` | what an outcome means: a verdict, and whether the key is held |
+//! | `keys`, `key`, `spilling` | which events wait for which, in memory or in the table |
+//! | `budget` | how much may be in memory |
+//! | `availability`, `probing` | whether a nack counts, and what leaves while every destination is unavailable |
+//! | `silences`, `side_channels` | which destinations answer nothing, and how their events leave |
+//! | `suspects` | which event has ended the connection |
 
 mod availability;
 mod budget;

@@ -1,7 +1,7 @@
 //! Destinations that leave messages unanswered. Pure: time is an argument.
 //!
-//! From RabbitMQ 4.0 on, a quorum queue without its majority neither confirms nor nacks. The channel that publishes to
-//! it soon takes nothing more, and then the whole connection: so one queue stops all others. The remedy has two parts:
+//! From RabbitMQ 4.0 on, a quorum queue without its majority neither confirms nor nacks. The channel that publishes to it
+//! soon takes nothing more, and then the whole connection: one queue stops all others. The remedy has two parts:
 //!
 //! ```text
 //! unanswered at [LOOKS] looks in a row, others wait ──▶ the relay connects anew ──▶ the destination is silent
@@ -9,7 +9,7 @@
 //!       any answer but a late nack ──▶ as any other ◀── one event at a time, on a side channel
 //! ```
 //!
-//! Looks are counted, not time: a process that was stopped for a while has looked once.
+//! Looks are counted instead of time, since a process that was stopped for a while has looked only once.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,7 +1,7 @@
-//! Which message may have ended the connection, and how that is found out. Pure.
+//! Which message may have ended the connection, and how that is found out. Pure: time is an argument.
 //!
-//! RabbitMQ ends a connection over what it cannot read, or when it fails inside over a message, and does not say which message that
-//! was; a proxy says even less. Lines also break by themselves, and that is no event's fault. So:
+//! RabbitMQ ends a connection over a message that it cannot read, or that makes it fail inside, and does not say which
+//! message that was. A proxy says even less, and lines also break by themselves. So:
 //!
 //! ```text
 //! in flight ──connection ended twice──▶ suspect: leaves alone ──any answer──▶ as any other
@@ -10,25 +10,22 @@
 //!                                    waits in the table ──evidence is CONCLUSIVE──▶ FAILED
 //! ```
 //!
-//! No attempt counts on the way. Each ending over one event alone is evidence against it, if since the last one
+//! No attempt counts on the way. Each ending over one event alone is evidence against it, if since the previous ending
 //!
 //! - the broker has confirmed another event, or
-//! - it has sent back the sink's own message ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed some event
-//!   since this one became a suspect. Without such a confirm the ending weighs half, if no other event ends
-//!   connections.
+//! - it has returned the sink's own message ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed some event since
+//!   this one became a suspect. Without such a confirm the ending weighs half, if no other event ends connections.
 //!
-//! The likelier the line was to break by itself while the event was on its way, the less the ending weighs
-//! ([`Breaks::evidence`]). The weight is 0 if the broker stopped, an operator closed the connection, or nothing was
-//! heard.
+//! The likelier the line was to break by itself while the event was in flight, the less the ending weighs
+//! ([`Breaks::evidence`]). It weighs nothing if the broker stopped, an operator closed the connection, or no answer came.
+//! So a line that breaks again and again fails no event, since it also breaks while the event is not in flight; nor does
+//! a broker that takes no event at all.
 //!
-//! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
-//! that takes no event at all.
+//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is a suspect no
+//! more, and others leave: its destination may be silent. If the connection ends while it is still in flight, it leaves
+//! alone again, and others wait four times as long.
 //!
-//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is suspect no
-//! more, and others leave: its destination may be silent. If the connection ends while it is still in flight, it
-//! leaves alone again, for four times as long.
-//!
-//! Between two endings other events leave: for [`REST`], none that has ended a connection does, unless no other can.
+//! Between two endings other events leave: for [`REST`] no event does that has ended a connection, unless no other can.
 
 mod breaks;
 mod leaving;

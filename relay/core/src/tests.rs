@@ -1,4 +1,4 @@
-//! What the parts do together, where a history of the simulator would not show it.
+//! What the parts do together, where a run of the simulator would not show it.
 
 use std::{
     sync::Arc,
@@ -17,12 +17,12 @@ use crate::{
     parts::{Origin, Resync, Stream},
 };
 
-/// A core, and a table that answers what the test says.
+/// A core, with a table and a broker that answer as the test says.
 struct Driver {
     core: Core,
     now: Now,
     published: Vec<Arc<Event>>,
-    /// What becomes of what is published.
+    /// The outcome of every published event.
     outcome: Outcome,
 }
 
@@ -40,7 +40,8 @@ impl Driver {
         self.now.instant += time;
     }
 
-    /// The operation on the table that the core asks for. The events it publishes on the way are answered at once.
+    /// The operation on the table that the core asks for. Events that it publishes on the way get their outcome at
+    /// once.
     fn request(&mut self) -> Option<Request> {
         while let Some(effect) = self.core.next(self.now) {
             match effect {
@@ -57,7 +58,7 @@ impl Driver {
         None
     }
 
-    /// Answers as a table would in which nothing is due.
+    /// Answers like a table in which no event is due.
     fn finish(&mut self, request: Request, scanned: impl FnOnce(ScanFrom) -> Page) {
         let seen = snapshot("10:10:");
         let finished = match request {
@@ -237,7 +238,7 @@ fn a_check_looks_after_the_sequence_then_the_publication_and_a_refusal_of_the_fi
             }
             driver.finish(request, |_| page("10:10:", Vec::new(), None));
         }
-        driver.wait(Duration::from_secs(10)); // a longer one would be a machine that stood still
+        driver.wait(Duration::from_secs(10)); // a longer pause would be a machine that stood still
     }
     assert_eq!(looks, ["sequence", "publication", "pass"]);
 }

@@ -51,8 +51,8 @@ pub struct Event {
 
 // A relay can change only these fields; the others follow from the id.
 crate::marked!(Event { id, attempts, holds_key, replays } not {
-    seq, exchange, topic, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id, created_at_us,
-    committed_at_us, first_attempted_at_us,
+    seq, exchange, topic, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id,
+    created_at_us, committed_at_us, first_attempted_at_us,
 });
 
 impl Event {

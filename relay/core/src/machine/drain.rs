@@ -1,4 +1,4 @@
-//! The end of a session: told from outside, or decided here.
+//! How a session ends: asked from outside, or decided here.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Core {
-    /// The session is told to stop.
+    /// The session was asked to stop.
     pub(super) fn drain(&mut self, now: Instant) {
         if self.ending.stop(now + self.config.drain_timeout) {
             self.report(Report::Draining { in_flight: self.dispatch.in_flight() });
@@ -25,7 +25,7 @@ impl Core {
         self.ending.is_draining() && !faults::is_on(Fault::DrainTakesMore)
     }
 
-    /// Whether the session is over, and how it ends.
+    /// Whether the session ends now, and how; `None`: it goes on.
     pub(super) fn ends(&mut self, now: Now) -> Option<End> {
         let pause = self.ending.pause(now);
         if pause >= self.config.stands_still_after && !faults::is_on(Fault::FreezeUnnoticed) {

@@ -1,4 +1,4 @@
-//! What is handed to the broker.
+//! Which events are handed to the broker, and how many.
 
 use super::Core;
 use crate::{
@@ -25,7 +25,7 @@ impl Core {
                 self.settling.push(verdict, now.instant);
             }
             if !only_put_off {
-                break (batch, beside); // else what comes behind may leave
+                break (batch, beside); // otherwise later events may leave
             }
         };
         self.pace.left(batch.len() + beside.len(), now.instant);
@@ -38,8 +38,9 @@ impl Core {
         (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
     }
 
-    /// How many events may be handed to the broker now. Events whose verdicts wait to be written count as well, beyond one
-    /// batch on its way and one filling: a crash repeats no more than these bounds, and what cannot be written.
+    /// How many events may be handed to the broker now. Beyond `in_flight`, two batches of verdicts may be unwritten
+    /// (one running, one filling), and those that cannot be written: so a bounded number of events is delivered twice
+    /// after a crash.
     pub(super) fn may_publish(&self) -> usize {
         let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.on_main_channel());
         if faults::is_on(Fault::UnsettledUnbounded) {
@@ -52,7 +53,7 @@ impl Core {
         unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
     }
 
-    /// What had to leave memory is found in the table again.
+    /// Events that went back to the table will be found there by a pass, so their commits no longer wait for them.
     pub(super) fn leave_behind(&mut self) {
         for left in self.dispatch.take_left_behind() {
             self.resync.left_behind(left.origin);

@@ -1,4 +1,4 @@
-//! What follows from the sink's news: outcomes of messages, and whether the broker takes any.
+//! What follows from the sink's news: outcomes of events, and whether the broker takes messages.
 
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ impl Core {
         self.report(Report::BrokerAway { error, lasted, in_flight });
     }
 
-    /// Gives the connection up if destinations leave messages unanswered while others wait.
+    /// Gives up the connection if destinations leave messages unanswered while others wait.
     pub(super) fn connect_anew(&mut self, now: Instant) -> Option<Effect> {
         if !self.link.is_ready() || self.ending.is_draining() {
             self.dispatch.silences.rest();

@@ -1,7 +1,7 @@
 //! When to read the table, and which part of the stream its rows cover.
 //!
-//! The table is the truth, and the WAL only says that there is something new. A *pass* over the `PENDING` rows is the one
-//! way to recover from anything. A session is in one of two modes:
+//! The table is the truth, and the WAL only says that there is something new. A *pass* over the `PENDING` rows is the
+//! one way to recover from anything. A session is in one of two modes:
 //!
 //! ```text
 //!            ┌────────── a pass that fits in memory ──────────┐
@@ -105,7 +105,8 @@ pub(crate) struct Resync {
 }
 
 crate::marked!(Resync {
-    mode, stream, covered, current, not_yet_visible, look_up_at, pass_at, wait, oldest_before as Xid, read_before as Xid, closing,
+    mode, stream, covered, current, not_yet_visible, look_up_at, pass_at, wait, oldest_before as Xid, read_before as Xid,
+    closing,
 });
 
 impl Resync {
@@ -242,8 +243,8 @@ impl Resync {
         self.closing && self.wait <= LONGEST_STREAM_PAUSE
     }
 
-    /// The bound below which passes have read everything; 0: they have not read everything. Events of this transaction
-    /// and later ones may stand in the table behind unread events of their key. `None`: events come from the stream.
+    /// Events of this transaction and later ones may stand in the table behind unread events of their key; 0: any event
+    /// may. `None`: events come from the stream.
     pub(crate) fn has_read_before(&self) -> Option<u32> {
         (!self.is_live()).then_some(self.read_before.unwrap_or(0))
     }

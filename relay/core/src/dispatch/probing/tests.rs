@@ -8,7 +8,7 @@ use crate::{
 const FULL: Text = Text::from_static("full");
 const OTHER: Text = Text::from_static("other");
 
-/// Pipelined events on their way to a broker, and when it is.
+/// Pipelined events on their way to a broker, and the time.
 struct Driver {
     dispatch: Dispatch,
     now: Now,
@@ -43,7 +43,8 @@ impl Driver {
     }
 }
 
-/// A key's first event is refused while the broker takes others, so the hundred behind it are held; then it refuses everything.
+/// The first event of a key is nacked while the broker takes others, so the hundred behind it are held. Then every
+/// destination is unavailable.
 fn a_key_held_while_everything_is_refused() -> Driver {
     let mut driver = Driver::new();
     driver.admit(1, FULL, Some("k"));

@@ -35,7 +35,7 @@ impl Driver {
         seq
     }
 
-    /// What leaves on the main channel, and what on side channels.
+    /// The events that leave on the main channel, and those on side channels.
     fn publish(&mut self) -> (Vec<i64>, Vec<i64>) {
         let batch = self.dispatch.next_batch(100, self.now);
         let split_off = self.dispatch.take_split_off();
@@ -49,7 +49,8 @@ impl Driver {
         self.dispatch.answered(&event(seq).id, outcome, self.now).unwrap().0
     }
 
-    /// So many looks, a second apart; `flows`: an event of another destination leaves before each, and is confirmed.
+    /// Takes this many looks, a second apart. `flows`: an event of another destination leaves before each, and is
+    /// confirmed.
     fn look(&mut self, looks: usize, flows: bool) -> Option<Silence> {
         for _ in 0..looks {
             self.now.instant += SECOND;
@@ -65,7 +66,7 @@ impl Driver {
         None
     }
 
-    /// A destination is silent, and of its events these were in flight.
+    /// Makes a destination silent while this many of its events are in flight.
     fn silent(&mut self, events: usize) -> Vec<i64> {
         let events: Vec<i64> = (0..events).map(|_| self.admit(SILENT, None)).collect();
         let other = self.admit(OTHER, None);
@@ -73,7 +74,7 @@ impl Driver {
         self.dispatch.finds_silence(false, self.now.instant);
         let found = self.look(4, false).unwrap();
         assert_eq!((found.event.seq, found.events, found.destinations), (events[0], events.len() + 1, 2));
-        // The other had no answer either, since nothing moved.
+        // The other event had no answer either, since the channel took nothing more.
         assert_eq!(self.publish(), (vec![], vec![events[0], other]));
         self.answer(other, Outcome::Delivered);
         events
@@ -212,7 +213,7 @@ fn a_broker_that_is_slow_gets_more_time_each_time_and_after_five_calm_minutes_as
     let mut driver = Driver::new(Ordering::None);
     let mut looks = Vec::new();
     for _ in 0..5 {
-        // Another destination each time, so that it leaves on the main channel.
+        // It is another destination each time, so that it leaves on the main channel.
         let name = ["a", "b", "c", "d", "e"][looks.len()];
         driver.admit(Text::from_static(name), None);
         let other = driver.admit(OTHER, None);

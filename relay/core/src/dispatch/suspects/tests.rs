@@ -6,7 +6,7 @@ use crate::{
     tests::{config, event},
 };
 
-/// From leaving to the end of the connection.
+/// Time from leaving to the end of the connection.
 const MOMENT: Duration = Duration::from_millis(50);
 const WORDS: Loss<'_> = Loss::MaybeMessage("541 INTERNAL_ERROR");
 
@@ -16,7 +16,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// With events 1 to `count`, none of which has left.
+    /// Starts with events 1 to `count`, all ready.
     fn new(count: i64) -> Self {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 1, ..config().policy };
@@ -47,7 +47,7 @@ impl Driver {
         self.dispatch.settled(&event(seq).id, false);
     }
 
-    /// The connection ends, and what became of the event that was alone on its way is written.
+    /// Loses the connection. Returns the verdict of the event that was alone in flight, as written.
     fn lose(&mut self, loss: Loss<'_>) -> Option<Verdict> {
         let alone = self.dispatch.lost(loss, self.now.instant)?;
         self.dispatch.settled(&alone.event.id, false);
@@ -55,7 +55,8 @@ impl Driver {
         Some(alone.verdict)
     }
 
-    /// All that is ready leaves and is taken, but for this event, over which the connection ends; until that leaves alone.
+    /// Lets all ready events leave. All are confirmed but `ender`, over which the connection ends, until it leaves
+    /// alone.
     fn end_over(&mut self, ender: i64) -> Verdict {
         for _ in 0..100 {
             let batch = self.publish();
@@ -71,7 +72,7 @@ impl Driver {
         panic!("{ender} does not leave alone: {:?}", self.dispatch);
     }
 
-    /// The event's time has come, and it leaves alone.
+    /// The event is due again, and leaves alone.
     fn again(&mut self, seq: i64) {
         self.admit(seq, true);
         assert_eq!(self.publish(), [seq]);
@@ -231,7 +232,7 @@ fn suspects_that_get_no_answer_keep_others_waiting_for_a_quarter_of_a_second_eac
         driver.now.instant += Duration::from_millis(1);
     }
     driver.confirm(4);
-    // They are suspects again when the next connection ends, and with more patience.
+    // They are suspects again when the next connection ends, and others wait longer for them.
     driver.lose(WORDS);
     driver.admit_without_key(5);
     assert_eq!(driver.publish(), [1]);

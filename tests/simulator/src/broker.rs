@@ -1,4 +1,4 @@
-//! A simulated broker behind a sink: connections, queues, answers that are late and come together.
+//! A simulated broker behind a sink, with connections and queues. Its answers are late and come in groups.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,79 +10,82 @@ use uuid::Uuid;
 
 use crate::database::{Micros, seq_of};
 
-/// How a queue is.
+/// The state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     Takes,
-    /// It is full, or has no majority.
+    /// The queue is full, or has no majority.
     Full,
-    /// RabbitMQ 4 without a majority: it answers nothing. Soon the main channel takes nothing more.
+    /// A quorum queue of RabbitMQ 4 without its majority: it answers nothing, and soon the main channel takes nothing
+    /// more.
     Mute,
-    /// Nobody has bound it.
+    /// No queue is bound.
     Missing,
 }
 
 /// One relay's connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
-    /// Handed to the socket, in order.
+    /// Messages of the main channel that are in the socket, in order.
     pub(crate) on_the_way: VecDeque<Arc<Event>>,
-    /// Answers that the relay does not have yet.
+    /// Outcomes that have not reached the relay.
     pub(crate) answers: Vec<(Uuid, Outcome)>,
-    /// What has no answer at the relay; the sink publishes it again when a channel is closed.
+    /// Messages of the main channel that are unanswered at the relay. The sink publishes them again when a channel is
+    /// closed.
     pub(crate) unanswered: Vec<Arc<Event>>,
-    /// Handed to the socket for side channels.
+    /// Messages of side channels that are in the socket.
     pub(crate) on_side_channels: VecDeque<Arc<Event>>,
-    /// Messages of the main channel that a mute queue has.
+    /// How many messages of the main channel a mute queue has.
     pub(crate) muted: u64,
-    /// The main channel takes nothing more.
+    /// Whether the main channel takes nothing more.
     pub(crate) is_stuck: bool,
     pub(crate) is_blocked: bool,
-    /// A step of it, or its answers, are on the agenda.
+    /// Whether a step is on the agenda, and whether the answers are.
     pub(crate) is_stepping: bool,
     pub(crate) is_answering: bool,
-    /// Since when the broker owes answers.
+    /// Since when answers have been ready that have not reached the relay; `None`: there are none.
     pub(crate) answers_due_since: Option<Micros>,
 }
 
 /// What the broker has seen of an event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Times that a queue took it.
+    /// How often a queue took it.
     pub(crate) accepted: u32,
-    /// It was refused for good.
+    /// How often it was rejected for good.
     pub(crate) rejected: u32,
-    /// The broker ended a connection over it.
+    /// How often the broker ended a connection over it.
     pub(crate) ended: u32,
-    /// It had no queue.
+    /// How often it was returned, since no queue was bound.
     pub(crate) returned: u32,
-    /// It was nacked.
+    /// How often it was nacked.
     pub(crate) nacked: u32,
-    /// A mute queue had it, and gave no answer.
+    /// How often a mute queue got it and gave no answer.
     pub(crate) muted: u32,
-    /// Nacks that may count: since the one before, over the same connection, another message was taken.
+    /// Nacks that may count: since the previous one, over the same connection, another message was taken.
     pub(crate) countable: u32,
-    /// How many messages each connection had taken when it last nacked it.
+    /// How many messages each connection had taken when it last nacked the event.
     nacks: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Broker {
     pub(crate) is_up: bool,
-    /// Lets relays in, and closes the connection at the first message.
+    /// Whether the broker accepts connections and closes each at its first message.
     pub(crate) closes_on_publish: bool,
     pub(crate) is_silent: bool,
     pub(crate) queues: [Queue; 3],
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) seen: BTreeMap<i64, Seen>,
-    /// What mute queues have.
+    /// The messages that mute queues have.
     muted: Vec<Muted>,
-    /// Messages taken, by connection.
+    /// How many messages were taken, by connection.
     taken: BTreeMap<u64, u64>,
     next: u64,
 }
 
-/// A message that a mute queue has: it is delivered once the majority is back, whatever has become of its connection.
+/// A message that a mute queue has. It is delivered once the queue has its majority again, even if its connection has
+/// ended.
 #[derive(Clone, Debug)]
 struct Muted {
     connection: u64,
@@ -91,15 +94,15 @@ struct Muted {
     is_on_side_channel: bool,
 }
 
-/// What a step of a connection did.
+/// The result of a connection's step.
 pub(crate) enum Stepped {
-    /// This event was taken by a queue.
+    /// A queue has taken this event.
     Accepted(i64),
     NotTaken {
         seq: i64,
         closes_channel: bool,
     },
-    /// A mute queue has it.
+    /// A mute queue has got it.
     Muted {
         seq: i64,
         is_on_side_channel: bool,
@@ -130,7 +133,7 @@ impl Broker {
         self.next
     }
 
-    /// Takes the next message of a connection.
+    /// Processes the next message of a connection.
     pub(crate) fn step(&mut self, number: u64, unroutable_is_retried: bool, now: Micros) -> Stepped {
         let Some(connection) = self.connections.get_mut(&number) else { return Stepped::Nothing };
         if !self.is_up || connection.is_blocked {
@@ -161,7 +164,8 @@ impl Broker {
             }
             _ if is_poison => {
                 seen.rejected += 1;
-                // The channel is closed; the sink publishes again what has no answer, and only then asks for this one.
+                // The channel is closed. The sink publishes the unanswered messages again, and this one last, on a
+                // channel of its own.
                 let unanswered = &connection.unanswered;
                 let is_on_side_channel = |id: &Uuid| unanswered.iter().all(|event| event.id != *id);
                 let stays =
@@ -211,7 +215,7 @@ impl Broker {
         }
     }
 
-    /// The answers that the relay gets now.
+    /// Takes outcomes that reach the relay now.
     pub(crate) fn answer(&mut self, number: u64, at_most: usize) -> Vec<(Uuid, Outcome)> {
         let Some(connection) = self.connections.get_mut(&number) else { return Vec::new() };
         if self.is_silent || !self.is_up || connection.is_blocked {
@@ -226,7 +230,7 @@ impl Broker {
         answers
     }
 
-    /// The queue is mute no longer. Returns what it has taken.
+    /// The queue has its majority again. Returns the events that it takes now.
     pub(crate) fn unmute(&mut self, queue: usize, now: Micros) -> Vec<i64> {
         let (taken, muted) =
             std::mem::take(&mut self.muted).into_iter().partition(|muted: &Muted| muted.queue == queue);
@@ -245,7 +249,7 @@ impl Broker {
         taken.iter().map(|muted| seq_of(&muted.event.id)).collect()
     }
 
-    /// A side channel stops waiting for a mute queue and nacks. Returns whether it did.
+    /// A side channel gives up waiting for a mute queue and nacks. Returns whether the queue still had the event.
     pub(crate) fn give_up(&mut self, connection: u64, seq: i64) -> bool {
         let is_it = |muted: &Muted| {
             muted.connection == connection && muted.is_on_side_channel && seq_of(&muted.event.id) == seq
@@ -261,7 +265,7 @@ impl Broker {
         true
     }
 
-    /// Whether it takes a message over a connection that has just opened, and says so.
+    /// Whether the broker returns the sink's own message over a connection that has just opened.
     pub(crate) fn answers_a_proof(&self) -> bool {
         !self.closes_on_publish && !self.is_silent
     }
@@ -270,7 +274,7 @@ impl Broker {
         self.seen.get(&seq).is_some_and(|seen| seen.accepted > 0)
     }
 
-    /// Nothing that was refused so far counts in a new life of the event.
+    /// A replay begins anew: earlier failures of the event no longer count.
     pub(crate) fn forget_failures(&mut self, seq: i64) {
         if let Some(seen) = self.seen.get_mut(&seq) {
             *seen = Seen { accepted: seen.accepted, ..Seen::default() };

@@ -10,14 +10,14 @@ use crate::{
 };
 
 impl World {
-    /// Operators let every key go on that a failed event holds.
+    /// Operators release all keys that a failed event holds.
     pub(crate) fn release_all(&mut self) {
         let holds = |row: &Row| row.status == Status::Failed && row.holds_key;
         let holders: Vec<i64> = self.db.rows.values().filter(|row| holds(row)).map(|row| row.emitted.seq).collect();
         holders.into_iter().for_each(|seq| self.release(seq));
     }
 
-    /// An operator lets one of these keys go on.
+    /// An operator releases one such key.
     pub(crate) fn release_one(&mut self) {
         if let Some(seq) = self.pick_row(|row| row.status == Status::Failed && row.holds_key) {
             self.release(seq);
@@ -32,7 +32,7 @@ impl World {
         self.poke_all();
     }
 
-    /// An operator deletes an event, above all one that has no verdict yet.
+    /// An operator deletes an event, more often a pending one.
     pub(crate) fn delete(&mut self) {
         let now = self.now;
         let is_pending = self.dice.troubles.u8(..3) > 0;
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Operators delete above all what is refused.
+    /// An operator may delete an event that the broker has not taken.
     pub(crate) fn may_delete_not_taken(&mut self, seq: i64) {
         let is_free = self.db.rows.get(&seq).is_some_and(|row| row.locked_until <= self.now);
         if self.has(Trouble::Delete) && is_free && self.dice.troubles.u8(..4) == 0 {
@@ -90,7 +90,7 @@ impl World {
         self.later(lasts, What::Commit(xid));
     }
 
-    /// An operator's transaction keeps a row locked for so long.
+    /// An operator's transaction locks a row for this long.
     pub(crate) fn lock_one(&mut self, lasts: Micros) {
         let now = self.now;
         if let Some(seq) = self.pick_row(|row| row.status == Status::Pending && row.locked_until <= now) {
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// One of these rows, by the dice.
+    /// Draws one of these rows.
     pub(crate) fn pick_row(&mut self, which: impl Fn(&Row) -> bool) -> Option<i64> {
         let rows: Vec<i64> = self.db.rows.values().filter(|row| which(row)).map(|row| row.emitted.seq).collect();
         self.dice.troubles.choice(rows)

@@ -1,4 +1,4 @@
-//! What goes wrong, and how it ends. What operators do with events is among it, and stands in `operators`.
+//! What goes wrong, and how it ends. What operators do with events is in `operators`.
 
 use outbox_core::Status;
 
@@ -26,7 +26,7 @@ pub(crate) enum Undo {
 }
 
 impl World {
-    /// One of the run's troubles comes, and the next is scheduled.
+    /// Draws one of the run's troubles, and schedules the next.
     pub(crate) fn trouble(&mut self) {
         if self.is_healed {
             return;
@@ -100,7 +100,7 @@ impl World {
                 self.later(short, What::Start(relay));
             }
             Trouble::StatementsFail => self.db.statements_fail_until = now + short,
-            // An idle transaction in someone's console; a trigger that nobody looks at.
+            // The cause may be an idle transaction in a console, or a trigger that was forgotten.
             Trouble::RowLocked => self.lock_one(3 * long),
             Trouble::TriggerRefuses => {
                 if let Some(seq) = self.pick_row(|row| row.status == Status::Pending) {
@@ -119,7 +119,7 @@ impl World {
                 self.db.repairs_refused_until = now + 2 * long;
             }
             Trouble::SlotPinned => {
-                self.log("database", || "an old transaction holds the slot, and somebody writes much".to_owned());
+                self.log("database", || "an old transaction pins the slot, and someone writes much".to_owned());
                 self.db.write_elsewhere(60_000);
                 if let Some(slot) = &mut self.db.slot {
                     slot.kept_from.get_or_insert(slot.confirmed);
@@ -127,7 +127,7 @@ impl World {
                 self.later(6 * long, What::Undo(Undo::LetSlotMove));
             }
             Trouble::OtherSlot => {
-                self.log("operator", || "another slot keeps all of the log".to_owned());
+                self.log("operator", || "another slot keeps all of the WAL".to_owned());
                 self.db.kept_by_other = u64::MAX;
                 self.later(6 * long, What::Undo(Undo::OtherSlotGone));
             }
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// The time until the next trouble.
+    /// Draws the time until the next trouble.
     pub(crate) fn pause(&mut self) -> Micros {
         self.dice.troubles.u64(1..=2 * micros(self.knobs.pause))
     }
@@ -171,7 +171,7 @@ impl World {
             Undo::Publish => {
                 let was_published = self.db.is_published;
                 self.db.publish(true);
-                // Whoever mends it may start the relay anew.
+                // Someone who repairs the publication may also restart the relay.
                 if !was_published && self.dice.troubles.bool() {
                     (0..self.relays.len()).for_each(|relay| self.restart(relay));
                 }

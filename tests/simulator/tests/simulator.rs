@@ -2,7 +2,7 @@
 
 use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, story};
 
-/// Seeds in which each deliberate fault must show.
+/// In this many seeds each deliberate fault must show.
 const SEEDS: u64 = 4000;
 
 #[test]
@@ -42,7 +42,7 @@ fn a_failing_history_is_made_smaller_and_ends_in_the_same_broken_promise() {
             assert!(smaller.transactions <= knobs.transactions && smaller.troubles.is_subset(&knobs.troubles));
             lines.push((again.story.len(), run(&knobs, true).story.len()));
         }
-        // Some histories break the promise by a coincidence that nothing smaller has.
+        // Some runs break the promise by a coincidence that no smaller run has.
         assert!(lines.iter().any(|(after, before)| after < before), "no line less: {lines:?}");
     });
 }

@@ -145,8 +145,8 @@ pub(crate) struct Dispatch {
 }
 
 crate::marked!(Dispatch {
-    budget, tracked, keys, ready as Order, availability, silences, suspects, split_off, set_aside as Order, set_aside_keys,
-    left_behind, admitted as Order, in_flight, settling
+    budget, tracked, keys, ready as Order, availability, silences, suspects, split_off, set_aside as Order,
+    set_aside_keys, left_behind, admitted as Order, in_flight, settling
 } not { policy, jitter });
 
 impl Dispatch {

@@ -105,8 +105,8 @@ pub(crate) struct Resync {
 }
 
 crate::marked!(Resync {
-    mode, stream, covered, current, not_yet_visible, look_up_at, pass_at, wait, oldest_before as Xid, read_before as Xid,
-    closing,
+    mode, stream, covered, current, not_yet_visible, look_up_at, pass_at, wait, oldest_before as Xid,
+    read_before as Xid, closing,
 });
 
 impl Resync {

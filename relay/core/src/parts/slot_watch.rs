@@ -59,11 +59,11 @@ impl SlotWatch {
         self.running.is_none().then_some(self.look_at)
     }
 
-    /// Begins a look if one is due. Returns whether it finds out what holds the slot back; `is_making`: the slot is
+    /// Begins a look if one is due. Returns whether it finds out what holds the slot back; `is_creating`: the slot is
     /// being created.
-    pub(crate) fn take_look(&mut self, is_making: bool, now: Instant) -> Option<bool> {
+    pub(crate) fn take_look(&mut self, is_creating: bool, now: Instant) -> Option<bool> {
         self.next_look().filter(|at| *at <= now)?;
-        let asks_who = is_making || self.is_worth_a_name;
+        let asks_who = is_creating || self.is_worth_a_name;
         self.running = Some(Look { asks_who });
         Some(asks_who)
     }

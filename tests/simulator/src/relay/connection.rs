@@ -1,4 +1,4 @@
-//! The broker's side of a session: its connection, what it publishes over it, and the answers that come back.
+//! The broker's side of a session: its connection, the messages that it publishes, and the answers that come back.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use outbox_core::{Event, Input, Notice, SIDE_CHANNELS};
 
 use crate::{agenda::What, broker::Stepped, database::Micros, world::World};
 
-/// The broker may leave everything unanswered for so long.
+/// Longest time that a connection may go without any answer.
 const CONFIRM_TIMEOUT: Micros = 3_000_000;
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         self.turn(relay);
     }
 
-    /// The session hands events over to its connection.
+    /// The session hands events to its connection.
     pub(super) fn publish(&mut self, relay: usize, batch: Vec<Arc<Event>>, beside: Vec<Arc<Event>>) {
         let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<i64>>();
         self.log_relay(relay, || format!("publishes {:?}, and {:?} beside", numbers(&batch), numbers(&beside)));
@@ -51,7 +51,7 @@ impl World {
         self.schedule_step(connection);
     }
 
-    /// The session gives up a connection that no longer moves, and makes another.
+    /// The session gives up a connection that no longer moves, and opens another.
     pub(super) fn connect_anew(&mut self, relay: usize, id: u64) {
         let now = self.clocks().instant;
         let Some(session) = self.session(relay, id) else { return };
@@ -65,7 +65,7 @@ impl World {
         self.later(0, What::Connect(relay, id));
     }
 
-    /// The connection's next messages are on their way to the broker, if there are any.
+    /// Schedules the connection's next messages, if there are any.
     pub(crate) fn schedule_step(&mut self, connection: u64) {
         let way = self.way();
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
@@ -88,7 +88,7 @@ impl World {
                     self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
                 }
                 Stepped::NotTaken { seq, closes_channel } => {
-                    self.log("broker", || format!("refuses {seq}"));
+                    self.log("broker", || format!("does not take {seq}"));
                     self.checker.disruptions += u32::from(closes_channel);
                     self.may_delete_not_taken(seq);
                 }
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// The connection's answers are on their way to the relay, if there are any.
+    /// Schedules the connection's answers, if there are any.
     pub(crate) fn schedule_answers(&mut self, connection: u64) {
         let way = self.way();
         let Some((relay, session)) = self.owner(connection) else { return };
@@ -205,7 +205,7 @@ impl World {
         self.turn(relay);
     }
 
-    /// The relay and the session that have the connection.
+    /// The relay and the session that use the connection; `None`: they are gone.
     fn owner(&self, connection: u64) -> Option<(usize, u64)> {
         self.relays.iter().enumerate().find_map(|(number, relay)| {
             let session = relay.session.as_ref()?;

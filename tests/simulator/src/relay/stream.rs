@@ -1,5 +1,5 @@
-//! The stream's side of a session: what the server sends of the WAL, how the core reads it, and the position that goes
-//! back.
+//! The stream's side of a session: what the server sends of the WAL, how the core reads it, and the position that it
+//! acknowledges.
 
 use outbox_core::{Event, Input, Lsn, Now, Row, Streamed};
 use uuid::Uuid;
@@ -11,21 +11,21 @@ use crate::{
     world::World,
 };
 
-/// Messages of the stream that are read at a time.
+/// Most messages of the stream that are read at a time.
 const MESSAGES_AT_A_TIME: usize = 8;
 
 /// A message of the stream.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// Transaction id, and where its commit stands.
+    /// A transaction's id, and the position of its commit.
     Begin(u32, u64),
     Described,
     Insert(Inserted),
     TooLarge,
     Replayed,
-    /// Where it ends, and the number of the entry that follows.
+    /// The position behind the commit, and the number of the entry that follows.
     Commit(u64, usize),
-    /// How far the log was sent, and whether the server wants a reply.
+    /// How far the WAL was sent, and whether the server wants a status update.
     Keepalive(u64, bool),
 }
 
@@ -55,7 +55,7 @@ impl Row for Inserted {
 }
 
 impl World {
-    /// There may be something to read.
+    /// Schedules a read if there is something to read.
     pub(super) fn poke(&mut self, relay: usize) {
         let now = self.clocks();
         let Some(session) = &mut self.relays[relay].session else { return };
@@ -69,14 +69,14 @@ impl World {
         }
     }
 
-    /// There may be something to read, for any relay.
+    /// Schedules a read for each relay that has something to read.
     pub(crate) fn poke_all(&mut self) {
         for relay in 0..self.relays.len() {
             self.poke(relay);
         }
     }
 
-    /// The stream is read as far as the core reads it.
+    /// Reads the stream as far as the core wants it.
     pub(crate) fn read(&mut self, relay: usize, id: u64) {
         let now = self.clocks();
         let reader = self.db.slot.as_ref().and_then(|slot| slot.reader);
@@ -115,7 +115,7 @@ impl World {
         self.turn(relay);
     }
 
-    /// The server says how far it has sent the log, once a second.
+    /// The server says how far it has sent the WAL, once a second.
     pub(crate) fn keepalive(&mut self, relay: usize, id: u64) {
         let flushed = self.db.flushed;
         let next = self.session(relay, id).map(|session| session.next_entry);
@@ -140,7 +140,7 @@ impl World {
 }
 
 impl Session {
-    /// What the server sends of a commit.
+    /// The server sends a commit.
     fn send(&mut self, entry: &Entry) {
         self.next_entry += 1;
         let inserts = || entry.inserts.iter().zip(&entry.deferred_until).filter(|(emitted, _)| emitted.is_published);
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// The core reads a message.
+    /// The core takes in a message.
     fn take_in(&mut self, message: &Message, now: Now) {
         let streamed = match message {
             Message::Begin(xid, lsn) => Streamed::Begin { xid: *xid, final_lsn: Lsn(*lsn) },

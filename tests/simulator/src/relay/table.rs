@@ -1,4 +1,4 @@
-//! The table's side of a session: operations that the core asks for, each under way to the server and back.
+//! The table's side of a session: operations that the core asks for, each on its way to the server and back.
 
 use outbox_core::{Finished, Input, Request};
 
@@ -8,13 +8,13 @@ use crate::{
     world::{World, micros},
 };
 
-/// An operation on the table that is under way.
+/// An operation on the table that is on its way.
 pub(crate) struct Operation {
     relay: usize,
     session: u64,
-    /// It has not reached the server yet.
+    /// The request until it reaches the server.
     request: Option<Request>,
-    /// Its answer is under way.
+    /// The result from then on.
     executed: Option<Executed>,
 }
 
@@ -36,8 +36,8 @@ impl World {
             self.operations.remove(&number);
             return;
         }
-        // Without a stream what is due waits for a pass.
-        let streams = self.db.slot.as_ref().is_some_and(|slot| slot.is_made);
+        // Without a stream, events that are due wait for a pass.
+        let streams = self.db.slot.as_ref().is_some_and(|slot| slot.is_created);
         let takes_all_due = streams && matches!(&request, Request::Due(scan) if scan.older_than.is_none());
         let executed = self.db.execute(request, self.now);
         if let Finished::Due(due) = &executed.finished
@@ -60,7 +60,7 @@ impl World {
         self.poke_all();
     }
 
-    /// The operation's answer reaches the relay.
+    /// The operation's result reaches the relay.
     pub(crate) fn finish(&mut self, number: u64) {
         let Some(operation) = self.operations.get(&number) else { return };
         let (relay, id) = (operation.relay, operation.session);
@@ -81,7 +81,7 @@ impl World {
         self.turn(relay);
     }
 
-    /// The session is over. Each of its operations may have left, or not.
+    /// The session is over. Each of its operations may have reached the server, or not.
     pub(super) fn drop_operations(&mut self, session: u64) {
         let own = |operation: &Operation| operation.session == session;
         for number in self.operations.iter().filter(|(_, op)| own(op)).map(|(number, _)| *number).collect::<Vec<_>>() {
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// What a history calls the operation.
+/// The operation's name in a story.
 fn name_of(request: &Request) -> String {
     match request {
         Request::Settle(batch) => {

@@ -19,12 +19,12 @@ use crate::{
     relay::Inserted,
 };
 
-/// Transaction ids and log positions begin far from 0, which means "none" in some places.
+/// Transaction ids and WAL positions begin far from 0, which means "none" in some places.
 const FIRST_XID: u64 = 1_000_000;
 const FIRST_LSN: u64 = 2_000_000;
-/// Where times gone by are told apart: the pause between status updates, and `park_after`.
+/// Past times are told apart at these pauses: the one between status updates, and `park_after`.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-/// The clock goes on so often with nothing else to do, and then it is the end.
+/// After this many ticks with nothing else to do, the world has come to its end.
 const IDLE_TICKS: u8 = 12;
 
 #[derive(Clone, Debug)]
@@ -33,10 +33,10 @@ pub(super) struct Small {
     now: Duration,
     core: Core,
     db: Database,
-    /// Transactions that are still to commit, in order.
+    /// Transactions that have yet to commit, in order.
     coming: VecDeque<u64>,
     next_entry: usize,
-    /// How far the relay knows that it was sent the log.
+    /// How far the relay knows that the WAL was sent.
     sent_to: u64,
     was_described: bool,
     request: Option<Request>,
@@ -44,9 +44,9 @@ pub(super) struct Small {
     is_connected: bool,
     on_the_way: VecDeque<Arc<Event>>,
     answers: Vec<Uuid>,
-    /// In order of their first delivery.
+    /// Delivered events, in order of their first delivery.
     delivered: Vec<i64>,
-    /// What may happen once, and what of that has.
+    /// The steps that may happen once, and those of them that have happened.
     mishaps: Vec<Step>,
     happened: Vec<Step>,
     ticks: u8,
@@ -56,7 +56,7 @@ impl Small {
     pub(super) fn new(mishaps: &[Step]) -> Self {
         let mut db = Database::new(FIRST_XID);
         (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
-        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true, kept_from: None });
+        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_created: true, kept_from: None });
         let mut coming = VecDeque::new();
         for key in [0, 0, 1] {
             let xid = db.begin();
@@ -103,14 +103,14 @@ impl Small {
         Now { instant: self.base + self.now, unix_us: 0 }
     }
 
-    /// What can happen next. The clock goes on where nothing else is left to do.
+    /// The steps that are possible. The clock goes on only if no other is.
     pub(super) fn steps(&self) -> Vec<Step> {
         let reads = self.core.reads_stream(self.clocks().instant);
         let first_is_sent = self.db.rows.get(&1).is_some_and(|row| row.status == Status::Sent);
         let once = |step: Step| {
             self.mishaps.contains(&step) && !self.happened.contains(&step) && self.ticks == 0 && self.coming.len() < 3
         };
-        // The second event of the key follows the first: its transaction commits when the first can be seen.
+        // The second event of the key follows the first: its transaction commits once the first is visible.
         let may_commit = !self.coming.is_empty() && (self.coming.len() != 2 || self.db.rows.contains_key(&1));
         let possible = [
             (Step::Commit, may_commit),
@@ -215,7 +215,7 @@ impl Small {
                         slot.confirmed = slot.confirmed.max(position.0);
                     }
                 }
-                Effect::LookAtSlot { .. } => {} // and no answer: what it keeps is bounded here
+                Effect::LookAtSlot { .. } => {} // never answered: the slot's size is bounded here
                 Effect::ConnectAnew => panic!("no destination is silent"),
                 Effect::Report(_) | Effect::End(_) => {}
             }
@@ -244,7 +244,8 @@ impl Small {
         self.core.on(Input::Stream(Streamed::Commit { end_lsn: Lsn(entry.end) }), now);
     }
 
-    /// Of the WAL, only that is a part of the state which can still be sent: commits that insert or replay, from the slot's position on.
+    /// Forgets the part of the WAL that cannot be sent any more. It keeps the commits that insert or replay, from the
+    /// slot's position on, since only they are part of the state.
     fn forget_wal(&mut self) {
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         let mut read = std::mem::take(&mut self.next_entry);
@@ -299,7 +300,7 @@ impl Small {
         None
     }
 
-    /// The same for all states that are alike.
+    /// A number that is the same for all states that are alike.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut marks = Marks::default();
         self.core.mark_state(&mut marks);
@@ -329,7 +330,7 @@ fn config() -> Config {
         settle_batch: 2,
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
-        silent_after: Duration::from_secs(400_000), // no look
+        silent_after: Duration::from_secs(400_000), // so that there is no look
         max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),

@@ -264,7 +264,7 @@ fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had
 }
 
 #[test]
-fn a_broker_that_has_just_refused_a_message_is_not_yet_said_to_refuse_everything() {
+fn a_broker_that_has_just_nacked_a_message_does_not_yet_count_as_unavailable() {
     let mut driver = Driver::new();
     driver.outcome = Outcome::Unavailable("nack".to_owned());
     let mut pending = Some(vec![event(1)]);

@@ -58,7 +58,7 @@ impl Dispatch {
         let is_late_nack = matches!(outcome, Outcome::Unavailable(_))
             && trial.is_some_and(|trial| self.silences.is_late(&trial, now.instant));
         if let Some(trial) = trial.filter(|_| !is_late_nack) {
-            self.silences.spoke(trial.destination);
+            self.silences.ended(trial.destination);
         }
         let (status, error) = match outcome {
             // A late nack: from RabbitMQ 4.0 on, a channel gives up after 65 s. The destination stays silent.

@@ -200,7 +200,7 @@ impl Silences {
     }
 
     /// The destination has answered, so it is no longer silent.
-    pub(super) fn spoke(&mut self, destination: Destination) {
+    pub(super) fn ended(&mut self, destination: Destination) {
         self.since.remove(&destination);
     }
 

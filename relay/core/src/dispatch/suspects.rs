@@ -299,9 +299,9 @@ impl Dispatch {
         let (published, confirmed) = (self.availability.published(), self.availability.last_confirmed());
         let ender = self.suspects.ended(id, loss, published, confirmed, now);
         let error = match loss {
-            Loss::MaybeMessage(words) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {
+            Loss::MaybeMessage(reason) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {
                 self.suspects.enders.remove(&id); // a replay begins anew
-                Some(format!("the connection ended each time that only this event was on its way: {words}"))
+                Some(format!("the connection ended each time that only this event was on its way: {reason}"))
             }
             Loss::MaybeMessage(_) | Loss::Outage => None,
         };

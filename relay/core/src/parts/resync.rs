@@ -97,9 +97,9 @@ pub(crate) struct Resync {
     wait: Duration,
     /// The oldest of `not_yet_visible` at the end of the last whole pass.
     oldest_before: Option<u32>,
-    /// The last pass has read everything that transactions older than this one had written; `None`: it did not reach
-    /// the end of the table.
-    read_before: Option<u32>,
+    /// The last pass has read everything that transactions older than this one had written; 0, which is no transaction:
+    /// the pass did not reach the end of the table.
+    read_before: u32,
     /// The session is parked and has read all visible events: the stream waits for the others to become visible.
     closing: bool,
 }
@@ -122,7 +122,7 @@ impl Resync {
             pass_at: Some(now),
             wait: FIRST_WAIT,
             oldest_before: None,
-            read_before: None,
+            read_before: 0,
             closing: false,
         }
     }
@@ -146,7 +146,7 @@ impl Resync {
 
     /// Whether the last pass has reached the end of the table.
     pub(crate) fn has_read_all(&self) -> bool {
-        self.read_before.is_some()
+        self.read_before > 0
     }
 
     /// The stream begins a transaction.
@@ -246,7 +246,7 @@ impl Resync {
     /// Events of this transaction and later ones may stand in the table behind unread events of their key; 0: any event
     /// may. `None`: events come from the stream.
     pub(crate) fn has_read_before(&self) -> Option<u32> {
-        (!self.is_live()).then_some(self.read_before.unwrap_or(0))
+        (!self.is_live()).then_some(self.read_before)
     }
 
     /// Which page to read now; `None`: none is due.
@@ -283,7 +283,8 @@ impl Resync {
         let is_whole = page.stopped_at.is_none() && from.is_whole_pass();
         // Streamed events can be ordered against the table only if memory knows every held key.
         let is_last = is_whole && !page.holders_cut;
-        self.read_before = (is_last || faults::is_on(Fault::DueOvertakes)).then(|| page.snapshot.oldest_running());
+        self.read_before =
+            if is_last || faults::is_on(Fault::DueOvertakes) { page.snapshot.oldest_running() } else { 0 };
         // Events that were left to the table come before those that are streamed from now on, so all must have been
         // read.
         let has_stream = match self.stream {

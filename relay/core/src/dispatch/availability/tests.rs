@@ -16,7 +16,7 @@ fn confirm(availability: &mut Availability, destination: Destination) -> bool {
 }
 
 #[test]
-fn a_refusal_counts_once_a_later_message_was_taken_and_the_event_is_refused_again() {
+fn a_nack_counts_once_a_later_message_was_taken_and_the_event_is_nacked_again() {
     let now = Instant::now();
     let mut availability = Availability::new(0);
     assert_eq!(nack(&mut availability, 1, true, now), Attempt::Uncounted, "others may be taken yet, or not");
@@ -26,7 +26,7 @@ fn a_refusal_counts_once_a_later_message_was_taken_and_the_event_is_refused_agai
 }
 
 #[test]
-fn a_full_queue_whose_events_are_all_the_traffic_is_told_apart_by_the_first_event_of_another_route() {
+fn a_full_queue_whose_events_are_all_the_traffic_is_found_by_the_first_event_of_another_destination() {
     let now = Instant::now();
     let mut availability = Availability::new(0);
     assert_eq!(nack(&mut availability, 1, false, now), Attempt::Uncounted);
@@ -38,11 +38,11 @@ fn a_full_queue_whose_events_are_all_the_traffic_is_told_apart_by_the_first_even
 }
 
 #[test]
-fn what_was_refused_before_a_queue_came_back_or_over_another_connection_counts_for_nothing() {
+fn a_nack_from_before_a_queue_came_back_or_over_another_connection_counts_for_nothing() {
     let now = Instant::now();
     let mut availability = Availability::new(0);
     nack(&mut availability, 1, false, now);
-    assert!(confirm(&mut availability, FULL), "it was refused, and is taken again");
+    assert!(confirm(&mut availability, FULL), "it was unavailable, and takes messages again");
     assert_eq!(nack(&mut availability, 1, true, now), Attempt::Uncounted);
     confirm(&mut availability, HEALTHY);
     availability.lost();
@@ -65,7 +65,7 @@ fn the_broker_is_asked_often_at_first_and_never_less_than_every_five_seconds() {
 
 proptest! {
     #[test]
-    fn without_a_confirm_no_refusal_ever_counts_and_the_broker_is_soon_taken_to_refuse_everything(
+    fn without_a_confirm_no_nack_ever_counts_and_probing_soon_begins(
         refused in prop::collection::vec((0_usize..20, any::<bool>()), MANY..300),
     ) {
         let now = Instant::now();
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn among_others_that_are_taken_every_refusal_but_the_first_counts(
+    fn among_others_that_are_taken_every_nack_but_the_first_counts(
         others in prop::collection::vec(1_usize..5, 2..50),
     ) {
         let now = Instant::now();

@@ -82,7 +82,7 @@ impl Driver {
 }
 
 #[test]
-fn one_event_of_a_silent_destination_leaves_beside_and_the_others_wait_in_the_table_at_no_attempt() {
+fn one_event_of_a_silent_destination_leaves_on_a_side_channel_and_the_others_wait_in_the_table_at_no_attempt() {
     let mut driver = Driver::new(Ordering::Strict);
     let events = driver.silent(3);
     let put_off: Vec<_> = driver.split_off.verdicts.iter().map(|verdict| verdict.id).collect();
@@ -161,7 +161,7 @@ fn what_only_stands_behind_a_silent_destination_is_not_silent() {
 }
 
 #[test]
-fn no_more_leave_beside_than_the_broker_grants_channels() {
+fn no_more_leave_on_side_channels_than_the_broker_grants() {
     let mut driver = Driver::new(Ordering::Strict);
     driver.dispatch.silences.connected(1);
     let events = [driver.admit(SILENT, None), driver.admit(OTHER, None)];
@@ -250,7 +250,7 @@ fn five_calm_minutes_count_although_messages_were_always_in_flight() {
 }
 
 #[test]
-fn one_that_is_suspected_to_end_connections_leaves_alone_even_beside_and_is_exonerated_by_silence() {
+fn a_suspect_leaves_alone_even_on_a_side_channel_and_is_a_suspect_no_more_after_a_while_without_an_answer() {
     use crate::dispatch::Loss;
     let mut driver = Driver::new(Ordering::None);
     let silent = driver.silent(1)[0];

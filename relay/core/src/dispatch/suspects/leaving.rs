@@ -12,7 +12,7 @@ impl Dispatch {
         if self.suspects.here == 0 {
             return None; // nearly always
         }
-        self.exonerate(now);
+        self.stop_waiting_for_suspect(now);
         self.rest(now);
         while self.suspects.alone.is_none() && self.is_suspect_next() {
             if self.others_in_flight(now) || self.split_off.len() >= max {
@@ -50,7 +50,7 @@ impl Dispatch {
     }
 
     /// Stops waiting for the suspect in flight once its time is over.
-    fn exonerate(&mut self, now: Instant) {
+    fn stop_waiting_for_suspect(&mut self, now: Instant) {
         if self.suspects.alone_until().is_none_or(|until| now < until) {
             return;
         }

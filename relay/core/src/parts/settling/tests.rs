@@ -48,7 +48,7 @@ fn a_batch_that_could_not_be_written_comes_first_again_after_a_pause() {
     assert_eq!(
         (settling.unwritten(), settling.delayed()),
         (0, 4),
-        "as long as statements fail, all verdicts are held up"
+        "as long as statements fail, all verdicts are delayed"
     );
     let again = settling.take();
     assert_eq!((ids(&again), settling.delayed()), (vec![1, 2, 3], 4));

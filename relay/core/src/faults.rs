@@ -1,5 +1,5 @@
-//! Deliberate faults, one of which the simulator switches on at a time: a simulator that has never found anything proves nothing.
-//! Without the crate's feature `faults` none can be switched on, and the compiler leaves them out.
+//! Deliberate faults, of which the simulator switches on one at a time: a simulator that has never found anything
+//! proves nothing. Without the crate's feature `faults` none can be switched on, and the compiler removes them.
 
 macro_rules! faults {
     ($(#[doc = $what:literal] $fault:ident,)+) => {
@@ -8,7 +8,7 @@ macro_rules! faults {
         pub enum Fault { $(#[doc = $what] $fault,)+ }
 
         impl Fault {
-            /// All of them.
+            /// All faults.
             pub const ALL: [Self; [$($what),+].len()] = [$(Self::$fault),+];
         }
     };
@@ -19,75 +19,75 @@ faults! {
     SettleBeforeConfirm,
     /// A position is acknowledged before the verdicts up to it are written.
     AcknowledgeBeforeSettle,
-    /// What a pass has covered is taken for not covered.
+    /// An event that a pass has read is published again from the stream.
     CoveredTaken,
-    /// What a pass has not covered is taken for covered.
+    /// An event that no pass has read is taken for read.
     UncoveredSkipped,
     /// A key forgets the event that holds it.
     HolderForgotten,
-    /// A strict key lets two events leave at a time.
+    /// Two events of a strict key leave at a time.
     StrictTwoAtATime,
-    /// The table is not read again for a key that has worked off what it had in memory.
+    /// No pass follows for a key that has events in the table and room in memory.
     RefillLost,
-    /// Events that wait for their time are not looked for.
+    /// Events that are due are not looked for.
     TimerForgotten,
-    /// A nack counts as an attempt, whatever becomes of others.
+    /// Every nack counts as an attempt, whatever becomes of other messages.
     NackCounts,
     /// An outage counts as an attempt.
     OutageCounts,
-    /// What was in flight over a lost connection is not published again.
+    /// Events in flight over a lost connection are not published again.
     OutageForgets,
-    /// What was in flight when connections ended is never suspected, and leaves together again.
+    /// Events in flight when connections ended are never suspected, and leave together again.
     EnderUnknown,
-    /// An event fails at once when a connection ends while it is alone in flight.
+    /// An event fails the first time that a connection ends while it is alone in flight.
     EndingFails,
     /// A destination that leaves messages unanswered stops all others.
     SilenceUnheard,
-    /// A row that is not visible yet is taken for gone.
+    /// A row that is not yet visible is taken for deleted.
     UnseenIsGone,
-    /// A transaction that left something to the table is not awaited.
-    AwaitedForgotten,
-    /// A commit that cannot be seen yet is acknowledged.
+    /// A transaction that left events to the table is not remembered as not yet visible.
+    NotYetVisibleForgotten,
+    /// A commit that is not yet visible is acknowledged.
     UnseenAcknowledged,
-    /// A page of a backlog goes on behind a transaction that had not finished.
+    /// A page of a backlog goes on behind rows of a transaction that had not finished.
     PageOvertakes,
-    /// An event whose time has come goes before those of its key that no page of a backlog has reached.
+    /// An event that is due leaves before earlier ones of its key that no page of a backlog has reached.
     DueOvertakes,
-    /// A failed write of verdicts is dropped.
+    /// Verdicts whose write failed are dropped.
     FailedWriteDropped,
-    /// The budget is not given back.
+    /// Memory that events gave back stays taken.
     BudgetLeaks,
-    /// More is published than verdicts are written.
+    /// Events are published although too many verdicts are unwritten.
     UnsettledUnbounded,
-    /// More leaves in a second than is allowed.
+    /// More events leave in a second than `max_rate` allows.
     RateIgnored,
-    /// A drain takes what the stream brings.
+    /// A drain takes events that the stream brings.
     DrainTakesMore,
-    /// What waits long for its verdict holds the slot back.
+    /// A commit whose events wait long for their verdicts holds the slot back.
     WaitingPinsLog,
-    /// The table can leave the publication without what was missed going first.
+    /// After the publication lacked the table, events are streamed before those that it missed.
     PublicationTrusted,
-    /// A session's first look at the publication awaits no transaction that may be older than the publication.
+    /// A session's first look at the publication waits for no transaction that may be older than the publication.
     FirstLookTrusted,
-    /// What is ready and held back stays in memory while a pass reads.
+    /// Ready events of held keys stay in memory while a pass reads.
     ReadyKeptInPass,
-    /// When the row of an event that held its key is gone, what is ready leaves before what went back to the table.
+    /// When the row of a key's holder is gone, ready events leave before those that went back to the table.
     GoneLetsLaterGo,
-    /// While the broker refuses everything, what is held back takes the turns of what may leave.
-    HeldTakesTurns,
-    /// A replay rings for nobody.
+    /// While every destination is unavailable, events of held keys take places in a round.
+    HeldTakesProbes,
+    /// A replay does not wake the relay.
     ReplayUnheard,
-    /// A slot over its limit stays.
+    /// A slot over its limit is not dropped.
     OverLimitIgnored,
     /// A slot is dropped as soon as it is over its limit.
     OverLimitInHaste,
-    /// A slot over its limit is dropped although another keeps more.
+    /// A slot over its limit is dropped although another slot keeps more.
     OtherSlotIgnored,
-    /// A frozen relay goes on when it wakes.
+    /// A relay that was frozen goes on when it thaws.
     FreezeUnnoticed,
-    /// A pass that began before the stream did ends recovery.
+    /// A pass that began before the stream started ends recovery.
     PassBeforeStream,
-    /// A pass publishes what is visible and not on disk yet. (A mistake of the store, which the simulator plays.)
+    /// A pass publishes events that are not yet on disk. (A mistake of the store, which the simulator plays.)
     VisibleNotFlushed,
 }
 
@@ -96,7 +96,7 @@ thread_local! {
     static SWITCHED_ON: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Switches a fault on, on this thread, and any other off.
+/// Switches on this fault, on this thread; any other is switched off.
 #[cfg(feature = "faults")]
 pub fn switch_on(fault: Option<Fault>) {
     SWITCHED_ON.set(fault);

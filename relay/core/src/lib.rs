@@ -1,38 +1,52 @@
 //! Decides what an outbox relay publishes, writes back and acknowledges.
 //!
-//! [`Core`] is a deterministic state machine: it is told what has happened ([`Input`]) and says what is to be done ([`Effect`]). Time and
-//! the seed of its hashes are arguments. It does no I/O, so that a simulator can drive the very code that runs in production.
+//! [`Core`] is a deterministic state machine. It takes in what has happened ([`Input`]) and says what is to be done
+//! ([`Effect`]). Time and the seed of its hashes are arguments, and it does no I/O, so a simulator can drive the very
+//! code that runs in production.
+//!
+//! Four folders build on each other. Each knows those before it, and none after it:
 //!
 //! ```text
-//!            Input                                                            Effect
-//!  Streamed ──────▶ stream ─▶ resync: covered, left or taken?
-//!                               │ taken
-//!                               ▼
-//!  Finished ──────▶ table ──▶ dispatch: keys, retries, memory ─────────────▶ Publish
-//!                               ▲    │ verdicts
-//!  Notice ────────▶ broker ─────┘    ▼
-//!                            settling: batches ─▶ turns ───────────────────▶ Table
-//!                               │ written
-//!                               ▼
-//!                            progress: the settled prefix of commits ──────▶ Acknowledge
+//! interface/           parts/                  dispatch/                    machine/
+//! inputs, effects ◀─── one invariant each ◀─── the events in memory, and ◀─── Core: a file for each input,
+//! and their types      (recovery, progress)    which of them may leave        and for each kind of effect
 //! ```
 //!
-//! | module | what it decides |
-//! |---|---|
-//! | `core` | what comes next, and when to be woken |
-//! | `stream` | what becomes of a streamed row |
-//! | `broker` | what follows from an answer, and from an outage |
-//! | `parking` | when events are left to the table, so that the slot moves |
-//! | `table`, `turns` | what follows from a read or a write, and which operation is next |
-//! | `dispatch` | which event may leave: keys, holders, retries, the memory budget, silent and refusing queues |
-//! | `resync`, `snapshot` | when to read the table, and which part of the stream that covers |
-//! | `awaited` | which commits may not be acknowledged, since nobody can see them yet |
-//! | `deferred` | when to look for events with a time of their own |
-//! | `settling` | batches of verdicts, and rows that cannot be written yet |
-//! | `progress` | up to which position everything that was read is settled |
-//! | `status` | which position the server is told, and when |
+//! An event's way through them, with the files that decide:
 //!
-//! `figures` counts what happens, for metrics.
+//! ```text
+//!   Input                                                                                         Effect
+//!  Stream ────▶ machine/stream ──▶ parts/resync: publish, already read, or leave in the table?
+//!                                     │ publish
+//!                                     ▼
+//!  Table ─────▶ machine/table ───▶ dispatch: keys, memory, retries ──────▶ machine/publish ─────▶ Publish
+//!  (a page)                           ▲    │ verdicts
+//!  Sink ──────▶ machine/sink ─────────┘    ▼
+//!  (outcomes)                      parts/settling: batches ──────────────▶ machine/requests ────▶ Table
+//!  Table ─────▶ machine/table ───────┐
+//!  (written)                         ▼
+//!                                  parts/progress: commits all settled ──▶ machine/status ──────▶ Acknowledge
+//! ```
+//!
+//! | question | file |
+//! |---|---|
+//! | What can happen, and what can the core ask for? | `interface/input`, `interface/effect` |
+//! | What comes next, and when does the core wake? | `machine/mod` |
+//! | When is the table read, and what of the stream has it covered? | `parts/resync`, `interface/snapshot` |
+//! | When are events left to the table, so that the slot moves? | `machine/parking`, `parts/congestion` |
+//! | Which operation on the table is next? | `machine/requests`, `parts/operations` |
+//! | Which event may leave: keys, memory, retries? | `dispatch/mod`, `dispatch/keys`, `dispatch/budget` |
+//! | What does an outcome mean for its event? | `dispatch/outcomes` |
+//! | Does a nack count, and what leaves while all are unavailable? | `dispatch/availability`, `dispatch/probing` |
+//! | What if a queue is silent, or a message ends the connection? | `dispatch/silences`, `dispatch/suspects` |
+//! | When are events looked for whose time has come? | `parts/deferred` |
+//! | How are verdicts written, and what if a row cannot be? | `parts/settling` |
+//! | Up to where may the WAL be acknowledged? | `machine/status`, `parts/progress`, `parts/not_yet_visible` |
+//! | When is the slot over its limit, and dropped? | `parts/slot_watch`, `machine/slot` |
+//! | How does a session end? | `parts/ending`, `machine/drain` |
+//!
+//! `faults` has the deliberate faults that the simulator must find, and `marks` the fingerprints by which it tells
+//! states apart; without the feature `faults` both are empty.
 
 mod dispatch;
 pub mod faults;

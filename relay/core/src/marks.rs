@@ -1,21 +1,22 @@
-//! A state's fingerprint, for whoever searches all states of a small world: equal for states that are alike.
+//! The fingerprint of a state, for a search of all states of a small world: it is the same for states that are alike.
 //!
-//! A state *marks* what it holds. Of some numbers only the order means something, so they are marked by kind and counted:
+//! A state *marks* its values. Of some numbers only the order matters, so they are marked by kind:
 //!
 //! | kind | what counts |
 //! |---|---|
 //! | positions in the WAL, transaction ids | their order among all of the state |
 //! | numbers of events, messages and passes | their order among their kind |
-//! | tickets | the distance from the first that is open |
+//! | tickets | their distance from the oldest open ticket |
 //! | times to come | their order |
-//! | times gone by | which of some pauses have passed since |
+//! | past times | which of some pauses have passed since |
 //!
-//! Without the crate's feature `faults` nothing can be marked, and the compiler leaves it out.
+//! Without the crate's feature `faults` nothing can be marked, and the compiler removes it.
 
 #[cfg(feature = "faults")]
 pub use self::marking::{Kind, Marked, Marks};
 
-/// Lets a structure mark its fields, each by its own kind if one is named: a field that is added cannot be forgotten.
+/// Lets a struct mark its fields, each as a plain value or by the named kind. Each field must be listed, so a new one
+/// cannot be forgotten.
 #[cfg(feature = "faults")]
 #[macro_export]
 macro_rules! marked {
@@ -31,7 +32,7 @@ macro_rules! marked {
     (@ $marks:ident, $value:expr, $kind:ident) => { $marks.counted($crate::Kind::$kind, &$value) };
 }
 
-/// Lets an enumeration without fields mark its variant.
+/// Lets an enum without fields mark its variant.
 #[cfg(feature = "faults")]
 #[macro_export]
 macro_rules! marked_by_name {
@@ -71,7 +72,7 @@ mod marking {
 
     use uuid::Uuid;
 
-    /// What a number counts.
+    /// What a number counts, if only its order matters.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Kind {
         /// A transaction's id.
@@ -88,13 +89,13 @@ mod marking {
         Ticket,
     }
 
-    /// What can be marked.
+    /// A value that can be marked.
     pub trait Marked {
-        /// Marks what `self` holds.
+        /// Marks the value.
         fn mark(&self, marks: &mut Marks);
     }
 
-    /// The marks of a state, in order.
+    /// The marks of a state, in the order in which they were made.
     #[derive(Debug, Default)]
     pub struct Marks {
         marks: Vec<Mark>,
@@ -108,38 +109,39 @@ mod marking {
         Time(Instant),
     }
 
-    /// A number that is counted, or several.
+    /// One number of a kind, or several.
     pub trait Counted {
-        /// Passes each number on, and the places where there is none as `None`.
+        /// Passes each number to `take`, and `None` where there is none.
         fn each(&self, take: &mut dyn FnMut(Option<u64>));
     }
 
     impl Marks {
-        /// A number that means itself.
+        /// Marks a number that counts as it is.
         pub fn plain(&mut self, number: u64) {
             self.marks.push(Mark::Plain(number));
         }
 
-        /// A text that means itself.
+        /// Marks a text that counts as it is.
         pub fn text(&mut self, text: &str) {
             let mut hasher = DefaultHasher::new();
             text.hash(&mut hasher);
             self.plain(hasher.finish());
         }
 
-        /// A number of which only the order among its kind means something.
+        /// Marks a number of which only the order among its kind counts.
         pub fn counted(&mut self, kind: Kind, number: &(impl Counted + ?Sized)) {
             number.each(&mut |number| {
                 self.marks.push(number.map_or(Mark::Plain(0), |number| Mark::Counted(kind, number)));
             });
         }
 
-        /// The first ticket that is open.
+        /// Sets the ticket of the oldest open transaction, from which tickets are counted.
         pub(crate) fn first_ticket(&mut self, first: u64) {
             self.first_ticket = first;
         }
 
-        /// The fingerprint of what was marked; `pauses`: where times that have gone by at `now` are told apart, ascending.
+        /// The fingerprint of the marks. `pauses`, ascending: past times at `now` count as equal if they lie between
+        /// the same two.
         pub fn fingerprint(&self, now: Instant, pauses: &[Duration]) -> u64 {
             let mut numbers: BTreeMap<Kind, BTreeSet<u64>> = BTreeMap::new();
             let mut times = BTreeSet::new();
@@ -256,7 +258,7 @@ mod marking {
         }
     }
 
-    /// How many there are, and each.
+    /// Marks the number of values, and each value.
     fn all<T: Marked>(values: impl ExactSizeIterator<Item = T>, marks: &mut Marks) {
         values.len().mark(marks);
         values.for_each(|value| value.mark(marks));
@@ -327,7 +329,7 @@ mod marking {
         }
     }
 
-    /// Each number, and an end.
+    /// Passes each number to `take`, and `None` as the end.
     fn each<'a>(numbers: impl Iterator<Item = &'a u64>, take: &mut dyn FnMut(Option<u64>)) {
         numbers.for_each(|number| take(Some(*number)));
         take(None);

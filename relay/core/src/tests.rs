@@ -1,4 +1,4 @@
-//! What the parts do together, where a history of the simulator would not show it.
+//! What the parts do together, where a run of the simulator would not show it.
 
 use std::{
     sync::Arc,
@@ -10,19 +10,19 @@ use uuid::Uuid;
 
 use crate::{
     interface::{
-        Answer, Backoff, Config, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now,
-        Ordering, Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
+        Backoff, Config, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now, Ordering,
+        Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
     },
     machine::Core,
     parts::{Origin, Resync, Stream},
 };
 
-/// A core, and a table that answers what the test says.
+/// A core, with a table and a broker that answer as the test says.
 struct Driver {
     core: Core,
     now: Now,
     published: Vec<Arc<Event>>,
-    /// What becomes of what is published.
+    /// The outcome of every published event.
     outcome: Outcome,
 }
 
@@ -40,16 +40,17 @@ impl Driver {
         self.now.instant += time;
     }
 
-    /// The operation on the table that the core asks for. The events it publishes on the way are answered at once.
+    /// The operation on the table that the core asks for. Events that it publishes on the way get their outcome at
+    /// once.
     fn request(&mut self) -> Option<Request> {
         while let Some(effect) = self.core.next(self.now) {
             match effect {
                 Effect::Table(request) => return Some(request),
                 Effect::Publish { batch: events, .. } => {
-                    let answer = |event: &Arc<Event>| Answer { id: event.id, outcome: self.outcome.clone() };
-                    let answers = events.iter().map(answer).collect();
+                    let outcome = |event: &Arc<Event>| (event.id, self.outcome.clone());
+                    let outcomes = events.iter().map(outcome).collect();
                     self.published.extend(events);
-                    self.core.on(Input::Sink(Notice::Answers(answers)), self.now);
+                    self.core.on(Input::Sink(Notice::Outcomes(outcomes)), self.now);
                 }
                 _ => {}
             }
@@ -57,7 +58,7 @@ impl Driver {
         None
     }
 
-    /// Answers as a table would in which nothing is due.
+    /// Answers like a table in which no event is due.
     fn finish(&mut self, request: Request, scanned: impl FnOnce(ScanFrom) -> Page) {
         let seen = snapshot("10:10:");
         let finished = match request {
@@ -151,18 +152,18 @@ fn leave(resync: &mut Resync, xid: u32) {
 }
 
 #[test]
-fn the_stream_is_held_again_once_what_stayed_invisible_for_long_can_be_seen_although_others_cannot_yet() {
+fn the_stream_is_paused_again_once_what_stayed_invisible_for_long_can_be_seen_although_others_cannot_yet() {
     let now = Instant::now();
     let mut resync = Resync::new(Stream::Started, now);
     leave(&mut resync, 10);
     for _ in 0..12 {
         resync.scanned(ScanFrom::LOWEST, &page("10:11:10", Vec::new(), None), now);
     }
-    assert!(!resync.holds_stream(), "one that stays invisible must not hold the stream for long");
+    assert!(!resync.pauses_stream(), "one that stays invisible must not pause the stream for long");
     leave(&mut resync, 11);
     resync.seen(&snapshot("11:12:11"));
     resync.scanned(ScanFrom::LOWEST, &page("11:12:11", Vec::new(), None), now);
-    assert!(resync.holds_stream());
+    assert!(resync.pauses_stream());
 }
 
 #[test]
@@ -237,7 +238,7 @@ fn a_check_looks_after_the_sequence_then_the_publication_and_a_refusal_of_the_fi
             }
             driver.finish(request, |_| page("10:10:", Vec::new(), None));
         }
-        driver.wait(Duration::from_secs(10)); // a longer one would be a machine that stood still
+        driver.wait(Duration::from_secs(10)); // a longer pause would be a machine that stood still
     }
     assert_eq!(looks, ["sequence", "publication", "pass"]);
 }
@@ -263,17 +264,17 @@ fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had
 }
 
 #[test]
-fn a_broker_that_has_just_refused_a_message_is_not_yet_said_to_refuse_everything() {
+fn a_broker_that_has_just_nacked_a_message_does_not_yet_count_as_unavailable() {
     let mut driver = Driver::new();
     driver.outcome = Outcome::Unavailable("nack".to_owned());
-    let mut owed = Some(vec![event(1)]);
+    let mut pending = Some(vec![event(1)]);
     for _ in 0..100 {
         if !driver.published.is_empty() {
             break;
         }
         driver.wait(Duration::from_millis(50));
         if let Some(request) = driver.request() {
-            driver.finish(request, |_| page("10:10:", owed.take().unwrap_or_default(), None));
+            driver.finish(request, |_| page("10:10:", pending.take().unwrap_or_default(), None));
         }
     }
     assert!(!driver.published.is_empty());

@@ -1,5 +1,5 @@
-//! The agenda of a run: everything that is going to happen, in order of time. What is due at one moment happens in the
-//! order in which it was put there.
+//! The agenda of a run: everything that is going to happen, by time. Items for the same moment happen in the order in
+//! which they were added.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -26,38 +26,38 @@ pub(crate) enum What {
     Wake(usize, u64, u64),
     Read(usize, u64),
     Connect(usize, u64),
-    /// And whether a message may be the reason.
+    /// A relay notices that its connection was lost. The last field: whether a message may be the reason.
     Lost(usize, u64, &'static str, bool),
     Drain(usize, u64),
     Blocked(usize, u64, u64, bool),
     Keepalive(usize, u64),
-    /// A session's slot is made, unless one of these transactions runs still.
-    Make(usize, u64, Vec<u64>),
+    /// A session's slot is created, unless one of these transactions is still running.
+    CreateSlot(usize, u64, Vec<u64>),
     /// The server notices that a reader of the slot is gone.
     FreeSlot(u64),
-    /// A look at the slot reaches the server; what it has found reaches the relay.
+    /// A look at the slot reaches the server, and then its result reaches the relay.
     LookAtSlot(usize, u64),
     SlotSeen(usize, u64, Option<SlotSize>),
     Execute(u64),
     Finish(u64),
     Acknowledge(u64, u64),
-    /// A connection's next message reaches the broker; its answers reach the relay.
+    /// A connection's next message reaches the broker, and then its answers reach the relay.
     Step(u64),
     Answers(usize, u64, u64),
-    /// A side channel of this connection gives up waiting for a mute queue, to which this event went.
+    /// A side channel of this connection gives up waiting for the mute queue to which this event went.
     GiveUp(u64, i64),
     Look,
 }
 
 impl What {
-    /// The process to which it happens.
+    /// The relay whose process it concerns; `None`: it happens elsewhere.
     pub(crate) fn relay(&self) -> Option<usize> {
         match self {
             Self::Start(relay)
             | Self::Wake(relay, ..)
             | Self::Read(relay, _)
             | Self::Connect(relay, _)
-            | Self::Make(relay, ..)
+            | Self::CreateSlot(relay, ..)
             | Self::Lost(relay, ..)
             | Self::Drain(relay, _)
             | Self::Blocked(relay, ..)
@@ -71,7 +71,7 @@ impl What {
 #[derive(Default)]
 pub(crate) struct Agenda {
     items: BinaryHeap<Reverse<Item>>,
-    /// How many items there have been.
+    /// How many items were ever added.
     scheduled: u64,
 }
 
@@ -81,7 +81,7 @@ impl Agenda {
         self.items.push(Reverse(Item { at, number: self.scheduled, what }));
     }
 
-    /// Takes what happens next, and when.
+    /// Takes the next item, with its time.
     pub(crate) fn take(&mut self) -> Option<(Micros, What)> {
         self.items.pop().map(|Reverse(item)| (item.at, item.what))
     }

@@ -1,108 +1,111 @@
-//! A simulated broker behind a sink: connections, queues, answers that are late and come together.
+//! A simulated broker behind a sink, with connections and queues. Its answers are late and come in groups.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
-use outbox_core::{Answer, Event, Outcome};
+use outbox_core::{Event, Outcome};
 use uuid::Uuid;
 
 use crate::database::{Micros, seq_of};
 
-/// How a queue is.
+/// The state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     Takes,
-    /// It is full, or has no majority.
+    /// The queue is full, or has no majority.
     Full,
-    /// RabbitMQ 4 without a majority: it answers nothing. Soon the main channel takes nothing more.
+    /// A quorum queue of RabbitMQ 4 without its majority: it answers nothing, and soon the main channel takes nothing
+    /// more.
     Mute,
-    /// Nobody has bound it.
+    /// No queue is bound.
     Missing,
 }
 
 /// One relay's connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
-    /// Handed to the socket, in order.
+    /// Messages of the main channel that are in the socket, in order.
     pub(crate) on_the_way: VecDeque<Arc<Event>>,
-    /// Answers that the relay does not have yet.
-    pub(crate) answers: Vec<Answer>,
-    /// What has no answer at the relay; the sink publishes it again when a channel is closed.
+    /// Outcomes that have not reached the relay.
+    pub(crate) answers: Vec<(Uuid, Outcome)>,
+    /// Messages of the main channel that are unanswered at the relay. The sink publishes them again when a channel is
+    /// closed.
     pub(crate) unanswered: Vec<Arc<Event>>,
-    /// Handed to the socket for side channels.
-    pub(crate) beside: VecDeque<Arc<Event>>,
-    /// Messages of the main channel that a mute queue has.
-    pub(crate) held: u64,
-    /// The main channel takes nothing more.
+    /// Messages of side channels that are in the socket.
+    pub(crate) on_side_channels: VecDeque<Arc<Event>>,
+    /// How many messages of the main channel a mute queue has.
+    pub(crate) muted: u64,
+    /// Whether the main channel takes nothing more.
     pub(crate) is_stuck: bool,
     pub(crate) is_blocked: bool,
-    /// A step of it, or its answers, are on the agenda.
+    /// Whether a step is on the agenda, and whether the answers are.
     pub(crate) is_stepping: bool,
     pub(crate) is_answering: bool,
-    /// Since when the broker owes answers.
-    pub(crate) owes_since: Option<Micros>,
+    /// Since when answers have been ready that have not reached the relay; `None`: there are none.
+    pub(crate) answers_due_since: Option<Micros>,
 }
 
 /// What the broker has seen of an event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Times that a queue took it.
+    /// How often a queue took it.
     pub(crate) accepted: u32,
-    /// It was refused for good.
+    /// How often it was rejected for good.
     pub(crate) rejected: u32,
-    /// The broker ended a connection over it.
+    /// How often the broker ended a connection over it.
     pub(crate) ended: u32,
-    /// It had no queue.
+    /// How often it was returned, since no queue was bound.
     pub(crate) returned: u32,
-    /// It was nacked.
+    /// How often it was nacked.
     pub(crate) nacked: u32,
-    /// A mute queue had it, and gave no answer.
-    pub(crate) held: u32,
-    /// Nacks that may count: since the one before, over the same connection, another message was taken.
+    /// How often a mute queue got it and gave no answer.
+    pub(crate) muted: u32,
+    /// Nacks that may count: since the previous one, over the same connection, another message was taken.
     pub(crate) countable: u32,
-    /// How many messages each connection had taken when it last nacked it.
+    /// How many messages each connection had taken when it last nacked the event.
     nacks: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Broker {
     pub(crate) is_up: bool,
-    /// Lets relays in, and closes the connection at the first message.
+    /// Whether the broker accepts connections and closes each at its first message.
     pub(crate) closes_on_publish: bool,
     pub(crate) is_silent: bool,
     pub(crate) queues: [Queue; 3],
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) seen: BTreeMap<i64, Seen>,
-    /// What mute queues have.
-    held: Vec<Held>,
-    /// Messages taken, by connection.
+    /// The messages that mute queues have.
+    muted: Vec<Muted>,
+    /// How many messages were taken, by connection.
     taken: BTreeMap<u64, u64>,
     next: u64,
 }
 
-/// A message that a mute queue has: it is delivered once the majority is back, whatever has become of its connection.
+/// A message that a mute queue has. It is delivered once the queue has its majority again, even if its connection has
+/// ended.
 #[derive(Clone, Debug)]
-struct Held {
+struct Muted {
     connection: u64,
     event: Arc<Event>,
     queue: usize,
-    is_beside: bool,
+    is_on_side_channel: bool,
 }
 
-/// What a step of a connection did.
+/// The result of a connection's step.
 pub(crate) enum Stepped {
-    /// This event was taken by a queue.
+    /// A queue has taken this event.
     Accepted(i64),
-    Refused {
+    NotTaken {
         seq: i64,
         closes_channel: bool,
     },
-    /// A mute queue has it.
-    Held {
+    /// A mute queue has got it.
+    Muted {
         seq: i64,
-        is_beside: bool,
+        is_on_side_channel: bool,
     },
     /// The broker has closed the connection.
     Closed,
@@ -118,7 +121,7 @@ impl Broker {
             queues: [Queue::Takes; 3],
             connections: BTreeMap::new(),
             seen: BTreeMap::new(),
-            held: Vec::new(),
+            muted: Vec::new(),
             taken: BTreeMap::new(),
             next: 0,
         }
@@ -130,14 +133,14 @@ impl Broker {
         self.next
     }
 
-    /// Takes the next message of a connection.
+    /// Processes the next message of a connection.
     pub(crate) fn step(&mut self, number: u64, unroutable_is_retried: bool, now: Micros) -> Stepped {
         let Some(connection) = self.connections.get_mut(&number) else { return Stepped::Nothing };
         if !self.is_up || connection.is_blocked {
             return Stepped::Nothing;
         }
-        let beside = connection.beside.pop_front();
-        let is_beside = beside.is_some();
+        let beside = connection.on_side_channels.pop_front();
+        let is_on_side_channel = beside.is_some();
         let is_stuck = connection.is_stuck;
         let on_main = || if is_stuck { None } else { connection.on_the_way.pop_front() };
         let Some(event) = beside.or_else(on_main) else { return Stepped::Nothing };
@@ -155,19 +158,21 @@ impl Broker {
         let queue = self.queues[number_of_queue];
         let is_poison = event.event_type.is_some();
         let outcome = match queue {
-            _ if is_poison && is_beside => {
+            _ if is_poison && is_on_side_channel => {
                 seen.rejected += 1;
                 Outcome::Rejected("404 NOT_FOUND".to_owned())
             }
             _ if is_poison => {
                 seen.rejected += 1;
-                // The channel is closed; the sink publishes again what has no answer, and only then asks for this one.
+                // The channel is closed. The sink publishes the unanswered messages again, and this one last, on a
+                // channel of its own.
                 let unanswered = &connection.unanswered;
-                let is_beside = |id: &Uuid| unanswered.iter().all(|event| event.id != *id);
-                let stays = |answer: &Answer| is_beside(&answer.id) || matches!(answer.outcome, Outcome::Rejected(_));
+                let is_on_side_channel = |id: &Uuid| unanswered.iter().all(|event| event.id != *id);
+                let stays =
+                    |(id, outcome): &(Uuid, Outcome)| is_on_side_channel(id) || matches!(outcome, Outcome::Rejected(_));
                 connection.answers.retain(stays);
                 let is_decided =
-                    |id: &Uuid| *id == event.id || connection.answers.iter().any(|answer| answer.id == *id);
+                    |id: &Uuid| *id == event.id || connection.answers.iter().any(|(answered, _)| answered == id);
                 let again: Vec<_> =
                     connection.unanswered.iter().filter(|other| !is_decided(&other.id)).cloned().collect();
                 connection.on_the_way = again.into();
@@ -185,11 +190,11 @@ impl Broker {
                 Outcome::Unavailable("nack".to_owned())
             }
             Queue::Mute => {
-                seen.held += 1;
-                self.held.push(Held { connection: number, event, queue: number_of_queue, is_beside });
-                connection.held += u64::from(!is_beside);
-                connection.is_stuck |= connection.held > number % 3;
-                return Stepped::Held { seq, is_beside };
+                seen.muted += 1;
+                self.muted.push(Muted { connection: number, event, queue: number_of_queue, is_on_side_channel });
+                connection.muted += u64::from(!is_on_side_channel);
+                connection.is_stuck |= connection.muted > number % 3;
+                return Stepped::Muted { seq, is_on_side_channel };
             }
             Queue::Missing if unroutable_is_retried => {
                 seen.returned += 1;
@@ -201,55 +206,58 @@ impl Broker {
             }
         };
         let is_accepted = outcome == Outcome::Delivered;
-        connection.answers.push(Answer { id: event.id, outcome });
-        connection.owes_since.get_or_insert(now);
+        connection.answers.push((event.id, outcome));
+        connection.answers_due_since.get_or_insert(now);
         if is_accepted {
             Stepped::Accepted(seq)
         } else {
-            Stepped::Refused { seq, closes_channel: is_poison && !is_beside }
+            Stepped::NotTaken { seq, closes_channel: is_poison && !is_on_side_channel }
         }
     }
 
-    /// The answers that the relay gets now.
-    pub(crate) fn answer(&mut self, number: u64, at_most: usize) -> Vec<Answer> {
+    /// Takes outcomes that reach the relay now.
+    pub(crate) fn answer(&mut self, number: u64, at_most: usize) -> Vec<(Uuid, Outcome)> {
         let Some(connection) = self.connections.get_mut(&number) else { return Vec::new() };
         if self.is_silent || !self.is_up || connection.is_blocked {
             return Vec::new();
         }
         let count = at_most.min(connection.answers.len());
-        let answers: Vec<Answer> = connection.answers.drain(..count).collect();
-        for answer in &answers {
-            connection.unanswered.retain(|event| event.id != answer.id);
+        let answers: Vec<(Uuid, Outcome)> = connection.answers.drain(..count).collect();
+        for (id, _) in &answers {
+            connection.unanswered.retain(|event| event.id != *id);
         }
-        connection.owes_since = None;
+        connection.answers_due_since = None;
         answers
     }
 
-    /// The queue is mute no longer. Returns what it has taken.
+    /// The queue has its majority again. Returns the events that it takes now.
     pub(crate) fn unmute(&mut self, queue: usize, now: Micros) -> Vec<i64> {
-        let (taken, held) = std::mem::take(&mut self.held).into_iter().partition(|held: &Held| held.queue == queue);
-        self.held = held;
-        let taken: Vec<Held> = taken;
-        for Held { connection, event, is_beside, .. } in &taken {
+        let (taken, muted) =
+            std::mem::take(&mut self.muted).into_iter().partition(|muted: &Muted| muted.queue == queue);
+        self.muted = muted;
+        let taken: Vec<Muted> = taken;
+        for Muted { connection, event, is_on_side_channel, .. } in &taken {
             self.seen.entry(seq_of(&event.id)).or_default().accepted += 1;
             if let Some(open) = self.connections.get_mut(connection) {
                 *self.taken.entry(*connection).or_default() += 1;
-                open.held -= u64::from(!is_beside);
-                open.is_stuck &= open.held > 0;
-                open.answers.push(Answer { id: event.id, outcome: Outcome::Delivered });
-                open.owes_since.get_or_insert(now);
+                open.muted -= u64::from(!is_on_side_channel);
+                open.is_stuck &= open.muted > 0;
+                open.answers.push((event.id, Outcome::Delivered));
+                open.answers_due_since.get_or_insert(now);
             }
         }
-        taken.iter().map(|held| seq_of(&held.event.id)).collect()
+        taken.iter().map(|muted| seq_of(&muted.event.id)).collect()
     }
 
-    /// A side channel stops waiting for a mute queue and nacks. Returns whether it did.
+    /// A side channel gives up waiting for a mute queue and nacks. Returns whether the queue still had the event.
     pub(crate) fn give_up(&mut self, connection: u64, seq: i64) -> bool {
-        let is_it = |held: &Held| held.connection == connection && held.is_beside && seq_of(&held.event.id) == seq;
-        let Some(place) = self.held.iter().position(is_it) else { return false };
+        let is_it = |muted: &Muted| {
+            muted.connection == connection && muted.is_on_side_channel && seq_of(&muted.event.id) == seq
+        };
+        let Some(place) = self.muted.iter().position(is_it) else { return false };
         let Some(open) = self.connections.get_mut(&connection) else { return false };
         let outcome = Outcome::Unavailable("nack".to_owned());
-        open.answers.push(Answer { id: self.held.remove(place).event.id, outcome });
+        open.answers.push((self.muted.remove(place).event.id, outcome));
         let taken = self.taken.get(&connection).copied().unwrap_or_default();
         let seen = self.seen.entry(seq).or_default();
         seen.nacked += 1;
@@ -257,7 +265,7 @@ impl Broker {
         true
     }
 
-    /// Whether it takes a message over a connection that has just opened, and says so.
+    /// Whether the broker returns the sink's own message over a connection that has just opened.
     pub(crate) fn answers_a_proof(&self) -> bool {
         !self.closes_on_publish && !self.is_silent
     }
@@ -266,8 +274,8 @@ impl Broker {
         self.seen.get(&seq).is_some_and(|seen| seen.accepted > 0)
     }
 
-    /// Nothing that was refused so far counts in a new life of the event.
-    pub(crate) fn forget_refusals(&mut self, seq: i64) {
+    /// A replay begins anew: earlier failures of the event no longer count.
+    pub(crate) fn forget_failures(&mut self, seq: i64) {
         if let Some(seen) = self.seen.get_mut(&seq) {
             *seen = Seen { accepted: seen.accepted, ..Seen::default() };
         }

@@ -1,5 +1,5 @@
-//! What must hold, and what is known of each event to tell. The checker knows what was committed, what the broker took and what stands
-//! in the table; of the core it knows only what it does.
+//! The promises, and what is known of each event to check them. The checker knows what was committed, what the broker
+//! took and what stands in the table; of the core it knows only the effects.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,45 +14,45 @@ use crate::{
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which promise.
+    /// The promise.
     pub promise: Promise,
-    /// The event, if it is one event's.
+    /// The event that shows it; `None`: it concerns no single event.
     pub seq: Option<i64>,
-    /// What was seen.
+    /// What was seen, as a sentence.
     pub what: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// `SENT` only after a true confirm.
+    /// An event is `SENT` only after a queue has taken it.
     SentMeansSafe,
-    /// `FAILED` only after answers about that very event that count.
+    /// An event is `FAILED` only after outcomes of its own that count.
     OutageFailsNobody,
     /// First deliveries of a key are in order.
     Order,
-    /// What was rolled back, or is not on disk, is not published.
+    /// An event that was rolled back, or is not on disk, is not published.
     NoPhantom,
     /// Memory is bounded.
     Memory,
-    /// No more leaves in a second than is allowed.
+    /// No more events leave in a second than `max_rate` allows.
     Rate,
-    /// A crash repeats no more than is allowed.
+    /// A crash repeats no more events than the settings allow.
     Duplicates,
-    /// The slot moves on, whatever cannot leave.
-    LogIsFreed,
-    /// A slot that is over its limit for long is dropped, and no other.
+    /// The slot moves on even if events cannot leave.
+    WalIsFreed,
+    /// A slot that has been over its limit for too long is dropped, and no other is.
     SlotLimit,
     /// A queue that answers nothing stops no other.
     GoesOn,
-    /// A broker that refuses everything is asked again every five seconds at least.
+    /// While every destination is unavailable, an event is tried at least every five seconds.
     AsksAgain,
-    /// No position beyond what is settled.
+    /// No position is acknowledged beyond what is settled.
     Acknowledged,
-    /// A relay that has lost its slot publishes nothing, nor does one that drains.
+    /// A relay that has lost its slot publishes nothing, and neither does a relay that drains.
     OneRelay,
-    /// Everything committed gets its verdict.
+    /// Every committed event gets its verdict.
     Verdict,
-    /// The core makes no endless work for itself, and reads what it has asked for.
+    /// The core makes no endless work for itself, and can read what it asks for.
     Sane,
 }
 
@@ -70,34 +70,34 @@ impl fmt::Display for Violation {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fact {
     pub(crate) key: Option<u64>,
-    /// Events of its key that could be seen when it was emitted, and had not been delivered.
+    /// Events of its key that were visible and undelivered when it was emitted.
     pub(crate) before: Vec<i64>,
     pub(crate) is_committed: bool,
-    /// Where its commit ends in the log.
+    /// Position behind its commit in the WAL.
     pub(crate) commit_end: u64,
-    /// It is in the log, on a disk that a failover has lost.
+    /// Whether its commit was on a disk that a failover has lost.
     pub(crate) was_dropped: bool,
-    /// Its commit was lost in a crash before it was on disk.
+    /// Whether its commit was lost in a crash before it was on disk.
     pub(crate) was_lost: bool,
     pub(crate) is_deferred: bool,
-    /// It is deferred, and was found by a relay that lives on the stream, and may not have read all before it.
+    /// Whether it was deferred and a live relay found it, which may not have read all events before it.
     pub(crate) goes_by_time: bool,
-    /// Someone has deleted it, released it, replayed it or set its status: its key need not wait for it any longer.
+    /// Whether someone has deleted, released or replayed it, or set its status, so that its key need not wait for it.
     pub(crate) touched: bool,
-    /// Someone has set its status.
+    /// Whether someone has set its status.
     pub(crate) by_hand: bool,
-    /// The relay has given it up.
+    /// Whether the relay has given it up.
     pub(crate) given_up: bool,
     /// Deliveries before its last replay.
-    pub(crate) earlier_lives: u32,
-    /// Times that it was made `PENDING` again.
+    pub(crate) earlier_deliveries: u32,
+    /// How often it was made `PENDING` again.
     pub(crate) replays: u32,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checker {
     pub(crate) facts: BTreeMap<i64, Fact>,
-    /// What may have cost second deliveries: lost connections, ended sessions, closed channels.
+    /// Incidents that may cost second deliveries: lost connections, ended sessions, closed channels.
     pub(crate) disruptions: u32,
     pub(crate) duplicates: u32,
     pub(crate) violation: Option<Violation>,
@@ -143,19 +143,19 @@ impl Checker {
         let Some(fact) = self.facts.get(&earlier) else { return true };
         let nothing = Seen::default();
         let seen = broker.seen.get(&earlier).unwrap_or(&nothing);
-        let is_refused = seen.nacked + seen.returned + seen.rejected + seen.held > 0;
+        let is_not_taken = seen.nacked + seen.returned + seen.rejected + seen.muted > 0;
         let is_pipelined = knobs.config.policy.ordering == Ordering::Pipelined;
         seen.accepted > 0
             || fact.was_dropped
             || fact.was_lost
             || fact.is_deferred
             || fact.touched
-            || is_pipelined && is_refused
+            || is_pipelined && is_not_taken
             || !knobs.config.policy.hold_failed && (fact.given_up || seen.rejected > 0)
             || !db.rows.contains_key(&earlier)
     }
 
-    /// A verdict stands in the table.
+    /// A verdict was written.
     pub(crate) fn written(&mut self, seq: i64, status: Status, knobs: &Knobs, broker: &Broker) {
         let fact = self.fact(seq).clone();
         let seen = broker.seen.get(&seq).cloned().unwrap_or_default();
@@ -163,7 +163,7 @@ impl Checker {
             return;
         }
         match status {
-            Status::Sent if seen.accepted <= fact.earlier_lives => {
+            Status::Sent if seen.accepted <= fact.earlier_deliveries => {
                 self.fail(Promise::SentMeansSafe, Some(seq), "SENT, and no queue has taken it");
             }
             Status::Failed if seen.rejected + seen.ended == 0 => {
@@ -180,13 +180,13 @@ impl Checker {
         }
     }
 
-    /// Since when a commit is not acknowledged that was written before `long_ago`.
-    pub(crate) fn pinned(&self, confirmed: u64, log: &[Entry], long_ago: Micros) -> Option<Micros> {
-        let first = log.partition_point(|entry| entry.end <= confirmed);
-        log.get(first).map(|entry| entry.at).filter(|at| *at < long_ago)
+    /// When the oldest unacknowledged commit was written, if that was before `long_ago`.
+    pub(crate) fn pinned(&self, confirmed: u64, wal: &[Entry], long_ago: Micros) -> Option<Micros> {
+        let first = wal.partition_point(|entry| entry.end <= confirmed);
+        wal.get(first).map(|entry| entry.at).filter(|at| *at < long_ago)
     }
 
-    /// At the end of a run.
+    /// The run has come to its end.
     pub(crate) fn at_the_end(&mut self, knobs: &Knobs, db: &Database, broker: &Broker, unwritten: usize) {
         for (seq, fact) in self.facts.clone() {
             if !fact.is_committed || fact.was_lost || fact.was_dropped {
@@ -214,7 +214,7 @@ impl Checker {
     }
 }
 
-/// A moment of a run, for people.
+/// A moment of a run, as a story prints it.
 pub(crate) fn time(at: Micros) -> String {
     format!("{:>4}.{:06}", at / 1_000_000, at % 1_000_000)
 }

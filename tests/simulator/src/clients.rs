@@ -1,5 +1,5 @@
-//! Applications that emit, each transaction at its own pace, and how every transaction ends: theirs, and an operator's
-//! replay.
+//! Applications that emit, each transaction at its own pace, and the end of every transaction: theirs, and those of
+//! replays.
 
 use crate::{
     agenda::What,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl World {
-    /// A client begins a transaction, and the next one is scheduled.
+    /// A client begins a transaction, and the next is scheduled.
     pub(crate) fn emit(&mut self) {
         if self.emitted >= self.knobs.transactions {
             return;
@@ -31,7 +31,7 @@ impl World {
         self.later(lasts, What::Commit(xid));
     }
 
-    /// Life goes on: someone emits an event with nothing wrong about it.
+    /// Someone emits one more event, with nothing wrong about it.
     pub(crate) fn emit_another(&mut self) {
         if self.db.is_up {
             let xid = self.db.begin();
@@ -45,7 +45,7 @@ impl World {
             (self.has(Trouble::Poison), self.has(Trouble::Deferred), self.has(Trouble::Oversized));
         let ends = self.has(Trouble::EndsConnection);
         let (keys, now) = (self.knobs.keys, self.now);
-        let one_ender_in = (self.knobs.transactions / 2).max(60); // each holds its key for seconds
+        let one_ender_in = (self.knobs.transactions / 2).max(60); // each delays its key for seconds
         let dice = &mut self.dice.clients;
         let key = (dice.u8(..4) > 0).then(|| dice.u64(..keys));
         let until = (dice.u8(..8) == 0 && deferred).then(|| now + dice.u64(..3000) * 1000);
@@ -67,7 +67,7 @@ impl World {
             Some(_) => self.db.rows.values().filter(is_before).map(|row| row.emitted.seq).collect(),
             None => Vec::new(),
         };
-        self.tell("client", || format!("{xid} emits {seq}, key {key:?}, after {before:?}, deferred until {until:?}"));
+        self.log("client", || format!("{xid} emits {seq}, key {key:?}, after {before:?}, deferred until {until:?}"));
         let fact = self.checker.fact(seq);
         (fact.key, fact.before, fact.is_deferred) = (key, before, until.is_some());
         if let Some(transaction) = self.db.open.get_mut(&xid) {
@@ -91,7 +91,7 @@ impl World {
         };
         let hidden = dice.u64(..most);
         if rolls_back {
-            self.tell("client", || format!("{xid} rolls back"));
+            self.log("client", || format!("{xid} rolls back"));
             self.db.open.remove(&xid);
             for change in transaction.changes {
                 if let Change::Replay(seq, _) = change
@@ -116,7 +116,7 @@ impl World {
                 self.checker.fact(*seq).touched = true;
             }
         }
-        self.tell("client", || format!("{xid} commits{}", if is_async { ", not on disk yet" } else { "" }));
+        self.log("client", || format!("{xid} commits{}", if is_async { ", not on disk yet" } else { "" }));
         self.later(if is_async { 0 } else { hidden }, What::Show(xid));
         if is_async {
             self.later(200_000, What::Flush);
@@ -124,28 +124,28 @@ impl World {
         self.poke_all();
     }
 
-    /// Others see the transaction from now on.
+    /// The transaction becomes visible.
     pub(crate) fn show(&mut self, xid: u64) {
         let Some(transaction) = self.db.show(xid) else { return };
-        self.tell("database", || format!("{xid} is visible"));
-        let was_hidden = self.db.log.iter().any(|entry| entry.xid == xid && entry.at + 100_000 < self.now);
+        self.log("database", || format!("{xid} is visible"));
+        let was_hidden = self.db.wal.iter().any(|entry| entry.xid == xid && entry.at + 100_000 < self.now);
         for session in self.relays.iter_mut().filter(|_| was_hidden).filter_map(|relay| relay.session.as_mut()) {
             session.calm_since = session.calm_since.max(self.now);
         }
         self.replayed(&transaction);
     }
 
-    /// What the transaction has replayed begins a new life.
+    /// The events that the transaction has replayed begin anew.
     pub(crate) fn replayed(&mut self, transaction: &Transaction) {
         for change in &transaction.changes {
             if let Change::Replay(seq, _) = change {
                 let accepted = self.broker.seen.get(seq).map_or(0, |seen| seen.accepted);
-                self.broker.forget_refusals(*seq);
+                self.broker.forget_failures(*seq);
                 let fact = self.checker.fact(*seq);
-                fact.earlier_lives = accepted;
+                fact.earlier_deliveries = accepted;
                 fact.replays += 1;
                 fact.given_up = false;
-                self.tell("operator", || format!("{seq} is PENDING again"));
+                self.log("operator", || format!("{seq} is PENDING again"));
             }
         }
     }

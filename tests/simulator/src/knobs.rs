@@ -1,12 +1,12 @@
-//! What a seed decides before a run begins: sizes, settings, and which faults there are at all (swarm testing: a run that has every
-//! fault hides what shows only without some of them).
+//! What a seed decides before a run begins: sizes, settings, and which kinds of trouble there are. Not every run has
+//! every kind (swarm testing), since some kinds hide what others would show.
 
 use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use fastrand::Rng;
 use outbox_core::{Backoff, Config, Limits, Ordering, Policy};
 
-/// Something that can happen to a run.
+/// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     KillRelay,
@@ -29,7 +29,7 @@ pub enum Trouble {
     TriggerRefuses,
     Unpublished,
     RepairRefused,
-    SlotHeld,
+    SlotPinned,
     OtherSlot,
     Replay,
     UnheardReplay,
@@ -67,7 +67,7 @@ impl Trouble {
         Self::TriggerRefuses,
         Self::Unpublished,
         Self::RepairRefused,
-        Self::SlotHeld,
+        Self::SlotPinned,
         Self::OtherSlot,
         Self::Replay,
         Self::UnheardReplay,
@@ -87,34 +87,34 @@ impl Trouble {
 /// A run's sizes and settings.
 #[derive(Clone, Debug)]
 pub struct Knobs {
-    /// Seeds everything else.
+    /// The seed, from which everything else is drawn.
     pub seed: u64,
     /// The relay's settings.
     pub config: Config,
-    /// Whether what has no queue is tried again.
+    /// Whether unroutable events are tried again; otherwise they are rejected.
     pub unroutable_is_retried: bool,
-    /// Transactions that emit.
+    /// How many transactions emit.
     pub transactions: usize,
-    /// Keys of their events; beside them, one event in four has none.
+    /// How many keys their events have. One event in four has none.
     pub keys: u64,
-    /// How long clients and troubles are at work.
+    /// How long clients emit and troubles come.
     pub span: Duration,
-    /// What can go wrong.
+    /// The kinds of trouble that come.
     pub troubles: BTreeSet<Trouble>,
-    /// How often it does.
+    /// Average pause between two troubles.
     pub pause: Duration,
-    /// The longest way between two machines.
+    /// Longest time that a message takes between two machines.
     pub latency: Duration,
-    /// Relays for the slot.
+    /// How many relays compete for the slot.
     pub relays: usize,
 }
 
 impl Knobs {
-    /// What this seed decides.
+    /// The knobs of this seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0xcafe);
-        // What takes turns shows only where many wait for one: behind a broker that was silent and refuses, in memory that has
-        // room, and as long as no look at the table ends their wait.
+        // Whether probes are shared out fairly shows only if many events wait: behind a broker that was silent and is
+        // unavailable, in memory that has room, and while no check of the table ends their wait.
         let is_wide = rng.u8(..10) == 0;
         let max_events = if is_wide { rng.usize(4000..8000) } else { rng.usize(6..80) };
         let millis = |rng: &mut Rng, range: std::ops::Range<u64>| Duration::from_millis(rng.u64(range));
@@ -125,7 +125,7 @@ impl Knobs {
             _ => Ordering::Strict,
         };
         let share = rng.u8(1..7);
-        // A few troubles again and again show what many hide from each other.
+        // A few kinds of trouble that come again and again show what many would hide.
         let is_focused = rng.u8(..3) == 0;
         let silence = Duration::from_secs(6);
         let troubles: BTreeSet<Trouble> = if is_wide {
@@ -137,7 +137,7 @@ impl Knobs {
         }
         .into_iter()
         .collect();
-        // Of these the relay learns when it looks at the table the next time.
+        // The relay learns of these troubles only when it next checks the table.
         let needs_looks = [Trouble::Unpublished, Trouble::UnheardReplay, Trouble::Delete, Trouble::PlainUpdate];
         let looks_seldom = is_wide && needs_looks.iter().all(|trouble| !troubles.contains(trouble));
         Self {
@@ -181,7 +181,7 @@ impl Knobs {
     }
 }
 
-/// Drawn with dice of its own, so that adding it changed no other draw of the seed.
+/// The value has dice of its own, so that adding it changed no other draw of the seed.
 fn silent_after(seed: u64) -> Duration {
     Duration::from_millis(Rng::with_seed(seed ^ 0x51e7).u64(200..1500))
 }
@@ -192,7 +192,7 @@ fn max_slot_wal(seed: u64) -> Option<u64> {
     Some(rng.u64(5000..50_000)).filter(|_| rng.u8(..3) == 0)
 }
 
-/// One run in six is held to a rate. It has dice of its own, so that all else is as it would be without.
+/// One run in six has a rate, drawn with dice of its own.
 fn max_rate(seed: u64, is_wide: bool) -> Option<NonZeroU32> {
     let mut rng = Rng::with_seed(seed ^ 0x2a7e);
     let rate = if is_wide { rng.u32(2000..5000) } else { rng.u32(20..500) };

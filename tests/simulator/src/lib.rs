@@ -1,19 +1,20 @@
 //! The relay's core in a simulated world.
 //!
-//! The very [`Core`](outbox_core::Core) that runs in production is driven through transactions that overlap and become visible late, a
-//! broker that answers late or never, relays that are killed between any two steps, and operators. The clock is virtual, there is one
-//! thread, and the seed decides everything: a seed that fails fails again, and its history can be told and made smaller.
+//! The very [`Core`](outbox_core::Core) that runs in production is driven through transactions that overlap and become
+//! visible late, a broker that answers late or never, relays that are killed between any two steps, and operators. The
+//! clock is virtual, there is one thread, and the seed decides everything: a seed that fails fails again, its run can
+//! be made smaller, and its story printed.
 //!
-//! | module | what it is |
+//! | module | what it has |
 //! |---|---|
-//! | `world`, `agenda` | one run and its clock, what is going to happen |
+//! | `world`, `agenda` | one run, its clock and story; what is going to happen |
 //! | `knobs` | what a seed decides beforehand |
-//! | `database`, `broker` | what the relay talks to |
+//! | `database`, `broker` | the servers that the relay talks to |
 //! | `relay` | its process and its session |
 //! | `clients`, `operators`, `troubles` | who emits, who intervenes, what goes wrong |
 //! | `checker` | the promises |
-//! | `small` | a world so small that all of it can be searched |
-//! | `minimise` | a smaller history with the same end |
+//! | `small` | a world so small that all of its states can be searched |
+//! | `minimise` | a smaller run that breaks the same promise |
 
 #![expect(missing_docs, reason = "a test tool; what is not plain has its comment")]
 #![expect(
@@ -47,7 +48,7 @@ pub use self::{
     world::{Outcome, run},
 };
 
-/// Does something while this fault of the core is switched on.
+/// Calls `does` while this fault of the core is switched on.
 pub fn with_fault<T>(fault: Fault, does: impl FnOnce() -> T) -> T {
     outbox_core::faults::switch_on(Some(fault));
     let done = does();
@@ -55,13 +56,13 @@ pub fn with_fault<T>(fault: Fault, does: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Looks for a seed that finds this fault of the core.
+/// Looks for a seed that shows this fault of the core.
 pub fn find(fault: Fault, mut seeds: std::ops::Range<u64>) -> Option<(u64, Violation)> {
     with_fault(fault, || seeds.find_map(|seed| Some((seed, run(&Knobs::of(seed), false).violation?))))
 }
 
-/// The last of a run's history, line by line: time, who, what.
-pub fn tell(knobs: &Knobs) -> String {
+/// The last lines of a run's story: time, who, what.
+pub fn story(knobs: &Knobs) -> String {
     const LINES: usize = 400;
     let Outcome { story, violation, .. } = run(knobs, true);
     let story = story.get(story.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");

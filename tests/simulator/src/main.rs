@@ -1,4 +1,4 @@
-//! `make simulate SEEDS=n`: so many seeds on all cores, until one fails; its history is made smaller and told.
+//! `make simulate SEEDS=n`: runs this many seeds on all cores until one fails, and prints the story of a smaller run.
 
 use std::{
     sync::{
@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use simulator::{Exhausted, Fault, Knobs, Outcome, Step, exhaust, find, minimise, run, tell};
+use simulator::{Exhausted, Fault, Knobs, Outcome, Step, exhaust, find, minimise, run, story};
 
 fn main() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -58,21 +58,21 @@ fn main() {
     let failed = failed.into_inner().ok().flatten();
     let (steps, events, delivered, duplicates, disruptions, lasted) = sum.into_inner().unwrap_or_default();
     println!(
-        "{} seeds in {:.1} s: {steps} steps, {events} events committed, {delivered} delivered, {duplicates} second deliveries, \
-         {disruptions} disruptions, {:.1} h of virtual time",
+        "{} seeds in {:.1} s: {steps} steps, {events} events committed, {delivered} delivered, {duplicates} second \
+         deliveries, {disruptions} disruptions, {:.1} h of virtual time",
         if failed.is_some() { "some".to_owned() } else { count.to_string() },
         begin.elapsed().as_secs_f64(),
         lasted / 3600.0,
     );
     if let Some(seed) = failed {
         let smallest = minimise(&Knobs::of(seed));
-        println!("\nseed {seed} fails; the smallest history that was found:\n{}", tell(&smallest));
+        println!("\nseed {seed} fails; the smallest history that was found:\n{}", story(&smallest));
         println!("again: make simulate SEED={seed}");
         std::process::exit(1);
     }
 }
 
-/// The table of deliberate faults: which promise each breaks, and at which seed that shows first.
+/// Prints the table of deliberate faults: the promise that each breaks, and the first seed that shows it.
 fn find_faults(seeds: u64) {
     let only = std::env::var("FAULT").unwrap_or_default();
     for fault in Fault::ALL.into_iter().filter(|fault| format!("{fault:?}").contains(&only)) {
@@ -83,7 +83,8 @@ fn find_faults(seeds: u64) {
     }
 }
 
-/// Every order of the steps of a small world in which these mishaps can happen, each once: `crash cut replay wait`, or `none`.
+/// Searches every order of steps of a small world with these mishaps, each of which can happen once: `crash cut replay
+/// wait`, or `none`.
 fn search_small_world(mishaps: &str) {
     let is_named = |step: &Step| mishaps.to_lowercase().contains(&format!("{step:?}").to_lowercase());
     let mishaps: Vec<Step> = Step::MISHAPS.into_iter().filter(is_named).collect();

@@ -1,4 +1,5 @@
-//! Makes a failing run smaller: fewer kinds of trouble, fewer transactions, a shorter time, as long as the same promise breaks.
+//! Makes a failing run smaller: fewer kinds of trouble, fewer transactions, a shorter time, while the same promise
+//! breaks.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::{
     world::run,
 };
 
-/// The smallest run that breaks the same promise, as far as it was looked for.
+/// The smallest run found that breaks the same promise.
 pub fn minimise(knobs: &Knobs) -> Knobs {
     let Some(violation) = run(knobs, false).violation else { return knobs.clone() };
     let breaks = |knobs: &Knobs| run(knobs, false).violation.is_some_and(|found| found.promise == violation.promise);

@@ -1,4 +1,4 @@
-//! What goes wrong, and how it ends. What operators do with events is among it, and stands in `operators`.
+//! What goes wrong, and how it ends. What operators do with events is in `operators`.
 
 use outbox_core::Status;
 
@@ -26,7 +26,7 @@ pub(crate) enum Undo {
 }
 
 impl World {
-    /// One of the run's troubles comes, and the next is scheduled.
+    /// Draws one of the run's troubles, and schedules the next.
     pub(crate) fn trouble(&mut self) {
         if self.is_healed {
             return;
@@ -64,23 +64,23 @@ impl World {
             }
             Trouble::Blocked => self.block(long),
             Trouble::Silent => {
-                self.tell("broker", || "answers nothing".to_owned());
+                self.log("broker", || "answers nothing".to_owned());
                 self.broker.is_silent = true;
                 self.later(long, What::Undo(Undo::Speak));
             }
             Trouble::ClosesOnPublish => {
-                self.tell("broker", || "closes connections at the first message".to_owned());
+                self.log("broker", || "closes connections at the first message".to_owned());
                 self.broker.closes_on_publish = true;
                 self.later(long, What::Undo(Undo::StopClosing));
             }
             Trouble::QueueFull | Trouble::QueueMissing => {
                 let is_full = trouble == Trouble::QueueFull;
-                self.tell("broker", || format!("queue {queue} is {}", if is_full { "full" } else { "gone" }));
+                self.log("broker", || format!("queue {queue} is {}", if is_full { "full" } else { "gone" }));
                 self.broker.queues[queue] = if is_full { Queue::Full } else { Queue::Missing };
                 self.later(long, What::Undo(Undo::Queue(queue)));
             }
             Trouble::QueueMute => {
-                self.tell("broker", || format!("queue {queue} answers nothing"));
+                self.log("broker", || format!("queue {queue} answers nothing"));
                 self.broker.queues[queue] = Queue::Mute;
                 self.later(3 * long, What::Undo(Undo::Queue(queue)));
             }
@@ -91,7 +91,7 @@ impl World {
                 self.db.slot = None;
             }
             Trouble::SlotLost => {
-                self.tell("operator", || "drops the slot".to_owned());
+                self.log("operator", || "drops the slot".to_owned());
                 self.db.slot = None;
                 self.end_sessions();
             }
@@ -100,34 +100,34 @@ impl World {
                 self.later(short, What::Start(relay));
             }
             Trouble::StatementsFail => self.db.statements_fail_until = now + short,
-            // An idle transaction in someone's console; a trigger that nobody looks at.
+            // The cause may be an idle transaction in a console, or a trigger that was forgotten.
             Trouble::RowLocked => self.lock_one(3 * long),
             Trouble::TriggerRefuses => {
                 if let Some(seq) = self.pick_row(|row| row.status == Status::Pending) {
-                    self.tell("database", || format!("a trigger refuses {seq}"));
+                    self.log("database", || format!("a trigger refuses {seq}"));
                     self.db.rows.entry(seq).and_modify(|row| row.refused_until = now + 3 * long);
                 }
             }
             Trouble::Unpublished if self.db.is_published => {
-                self.tell("operator", || "takes the table out of the publication".to_owned());
+                self.log("operator", || "takes the table out of the publication".to_owned());
                 self.db.publish(false);
                 let long = if self.dice.troubles.bool() { long } else { short / 4 };
                 self.later(long, What::Undo(Undo::Publish));
             }
             Trouble::RepairRefused => {
-                self.tell("database", || "refuses DDL".to_owned());
+                self.log("database", || "refuses DDL".to_owned());
                 self.db.repairs_refused_until = now + 2 * long;
             }
-            Trouble::SlotHeld => {
-                self.tell("database", || "an old transaction holds the slot, and somebody writes much".to_owned());
+            Trouble::SlotPinned => {
+                self.log("database", || "an old transaction pins the slot, and someone writes much".to_owned());
                 self.db.write_elsewhere(60_000);
                 if let Some(slot) = &mut self.db.slot {
-                    slot.held_at.get_or_insert(slot.confirmed);
+                    slot.kept_from.get_or_insert(slot.confirmed);
                 }
                 self.later(6 * long, What::Undo(Undo::LetSlotMove));
             }
             Trouble::OtherSlot => {
-                self.tell("operator", || "another slot keeps all of the log".to_owned());
+                self.log("operator", || "another slot keeps all of the WAL".to_owned());
                 self.db.kept_by_other = u64::MAX;
                 self.later(6 * long, What::Undo(Undo::OtherSlotGone));
             }
@@ -140,13 +140,13 @@ impl World {
         }
     }
 
-    /// The time until the next trouble.
+    /// Draws the time until the next trouble.
     pub(crate) fn pause(&mut self) -> Micros {
         self.dice.troubles.u64(1..=2 * micros(self.knobs.pause))
     }
 
     pub(crate) fn undo(&mut self, undo: Undo) {
-        self.tell("world", || format!("{undo:?}"));
+        self.log("world", || format!("{undo:?}"));
         match undo {
             Undo::BrokerUp => self.broker.is_up = true,
             Undo::Unblock => self.unblock(),
@@ -164,14 +164,14 @@ impl World {
             Undo::DatabaseUp => self.db.is_up = true,
             Undo::LetSlotMove => {
                 if let Some(slot) = &mut self.db.slot {
-                    slot.held_at = None;
+                    slot.kept_from = None;
                 }
             }
             Undo::OtherSlotGone => self.db.kept_by_other = 0,
             Undo::Publish => {
                 let was_published = self.db.is_published;
                 self.db.publish(true);
-                // Whoever mends it may start the relay anew.
+                // Someone who repairs the publication may also restart the relay.
                 if !was_published && self.dice.troubles.bool() {
                     (0..self.relays.len()).for_each(|relay| self.restart(relay));
                 }
@@ -206,7 +206,7 @@ impl World {
     }
 
     fn block(&mut self, lasts: Micros) {
-        self.tell("broker", || "blocks publishing".to_owned());
+        self.log("broker", || "blocks publishing".to_owned());
         self.set_blocked(true);
         self.later(lasts, What::Undo(Undo::Unblock));
     }
@@ -240,7 +240,7 @@ impl World {
     fn crash(&mut self, drop: usize, lasts: Micros) {
         let (gone, shown) = self.db.crash(drop);
         shown.iter().for_each(|transaction| self.replayed(transaction));
-        self.tell("database", || format!("crashes, and loses {gone:?}"));
+        self.log("database", || format!("crashes, and loses {gone:?}"));
         self.db.is_up = false;
         for (seq, was_on_disk) in gone {
             let fact = self.checker.fact(seq);

@@ -1,4 +1,4 @@
-//! The world of one run: a clock that jumps to whatever happens next, one thread, everything from the seed.
+//! The world of one run: a clock that jumps to the next item of the agenda, one thread, everything from the seed.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,12 @@ use crate::{
     relay::{Operation, Relay},
 };
 
-/// Once troubles have ended, everything has its verdict within so long.
+/// Longest time after the end of all troubles until everything has its verdict.
 const SETTLES_WITHIN: Micros = 120_000_000;
-/// No run takes more steps.
+/// Most steps of a run.
 const MOST_STEPS: u64 = 2_000_000;
 
-/// What each part draws from, so that one that is switched off changes nothing for the others.
+/// Each part has dice of its own, so that switching one off changes nothing for the others.
 pub(crate) struct Dice {
     pub(crate) clients: Rng,
     pub(crate) troubles: Rng,
@@ -45,11 +45,11 @@ pub(crate) struct World {
     pub(crate) emitted: usize,
     pub(crate) is_healed: bool,
     healed_at: Micros,
-    /// What the run has to say, if it is to be told.
+    /// The lines of the run's story; `None`: it is not kept.
     story: Option<Vec<String>>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub steps: u64,
@@ -63,9 +63,9 @@ pub struct Outcome {
     pub story: Vec<String>,
 }
 
-/// Runs a seed.
-pub fn run(knobs: &Knobs, tells: bool) -> Outcome {
-    let mut world = World::new(knobs.clone(), tells);
+/// Runs these knobs; the outcome has a story only if `keeps_story`.
+pub fn run(knobs: &Knobs, keeps_story: bool) -> Outcome {
+    let mut world = World::new(knobs.clone(), keeps_story);
     let mut steps = 0;
     while world.checker.violation.is_none() {
         steps += 1;
@@ -89,10 +89,10 @@ pub fn run(knobs: &Knobs, tells: bool) -> Outcome {
 }
 
 impl World {
-    fn new(knobs: Knobs, tells: bool) -> Self {
+    fn new(knobs: Knobs, keeps_story: bool) -> Self {
         let seed = knobs.seed;
         let dice = |salt: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
-        // Some databases are close to where 32-bit transaction ids wrap around.
+        // In every second run transaction ids are about to wrap around at 32 bits.
         let first_xid = if seed.is_multiple_of(2) { 1000 } else { (1 << 32) - 20 };
         let mut world = Self {
             now: 0,
@@ -108,7 +108,7 @@ impl World {
             emitted: 0,
             is_healed: false,
             healed_at: 0,
-            story: tells.then(Vec::new),
+            story: keeps_story.then(Vec::new),
             knobs,
         };
         for relay in 0..world.relays.len() {
@@ -124,13 +124,13 @@ impl World {
         world
     }
 
-    /// Takes the next thing that happens. Returns whether there was one, and the run is not over.
+    /// Takes the next item of the agenda. Returns whether the run goes on.
     fn step(&mut self) -> bool {
         let Some((at, what)) = self.agenda.take() else { return false };
         debug_assert!(at >= self.now, "time does not go back");
         self.now = at;
         if let Some(relay) = what.relay() {
-            // A process that is stopped does nothing; what comes for it waits.
+            // A frozen process does nothing; items for it wait until it thaws.
             let thaws_at = self.relays.get(relay).map_or(0, |relay| relay.frozen_until);
             if thaws_at > self.now {
                 self.at(thaws_at, what);
@@ -157,7 +157,7 @@ impl World {
                 self.blocked(relay, session, connection, is_blocked);
             }
             What::Keepalive(relay, session) => self.keepalive(relay, session),
-            What::Make(relay, session, older) => self.make_slot(relay, session, older),
+            What::CreateSlot(relay, session, older) => self.create_slot(relay, session, older),
             What::FreeSlot(session) => self.free_slot(session),
             What::LookAtSlot(relay, session) => self.look_at_slot(relay, session),
             What::SlotSeen(relay, session, size) => self.slot_seen(relay, session, size),
@@ -172,12 +172,12 @@ impl World {
         true
     }
 
-    /// First the troubles end; from then on looks whether all is done.
+    /// Ends the troubles at the first call, and then looks whether all is done. Returns whether the run goes on.
     fn look(&mut self) -> bool {
         if !self.is_healed {
             self.is_healed = true;
             self.healed_at = self.now;
-            self.tell("world", || "troubles end".to_owned());
+            self.log("world", || "troubles end".to_owned());
             self.heal();
         }
         self.release_all();
@@ -190,9 +190,9 @@ impl World {
             let stuck = self.what_is_missing();
             self.checker.fail(Promise::Verdict, stuck.0, stuck.1);
         }
-        // Where all events end connections, only another one shows that the broker takes messages.
-        let is_owed = |row: &Row| row.status == Status::Pending && row.emitted.is_ender;
-        if self.db.rows.values().any(is_owed) {
+        // If all pending events end connections, only another event can show that the broker takes messages.
+        let is_pending = |row: &Row| row.status == Status::Pending && row.emitted.is_ender;
+        if self.db.rows.values().any(is_pending) {
             self.emit_another();
         }
         self.later(250_000, What::Look);
@@ -200,7 +200,7 @@ impl World {
     }
 
     fn is_done(&self) -> bool {
-        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        let end = self.db.wal.last().map_or(0, |entry| entry.end);
         self.emitted >= self.knobs.transactions
             && self.db.open.is_empty()
             && self.db.hidden.is_empty()
@@ -209,7 +209,7 @@ impl World {
             && self.relays.iter().filter_map(|relay| relay.session.as_ref()).any(|session| session.core.is_live())
     }
 
-    /// What keeps a run from its end.
+    /// What keeps the run from its end: the event, if there is one, and a sentence.
     fn what_is_missing(&self) -> (Option<i64>, String) {
         if let Some(row) = self.db.rows.values().find(|row| row.status == Status::Pending) {
             return (Some(row.emitted.seq), format!("long after all troubles it is still PENDING: {row:?}"));
@@ -225,12 +225,12 @@ impl World {
         self.agenda.put(at, what);
     }
 
-    /// The time of a relay's clocks.
+    /// The time by a relay's clocks.
     pub(crate) fn clocks(&self) -> Now {
         Now { instant: self.base + Duration::from_micros(self.now), unix_us: self.now as i64 }
     }
 
-    /// A way from one machine to another.
+    /// Draws the time that a message takes between two machines.
     pub(crate) fn way(&mut self) -> Micros {
         self.dice.network.u64(1..=micros(self.knobs.latency).max(2))
     }
@@ -244,7 +244,7 @@ impl World {
         !self.is_healed && self.knobs.has(trouble)
     }
 
-    pub(crate) fn tell(&mut self, who: &str, what: impl FnOnce() -> String) {
+    pub(crate) fn log(&mut self, who: &str, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
             story.push(format!("{}  {who:<9} {}", time(self.now), what()));
         }

@@ -1,8 +1,8 @@
 //! What every change of the core must pass: a few thousand seeds, and each deliberate fault found.
 
-use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, tell};
+use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, story};
 
-/// Seeds in which each deliberate fault must show.
+/// In this many seeds each deliberate fault must show.
 const SEEDS: u64 = 4000;
 
 #[test]
@@ -11,7 +11,7 @@ fn a_few_thousand_worlds_break_no_promise() {
     for seed in first..first + 2000 {
         let knobs = Knobs::of(seed);
         if run(&knobs, false).violation.is_some() {
-            panic!("seed {seed}\n{}", tell(&minimise(&knobs)));
+            panic!("seed {seed}\n{}", story(&minimise(&knobs)));
         }
     }
 }
@@ -42,7 +42,7 @@ fn a_failing_history_is_made_smaller_and_ends_in_the_same_broken_promise() {
             assert!(smaller.transactions <= knobs.transactions && smaller.troubles.is_subset(&knobs.troubles));
             lines.push((again.story.len(), run(&knobs, true).story.len()));
         }
-        // Some histories break the promise by a coincidence that nothing smaller has.
+        // Some runs break the promise by a coincidence that no smaller run has.
         assert!(lines.iter().any(|(after, before)| after < before), "no line less: {lines:?}");
     });
 }

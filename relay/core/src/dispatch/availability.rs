@@ -1,9 +1,9 @@
 //! Which destinations take messages, and what may leave while none does. Pure: time is an argument.
 //!
-//! An [`Unavailable`](crate::Outcome::Unavailable) outcome tells the state of a destination and never means the
-//! message: RabbitMQ nacks because a queue is full, has no majority, or its process is down. So it counts as an attempt only where it is shown that the
-//! broker takes messages and this destination does not: after the event was unavailable, another message was published and
-//! confirmed, and now the event is unavailable again.
+//! An [`Unavailable`](crate::Outcome::Unavailable) outcome says something about the destination and nothing about the
+//! message: RabbitMQ nacks because a queue is full, has no majority, or its process is down. So it counts as an attempt
+//! only if the broker demonstrably took messages while this destination did not: after the event was unavailable,
+//! another message was published and confirmed, and then the event is unavailable again.
 //!
 //! ```text
 //!         unavailable only: MANY in a row, or nothing else in flight
@@ -12,9 +12,10 @@
 //!     └──────────────────────── the first confirm ────────────────────────┘
 //! ```
 //!
-//! While everything is unavailable, a round lets some events leave, each for another destination, first those that were tried the
-//! longest ago. Their number doubles from round to round, and so does the pause. Events for a destination that was not tried yet
-//! do not wait for a round: a full queue keeps nobody else's event waiting.
+//! While every destination is unavailable, a round lets some events leave, each for another destination, beginning with
+//! the destinations whose last try is longest ago. The number of events doubles from round to round, and so does the
+//! pause. The first event for a destination that was not tried yet does not wait for a round, so a full queue delays no
+//! other.
 
 #[cfg(test)]
 mod tests;
@@ -39,35 +40,36 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Events of the first round. Their number doubles from round to round.
 const FIRST_PROBES: usize = 2;
-/// Most destinations that are told apart: some 100 kB. Events for later ones wait for the rounds.
+/// Most destinations that are told apart, in some 100 kB. Events for further ones wait for the rounds.
 const MOST_DESTINATIONS: usize = 4096;
-/// Most unavailable events that are remembered: some 500 kB. Beyond that all begin anew.
+/// Most unavailable events that are remembered, in some 500 kB. Beyond that all are forgotten.
 const MOST_UNAVAILABLE: usize = 16_384;
 
-/// An event's destination (exchange and topic), as a hash. Two destinations with one hash share their probes, which is harmless.
+/// An event's destination (exchange and topic), as a hash. Two destinations with the same hash share their probes,
+/// which is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Destination(u64);
 
 crate::marked!(Destination { 0 });
 
-/// What an unavailable outcome says.
+/// Whether an unavailable outcome counts as an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    /// This event's destination takes nothing while the broker takes other messages: the outcome counts as an attempt.
+pub(super) enum Attempt {
+    /// The attempt counts: this event's destination takes nothing while the broker takes other messages.
     Counts,
-    /// It says nothing yet.
+    /// The attempt does not count: nothing is known yet about other destinations.
     Uncounted,
-    /// The event was tried although nothing has been available since then: no attempt counts.
-    OutageSince(Instant),
+    /// The attempt does not count: every destination has been unavailable since this moment, and the event was a probe.
+    InOutage(Instant),
 }
 
 #[derive(Clone, Debug)]
 struct Probing {
     since: Instant,
-    /// The message that was published last before it began.
+    /// The number of the last message that was published before probing began.
     after: u64,
     destinations: HashMap<Destination, Tried, IdHash>,
-    /// How many of them were unavailable.
+    /// How many of `destinations` were unavailable.
     unavailable: usize,
     round: u64,
     round_at: Instant,
@@ -79,9 +81,9 @@ crate::marked!(Probing { since, after as Message, destinations, unavailable, rou
 
 #[derive(Clone, Copy, Debug)]
 struct Tried {
-    /// In which round it was tried last.
+    /// The round in which the destination was last tried.
     round: u64,
-    /// Its last outcome was unavailable.
+    /// Whether the destination's last outcome was unavailable.
     is_unavailable: bool,
 }
 
@@ -89,14 +91,14 @@ crate::marked!(Tried { round, is_unavailable });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Availability {
-    /// Messages handed to the broker so far, which numbers them.
+    /// How many messages were handed to the broker. The count numbers them.
     published: u64,
-    /// The highest number that was confirmed.
+    /// The highest number of a confirmed message.
     confirmed: u64,
     /// Unavailable outcomes since the last confirm.
     in_a_row: usize,
-    /// Events that were unavailable, and the number that the message had then. They are forgotten when the connection is lost, or
-    /// when a destination takes messages again.
+    /// Events that were unavailable, each with the number that its message had. They are forgotten when the connection
+    /// is lost, or an unavailable destination takes messages again.
     unavailable: HashMap<Uuid, u64, IdHash>,
     probing: Option<Probing>,
     hash: NameHash,
@@ -122,33 +124,33 @@ impl Availability {
         Destination(self.hash.of((event.exchange.as_ref().map(Text::as_bytes), event.topic.as_bytes())))
     }
 
-    /// The number of the message that is handed to the broker now.
+    /// Numbers the message that is handed to the broker now.
     pub(super) fn publish(&mut self) -> u64 {
         self.published += 1;
         self.published
     }
 
-    /// The number of the message that was published last.
+    /// The number of the last message that was published.
     pub(super) fn published(&self) -> u64 {
         self.published
     }
 
-    /// The highest number of a message that the broker took.
+    /// The highest number of a confirmed message.
     pub(super) fn last_confirmed(&self) -> u64 {
         self.confirmed
     }
 
-    /// Since when nothing has been available.
+    /// Since when every destination has been unavailable; `None`: none is, or only some are.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.probing.as_ref().map(|probing| probing.since)
     }
 
-    /// How many destinations were found unavailable meanwhile.
+    /// How many destinations were found unavailable since then.
     pub(crate) fn unavailable_destinations(&self) -> usize {
         self.probing.as_ref().map_or(0, |probing| probing.unavailable)
     }
 
-    /// The broker took a message. Returns whether that ends the probing.
+    /// The broker has confirmed a message. Returns whether that ends the probing.
     pub(super) fn confirmed(&mut self, id: &Uuid, number: u64, destination: impl FnOnce(&Self) -> Destination) -> bool {
         self.confirmed = self.confirmed.max(number);
         self.in_a_row = 0;
@@ -161,15 +163,15 @@ impl Availability {
         let destination = destination(self);
         let was_unavailable =
             |probing: Probing| probing.destinations.get(&destination).is_some_and(|tried| tried.is_unavailable);
-        // If an unavailable destination takes a message again, the trouble is over and nothing is shown about the others. If another
-        // destination does, the others were unavailable while the broker took messages.
+        // A confirm from a destination that was unavailable says that the outage is over, and nothing about other
+        // destinations. A confirm from another one shows that the broker took messages while those were unavailable.
         if self.probing.take().is_some_and(was_unavailable) {
             self.unavailable.clear();
         }
         true
     }
 
-    /// A message's destination took nothing. `others_in_flight`: other messages have no outcome yet.
+    /// A message's destination was unavailable. `others_in_flight`: other messages have no outcome yet.
     pub(super) fn unavailable(
         &mut self,
         id: Uuid,
@@ -177,7 +179,7 @@ impl Availability {
         destination: Destination,
         others_in_flight: bool,
         now: Instant,
-    ) -> Judged {
+    ) -> Attempt {
         if self.unavailable.len() >= MOST_UNAVAILABLE {
             self.unavailable.clear();
         }
@@ -186,7 +188,7 @@ impl Availability {
             probing.unavailable(destination);
         }
         if before.is_some_and(|before| self.confirmed > before) || faults::is_on(Fault::NackCounts) {
-            return Judged::Counts;
+            return Attempt::Counts;
         }
         self.in_a_row += 1;
         if self.probing.is_none() && (!others_in_flight || self.in_a_row >= MANY) {
@@ -195,10 +197,10 @@ impl Availability {
             self.probing = Some(probing);
         }
         let was_tried = self.probing.as_ref().filter(|probing| number > probing.after);
-        was_tried.map_or(Judged::Uncounted, |probing| Judged::OutageSince(probing.since))
+        was_tried.map_or(Attempt::Uncounted, |probing| Attempt::InOutage(probing.since))
     }
 
-    /// The event has its verdict.
+    /// The event is given up, so a replay of it begins anew.
     pub(super) fn forget(&mut self, id: &Uuid) {
         self.unavailable.remove(id);
     }
@@ -210,18 +212,19 @@ impl Availability {
         self.probing = None;
     }
 
-    /// Whether an event may leave without waiting for a round: the first for a destination that was not tried yet.
+    /// Whether an event may leave without waiting for a round: only the first for a destination that was not tried yet.
     pub(super) fn may_try(&mut self, destination: Destination) -> bool {
         let Some(probing) = &mut self.probing else { return true };
         !probing.destinations.contains_key(&destination) && probing.tried(destination).is_some()
     }
 
-    /// When the next round is due, in which some events may leave.
+    /// When the next round is due, in which some events may leave; `None`: no probing is under
+    /// way.
     pub(crate) fn next_round(&self) -> Option<Instant> {
         self.probing.as_ref().map(|probing| probing.round_at)
     }
 
-    /// In which round the destination was tried last; 0: before the first.
+    /// The round in which the destination was last tried; 0: before the first round.
     pub(super) fn last_tried(&self, destination: Destination) -> u64 {
         self.probing.as_ref().and_then(|probing| probing.destinations.get(&destination)).map_or(0, |tried| tried.round)
     }
@@ -270,7 +273,8 @@ impl Probing {
         self.unavailable += usize::from(!was_unavailable);
     }
 
-    /// What is known of the destination, which is remembered from now on. `None`: too many destinations are told apart already.
+    /// The entry of the destination, which is remembered from now on; `None`: too many destinations are remembered
+    /// already.
     fn tried(&mut self, destination: Destination) -> Option<&mut Tried> {
         let is_known = self.destinations.len() < MOST_DESTINATIONS || self.destinations.contains_key(&destination);
         is_known

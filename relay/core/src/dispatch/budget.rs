@@ -1,4 +1,4 @@
-//! How much may be in memory at a time.
+//! The limit on events in memory, and on their bytes.
 
 use crate::{
     faults::{self, Fault},
@@ -19,24 +19,24 @@ impl Budget {
         Self { limits, events: 0, bytes: 0 }
     }
 
-    /// Whether another event may be admitted. A soft bound: the event that crosses it is still taken.
+    /// Whether another event may be admitted. The limit is soft: the event that crosses it is still admitted.
     pub(crate) fn has_room(&self) -> bool {
         let (events, bytes) = self.room();
         events > 0 && bytes > 0
     }
 
-    /// Whether refused events must make room in memory for others.
+    /// Whether more than half of memory is taken, so that unavailable events must make room for others.
     pub(crate) fn is_crowded(&self) -> bool {
         let (events, bytes) = self.room();
         events < self.limits.max_events / 2 || bytes < self.limits.max_bytes / 2
     }
 
-    /// Events and bytes that may still be admitted.
+    /// How many events and bytes may still be admitted.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.limits.max_events.saturating_sub(self.events), self.limits.max_bytes.saturating_sub(self.bytes))
     }
 
-    /// Bytes that are taken.
+    /// Bytes of the events in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

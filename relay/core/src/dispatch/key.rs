@@ -1,4 +1,4 @@
-//! One ordering key: which of its events are on their way, which wait in memory, and which hold it.
+//! One ordering key: which of its events are ready or in flight, which wait in memory, and which hold the key.
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,23 @@ use crate::interface::{Event, KeyName, Limits};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Key {
-    /// Events of the key that are on their way: ready or in flight.
+    /// Events of the key that are ready or in flight.
     pub(super) active: usize,
-    /// How many of them hold the key: refused before, or sent on a side channel.
-    pub(super) returning: usize,
+    /// How many of `active` hold the key: an earlier attempt has failed or was put off, or they are on a side channel.
+    pub(super) active_holders: usize,
     /// Events in the table that hold the key.
     pub(super) holders: Vec<Uuid>,
-    /// Waiting in memory, in order of admission.
+    /// Events that wait in memory, in order of admission.
     queue: VecDeque<Queued>,
     queue_bytes: usize,
-    /// Later events wait in the table.
+    /// The key's name if later events wait in the table; `None`: they do not.
     pub(super) spilled: Option<KeyName>,
-    /// The pass before whose end an event of the key last went back to the table.
-    pub(super) returned_in: u64,
+    /// The number of the last pass that had begun when an event of the key went back to the table.
+    pub(super) went_back_in: u64,
 }
 
 crate::marked!(Key {
-    active, returning, holders, queue, queue_bytes, spilled, returned_in as Pass
+    active, active_holders, holders, queue, queue_bytes, spilled, went_back_in as Pass
 });
 
 /// A waiting event.
@@ -44,20 +44,21 @@ impl Key {
         self.queue.push_back(Queued { id: event.id, bytes });
     }
 
-    /// At most so many of those that wait in memory need not wait any longer.
+    /// Takes at most `count` of the events that wait in memory, in their order.
     pub(super) fn release(&mut self, count: usize) -> Vec<Uuid> {
         let released: Vec<Queued> = self.queue.drain(..count.min(self.queue.len())).collect();
         self.queue_bytes -= released.iter().map(|queued| queued.bytes).sum::<usize>();
         released.into_iter().map(|queued| queued.id).collect()
     }
 
-    /// An event of the key, `returning` or not, is no longer on its way.
-    pub(super) fn left(&mut self, returning: bool) {
+    /// An event of the key is no longer ready or in flight. `was_holder`: it held the key.
+    pub(super) fn left(&mut self, was_holder: bool) {
         self.active -= 1;
-        self.returning -= usize::from(returning);
+        self.active_holders -= usize::from(was_holder);
     }
 
-    /// From now on the key's later events wait in the table. Returns by how much that raises the number of such keys.
+    /// From now on later events of the key wait in the table. Returns how many keys that adds to those that spilled: 1
+    /// or 0.
     pub(super) fn spill(&mut self, name: impl FnOnce() -> Option<KeyName>) -> usize {
         if self.spilled.is_some() {
             return 0;
@@ -71,14 +72,14 @@ impl Key {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.returning > 0 || !self.holders.is_empty()
+        self.active_holders > 0 || !self.holders.is_empty()
     }
 
     pub(super) fn is_idle(&self) -> bool {
         self.active == 0 && self.queue.is_empty() && self.holders.is_empty() && self.spilled.is_none()
     }
 
-    /// Whether it waits for nothing but a pass to bring its events from the table.
+    /// Whether the key waits for nothing but a pass that brings its events from the table.
     pub(super) fn wants_refill(&self, share: &Limits) -> bool {
         self.spilled.is_some() && !self.is_held() && self.is_low(share)
     }

@@ -1,4 +1,4 @@
-//! Ordering keys: who waits for whom, and whose events wait in the table.
+//! Ordering keys: which events wait for which, and whose later events wait in the table.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,20 +10,20 @@ use crate::{
     interface::{Event, IdHash, KeyHolder, KeyName, Limits, NameHash, Ordering, Text},
 };
 
-/// When an event of a key may leave.
+/// Where an event of a key is to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// May leave now.
+    /// Nowhere: it may leave now.
     Now,
-    /// May leave now: it is the one that its key waits for.
-    Returning,
-    /// Waits until its key is free.
+    /// Nowhere: it holds the key, and the others wait for it.
+    Holder,
+    /// In memory, until its key is free.
     Behind,
-    /// Its key has no room: it waits in the table.
+    /// In the table, since its key has no room in memory or is held.
     Full,
 }
 
-/// A hash stands for the key: a collision orders two keys that need no order, which is harmless.
+/// A key, as a hash. A collision orders two keys that need no order, which is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct KeyHash(u64);
 
@@ -36,7 +36,7 @@ pub(crate) struct Keys {
     hash: NameHash,
     keys: HashMap<KeyHash, Key, IdHash>,
     spilled: usize,
-    /// Passes that have begun.
+    /// How many passes have begun.
     passes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Keys {
         Self { ordering, share, hash: NameHash::new(seed), keys: HashMap::default(), spilled: 0, passes: 0 }
     }
 
-    /// How many keys something is known of.
+    /// How many keys are known.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -57,7 +57,7 @@ impl Keys {
         self.spilled
     }
 
-    /// The event's key, if it has one and keys mean something.
+    /// The event's key; `None`: it has none, or keys are ignored.
     pub(super) fn of(&self, event: &Event) -> Option<KeyHash> {
         let id = event.aggregate_id.as_ref().filter(|_| self.ordering != Ordering::None)?;
         Some(self.hash(event.aggregate_type.as_ref().map(Text::as_bytes), id.as_bytes()))
@@ -66,12 +66,12 @@ impl Keys {
     pub(super) fn enter(&mut self, hash: KeyHash, event: &Event) -> Place {
         let key = self.keys.entry(hash).or_default();
         if event.holds_key {
-            // Later events of the key are in the table, although this memory may not have seen how they came there.
+            // Later events of the key are in the table, even if an earlier session put them there.
             self.spilled += key.spill(|| event.key_name());
             key.holders.retain(|id| *id != event.id);
             key.active += 1;
-            key.returning += 1;
-            return Place::Returning;
+            key.active_holders += 1;
+            return Place::Holder;
         }
         if key.spilled.is_some() {
             return Place::Full;
@@ -92,14 +92,15 @@ impl Keys {
         Place::Behind
     }
 
-    /// The event goes back to the table and holds its key there. Returns the events that it leaves no place for in memory.
-    pub(super) fn hold(&mut self, hash: KeyHash, event: &Event, returning: bool) -> Vec<Uuid> {
+    /// The event goes back to the table and holds its key there. Returns the key's events in memory, which the caller
+    /// leaves to the table.
+    pub(super) fn hold(&mut self, hash: KeyHash, event: &Event, was_holder: bool) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.left(returning);
+        key.left(was_holder);
         if !faults::is_on(Fault::HolderForgotten) {
             key.holders.push(event.id);
         }
-        key.returned_in = self.passes;
+        key.went_back_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
         key.release(usize::MAX)
     }
@@ -109,38 +110,39 @@ impl Keys {
         self.keys.get(&hash).is_some_and(|key| key.active > 1)
     }
 
-    /// The event holds its key while it is in flight.
-    /// Returns the queued events, which the caller leaves to the table.
+    /// The event holds its key while it is in flight. Returns the events that wait in memory, which the caller leaves
+    /// to the table.
     pub(super) fn hold_in_flight(&mut self, hash: KeyHash, event: &Event) -> Vec<Uuid> {
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.returning += 1;
-        key.returned_in = self.passes;
+        key.active_holders += 1;
+        key.went_back_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
         key.release(usize::MAX)
     }
 
-    /// A ready event goes back to the table, where all later ones of its key wait from now on.
-    /// `event` may be any event of the key: only the key's name is used.
+    /// A ready event goes back to the table, where all later events of its key wait from now on. `event` may be any
+    /// event of the key, for only the key's name is used.
     pub(super) fn leave(&mut self, hash: KeyHash, event: &Event) {
         let Some(key) = self.keys.get_mut(&hash) else { return };
         key.left(false);
-        key.returned_in = self.passes;
+        key.went_back_in = self.passes;
         self.spilled += key.spill(|| event.key_name());
     }
 
-    /// Whether an event that was free to leave must wait after all, since one before it was refused: in the table.
+    /// Whether a ready event's key is held. If so the event is no longer active, and the caller leaves it to the table.
     pub(super) fn spill_if_held(&mut self, hash: KeyHash) -> bool {
         let Some(key) = self.keys.get_mut(&hash).filter(|key| key.is_held()) else { return false };
         key.left(false);
-        key.returned_in = self.passes;
+        key.went_back_in = self.passes;
         true
     }
 
-    /// The event has its verdict; one that was refused before, also in the table. Returns the events that may leave now.
-    pub(super) fn finished(&mut self, hash: KeyHash, returning: bool) -> Vec<Uuid> {
+    /// An event of the key is done: it has its verdict, and if it held the key, the verdict is written. Returns the
+    /// events that may leave now.
+    pub(super) fn finished(&mut self, hash: KeyHash, was_holder: bool) -> Vec<Uuid> {
         let strict = self.ordering == Ordering::Strict;
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
-        key.left(returning);
+        key.left(was_holder);
         let released = match (key.is_held(), strict, key.active) {
             (false, true, 0) => key.release(1),
             (false, false, _) => key.release(usize::MAX),
@@ -153,7 +155,7 @@ impl Keys {
         released
     }
 
-    /// An event that held its key is no longer in the table.
+    /// An event that held the key is no longer in the table.
     pub(super) fn gone(&mut self, hash: KeyHash, event: &Uuid) {
         if let Some(key) = self.keys.get_mut(&hash) {
             key.holders.retain(|id| id != event);
@@ -165,25 +167,25 @@ impl Keys {
         self.passes += 1;
     }
 
-    /// Keys whose later events wait in the table.
+    /// The keys whose later events wait in the table.
     pub(crate) fn spilled(&self) -> Vec<KeyName> {
         self.names(|_| true)
     }
 
-    /// Those of them that still have much in memory, and shall go on waiting: a scan leaves them out.
+    /// The keys whose later events wait in the table and that still have much in memory: a pass leaves them out.
     pub(crate) fn full(&self) -> Vec<KeyName> {
         self.names(|key| !key.is_low(&self.share))
     }
 
-    /// Whether a key that spilled has worked off most of what it has in memory: time to read the table.
+    /// Whether a key has events in the table and little left in memory, so that it is time for a pass.
     pub(crate) fn wants_refill(&self) -> bool {
         self.spilled > 0
             && !faults::is_on(Fault::RefillLost)
             && self.keys.values().any(|key| key.wants_refill(&self.share))
     }
 
-    /// Learns from the table which events hold their keys. Those that `is_here`, in memory, have told already.
-    /// Returns the events that it leaves no place for in memory.
+    /// Learns from the table which events hold their keys. `is_here`: the event is in memory, so its key knows it
+    /// already. Returns events in memory whose keys turn out to be held, which the caller leaves to the table.
     pub(super) fn learn(&mut self, holders: &[KeyHolder], is_here: impl Fn(&Uuid) -> bool) -> Vec<Uuid> {
         let mut waiting = Vec::new();
         for key in self.keys.values_mut() {
@@ -201,13 +203,14 @@ impl Keys {
         waiting
     }
 
-    /// A pass is about to offer, in order, every row of the keys that spilled: they may be admitted again. Not of those keys that it
-    /// left out, that are held, or of which an event was in memory when it began to read and has gone back to the table since.
+    /// A pass is about to offer, in order, all rows of the keys that spilled, so their events may be admitted again.
+    /// Exceptions are keys that the pass left out, held keys, and keys of which an event went back to the table after
+    /// the pass had begun.
     pub(crate) fn unspill(&mut self, left_out: &[KeyName]) {
         if self.spilled > 0 {
             let left_out: BTreeSet<&KeyName> = left_out.iter().collect();
             self.keys.retain(|_, key| {
-                if !key.is_held() && key.returned_in < self.passes {
+                if !key.is_held() && key.went_back_in < self.passes {
                     key.spilled = key.spilled.take().filter(|name| left_out.contains(name));
                 }
                 !key.is_idle()

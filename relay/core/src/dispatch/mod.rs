@@ -3,19 +3,29 @@
 //! ```text
 //!  admit ──▶ Queued ──▶ Ready ──▶ InFlight ──▶ Settling ──▶ (forgotten)
 //!              │ (its key is busy)                             SENT, FAILED, or PENDING until its next attempt is due
-//!              └──▶ (back to the table: an event before it was refused)
+//!              └──▶ (back to the table: an earlier event holds its key)
 //! ```
 //!
-//! An event that is to be tried again does not wait in memory: the table knows its time, and that it holds its key. While the
-//! broker refuses everything ([`availability`]), events that were not refused yet wait in memory, as in any outage.
+//! An event that is to be tried again does not wait in memory: the table has its time, and that it holds its key. While
+//! every destination is unavailable ([`availability`]), events that were not tried yet wait in memory, as in any
+//! outage.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `outcomes` | what an outcome means: a verdict, and whether the key is held |
+//! | `keys`, `key`, `spilling` | which events wait for which, in memory or in the table |
+//! | `budget` | how much may be in memory |
+//! | `availability`, `probing` | whether a nack counts, and what leaves while every destination is unavailable |
+//! | `silences`, `side_channels` | which destinations answer nothing, and how their events leave |
+//! | `suspects` | which event has ended the connection |
 
-mod answers;
 mod availability;
-mod beside;
 mod budget;
 mod key;
 mod keys;
+mod outcomes;
 mod probing;
+mod side_channels;
 mod silences;
 mod spilling;
 mod suspects;
@@ -38,7 +48,7 @@ use self::{
     suspects::Suspects,
 };
 pub(crate) use self::{
-    beside::{Silence, SplitOff},
+    side_channels::{Silence, SplitOff},
     suspects::{Alone, Loss},
 };
 use crate::{
@@ -48,11 +58,11 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Waits for its key.
+    /// The event waits for its key.
     Queued,
     Ready,
     InFlight,
-    /// Its verdict is being written.
+    /// The event's verdict is to be written.
     Settling,
 }
 
@@ -61,54 +71,56 @@ crate::marked_by_name!(State);
 /// An event in memory.
 #[derive(Clone, Debug)]
 struct Tracked {
-    /// Until the broker has answered: then its row and its place in memory wait for the verdict, and nobody for its body.
+    /// `None` once answered: the entry stays until its verdict is written, and the body is no longer needed.
     event: Option<Arc<Event>>,
-    /// The event's own, to tell without a look at it which rows a scan may find.
+    /// The event's `seq`, which tells which scans can find its row; it stays when `event` is gone.
     seq: i64,
     key: Option<KeyHash>,
-    /// Order of admission, in which events leave.
+    /// The event's number in the order of admission, which is the order of leaving.
     order: u64,
     state: State,
-    /// Attempts before this one.
+    /// Attempts before the present one.
     attempts: u32,
     /// The message's number among all that were handed to the broker; 0 while it is on a side channel.
     number: u64,
-    /// Connections that ended while it was in flight, since its last answer; counted up to where it leaves alone ([`suspects`]).
+    /// Connections that ended while the event was in flight, since its last answer; counted up to the number from which
+    /// it leaves alone ([`suspects`]).
     endings: u8,
-    /// Whether it holds its key: it was refused before, or was sent on a side channel.
-    returning: bool,
+    /// Whether the event is one of its key's active holders: an earlier attempt has failed or was put off, or it is on
+    /// a side channel.
+    is_holder: bool,
     ticket: Option<Ticket>,
-    /// The transaction that the stream brought it with; a scan's row is visible already.
+    /// The transaction that the stream brought the event with; `None`: a scan found it, so its row is visible.
     origin: Option<Origin>,
 }
 
 crate::marked!(Tracked {
-    event, seq, key, order as Order, state, attempts, number as Message, endings, returning, ticket, origin
+    event, seq, key, order as Order, state, attempts, number as Message, endings, is_holder, ticket, origin
 });
 
 /// What became of an event that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is in memory now, and will be published.
+    /// The event is in memory now, and will be published.
     Admitted,
-    /// It was in memory already: the scan and the stream both found it.
+    /// The event was in memory already: both the scan and the stream found it.
     Known,
-    /// Its key has its full share of memory, or is held: the row waits in the table until a pass finds it.
+    /// The event waits in the table until a pass finds it: its key has its full share of memory, or is held.
     Spilled,
 }
 
-/// An event that went back to the table without a verdict: a later pass finds its row.
+/// An event that went back to the table without a verdict. A later pass finds its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftBehind {
-    /// What [`Dispatch::attach`] has tied it to.
+    /// The ticket of its transaction in the stream; `None`: a scan found the event.
     pub(crate) ticket: Option<Ticket>,
-    /// The transaction that the stream brought it with.
+    /// The transaction that the stream brought the event with; `None`: a scan found it.
     pub(crate) origin: Option<Origin>,
 }
 
 crate::marked!(LeftBehind { ticket, origin });
 
-/// Events in memory and the rules by which they leave.
+/// The events in memory, and the rules by which they leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     policy: Policy,
@@ -116,14 +128,14 @@ pub(crate) struct Dispatch {
     jitter: fastrand::Rng,
     tracked: HashMap<Uuid, Tracked, IdHash>,
     pub(crate) keys: Keys,
-    /// By order of admission: the longest waiting leaves first, so a hot key does not queue up anew for each event, and no
-    /// number of hot keys keeps another waiting.
+    /// Ready events by order of admission: the longest waiting leaves first. So a hot key does not queue up anew for
+    /// each event, and many hot keys keep no other waiting.
     ready: BinaryHeap<Reverse<(u64, Uuid)>>,
     pub(crate) availability: Availability,
     pub(crate) silences: Silences,
     pub(crate) suspects: Suspects,
     split_off: SplitOff,
-    /// Ready, but the broker refuses everything: they wait for their turn to try.
+    /// Ready events that wait for a round while every destination is unavailable, with their order of admission.
     set_aside: Vec<(u64, Uuid)>,
     set_aside_keys: HashSet<KeyHash, IdHash>,
     left_behind: Vec<LeftBehind>,
@@ -133,8 +145,8 @@ pub(crate) struct Dispatch {
 }
 
 crate::marked!(Dispatch {
-    budget, tracked, keys, ready as Order, availability, silences, suspects, split_off, set_aside as Order, set_aside_keys, left_behind,
-    admitted as Order, in_flight, settling
+    budget, tracked, keys, ready as Order, availability, silences, suspects, split_off, set_aside as Order,
+    set_aside_keys, left_behind, admitted as Order, in_flight, settling
 } not { policy, jitter });
 
 impl Dispatch {
@@ -159,7 +171,7 @@ impl Dispatch {
         }
     }
 
-    /// What is in memory of the rows with a greater `seq`. As long as the pages of a backlog follow each other, it is nothing.
+    /// The events in memory with a greater `seq`. While the pages of a backlog follow each other, there are none.
     pub(crate) fn known(&self, after_seq: i64) -> HashSet<Uuid, IdHash> {
         self.tracked.iter().filter(|(_, tracked)| tracked.seq > after_seq).map(|(id, _)| *id).collect()
     }
@@ -173,12 +185,12 @@ impl Dispatch {
         self.tracked.is_empty()
     }
 
-    /// Events handed to the broker and not answered.
+    /// Events handed to the broker and unanswered.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Events handed to the broker without a verdict in the table yet: what a crash now would repeat, at most.
+    /// Events handed to the broker whose verdicts are not written: at most these are delivered twice after a crash.
     pub(crate) fn unsettled(&self) -> usize {
         self.in_flight + self.settling
     }
@@ -188,7 +200,8 @@ impl Dispatch {
         self.tracked.contains_key(id)
     }
 
-    /// Offers an event, in the order in which its key's events shall leave. `origin` is the transaction of a streamed one.
+    /// Offers an event; events of a key must be offered in their order. `origin`: the transaction that the stream
+    /// brought it with.
     pub(crate) fn admit(&mut self, event: Arc<Event>, origin: Option<Origin>) -> Admission {
         let id = event.id;
         let Entry::Vacant(vacant) = self.tracked.entry(id) else { return Admission::Known };
@@ -197,7 +210,7 @@ impl Dispatch {
         let key = self.keys.of(&event);
         let turn = key.map_or(Place::Now, |key| self.keys.enter(key, &event));
         let state = match turn {
-            Place::Now | Place::Returning => State::Ready,
+            Place::Now | Place::Holder => State::Ready,
             Place::Behind => State::Queued,
             Place::Full => return Admission::Spilled,
         };
@@ -214,14 +227,14 @@ impl Dispatch {
             state,
             number: 0,
             endings: self.suspects.admit(&id),
-            returning: turn == Place::Returning,
+            is_holder: turn == Place::Holder,
             ticket: None,
             origin,
         });
         Admission::Admitted
     }
 
-    /// Ties the event to the transaction that the stream brought it with.
+    /// Ties the event to the ticket of the transaction that the stream brought it with.
     pub(crate) fn attach(&mut self, id: &Uuid, ticket: Ticket) {
         if let Some(tracked) = self.tracked.get_mut(id) {
             debug_assert!(tracked.ticket.is_none_or(|old| old < ticket), "a row is inserted once");
@@ -229,8 +242,8 @@ impl Dispatch {
         }
     }
 
-    /// Takes at most `max` events that may leave now; they count as in flight.
-    /// Events for silent destinations are split off ([`SplitOff`]).
+    /// Takes at most `max` events that may leave now, and counts them as in flight. Events for silent destinations are
+    /// split off ([`SplitOff`]).
     pub(crate) fn next_batch(&mut self, max: usize, now: Now) -> Vec<Arc<Event>> {
         if let Some(batch) = self.next_suspect(max, now.instant) {
             return batch;
@@ -239,7 +252,7 @@ impl Dispatch {
             return self.next_probes(max, now.instant);
         }
         let mut batch = Vec::with_capacity(max.min(self.ready.len()));
-        while self.part(max.saturating_sub(batch.len()), now.instant)
+        while self.split_off_silent(max.saturating_sub(batch.len()), now.instant)
             && batch.len() + self.split_off.len() < max
             && !self.is_suspect_next()
         {
@@ -249,7 +262,7 @@ impl Dispatch {
         batch
     }
 
-    /// An event that is ready leaves for the broker, or for the table, if its key is held.
+    /// Hands a ready event to the broker, or leaves it to the table if its key is held.
     fn hand_over(&mut self, id: &Uuid) -> Option<Arc<Event>> {
         if self.spill_if_held(id) {
             return None;
@@ -262,24 +275,24 @@ impl Dispatch {
         tracked.event.clone()
     }
 
-    /// Events that are ready to leave, at most: some of them may have to go back to the table.
+    /// An upper bound of the events that may leave: some may have to go back to the table.
     pub(crate) fn ready(&self) -> usize {
         self.ready.len() + self.set_aside.len() + self.suspects.resting.len()
     }
 
-    /// What had to go back to the table since this was last asked.
+    /// Takes the events that went back to the table since the last call.
     pub(crate) fn take_left_behind(&mut self) -> Vec<LeftBehind> {
         std::mem::take(&mut self.left_behind)
     }
 
-    /// The transaction of an event that the stream brought.
+    /// The transaction that the stream brought the event with; `None`: a scan found it, or it is not in memory.
     pub(crate) fn xid(&self, id: &Uuid) -> Option<u32> {
         self.tracked.get(id).and_then(|tracked| tracked.origin).map(|origin| origin.xid)
     }
 
-    /// Whether events are about to leave memory by themselves, without waiting for anything but the servers. `unwritten`: verdicts
-    /// that wait for something else.
+    /// Whether events are about to leave memory, waiting for nothing but answers of the broker and the database.
+    /// `unwritten`: verdicts that wait for something else.
     pub(crate) fn is_moving(&self, unwritten: usize) -> bool {
-        self.unsettled() > unwritten + self.beside() || !self.ready.is_empty()
+        self.unsettled() > unwritten + self.on_side_channels() || !self.ready.is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! What leaves while the broker refuses everything: little, and of each destination something.
+//! What leaves while every destination is unavailable: few events, and some of each destination.
 
 #[cfg(test)]
 mod tests;
@@ -14,10 +14,10 @@ use crate::{
 };
 
 impl Dispatch {
-    /// The first events of destinations that were not tried yet, and those of a round, if one is due.
+    /// Takes the first events of destinations that were not tried yet, and the events of a round if one is due.
     pub(super) fn next_probes(&mut self, max: usize, now: Instant) -> Vec<Arc<Event>> {
         let mut batch = Vec::new();
-        while self.part(max.saturating_sub(batch.len()), now)
+        while self.split_off_silent(max.saturating_sub(batch.len()), now)
             && !self.is_suspect_next()
             && let Some(Reverse((order, id))) = self.ready.pop()
         {
@@ -31,15 +31,15 @@ impl Dispatch {
         }
         let may_leave = max.saturating_sub(batch.len() + self.split_off.len());
         let is_due = self.availability.next_round().is_some_and(|at| at <= now);
-        // Where all that is known to be refused goes one way, it is likely to be one queue: it must not fill memory, and what it
-        // refuses makes room for what goes elsewhere.
+        // A single unavailable destination is likely to be one queue. It must not fill memory, and its outcomes make
+        // room for events of other destinations.
         let makes_room = self.availability.unavailable_destinations() == 1 && self.budget.is_crowded();
         if may_leave > 0 && !self.set_aside.is_empty() && (is_due || makes_room) {
             let probes = if is_due { self.availability.begin_round(now) } else { 0 };
             let probes = if makes_room { may_leave } else { probes.min(may_leave) };
             for (order, id) in self.choose(probes) {
                 if let Some(destination) = self.silent_destination(&id) {
-                    self.leave_beside(&id, destination, now);
+                    self.leave_on_side_channel(&id, destination, now);
                 } else if let Some(destination) = self.destination_of(order, &id) {
                     self.availability.tries(destination);
                     batch.extend(self.hand_over(&id));
@@ -49,8 +49,8 @@ impl Dispatch {
         batch
     }
 
-    /// Takes at most `probes` of the events that are set aside: of each destination the oldest, and of each key. When memory is
-    /// crowded, it takes more of a destination, for they make room.
+    /// Takes at most `probes` of the events that are set aside: the oldest of each destination, and of each key. In
+    /// crowded memory it takes more of a destination, since their outcomes make room.
     fn choose(&mut self, probes: usize) -> Vec<(u64, Uuid)> {
         let mut waiting = std::mem::take(&mut self.set_aside);
         waiting.sort_unstable();
@@ -74,7 +74,7 @@ impl Dispatch {
         ranked.into_iter().map(|(.., order, id)| (order, id)).collect()
     }
 
-    /// Events that were set aside may leave as any.
+    /// Probing is over: events that were set aside are ready.
     pub(super) fn end_probing(&mut self) {
         self.ready.extend(self.set_aside.drain(..).map(Reverse));
         self.set_aside_keys.clear();
@@ -89,14 +89,15 @@ impl Dispatch {
         self.tracked.get(id)?.key
     }
 
-    /// The event's destination, unless its key holds it back: then it goes to the table, and takes nobody's turn.
+    /// The event's destination; `None`: its key is held, so the event goes to the table and takes no place in a round,
+    /// or it has left memory.
     fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<Destination> {
         let destination = self.destination_of(order, id)?;
-        let goes_back = !faults::is_on(Fault::HeldTakesTurns) && self.spill_if_held(id);
+        let goes_back = !faults::is_on(Fault::HeldTakesProbes) && self.spill_if_held(id);
         (!goes_back).then_some(destination)
     }
 
-    /// `None` if the event has left memory.
+    /// The destination of a ready event; `None`: it has left memory.
     fn destination_of(&self, order: u64, id: &Uuid) -> Option<Destination> {
         let tracked = self.tracked.get(id).filter(|tracked| tracked.order == order && tracked.state == State::Ready)?;
         tracked.event.as_ref().map(|event| self.availability.destination(event))

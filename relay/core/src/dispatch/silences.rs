@@ -1,7 +1,7 @@
 //! Destinations that leave messages unanswered. Pure: time is an argument.
 //!
 //! From RabbitMQ 4.0 on, a quorum queue without its majority neither confirms nor nacks. The channel that publishes to
-//! it soon takes nothing more, and then the whole connection: so one queue stops all others. The remedy has two parts:
+//! it soon takes nothing more, and then the whole connection: one queue stops all others. The remedy has two parts:
 //!
 //! ```text
 //! unanswered at [LOOKS] looks in a row, others wait ──▶ the relay connects anew ──▶ the destination is silent
@@ -9,7 +9,7 @@
 //!       any answer but a late nack ──▶ as any other ◀── one event at a time, on a side channel
 //! ```
 //!
-//! Looks are counted, not time: a process that was stopped for a while has looked once.
+//! Looks are counted instead of time, since a process that was stopped for a while has looked only once.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,20 +23,20 @@ use crate::interface::IdHash;
 
 /// Looks through which a message must be unanswered before its destination counts as silent.
 const LOOKS: usize = 4;
-/// Each time that the relay connects anew for silence the looks double, up to this: a slow broker gets its answers
-/// through. With a look a second they take less than the 30 s after which the sink gives a connection without any
-/// confirm up. After [`CALM`] they are [`LOOKS`] again.
+/// Most looks. They double each time that the relay connects anew for silence, so that a slow broker gets its answers
+/// through. At one look a second, 16 take less than the 30 s after which the sink gives up a connection without any
+/// confirm.
 const MOST_LOOKS: usize = 16;
-/// Looks without another silence after which [`LOOKS`] suffice again: five minutes at one a second.
+/// After this many looks without another silence, [`LOOKS`] suffice again: five minutes at one look a second.
 const CALM: u32 = 300;
-/// Looks at which an event of another destination has no answer either until it counts as waiting.
+/// An event of another destination counts as waiting after this many looks without an answer.
 const WAITING_LOOKS: usize = 2;
-/// Looks through which a message must be unanswered, while later ones are confirmed, before its destination counts as
-/// silent although nobody waits: half a minute, as for a connection without any confirm.
+/// Looks through which a message must be unanswered while later ones are confirmed, before its destination counts as
+/// silent although nobody waits. At one look a second that is half a minute, as for a connection without any confirm.
 const LONG_LOOKS: usize = 32;
-/// Side channels at most, each with one message. RabbitMQ allows 2,047 channels by default; each costs it some 50 kB.
+/// Most side channels, each with one message. RabbitMQ allows 2,047 channels by default, and each costs it some 50 kB.
 pub const SIDE_CHANNELS: usize = 32;
-/// Most destinations that are remembered as silent: some 100 kB. Beyond that all begin anew.
+/// Most destinations that are remembered as silent, in some 100 kB. Beyond that all are forgotten.
 const MOST_DESTINATIONS: usize = 4096;
 
 #[derive(Clone, Debug)]
@@ -46,28 +46,28 @@ pub(crate) struct Silences {
     /// Looks through which a message must be unanswered before its destination counts as silent.
     looks: usize,
     look_at: Option<Instant>,
-    /// The highest number of a message at each of the latest looks, the oldest first.
+    /// The highest number of a message at each of the latest looks, oldest first.
     published: VecDeque<u64>,
-    /// Since when each silent destination is known to be.
+    /// The silent destinations, each with the moment at which its silence was found.
     since: HashMap<Destination, Instant, IdHash>,
-    /// Messages on side channels without an answer.
+    /// Unanswered messages on side channels.
     trials: Vec<Trial>,
-    /// When the relay last connected anew for silence.
+    /// When the relay last connected anew for silence; `None`: that was more than [`CALM`] looks ago, or never.
     found_at: Option<Instant>,
-    /// Side channels that the connection has.
+    /// Side channels that the connection may use.
     side_channels: usize,
 }
 
 crate::marked!(Silences { looks, look_at, published as Message, since, trials, found_at, side_channels } not { pause });
 
-/// What a look shows, by the numbers of messages.
+/// The result of a look, by the numbers of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    /// A message up to this one without an answer has waited through all looks.
+    /// An unanswered message up to this number has waited through all looks.
     pub(super) silent: u64,
-    /// A message up to this one without an answer has waited through [`WAITING_LOOKS`].
+    /// An unanswered message up to this number has waited through [`WAITING_LOOKS`].
     pub(super) waiting: u64,
-    /// A message up to this one without an answer has waited through [`LONG_LOOKS`]; 0: none.
+    /// An unanswered message up to this number has waited through [`LONG_LOOKS`]; 0: there have not been that many.
     pub(super) long: u64,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Trial {
 crate::marked!(Trial { id, destination, began });
 
 impl Silences {
-    /// `silent_after`: how long a message is without an answer until its destination counts as silent.
+    /// `silent_after`: a destination counts as silent after this time without an answer.
     pub(super) fn new(silent_after: Duration) -> Self {
         Self {
             pause: silent_after / LOOKS as u32,
@@ -96,8 +96,8 @@ impl Silences {
         }
     }
 
-    /// Takes a look if one is due. `None`: nothing can have waited through all looks. `published`: the highest number
-    /// so far; `on_main`: unanswered messages on the main channel.
+    /// Takes a look if one is due; `None`: it is not, or no message can have waited through all looks. `published`: the
+    /// highest number so far; `on_main`: unanswered messages on the main channel.
     pub(super) fn look(&mut self, published: u64, on_main: usize, now: Instant) -> Option<Look> {
         if on_main == 0 {
             self.rest();
@@ -119,18 +119,18 @@ impl Silences {
         Some(Look { silent: ago(self.looks)?, waiting: ago(WAITING_LOOKS)?, long: ago(LONG_LOOKS).unwrap_or(0) })
     }
 
-    /// Forgets the looks: nothing is in flight on the main channel, or nothing may leave.
+    /// Forgets the looks, since nothing is in flight on the main channel, or nothing may leave.
     pub(crate) fn rest(&mut self) {
         self.look_at = None;
         self.published.clear();
     }
 
-    /// When to look next.
+    /// When the next look is due; `None`: no messages are being watched.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.look_at
     }
 
-    /// The relay connects anew, since these destinations are silent.
+    /// These destinations are silent, and the relay connects anew.
     pub(super) fn found(&mut self, destinations: impl IntoIterator<Item = Destination>, now: Instant) {
         self.found_at = Some(now);
         self.looks = (2 * self.looks).min(MOST_LOOKS);
@@ -147,12 +147,12 @@ impl Silences {
         self.since.is_empty()
     }
 
-    /// Since when the destination is silent.
+    /// Since when the destination is silent; `None`: it is not.
     pub(super) fn since(&self, destination: Destination) -> Option<Instant> {
         self.since.get(&destination).copied()
     }
 
-    /// Whether a message to this silent destination may leave on a side channel.
+    /// Whether a message to this silent destination may leave on a side channel now.
     pub(super) fn may_try(&self, destination: Destination) -> bool {
         self.trials.len() < self.side_channels && self.trials.iter().all(|trial| trial.destination != destination)
     }
@@ -167,28 +167,28 @@ impl Silences {
         self.trials.iter().any(|trial| trial.id == *id)
     }
 
-    /// Messages on side channels.
+    /// Number of messages on side channels.
     pub(super) fn trials(&self) -> usize {
         self.trials.len()
     }
 
-    /// The message has an answer. Returns its trial, if it was one.
+    /// The message has an answer. Returns its trial; `None`: it was not on a side channel.
     pub(super) fn answered(&mut self, id: &Uuid) -> Option<Trial> {
         let place = self.trials.iter().position(|trial| trial.id == *id)?;
         Some(self.trials.swap_remove(place))
     }
 
-    /// Whether the trial has been unanswered for `silent_after`.
+    /// Whether the message has been unanswered for `silent_after`.
     pub(super) fn is_late(&self, trial: &Trial, now: Instant) -> bool {
         now >= self.is_late_at(trial)
     }
 
-    /// Whether the message is on a side channel, and late.
+    /// Whether the message is on a side channel and late.
     pub(super) fn is_late_trial(&self, id: &Uuid, now: Instant) -> bool {
         self.trials.iter().any(|trial| trial.id == *id && self.is_late(trial, now))
     }
 
-    /// How many trials are not late, and when the first of them will be.
+    /// How many messages on side channels are not late, and when the first of them will be.
     pub(super) fn not_late(&self, now: Instant) -> (usize, Option<Instant>) {
         let not_late = self.trials.iter().filter(|trial| !self.is_late(trial, now));
         (not_late.clone().count(), not_late.map(|trial| self.is_late_at(trial)).min())
@@ -199,12 +199,13 @@ impl Silences {
         self.trials.iter().filter(move |trial| self.is_late(trial, now)).map(|trial| &trial.id)
     }
 
-    /// The destination has answered.
-    pub(super) fn spoke(&mut self, destination: Destination) {
+    /// The destination has answered, so it is no longer silent.
+    pub(super) fn ended(&mut self, destination: Destination) {
         self.since.remove(&destination);
     }
 
-    /// A connection has opened, with so many side channels. Without any, a message leaves on the main channel.
+    /// A connection has opened with this many side channels. With 0, one message at a time still counts as a trial, and
+    /// leaves on the main channel.
     pub(crate) fn connected(&mut self, side_channels: usize) {
         self.side_channels = side_channels.clamp(1, SIDE_CHANNELS);
     }

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Dispatch {
-    /// A pass begins to read the table. What is in memory then, it leaves out: so nothing may stay there that later goes back
-    /// to the table behind the pass's back, or leaves before an event that the pass brings.
+    /// A pass begins. It leaves out the events in memory, so no event may stay there that would go back to the table
+    /// unseen by the pass, or leave before an earlier one that the pass brings.
     pub(crate) fn begin_pass(&mut self) {
         if !faults::is_on(Fault::ReadyKeptInPass) {
             self.spill_held();
@@ -20,8 +20,8 @@ impl Dispatch {
         self.keys.begin_pass();
     }
 
-    /// What is ready and held goes back to the table: once its key is not held any longer, it would leave before those that went
-    /// back.
+    /// Leaves ready events of held keys to the table. Once their keys are released, they would leave before the events
+    /// that went back to the table.
     pub(super) fn spill_held(&mut self) {
         let (mut ready, mut set_aside) = (std::mem::take(&mut self.ready), std::mem::take(&mut self.set_aside));
         let mut resting = std::mem::take(&mut self.suspects.resting);
@@ -32,7 +32,7 @@ impl Dispatch {
         (self.ready, self.set_aside, self.suspects.resting) = (ready, set_aside, resting);
     }
 
-    /// Learns which events in the table hold their keys.
+    /// Learns from a pass which events in the table hold their keys.
     pub(crate) fn learn_holders(&mut self, holders: &[KeyHolder]) {
         let tracked = &self.tracked;
         for queued in self.keys.learn(holders, |id| tracked.contains_key(id)) {
@@ -40,9 +40,10 @@ impl Dispatch {
         }
     }
 
-    /// Pipelined events can be ready when one before them is refused: they go back to the table.
+    /// Leaves a ready event to the table if its key is held, as happens to pipelined events when an earlier one fails.
+    /// Returns whether it did.
     pub(super) fn spill_if_held(&mut self, id: &Uuid) -> bool {
-        let key = self.tracked.get(id).filter(|tracked| !tracked.returning).and_then(|tracked| tracked.key);
+        let key = self.tracked.get(id).filter(|tracked| !tracked.is_holder).and_then(|tracked| tracked.key);
         let is_spilled = key.is_some_and(|key| self.keys.spill_if_held(key));
         if is_spilled {
             self.leave_to_table(id);

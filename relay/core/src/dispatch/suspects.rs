@@ -1,7 +1,7 @@
-//! Which message may have ended the connection, and how that is found out. Pure.
+//! Which message may have ended the connection, and how that is found out. Pure: time is an argument.
 //!
-//! RabbitMQ ends a connection over what it cannot read, or when it fails inside over a message, and does not say which message that
-//! was; a proxy says even less. Lines also break by themselves, and that is no event's fault. So:
+//! RabbitMQ ends a connection over a message that it cannot read, or that makes it fail inside, and does not say which
+//! message that was. A proxy says even less, and lines also break by themselves. So:
 //!
 //! ```text
 //! in flight ──connection ended twice──▶ suspect: leaves alone ──any answer──▶ as any other
@@ -10,25 +10,23 @@
 //!                                    waits in the table ──evidence is CONCLUSIVE──▶ FAILED
 //! ```
 //!
-//! No attempt counts on the way. Each ending over one event alone is evidence against it, if since the last one
+//! No attempt counts on the way. Each ending over one event alone is evidence against it, if since the previous ending
 //!
 //! - the broker has confirmed another event, or
-//! - it has sent back the sink's own message ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed some event
+//! - it has returned the sink's own message ([`Notice::Ready`](crate::Notice::Ready)), and has confirmed some event
 //!   since this one became a suspect. Without such a confirm the ending weighs half, if no other event ends
 //!   connections.
 //!
-//! The likelier the line was to break by itself while the event was on its way, the less the ending weighs
-//! ([`Breaks::evidence`]). The weight is 0 if the broker stopped, an operator closed the connection, or nothing was
-//! heard.
+//! The likelier the line was to break by itself while the event was in flight, the less the ending weighs
+//! ([`Breaks::evidence`]). It weighs nothing if the broker stopped, an operator closed the connection, or nothing was
+//! heard. So a line that breaks again and again fails no event, since it also breaks while the event is not in flight;
+//! nor does a broker that takes no event at all.
 //!
-//! So a line that breaks again and again fails nobody, because it also breaks when the event is not on its way; nor does a broker
-//! that takes no event at all.
+//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is a suspect no
+//! more, and others leave: its destination may be silent. If the connection ends while it is still in flight, it leaves
+//! alone again, and others wait four times as long.
 //!
-//! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is suspect no
-//! more, and others leave: its destination may be silent. If the connection ends while it is still in flight, it
-//! leaves alone again, for four times as long.
-//!
-//! Between two endings other events leave: for [`REST`], none that has ended a connection does, unless no other can.
+//! Between two endings other events leave: for [`REST`] no event does that has ended a connection, unless no other can.
 
 mod breaks;
 mod leaving;
@@ -50,95 +48,93 @@ use crate::{
     interface::{Event, IdHash, Status, Verdict},
 };
 
-/// After this many endings of the connection over which it was in flight, an event leaves alone.
+/// An event leaves alone once it was in flight at this many endings of a connection.
 const SUSPECT_AFTER: u8 = 2;
-/// With evidence of this weight, and no answer about it, the event is the reason: after four endings, or after seven if
-/// only the sink's own message has shown that the broker takes others. On a line that breaks often it takes more
-/// endings.
+/// With evidence of this weight, and no answer about it, the event is the reason. That takes four endings, or seven if
+/// only the sink's own message has shown that the broker takes others, and more on a line that breaks often.
 const CONCLUSIVE: f64 = 4.0;
-/// What an ending weighs if only a message of the sink's own has shown that the broker takes others.
+/// Weight of an ending if only the sink's own message has shown that the broker takes others.
 const WEAK: f64 = 0.5;
-/// What an ending weighs if, since the one before, the connection has broken without the event, too, or could not be
-/// made.
+/// Weight of an ending if, since the one before, the connection has also broken without the event or could not be made.
 const TROUBLED: f64 = 0.5;
-/// Pause after an ending over one event alone, in which only events leave that have ended no connection.
+/// After an ending over one event alone, only events that have ended no connection leave for this time.
 const REST: Duration = Duration::from_secs(1);
-/// Pause after the first ending over the event alone; doubles up to [`LONGEST_PAUSE`].
+/// Pause after the first ending over one event alone; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How long a suspect that has no answer and ends nothing keeps others waiting: the first time, then four times as
-/// long, up to [`LONGEST_PATIENCE`].
+/// How long others wait at first for a suspect that has no answer and ends nothing. The time quadruples up to
+/// [`LONGEST_PATIENCE`].
 const FIRST_PATIENCE: Duration = Duration::from_millis(250);
-/// The same at least for an event that has ended a connection alone.
+/// The least such time for an event that has already ended a connection alone.
 const ENDERS_PATIENCE: Duration = Duration::from_secs(4);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(16);
-/// Most events that are remembered to have ended a connection alone: some 100 kB. Beyond that all begin anew.
+/// Most events that are remembered to have ended a connection alone, in some 100 kB. Beyond that all are forgotten.
 const MOST_ENDERS: usize = 1024;
 
 /// How a connection was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss<'a> {
-    /// No message had a part in it.
+    /// No message caused it.
     Outage,
-    /// A message that was in flight may be the reason; the words of whoever ended it.
+    /// A message in flight may have caused it. The text is the reason that the broker, or the network, gave.
     MaybeMessage(&'a str),
 }
 
-/// The event that was alone in flight when the connection ended, and what follows.
+/// The event that was alone in flight when the connection ended, and its verdict.
 #[derive(Debug)]
 pub(crate) struct Alone {
     pub(crate) event: Arc<Event>,
     pub(crate) verdict: Verdict,
-    /// Endings over this event alone so far.
+    /// How often the connection has ended over this event alone.
     pub(crate) times: u32,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suspects {
-    /// The number of the message published last when the present suspects were not yet.
+    /// The number of the last message that was published before the present suspects became suspects.
     began: u64,
-    /// How many are in memory and have no answer.
+    /// How many suspects are in memory and unanswered.
     here: usize,
-    /// The suspect in flight. Beside it only late trials and `outlasted` events are in flight.
+    /// The suspect in flight. Only late trials and `outlasted` events are in flight at the same time.
     alone: Option<Uuid>,
-    /// Events in flight that have outlasted the patience with them.
+    /// Events in flight that have outlasted their time as suspects.
     pub(super) outlasted: HashSet<Uuid, IdHash>,
-    /// How often each event that has no answer since was one of them.
+    /// How often each unanswered event has outlasted its time.
     slow: HashMap<Uuid, u32, IdHash>,
-    /// Events that were alone in flight when a connection ended, and have no answer since.
+    /// Unanswered events that were alone in flight when a connection ended.
     enders: HashMap<Uuid, Ender, IdHash>,
-    /// Endings that were not over an event in `enders`.
+    /// Endings over no event in `enders`.
     breaks: Breaks,
-    /// When the suspect that is in flight has left.
+    /// When the suspect in flight left.
     left_at: Option<Instant>,
-    /// An event has ended the connection alone, and there is no other connection yet.
+    /// Whether an event has ended the connection alone, and no other connection is open yet.
     is_rest_due: bool,
-    /// The number of the message published last before this connection opened.
+    /// The number of the last message that was published before this connection opened.
     connected_at: u64,
-    /// Until when events in `enders` do not leave, if others can.
+    /// Until when events in `enders` do not leave, if others can; `None`: they may leave.
     rests_until: Option<Instant>,
-    /// Events in `enders` that are ready and rest, with their order of admission.
+    /// Ready events in `enders` that rest, with their order of admission.
     pub(super) resting: Vec<(u64, Uuid)>,
-    /// The broker has sent a message back over this connection before any event.
+    /// Whether the broker has returned the sink's own message over this connection before any event.
     is_proven: bool,
 }
 
 crate::marked!(Suspects {
-    began as Message, here, alone, outlasted, slow, enders, breaks, left_at, is_rest_due, connected_at as Message, rests_until,
-    resting as Order, is_proven
+    began as Message, here, alone, outlasted, slow, enders, breaks, left_at, is_rest_due, connected_at as Message,
+    rests_until, resting as Order, is_proven
 });
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Ender {
-    /// [`Suspects::began`] of its first ending.
+    /// [`Suspects::began`] at the event's first ending.
     began: u64,
-    /// Endings over this event alone.
+    /// How often the connection has ended over this event alone.
     times: u32,
-    /// The sum of the weights of these endings.
+    /// Sum of the weights of these endings.
     evidence: f64,
-    /// The number of the message that was published last before the last one.
+    /// The number of the last message that was published before the latest ending.
     published: u64,
-    /// When the last one was.
+    /// When the latest ending was; `None`: there was none.
     at: Option<Instant>,
 }
 
@@ -151,7 +147,8 @@ impl Ender {
 }
 
 impl Suspects {
-    /// The [`endings`](super::Tracked::endings) with which an event is admitted: it leaves alone if it has ended a connection alone.
+    /// The [`endings`](super::Tracked::endings) with which an event is admitted: it leaves alone if it has ended a
+    /// connection alone.
     pub(super) fn admit(&mut self, id: &Uuid) -> u8 {
         if self.enders.is_empty() || !self.enders.contains_key(id) {
             return 0; // nearly always
@@ -160,7 +157,7 @@ impl Suspects {
         SUSPECT_AFTER
     }
 
-    /// An event with that many endings has an answer, or leaves memory.
+    /// An event with this many endings has an answer, or leaves memory.
     pub(super) fn cleared(&mut self, id: &Uuid, endings: u8) {
         if endings >= SUSPECT_AFTER {
             self.here -= 1;
@@ -168,7 +165,7 @@ impl Suspects {
         }
     }
 
-    /// The broker has answered about an event with so many endings.
+    /// The broker has answered about an event with this many endings.
     pub(super) fn answered(&mut self, id: &Uuid, endings: u8) {
         if endings == 0 && self.slow.is_empty() {
             return; // nearly always
@@ -179,7 +176,7 @@ impl Suspects {
         self.outlasted.remove(id);
     }
 
-    /// Whether a suspect is in flight, for which others wait.
+    /// Whether a suspect is in flight, so that others wait.
     pub(super) fn is_one_alone(&self) -> bool {
         self.alone.is_some()
     }
@@ -191,12 +188,12 @@ impl Suspects {
         (FIRST_PATIENCE * 4_u32.pow(times)).clamp(least, LONGEST_PATIENCE)
     }
 
-    /// Until when others wait for the suspect in flight.
+    /// Until when others wait for the suspect in flight; `None`: no suspect is in flight.
     fn alone_until(&self) -> Option<Instant> {
         Some(self.left_at? + self.patience(self.alone.as_ref()?))
     }
 
-    /// The suspect in flight, which has these endings, keeps nobody waiting any more.
+    /// Others no longer wait for the suspect in flight, which has this many endings.
     fn outlasts(&mut self, id: Uuid, endings: u8) {
         self.cleared(&id, endings);
         if self.slow.len() >= MOST_ENDERS {
@@ -214,25 +211,25 @@ impl Suspects {
         }
     }
 
-    /// Until when events that have ended connections wait, or others for a suspect.
+    /// When events may leave that wait for a suspect, or that rest; `None`: none do.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let rest = self.rests_until.filter(|_| !self.resting.is_empty());
         rest.into_iter().chain(self.alone_until()).min()
     }
 
-    /// The relay itself ends the connection, and no message is the reason.
+    /// The relay itself ends the connection, so no message is the reason.
     pub(super) fn interrupted(&mut self) {
         self.alone = None;
     }
 
-    /// A connection ended, or could not be made; no suspect was alone in flight.
+    /// A connection has ended or could not be made, and no suspect was alone in flight.
     fn note_break(&mut self, now: Instant) {
         self.breaks.note(now);
         self.is_proven = false;
     }
 
-    /// The connection ended while this event alone was in flight. `published`: the number of the message published last;
-    /// `confirmed`: of the last that the broker took.
+    /// The connection ended while this event alone was in flight. `published`: the number of the last message that was
+    /// published; `confirmed`: the highest that was confirmed.
     fn ended(&mut self, id: Uuid, loss: Loss<'_>, published: u64, confirmed: u64, now: Instant) -> Ender {
         if self.enders.len() >= MOST_ENDERS && !self.enders.contains_key(&id) {
             self.enders.clear();
@@ -259,8 +256,8 @@ impl Suspects {
 }
 
 impl Dispatch {
-    /// The connection is lost, or could not be made: what was in flight is unknown and leaves again first, in its old order, at no
-    /// attempt. But a suspect that was alone in flight waits in the table for its next turn, or has `FAILED`.
+    /// The connection is lost, or could not be made. Events in flight leave again first, in their old order, and no
+    /// attempt counts. A suspect that was alone in flight is returned: it waits in the table, or has `FAILED`.
     pub(crate) fn lost(&mut self, loss: Loss<'_>, now: Instant) -> Option<Alone> {
         let alone = self.suspects.alone.take().and_then(|id| self.ended_alone(id, loss, now));
         if alone.is_none() {
@@ -273,12 +270,13 @@ impl Dispatch {
         alone
     }
 
-    /// A connection has opened. `is_proven`: over it, the broker has taken a message already and sent it back.
+    /// A connection has opened. `is_proven`: the broker has already returned the sink's own message over it.
     pub(crate) fn connected(&mut self, is_proven: bool, now: Instant) {
         self.suspects.connected(is_proven, self.availability.published(), now);
     }
 
-    /// What a silent destination has had for a while is not the reason.
+    /// Counts an ending against each event in flight, except late ones of silent destinations: they would have ended
+    /// the connection before.
     fn suspect_in_flight(&mut self, now: Instant) {
         if self.suspects.here == 0 {
             self.suspects.began = self.availability.published();
@@ -301,16 +299,16 @@ impl Dispatch {
         let (published, confirmed) = (self.availability.published(), self.availability.last_confirmed());
         let ender = self.suspects.ended(id, loss, published, confirmed, now);
         let error = match loss {
-            Loss::MaybeMessage(words) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {
-                self.suspects.enders.remove(&id); // if it is replayed, it begins anew
-                Some(format!("the connection ended each time that only this event was on its way: {words}"))
+            Loss::MaybeMessage(reason) if ender.evidence >= CONCLUSIVE || faults::is_on(Fault::EndingFails) => {
+                self.suspects.enders.remove(&id); // a replay begins anew
+                Some(format!("the connection ended each time that only this event was on its way: {reason}"))
             }
             Loss::MaybeMessage(_) | Loss::Outage => None,
         };
         let status = if error.is_some() { Status::Failed } else { Status::Pending };
-        let left = tracked.leaves(self.policy.holds(status));
+        let landed = tracked.land(self.policy.holds(status));
         let (verdict, event) =
-            self.decide(&id, event, left, status, error, (status == Status::Pending).then(|| ender.pause()));
+            self.decide(&id, event, landed, status, error, (status == Status::Pending).then(|| ender.pause()));
         Some(Alone { event, verdict, times: ender.times })
     }
 }

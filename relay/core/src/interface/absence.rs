@@ -1,21 +1,21 @@
-//! Since when a broker has taken no messages, as its sink counts it.
+//! How long a broker has been absent, across connection attempts. A sink keeps one, and the simulator does as well.
 
 use std::time::{Duration, Instant};
 
-/// A connection that lives for so long has shown that the broker is back, although nothing was answered.
+/// A connection that stays open this long proves that the broker is back, even if it has answered no message.
 const PROVEN_AFTER: Duration = Duration::from_secs(5);
 
-/// The broker's absence, through connections that open and end: one that ends before it has shown that the broker takes messages ends
-/// no absence.
+/// The broker's absence. A connection that ends before it has proven itself does not end the absence, so that its
+/// length does not start again with each attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// There is no connection; nothing could be published since then.
+    /// No connection is open. Nothing could be published since this moment.
     Away(Instant),
-    /// A connection has opened that has shown nothing yet.
+    /// A connection is open and has proven nothing yet.
     Unproven {
-        /// When it opened.
+        /// When the connection opened.
         opened: Instant,
-        /// Since when nothing could be published before that.
+        /// Since when nothing could be published before the connection opened.
         since: Instant,
     },
     /// The broker takes messages.
@@ -30,12 +30,12 @@ impl Absence {
         }
     }
 
-    /// The broker has answered about a message.
+    /// The broker has answered about a message, which proves the connection.
     pub fn answered(&mut self) {
         *self = Self::Over;
     }
 
-    /// There is no connection any longer, or none was made. Returns since when nothing could be published.
+    /// The connection has ended, or an attempt to connect has failed. Returns since when nothing could be published.
     pub fn lost(&mut self, now: Instant) -> Instant {
         let since = match *self {
             Self::Away(since) => since,
@@ -46,7 +46,7 @@ impl Absence {
         since
     }
 
-    /// Since when there has been no connection; `None`: there is one.
+    /// Since when no connection has been open; `None` while one is open.
     pub fn away_since(&self) -> Option<Instant> {
         match *self {
             Self::Away(since) => Some(since),

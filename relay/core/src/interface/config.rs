@@ -1,4 +1,4 @@
-//! What an operator chooses, and what a session starts with.
+//! What an operator chooses, what a session starts with, and the time.
 
 use std::{
     num::NonZeroU32,
@@ -7,102 +7,106 @@ use std::{
 
 use crate::interface::{Event, Lsn, Snapshot, Status};
 
-/// The rules and bounds by which events leave.
+/// The operator's rules and limits for a session.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Events handed to the broker and not answered, at most.
+    /// Most events that are handed to the broker and unanswered.
     pub in_flight: usize,
-    /// Events that leave in a second, at most; `None`: as fast as the broker takes them.
+    /// Most events published in a second; `None`: as many as the broker takes.
     pub max_rate: Option<NonZeroU32>,
-    /// Bounds on what is held in memory.
+    /// Limits on memory.
     pub limits: Limits,
     /// Order, retries, and what follows a failure.
     pub policy: Policy,
-    /// Verdicts in one statement at most.
+    /// Most verdicts in one statement.
     pub settle_batch: usize,
     /// How long a verdict waits for others to be written with it.
     pub settle_interval: Duration,
-    /// How long nothing may leave before the stream is acknowledged unread.
+    /// After this time in which nothing can leave, the session parks: the stream is acknowledged unread, and the table
+    /// is read instead.
     pub park_after: Duration,
-    /// After this time without an answer a destination counts as silent, if other events wait.
-    /// Each silence doubles the time for a while, up to fourfold.
+    /// A destination counts as silent after this time without an answer, if other events wait. Each silence that is
+    /// found doubles the time for a while, up to fourfold.
     pub silent_after: Duration,
-    /// Most bytes of the WAL that the slot may keep; `None`: any number.
+    /// Most bytes of WAL that the slot may keep; `None`: no limit of the relay's own.
     pub max_slot_wal: Option<u64>,
-    /// How often the publication and the table are looked at in any case.
+    /// How often the publication, the sequence and the table are checked even if nothing calls for it.
     pub check_interval: Duration,
-    /// How long a drain may take.
+    /// Longest time that a drain may take.
     pub drain_timeout: Duration,
-    /// How often the server is told a position at least.
+    /// Longest time between two status updates to the server.
     pub status_interval: Duration,
-    /// A pause of the whole process after which another relay may soon take over.
+    /// After a pause of the whole process of this length, another relay may soon take over: the session ends.
     pub stands_still_after: Duration,
-    /// Whether a publication that is missing, or has lost its table, is repaired.
+    /// Whether the relay repairs a publication that is missing or has lost the table.
     pub repairs_publication: bool,
-    /// Whether a report is made of each event that was delivered, too.
+    /// Whether delivered events are reported, too.
     pub reports_delivered: bool,
 }
 
 /// What a session finds when it starts.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// What the slot has confirmed.
+    /// The position that the slot has confirmed.
     pub confirmed: Lsn,
     /// Since when the broker has been away; `None`: it takes messages.
     pub broker_away_since: Option<Instant>,
-    /// A part of the WAL was left out of the stream, since the server cannot send it; taken after that.
+    /// The stream passes over a part of the WAL that the server cannot send; this snapshot was taken afterwards.
+    /// `None`: the stream goes on where the slot was.
     pub passed_over: Option<Snapshot>,
-    /// There is no stream yet: the table is read again and again until [`Input::StreamStarted`](crate::Input::StreamStarted).
+    /// The slot is still being created: passes follow each other until
+    /// [`Input::StreamStarted`](crate::Input::StreamStarted).
     pub without_stream: bool,
-    /// The publication is of no use, and its repair was refused: the stream brings nothing, and the table is read again and again until
-    /// the publication is repaired.
+    /// The publication is useless and its repair was refused: the stream brings nothing, and passes follow each other
+    /// until the publication is repaired.
     pub is_unpublished: bool,
-    /// The session before met a row that is larger than any event: this one tries each row before it reads it.
+    /// The previous session met a row that is larger than any event: this session tests each row before it reads it.
     pub row_by_row: bool,
-    /// Seeds hashes of keys, whose names emitters choose, and the jitter of delays.
+    /// Seeds the hashes of keys, whose names emitters choose, and the jitter of delays.
     pub seed: u64,
 }
 
-/// Bounds on what is held in memory.
+/// Limits on memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Events.
+    /// Most events.
     pub max_events: usize,
-    /// Bytes of events, bodies included.
+    /// Most bytes of events, bodies included.
     pub max_bytes: usize,
 }
 
 impl Limits {
-    /// What one ordering key may hold in memory behind the event that is leaving: a quarter of all, so that one hot key
+    /// The share of one ordering key, for events that wait behind the one in flight: a quarter, so that one hot key
     /// leaves room for the others.
     pub(crate) fn key_share(&self) -> Self {
         Self { max_events: (self.max_events / 4).max(1), max_bytes: self.max_bytes / 4 }
     }
 }
 
-/// How events with the same key (`aggregate_type`, `aggregate_id`) leave.
+/// In which order events with the same key (`aggregate_type`, `aggregate_id`) are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
-    /// The next leaves when the one before has its verdict: no nack can reorder them.
+    /// The next event leaves once the one before has its verdict, so no nack can reorder them.
     Strict,
-    /// They may be in flight together; a nack, or no answer, between them can reorder. For one very hot key.
+    /// Events of a key may be in flight together. A nack or a missing answer can reorder them; it suits one very hot
+    /// key.
     Pipelined,
-    /// Keys mean nothing.
+    /// Keys are ignored.
     None,
 }
 
-/// By which rules events leave.
+/// By which rules events are published and retried.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// Order within a key.
     pub ordering: Ordering,
-    /// When a refused event is tried again.
+    /// The delay before an event is tried again.
     pub backoff: Backoff,
-    /// After so many attempts an event is `FAILED`.
+    /// Attempts after which an event is `FAILED`, unless `retry_for` says to go on.
     pub max_attempts: u32,
-    /// An event is `FAILED` after its attempts are used up, and not before its first one lies so long back.
+    /// An event is not `FAILED` before this time has passed since its first attempt, even if its attempts are used up.
     pub retry_for: Duration,
-    /// Whether an event that has `FAILED` holds its key.
+    /// Whether a `FAILED` event holds its key.
     pub hold_failed: bool,
 }
 
@@ -112,7 +116,8 @@ impl Policy {
         status == Status::Pending || status == Status::Failed && self.hold_failed
     }
 
-    /// What becomes of an event after a refusal that counts, its `attempts`th.
+    /// The verdict after attempt number `attempts` has failed and counts: `PENDING`, or `FAILED` once attempts and time
+    /// are used up.
     pub(crate) fn after_attempt(
         &self,
         error: String,
@@ -130,14 +135,14 @@ impl Policy {
 /// Exponential back-off with jitter.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// Delay after the first attempt; doubles with each further one.
+    /// Delay after the first attempt; it doubles with each further attempt.
     pub base: Duration,
     /// Longest delay.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// Delay after attempt number `attempt` (1 is the first): between half and all of the exponential step, so that
+    /// Delay after attempt number `attempt`, from 1. It is random between half and all of the exponential step, so that
     /// events that failed together do not come back together.
     pub fn delay(&self, attempt: u32, jitter: &mut fastrand::Rng) -> Duration {
         let factor = 2_u32.saturating_pow(attempt.saturating_sub(1).min(31));
@@ -145,26 +150,27 @@ impl Backoff {
         step.mul_f64(0.5 + jitter.f64() / 2.0)
     }
 
-    /// Delay after an attempt that did not count, since the broker has refused everything for so long: as long again, so that
-    /// it grows as fast.
+    /// Delay after an attempt that did not count because of an outage. It equals the outage's length so far, so it
+    /// grows exponentially as well.
     pub(crate) fn outage_delay(&self, lasted: Duration) -> Duration {
         lasted.max(self.base).min(self.max)
     }
 }
 
-/// The time.
+/// The time, by two clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Of this process.
+    /// The clock of this process.
     pub instant: Instant,
-    /// Of the world: microseconds since the Unix epoch.
+    /// The clock on the wall: microseconds since the Unix epoch.
     pub unix_us: i64,
 }
 
 crate::marked!(Now { instant, unix_us });
 
 impl Now {
-    /// The time that has passed, by the clock that has gone on further: the process's own stands still while its machine sleeps.
+    /// The time that has passed, by whichever clock shows more: the process's own clock stands still while its machine
+    /// sleeps.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         let by_the_worlds = u64::try_from(self.unix_us.saturating_sub(earlier.unix_us)).unwrap_or(0);
         self.instant.duration_since(earlier.instant).max(Duration::from_micros(by_the_worlds))

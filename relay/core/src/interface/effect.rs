@@ -1,4 +1,4 @@
-//! What the core asks for.
+//! What the core asks the session to do.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -6,50 +6,50 @@ use uuid::Uuid;
 
 use crate::interface::{Event, IdHash, KeyName, Lsn, Report, Verdict};
 
-/// What is to be done.
+/// What the session is to do.
 #[derive(Debug)]
 pub enum Effect {
-    /// Hand these to the broker.
+    /// Hand events to the broker.
     Publish {
-        /// In this order, on the main channel.
+        /// For the main channel, in this order.
         batch: Vec<Arc<Event>>,
-        /// Each on a side channel of its own.
+        /// For side channels, one each.
         beside: Vec<Arc<Event>>,
     },
-    /// Replace the connection to the broker at once, by one to the same node if that can be reached.
+    /// Replace the connection to the broker at once, preferably by one to the same node.
     ConnectAnew,
-    /// Start an operation on the table; none runs.
+    /// Start an operation on the table. No other is running.
     Table(Request),
-    /// Look at what the slot keeps; no operation runs on the table, and no other look.
+    /// Look at what the slot keeps. No operation is running on the table, and no other look.
     LookAtSlot {
-        /// Look also who holds the slot back.
+        /// Whether to find out as well what holds the slot back.
         asks_who: bool,
     },
-    /// Tell the server that everything up to here is dealt with.
+    /// Acknowledge the WAL up to this position, in a status update to the server.
     Acknowledge(Lsn),
-    /// Tell people.
+    /// Log this, or count it.
     Report(Report),
-    /// The session is over.
+    /// End the session.
     End(End),
 }
 
-/// An operation on the table. One runs at a time: a row that a scan finds `PENDING` and that is in memory is in memory for that
-/// very reason, since no verdict can be on its way past the scan.
+/// An operation on the table. Only one runs at a time, so no verdict can overtake a scan: if a scan finds a row
+/// `PENDING` whose event is in memory, the event has yet to get its verdict.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Write verdicts.
     Settle(Batch),
-    /// Read a page of what is owed.
+    /// Read a page of pending events.
     Scan(ScanFrom, Scan),
-    /// Read what is due.
+    /// Read the events whose time (`available_at`) has come.
     Due(Scan),
-    /// Look which transactions are visible.
+    /// Read which transactions are visible.
     Snapshot,
-    /// Look whether the publication is still the same.
+    /// Read whether the publication has changed.
     LookAtPublication,
     /// Create or repair the publication.
     EnsurePublication,
-    /// Look at the sequence of `seq`, and mend it if needed.
+    /// Check the sequence of `seq`, and repair it if needed.
     EnsureSequence,
 }
 
@@ -67,63 +67,66 @@ impl crate::Marked for Request {
     }
 }
 
-/// Verdicts of one statement.
+/// The verdicts of one statement.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// What to write; no event twice.
+    /// The verdicts; none is about the same event as another.
     pub verdicts: Vec<Verdict>,
-    /// Pass over rows that someone else has locked, instead of waiting for them.
+    /// Whether to skip rows that another transaction has locked, instead of waiting for them.
     pub skip_locked: bool,
-    /// One row whose change the server has refused before.
+    /// The batch is one verdict that the server has refused before.
     pub(crate) refused_before: bool,
-    /// Those whose transactions were visible before this attempt: if their rows are not there now, they were deleted.
+    /// Events whose transactions were visible before this attempt: a row that is missing now was deleted.
     pub(crate) last_chance: HashSet<Uuid, IdHash>,
 }
 
 crate::marked!(Batch { verdicts, skip_locked, refused_before, last_chance });
 
-/// Where the next page of a scan begins.
+/// Where a page of a pass begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanFrom {
-    /// Rows with a greater `seq`.
+    /// The page begins behind this `seq`.
     pub after_seq: i64,
-    /// Up to the first row that a later transaction wrote: it may build on a row with a lower `seq` that could not be seen
-    /// when the first page was read, so it waits for the next scan from the lowest row.
+    /// The page ends before the first row that this transaction or a later one wrote. Such a row may build on a row
+    /// with a lower `seq` that was not visible when the first page was read, so it waits for the next pass. `None`: no
+    /// such bound.
     pub older_than: Option<u32>,
 }
 
 crate::marked!(ScanFrom { after_seq, older_than as Xid });
 
 impl ScanFrom {
-    /// All rows.
+    /// The beginning of the table.
     pub const LOWEST: Self = Self { after_seq: 0, older_than: None };
 
-    /// Only a scan from the lowest row can be a whole pass: a transaction that committed late can hold a lower `seq`.
+    /// Whether the page may be a whole pass. Only one from the beginning can be: a transaction that committed late can
+    /// have a lower `seq`.
     pub fn is_whole_pass(self) -> bool {
         self == Self::LOWEST
     }
 }
 
-/// What is asked of a scan.
+/// The arguments of a scan of the table.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
-    /// Rows with a greater `seq`.
+    /// Only rows behind this `seq`.
     pub after_seq: i64,
-    /// Up to the first row that this transaction or a later one wrote.
+    /// Only rows before the first one that this transaction or a later one wrote. `None`: no such limit; 0: no row is
+    /// old enough, except holders of keys and events without a key.
     pub older_than: Option<u32>,
-    /// Stop after so many rows that are not in memory.
+    /// Stop after this many rows that are not in memory.
     pub max_rows: usize,
-    /// Stop after so many bytes of them.
+    /// Stop after this many bytes of rows that are not in memory.
     pub max_bytes: usize,
-    /// What is in memory of those rows, and is left out.
+    /// Events that are in memory. The scan leaves them out.
     pub known: HashSet<Uuid, IdHash>,
-    /// Keys that are left out.
+    /// Keys whose events the scan leaves out.
     pub left_out: Vec<KeyName>,
-    /// Read so many of the events that hold their keys, at most.
+    /// Read at most this many holders of keys.
     pub max_holders: usize,
-    /// Whether events wait behind one that holds their key.
+    /// Whether events are left out that wait behind the holder of their key.
     pub respect_holds: bool,
-    /// Try each row before it is read.
+    /// Whether to test each row's size before reading it.
     pub row_by_row: bool,
 }
 
@@ -134,24 +137,24 @@ crate::marked!(Scan {
 /// How a session ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Everything in flight has its verdict in the table, but for what silent destinations leave unanswered.
+    /// The drain is complete: every event in flight has its verdict in the table, except those of silent destinations.
     Drained,
-    /// The drain's time ran out. The rows of these events are still `PENDING`.
+    /// The drain ran out of time. These events are still `PENDING`.
     DrainTimeout {
-        /// Events in memory without a written verdict.
+        /// Events in memory whose verdicts are not written.
         unsettled: usize,
     },
-    /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
+    /// The process stood still for this long, as a frozen machine does: another relay may have taken over.
     StoodStill(Duration),
-    /// The table is not the extension's.
+    /// The table is not the extension's; the text says in what way.
     Unreadable(String),
-    /// The publication was to be repaired, and the server has refused it with these words: the stream may leave events out.
+    /// The server refused to repair the publication, with this error: the stream may leave events out.
     RepairRefused(String),
-    /// The publication, which was of no use, is repaired.
+    /// The publication was useless, and is repaired.
     PublishedAgain,
-    /// The slot has kept more of the WAL than it may, for long: it is to be dropped, and created again.
+    /// The slot has been over its limit for too long. It is to be dropped and created again.
     SlotOverLimit {
-        /// Bytes.
+        /// Bytes of WAL that the slot keeps.
         kept: u64,
     },
 }

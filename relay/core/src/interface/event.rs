@@ -5,15 +5,15 @@ use std::{borrow::Cow, fmt};
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// An event as it is published. Text columns are UTF-8 slices of one allocation, so a clone is cheap and an event that
+/// An event as it is published. Text columns are UTF-8 slices of one allocation, so a clone is cheap, and an event that
 /// waits pins no network buffer.
 #[derive(Clone)]
 pub struct Event {
-    /// Primary key of the row; the AMQP `message_id` on every delivery.
+    /// Primary key of the row; the AMQP `message_id` of every delivery.
     pub id: Uuid,
-    /// The row's place in the table's own order; the header `x-outbox-seq`.
+    /// The row's number in the order of the table; the header `x-outbox-seq`.
     pub seq: i64,
-    /// Exchange to publish to; `None` is the relay's default exchange.
+    /// Exchange to publish to; `None`: the relay's default exchange.
     pub exchange: Option<Text>,
     /// Routing key.
     pub topic: Text,
@@ -23,8 +23,9 @@ pub struct Event {
     pub aggregate_type: Option<Text>,
     /// Second half of the ordering key, and a header.
     pub aggregate_id: Option<Text>,
-    /// Message body: the JSON text of `payload`, or `payload_bytes` as it is. An error says why the event cannot be sent, whatever
-    /// the broker: its row came in past the checks, by logical replication or with triggers switched off, or is damaged.
+    /// Message body: the JSON text of `payload`, or `payload_bytes` unchanged. An error says why no broker could take
+    /// the event: its row was inserted past the checks (by logical replication, or with triggers disabled), or is
+    /// damaged.
     pub body: Result<Bytes, Box<str>>,
     /// AMQP `content_type`; `application/json` for a JSON payload that names none.
     pub content_type: Text,
@@ -34,28 +35,30 @@ pub struct Event {
     pub correlation_id: Option<Text>,
     /// Microseconds since the Unix epoch; AMQP `timestamp` in whole seconds.
     pub created_at_us: i64,
-    /// When its transaction committed, if the stream brought it; microseconds since the Unix epoch.
+    /// When the event's transaction committed, in microseconds since the Unix epoch; `None`: the event was read from
+    /// the table.
     pub committed_at_us: Option<i64>,
     /// Attempts recorded in the row before this one.
     pub attempts: u32,
-    /// When the first of them was; microseconds since the Unix epoch.
+    /// When the first attempt was made, in microseconds since the Unix epoch; `None`: no attempt has counted.
     pub first_attempted_at_us: Option<i64>,
-    /// Whether later events of its key wait for it: it was refused before.
+    /// Whether the event holds its key, so that later events of the key wait for it: an earlier attempt has failed, or
+    /// was put off.
     pub holds_key: bool,
-    /// How often it was replayed; the header `x-outbox-replay`, unless 0.
+    /// How often the event was replayed; the header `x-outbox-replay`, unless 0.
     pub replays: u32,
 }
 
-// What a relay can change of it; the rest is the row's, and follows from the id.
+// A relay can change only these fields; the others follow from the id.
 crate::marked!(Event { id, attempts, holds_key, replays } not {
-    seq, exchange, topic, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id, created_at_us,
-    committed_at_us, first_attempted_at_us,
+    seq, exchange, topic, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id,
+    created_at_us, committed_at_us, first_attempted_at_us,
 });
 
 impl Event {
-    /// Bytes that the event holds in memory, with a flat charge for bookkeeping.
+    /// Bytes that the event takes in memory, with a flat charge for bookkeeping.
     pub fn memory(&self) -> usize {
-        /// Map entries and queue places; generous, so that the bound on memory holds.
+        /// Bytes for entries in maps and queues. The number is generous, so that the limit on memory holds.
         const OVERHEAD: usize = 512;
         let texts = [&self.exchange, &self.event_type, &self.aggregate_type, &self.aggregate_id, &self.correlation_id];
         let texts: usize = texts.into_iter().flatten().map(|text| text.0.len()).sum();
@@ -63,14 +66,14 @@ impl Event {
         OVERHEAD + texts + fixed + self.body.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Its ordering key, if it has one.
+    /// The event's ordering key; `None`: it has none.
     pub(crate) fn key_name(&self) -> Option<KeyName> {
         let aggregate_type = self.aggregate_type.as_ref().map(|text| text.as_str().to_owned());
         Some(KeyName { aggregate_type, aggregate_id: self.aggregate_id.as_ref()?.as_str().to_owned() })
     }
 }
 
-/// Without what applications have put into it, which is nobody's to log.
+/// Leaves out what applications have put into the event, which must not reach the log.
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, seq, topic, aggregate_type, aggregate_id, attempts, holds_key, .. } = self;
@@ -86,12 +89,12 @@ impl fmt::Debug for Event {
     }
 }
 
-/// The name of an ordering key.
+/// An ordering key by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName {
-    /// `aggregate_type` of its events.
+    /// `aggregate_type` of the key's events.
     pub aggregate_type: Option<String>,
-    /// `aggregate_id` of its events.
+    /// `aggregate_id` of the key's events.
     pub aggregate_id: String,
 }
 
@@ -100,7 +103,7 @@ crate::marked!(KeyName { aggregate_type, aggregate_id });
 /// An event in the table that holds its key: later events of the key wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHolder {
-    /// Its key.
+    /// The key that the event holds.
     pub key: KeyName,
     /// The event.
     pub id: Uuid,
@@ -119,7 +122,7 @@ impl Text {
         Ok(Self(bytes))
     }
 
-    /// The bytes as text, and whether they are. What is not UTF-8 in them is replaced.
+    /// The bytes as text, and whether they were UTF-8. Invalid sequences are replaced.
     pub fn lossy(bytes: Bytes) -> (Self, bool) {
         match String::from_utf8_lossy(&bytes) {
             Cow::Borrowed(_) => (Self(bytes), true),
@@ -137,7 +140,7 @@ impl Text {
         std::str::from_utf8(&self.0).unwrap_or_default() // checked in `new`
     }
 
-    /// Its bytes: what goes on the wire.
+    /// The text's bytes, as they go on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

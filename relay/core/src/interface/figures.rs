@@ -1,28 +1,28 @@
-//! What a session counts as it decides, for metrics. Nothing is decided by it.
+//! What a session counts, for metrics and the log. No decision depends on it.
 
 use std::time::Instant;
 
 use crate::interface::Lsn;
 
-/// Upper bounds of a histogram's buckets, in microseconds; what is above the last one is in a bucket of its own.
+/// Upper bounds of a histogram's buckets, in microseconds. Longer durations are counted separately.
 pub const BOUNDS_US: [u64; 16] = [
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
     10_000_000, 30_000_000, 60_000_000,
 ];
 
-/// How often something took how long.
+/// A distribution of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// How often it took up to the bound of the same place in [`BOUNDS_US`], and longer than the one before.
+    /// Durations up to the bound at the same index of [`BOUNDS_US`] and above the bound before it.
     pub buckets: [u64; BOUNDS_US.len()],
-    /// How often it took longer than the last bound.
+    /// Durations above the last bound.
     pub longer: u64,
-    /// How long it took in all, in microseconds.
+    /// Sum of all durations, in microseconds.
     pub sum_us: u64,
 }
 
 impl Histogram {
-    /// How often it was measured.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum::<u64>() + self.longer
     }
@@ -40,31 +40,31 @@ impl Histogram {
     }
 }
 
-/// Why the table was read from the beginning.
+/// Why a pass was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassReason {
-    /// A session begins with a pass.
+    /// Every session begins with a pass.
     Start,
     /// The broker was away.
     BrokerAway,
     /// Memory was full of events that could not leave.
     MemoryFull,
-    /// A row of the stream was too large.
+    /// A row of the stream was too large for memory.
     RowTooLarge,
-    /// The publication has changed, or leaves something out.
+    /// The publication has changed, or leaves columns out.
     Publication,
     /// More keys were known than memory has room for.
     Keys,
-    /// Somebody has replayed events, or released a key.
+    /// Someone has replayed events, or released a key.
     Replay,
-    /// A key has worked off what it had in memory, and has more in the table.
+    /// A key has more events in the table, and room in memory for them again.
     Refill,
-    /// The regular look at the table.
+    /// The regular check of the table.
     Check,
 }
 
 impl PassReason {
-    /// All of them, in the order of [`Counts::passes`], each with its name in metrics.
+    /// All reasons, in the order of [`Counts::passes`], each with its name in metrics.
     pub const ALL: [(Self, &str); 9] = [
         (Self::Start, "start"),
         (Self::BrokerAway, "broker_away"),
@@ -87,22 +87,22 @@ pub struct Counts {
     pub scanned: u64,
     /// Messages handed to the broker.
     pub published: u64,
-    /// Verdicts in the table: `SENT`.
+    /// Verdicts written: `SENT`.
     pub sent: u64,
-    /// Verdicts in the table: `FAILED`.
+    /// Verdicts written: `FAILED`.
     pub failed: u64,
-    /// Verdicts in the table: `PENDING`, to be tried again.
+    /// Verdicts written: `PENDING`, to be tried again.
     pub retried: u64,
-    /// Passes over the table that have begun, by [`PassReason`].
+    /// Passes that have begun, by [`PassReason`].
     pub passes: [u64; PassReason::ALL.len()],
-    /// From the commit of an event that was streamed to its confirm. The clocks are those of the two machines.
+    /// Time from the commit of a streamed event to its confirm. It spans the clocks of two machines.
     pub commit_to_confirm: Histogram,
-    /// From the start of a statement that writes verdicts to its end.
+    /// Time that a statement takes to write verdicts.
     pub settle: Histogram,
 }
 
 impl Counts {
-    /// Adds what another session has counted.
+    /// Adds the counts of another session.
     pub fn add(&mut self, other: &Self) {
         self.streamed += other.streamed;
         self.scanned += other.scanned;
@@ -116,18 +116,20 @@ impl Counts {
     }
 }
 
-/// What a session holds, and what it is doing.
+/// The state of a session in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// What has happened since it began.
+    /// What has happened since the session began.
     pub counts: Counts,
     /// Whether events come from the stream; otherwise they are left to the table.
     pub is_live: bool,
-    /// Whether it finishes what is in flight, and takes nothing more.
+    /// Whether the session drains: it finishes what is in flight, and takes nothing more.
     pub is_draining: bool,
-    /// Since when the broker refuses everything, once that has lasted for `park_after`: one nack among confirms is no such thing.
+    /// Since when every destination has been unavailable; `None` until that has lasted for `park_after`, since a nack
+    /// among confirms is no outage.
     pub unavailable_since: Option<Instant>,
-    /// Since when nothing could be published: the broker is away, or has blocked publishing.
+    /// Since when nothing could be published, because the broker is away or blocks publishing; `None`: it takes
+    /// messages.
     pub away_since: Option<Instant>,
     /// Whether the broker has blocked publishing.
     pub is_blocked: bool,
@@ -137,7 +139,8 @@ pub struct Figures {
     pub memory_bytes: usize,
     /// Messages that the broker has not answered.
     pub in_flight: usize,
-    /// Verdicts that cannot be written now: the row or the table is locked, the row is not visible yet, or its change is refused.
+    /// Verdicts that cannot be written now: the row or the table is locked, the row is not yet visible, or the server
+    /// refuses the change.
     pub unwritten: usize,
     /// Keys whose later events wait in the table.
     pub keys_in_table: usize,
@@ -147,16 +150,17 @@ pub struct Figures {
     pub acknowledged: Lsn,
 }
 
-/// What has lasted for longer than `park_after`.
+/// Conditions that have lasted for `park_after`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// Whether events come from the stream; otherwise they are left to the table. This has no patience.
+    /// Whether events come from the stream, reported without delay; otherwise they are left to the table.
     pub is_live: bool,
-    /// Since when nothing could be published.
+    /// Since when nothing could be published; `None`: the broker takes messages, or has been away for less.
     pub away_since: Option<Instant>,
-    /// Since when the broker refuses everything.
+    /// Since when every destination has been unavailable; `None`: some destination takes messages, or the outage is
+    /// younger.
     pub unavailable_since: Option<Instant>,
-    /// How many destinations it has refused meanwhile.
+    /// How many destinations have been found unavailable meanwhile.
     pub unavailable_destinations: usize,
 }
 

@@ -1,14 +1,15 @@
-//! Hashing that a seed repeats.
+//! Hashes that are the same for the same seed.
 
 use std::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher13;
 
-/// Hashes ids of events, and hashes of keys and destinations, which are spread already. An emitter who chooses ids that collide slows
-/// down the relay by no more than the events in memory, of which there is a bounded number.
+/// Hashes ids of events, and hashes of keys and destinations, which are well distributed. An emitter who chooses
+/// colliding ids slows down the relay, but only by the bounded number of events in memory.
 pub type IdHash = foldhash::fast::FixedState;
 
-/// Hashes names that emitters choose, with a secret: nobody can choose a key that is held back with another's.
+/// Hashes names that emitters choose, with a secret seed: nobody can choose a key that collides with another's and
+/// waits for it, or makes it wait.
 #[derive(Clone, Debug)]
 pub(crate) struct NameHash(SipHasher13);
 

@@ -1,4 +1,4 @@
-//! What the core is told.
+//! What the session tells the core.
 
 use std::{
     sync::Arc,
@@ -7,75 +7,77 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::interface::{Answer, Batch, Event, KeyHolder, KeyName, Lsn, ScanFrom, SlotSize, Snapshot};
+use crate::interface::{Batch, Event, KeyHolder, KeyName, Lsn, Outcome, ScanFrom, SlotSize, Snapshot};
 
-/// Whatever happens to a session.
+/// Something that has happened to a session.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// The replication stream goes on.
+    /// The replication stream has brought something.
     Stream(Streamed<'a>),
-    /// The stream has started, of a session that began without one.
+    /// The stream has started, in a session that began without one.
     StreamStarted,
-    /// News of the broker.
+    /// The sink has news of the broker.
     Sink(Notice),
-    /// The table operation that was asked for has ended.
+    /// The table operation that the core asked for has ended.
     Table(Finished),
-    /// The look at the slot that was asked for has ended; `None`: there is no slot, or it could not be looked at.
+    /// The look at the slot that the core asked for has ended; `None`: there is no slot, or the look failed.
     Slot(Option<SlotSize>),
-    /// Finish what is in flight, and then end.
+    /// The session is to finish what is in flight, and then end.
     Drain,
 }
 
-/// What the replication stream brings.
+/// What the replication stream has brought.
 #[derive(Debug)]
 pub enum Streamed<'a> {
     /// A transaction begins.
     Begin {
-        /// Its id.
+        /// The transaction's id.
         xid: u32,
-        /// Where its commit stands in the WAL.
+        /// Position of its commit record in the WAL.
         final_lsn: Lsn,
     },
-    /// The transaction has ended.
+    /// The transaction is complete.
     Commit {
-        /// Where its commit ends in the WAL.
+        /// Position behind its commit record in the WAL.
         end_lsn: Lsn,
     },
     /// A row was inserted into the outbox.
     Insert(&'a dyn Row),
-    /// A row was inserted of which the publication leaves columns out; the text says which.
+    /// A row was inserted of which the publication leaves columns out; the text names them.
     InsertWithoutColumns(String),
-    /// Something came that is too large to be held in memory. It must be taken for an insert into the outbox.
+    /// A change arrived that is too large for memory. It counts as an insert into the outbox.
     TooLarge {
-        /// Its size.
+        /// Its size in bytes.
         bytes: usize,
     },
-    /// The transaction has made rows `PENDING` again.
+    /// The transaction wakes the relay: it has made rows `PENDING` again, or released a key.
     Replayed,
-    /// The server describes the outbox's table: before its first row, and again when table or publication may have changed.
+    /// The server has described the outbox's table. It does so before the first row, and again when table or
+    /// publication may have changed.
     TableDescribed,
-    /// The server has found no publication of that name, and streams nothing of it.
+    /// The server has found no publication of the given name, and streams nothing of it.
     PublicationSkipped,
-    /// The server has sent all up to here.
+    /// The server has sent all WAL up to this position.
     Keepalive {
-        /// The end of its WAL.
+        /// The position: the end of the WAL that was sent.
         wal_end: Lsn,
-        /// Whether it wants to be told a position soon.
+        /// Whether the server wants a status update soon.
         reply_requested: bool,
     },
 }
 
-/// A row that was streamed. A column is read only when the core asks for it: of most rows that it leaves to the table it asks nothing.
+/// A row that was streamed. Its columns are decoded only when the core asks for them, since it asks nothing of most
+/// rows that it leaves to the table.
 pub trait Row: std::fmt::Debug {
-    /// Primary key.
+    /// The primary key.
     ///
     /// # Errors
     ///
-    /// The column is not what it should be: the table is not the extension's.
+    /// The column has another form than the extension's.
     fn id(&self) -> Result<Uuid, String>;
-    /// Whether the row is owed to the broker. A restored dump inserts finished rows, too.
+    /// Whether the row is pending. A restored dump inserts finished rows, too.
     fn is_pending(&self) -> bool;
-    /// Whether the event asks to be sent at a later time.
+    /// Whether the event is to be sent at a later time (`available_at`).
     fn is_deferred(&self) -> bool;
     /// The row as an event, in memory of its own.
     ///
@@ -85,60 +87,60 @@ pub trait Row: std::fmt::Debug {
     fn event(&self) -> Result<Event, String>;
 }
 
-/// News of the broker.
+/// What the sink says about the broker.
 #[derive(Debug)]
 pub enum Notice {
-    /// It has answered.
-    Answers(Vec<Answer>),
-    /// There is a connection, and it takes messages.
+    /// The outcomes of events, by their ids.
+    Outcomes(Vec<(Uuid, Outcome)>),
+    /// A connection is open and takes messages.
     Ready {
-        /// To which host.
+        /// The host that it connects to.
         host: String,
-        /// The broker has taken a message over it already, which was made to be sent back. A sink asks for that after
-        /// a loss that may have been a message's.
+        /// Whether the broker has already taken the sink's own probe message over this connection and returned it. A
+        /// sink sends one after a connection was lost in a way that a message may have caused.
         is_proven: bool,
         /// Side channels that the broker grants; at most [`SIDE_CHANNELS`](crate::SIDE_CHANNELS) are used.
         side_channels: usize,
     },
-    /// It takes messages again, over the same connection.
+    /// The broker takes messages again, over the same connection.
     Unblocked,
-    /// It takes no messages for a while; what is in flight will be answered.
+    /// The broker blocks publishing, for this reason. It will still answer what is in flight.
     Blocked(String),
-    /// There is no connection, or it could not be made. What was in flight is unknown. Another attempt follows.
+    /// The connection is lost, or an attempt to connect has failed. The outcome of what was in flight is unknown, and
+    /// the sink tries again.
     Away {
-        /// Which host, and why.
+        /// Which host was tried, and why that failed.
         error: String,
-        /// Since when nothing could be published: a connection that ended before it had shown that the broker takes messages
-        /// makes no difference.
+        /// Since when nothing could be published. A connection that ended before it had proven itself does not reset
+        /// this.
         since: Instant,
-        /// One of the messages that were in flight may be the reason: the other side ended the connection, and not because it
-        /// stops.
+        /// Whether a message in flight may be the reason: the broker or a proxy ended the connection, and not to stop.
         may_be_a_message: bool,
     },
 }
 
-/// The end of a table operation.
+/// How a table operation has ended.
 #[derive(Clone, Debug)]
 pub enum Finished {
-    /// Verdicts were written, but for some.
+    /// Verdicts were written, with exceptions.
     Settled(Batch, NotWritten),
-    /// Verdicts could not be written now, but may be in a moment.
+    /// Verdicts could not be written, for a transient reason.
     NotSettled(Batch, Failure),
-    /// A page of what is owed was read.
+    /// A page of pending events was read.
     Scanned(ScanFrom, Page),
-    /// What is due was read.
+    /// The events that are due were read.
     Due(Due),
-    /// The table could not be read now, but may be in a moment.
+    /// The table could not be read, for a transient reason.
     NotRead(Failure),
-    /// Which transactions are visible.
+    /// The transactions that are visible.
     Snapshot(Snapshot),
     /// The publication as it is now.
     Published(Published),
-    /// The publication was looked after: what had to be done to it, if anything.
+    /// The publication is as it should be. The text says what was repaired; `None`: nothing.
     PublicationEnsured(Option<String>),
-    /// The server has refused to have the publication looked after, with these words.
+    /// The server refused to create or repair the publication, with this error.
     PublicationRefused(String),
-    /// The sequence of `seq` was looked after.
+    /// The sequence of `seq` was checked.
     Sequence(Sequence),
 }
 
@@ -159,81 +161,81 @@ impl crate::Marked for Finished {
     }
 }
 
-/// What became of the look at the sequence of `seq`, which gives a key its order in the table.
+/// The result of checking the sequence of `seq`, which orders the events of a key in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// Nothing was to be done.
+    /// The sequence was in order.
     InOrder,
-    /// It was wrong and is mended: what was wrong, as a sentence for the log.
+    /// The sequence was wrong and is repaired. The text says what was wrong, as a sentence for the log.
     Mended(String),
-    /// It could not be looked at, or not mended: the server's reason.
+    /// The sequence could not be read or repaired. The text is the server's error.
     Refused(String),
 }
 
-/// A statement that failed, and may succeed another time.
+/// A statement failed, and may succeed another time.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What can be done about it.
+    /// What helps against it.
     pub remedy: Remedy,
-    /// The server's words.
+    /// The server's error.
     pub error: String,
 }
 
-/// What to do about a statement that failed.
+/// What helps against a failed statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// Run it again: a deadlock, a statement cancelled, a full disk.
+    /// Run it again: it met a deadlock, a cancelled statement or a full disk.
     Repeat,
-    /// Someone has locked rows, or the table: pass over the rows.
+    /// Skip locked rows: another transaction has locked rows, or the table.
     PassLocks,
-    /// Some row of the batch may be at fault, as when a trigger of the user's refuses it.
+    /// Find the row at fault: a trigger of the user's may refuse one row of the batch.
     Isolate,
 }
 
-/// Events whose verdicts were not written.
+/// Events whose verdicts were not written, by reason.
 #[derive(Clone, Debug, Default)]
 pub struct NotWritten {
-    /// Their rows are not to be seen.
+    /// The row is not visible.
     pub missing: Vec<Uuid>,
-    /// Their rows are locked.
+    /// The row is locked.
     pub locked: Vec<Uuid>,
-    /// They were to be tried again, but someone has finished them.
+    /// The event was to be tried again or to hold its key, but someone has finished it.
     pub finished: Vec<Uuid>,
 }
 
 crate::marked!(NotWritten { missing, locked, finished });
 
-/// What a scan of the backlog found.
+/// The result of scanning for pending events.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What the scan could see.
+    /// The transactions that the scan saw.
     pub snapshot: Snapshot,
-    /// A WAL position from when the snapshot was taken: every commit that it sees lies before.
+    /// A WAL position that was read with the snapshot: every commit that the snapshot sees lies before it.
     pub horizon: Lsn,
-    /// Owed to the broker and not in memory, in order.
+    /// Pending events that are not in memory, in order of `seq`.
     pub events: Vec<Arc<Event>>,
-    /// `None`: that is all there is. Otherwise the last `seq` that was dealt with.
+    /// The last `seq` that the page covers; `None`: it reached the end of the table.
     pub stopped_at: Option<i64>,
-    /// Keys that were left out.
+    /// Keys whose events were left out.
     pub left_out: Vec<KeyName>,
-    /// Events that hold their keys; only a whole pass reads them. The events behind them were left out, too.
+    /// Events that hold their keys; only a page from the beginning reads them. Events behind them are left out as well.
     pub holders: Vec<KeyHolder>,
-    /// Whether there are more of them.
+    /// Whether the table has more holders than `holders`.
     pub holders_cut: bool,
 }
 
 crate::marked!(Page { snapshot, horizon, events, stopped_at, left_out, holders, holders_cut });
 
-/// What a scan of the events that are due found.
+/// The result of scanning for events that are due.
 #[derive(Clone, Debug)]
 pub struct Due {
-    /// What the scan could see.
+    /// The transactions that the scan saw.
     pub snapshot: Snapshot,
-    /// Events whose time has come, not in memory.
+    /// Events whose time has come and that are not in memory.
     pub events: Vec<Arc<Event>>,
-    /// Whether memory ended before they did.
+    /// Whether more events are due than the scan was allowed to read.
     pub cut: bool,
-    /// Time until the next one.
+    /// Time until the next event is due; `None`: no event has a time to come.
     pub next_in: Option<Duration>,
 }
 
@@ -242,13 +244,14 @@ crate::marked!(Due { snapshot, events, cut, next_in });
 /// The publication as it is now.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// Another text after any change; `None`: it cannot be told.
+    /// A text that differs after any change; `None`: the publication or its table is missing.
     pub identity: Option<String>,
-    /// The transactions that have made it what it is, as 32-bit ids.
+    /// The transactions that last changed the publication, as 32-bit ids.
     pub changed_by: Vec<u32>,
-    /// What was visible then.
+    /// The transactions that were visible to this look.
     pub snapshot: Snapshot,
-    /// The transactions that had written to the table and had not ended then, or a moment later; `None`: any that had not ended may have.
+    /// The transactions that had written to the table and were still running at this look or a moment later; `None`:
+    /// any running transaction may have.
     pub writers: Option<Vec<u32>>,
 }
 

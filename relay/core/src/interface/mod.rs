@@ -1,4 +1,15 @@
-//! What goes into the core and what comes out of it.
+//! What goes into the core, what comes out of it, and the types that both are made of.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `input`, `outcome` | what has happened: stream, table, sink, slot |
+//! | `effect`, `verdict` | what is to be done |
+//! | `config` | settings, and what a session starts with |
+//! | `event` | an event and its ordering key |
+//! | `snapshot`, `lsn` | which transactions a query sees; a position in the WAL |
+//! | `slot`, `absence` | how large the slot is; how long the broker has been absent |
+//! | `report`, `figures` | what the session logs and counts |
+//! | `hash` | hashes that are the same for the same seed |
 
 mod absence;
 mod config;
@@ -24,7 +35,7 @@ pub use self::{
     hash::IdHash,
     input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Sequence, Streamed},
     lsn::Lsn,
-    outcome::{Answer, Outcome},
+    outcome::Outcome,
     report::{Reason, Report},
     slot::{Pressure, SlotSize},
     snapshot::{InvalidSnapshot, Snapshot},

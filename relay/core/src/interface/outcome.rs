@@ -1,27 +1,15 @@
-//! What the sink says about one message.
+//! What a confirm of the broker means for the event.
 
-use uuid::Uuid;
-
-/// The broker's answer about one message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The event.
-    pub id: Uuid,
-    /// What the broker has done with it.
-    pub outcome: Outcome,
-}
-
-crate::marked!(Answer { id } not { outcome });
-
-/// What the broker has done with a message.
+/// What has become of one published event, in the core's words. The sink translates the broker's confirms into these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Taken and routed.
+    /// The broker has taken the message and routed it.
     Delivered,
-    /// It will not be taken, however often it is sent.
+    /// The broker will never take the message, however often it is sent. The text is the reason.
     Rejected(String),
-    /// It may be taken when it is sent again. That counts as an attempt.
+    /// The broker may take the message when it is sent again; the attempt counts. The text is the reason.
     Retry(String),
-    /// Where it was to go takes nothing now. Whether that counts as an attempt depends on what becomes of other messages.
+    /// The destination takes nothing now. Outcomes of other messages decide whether the attempt counts. The text is the
+    /// reason.
     Unavailable(String),
 }

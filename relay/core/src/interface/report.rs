@@ -1,4 +1,4 @@
-//! What people may want to know.
+//! What the session may log or count.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,123 +6,126 @@ use uuid::Uuid;
 
 use crate::interface::{Event, Lsn, PassReason, Status};
 
-/// What people may want to know.
+/// A transition worth a line in the log, or a number.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// The broker has answered about an event, and this follows. Without an error it was delivered, or its attempt does not count.
+    /// An event has its outcome, and this verdict follows. Without an error it was delivered, or its attempt does not
+    /// count.
     Answered {
         /// The event.
         event: Arc<Event>,
-        /// What is written into its row.
+        /// The status in the verdict.
         status: Status,
-        /// The broker's words, which are written as its error: the same for all events that are refused alike.
+        /// The broker's reason, which is written into the row. It is the same text for all events that fail alike.
         error: Option<String>,
     },
-    /// There is a connection to the broker again.
+    /// A connection to the broker takes messages again.
     BrokerBack {
-        /// To which host.
+        /// The host that it connects to.
         host: String,
-        /// How long it was away.
+        /// How long nothing could be published.
         away: Duration,
     },
-    /// The broker has blocked publishing.
+    /// The broker has blocked publishing, for this reason.
     BrokerBlocked(String),
-    /// The broker goes on.
+    /// The broker no longer blocks publishing.
     BrokerUnblocked,
-    /// There is no connection to the broker.
+    /// The connection to the broker is lost, or could not be made.
     BrokerAway {
         /// Which hosts were tried, and why that failed.
         error: String,
-        /// For so long.
+        /// How long nothing could be published.
         lasted: Duration,
-        /// So many events were in flight.
+        /// Events that were in flight.
         in_flight: usize,
     },
     /// Some destinations leave messages unanswered while others wait: the relay connects anew.
     Silent {
         /// The message that has waited the longest.
         event: Arc<Event>,
-        /// How many messages have waited through all looks. If a later message was confirmed, only those before it
-        /// count.
+        /// Number of messages that have waited through all looks. If a later message was confirmed, only those before
+        /// it count.
         events: usize,
-        /// How many destinations these messages go to.
+        /// Number of destinations of these messages.
         destinations: usize,
     },
-    /// The connection ended while this event alone was in flight, which is no proof yet: it leaves alone again later.
+    /// The connection ended while this event alone was in flight. That proves nothing yet: the event leaves alone again
+    /// later.
     EndedAlone {
         /// The event.
         event: Arc<Event>,
-        /// How it ended.
+        /// How the connection ended.
         error: String,
-        /// How often that was so.
+        /// How often the connection has ended over this event alone.
         times: u32,
-        /// Until it is tried again.
+        /// Delay until the event is tried again.
         retry_in: Duration,
     },
-    /// Events wait in the table from now on.
+    /// The session parks: events wait in the table from now on.
     Parked(Reason),
-    /// Events are streamed from now on.
+    /// The session goes live: events come from the stream from now on.
     Streaming {
-        /// Where the last pass ended in the WAL.
+        /// WAL position at which the last pass read the table.
         horizon: Lsn,
-        /// How far the WAL is acknowledged.
+        /// Position up to which the WAL is acknowledged.
         acknowledged: Lsn,
         /// Events in memory.
         in_memory: usize,
     },
-    /// The publication leaves something out.
+    /// The publication leaves columns out; the text names them.
     ColumnsMissing(String),
-    /// The publication was missing, or had lost the table; this was done.
+    /// The publication was missing or had lost the table, and was repaired; the text says how.
     PublicationRepaired(String),
-    /// The publication is of no use still; the server's words.
+    /// The publication is still useless: the server refused its repair with this error.
     RepairRefused(String),
-    /// The sequence of `seq` was wrong and is mended: what was wrong.
+    /// The sequence of `seq` was wrong and is repaired. The text says what was wrong.
     SequenceMended(String),
-    /// The sequence of `seq` could not be looked at, or not mended: the server's reason.
+    /// The sequence of `seq` could not be read or repaired. The text is the server's error.
     SequenceRefused(String),
-    /// The slot has been over its limit for long, and is about to be dropped and created again.
+    /// The slot has been over its limit for too long, and is about to be dropped and created again.
     SlotOverLimit {
-        /// What it keeps of the WAL, in bytes.
+        /// WAL that the slot keeps, in bytes.
         kept: u64,
     },
-    /// The slot has been over its limit for long, and stays: another slot keeps more, so that dropping this one would free nothing.
+    /// The slot has been over its limit for too long and is not dropped: another slot keeps more, so dropping this one
+    /// would free no disk.
     OtherSlotKeepsMore {
-        /// What it keeps of the WAL, in bytes.
+        /// WAL that the slot keeps, in bytes.
         kept: u64,
     },
-    /// A page was read.
+    /// A page of pending events was read.
     Scanned {
-        /// Where it began.
+        /// The `seq` behind which the page began.
         after_seq: i64,
-        /// Events that were not in memory.
+        /// Events in the page; those that were in memory are left out.
         found: usize,
-        /// Whether the table ended with it.
+        /// Whether the page reached the end of the table.
         complete: bool,
-        /// How far the WAL is acknowledged.
+        /// Position up to which the WAL is acknowledged.
         acknowledged: Lsn,
     },
-    /// A table operation failed, and is tried again.
+    /// A table operation failed, and will be tried again.
     TableTrouble {
-        /// The server's words.
+        /// The server's error.
         error: String,
         /// Verdicts that were to be written; `None`: the table was to be read.
         verdicts: Option<usize>,
     },
-    /// A batch of verdicts was refused for a row, which is looked for.
+    /// The server refused a batch of verdicts because of one row, which is being searched for.
     Isolating {
-        /// The server's words.
+        /// The server's error.
         error: String,
-        /// Verdicts of the batch.
+        /// Verdicts in the batch.
         verdicts: usize,
     },
-    /// The server refuses the change of this row: its verdict is kept.
+    /// The server refuses to change this row. The verdict is kept and tried again.
     VerdictRefused {
         /// The event.
         id: Uuid,
-        /// The server's words.
+        /// The server's error.
         error: String,
     },
-    /// A row was deleted, or its event finished by someone else, before its verdict could be written.
+    /// The row was deleted, or someone else finished the event, before its verdict could be written.
     RowGone(Uuid),
     /// A drain begins.
     Draining {
@@ -131,33 +134,33 @@ pub enum Report {
     },
 }
 
-/// Why events wait in the table.
+/// Why the session parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The broker is away.
     BrokerAway,
     /// Memory is full of events that cannot leave.
     MemoryFull {
-        /// How many.
+        /// Number of events in memory.
         events: usize,
     },
-    /// More is emitted than may leave in that time.
+    /// More is emitted than `max_rate` lets leave.
     RateReached,
     /// More keys are known than memory has room for.
     TooManyKeys,
-    /// A row of the stream is too large to be held in memory.
+    /// A row of the stream is too large for memory.
     RowTooLarge {
-        /// Its size.
+        /// Its size in bytes.
         bytes: usize,
     },
     /// The publication leaves columns out.
     ColumnsMissing,
-    /// The publication has changed: what was missed must be read.
+    /// The publication has changed: events that were not streamed must be read from the table.
     PublicationChanged,
 }
 
 impl Reason {
-    /// The same, as the reason of the pass that follows.
+    /// The reason of the pass that follows.
     pub(crate) fn of_pass(self) -> PassReason {
         match self {
             Self::BrokerAway => PassReason::BrokerAway,

@@ -1,36 +1,36 @@
-//! What the replication slot keeps of the write-ahead log.
+//! What the replication slot keeps of the WAL.
 
-/// Without a limit, a slot that keeps more is worth a word, in bytes: the same as of the alert `OutboxSlotKeepsWal`.
+/// Above this many bytes a slot without a limit is worth a warning. The alert `OutboxSlotKeepsWal` has the same number.
 const MUCH: u64 = 5_000_000_000;
 
-/// What a look at the slot has found; sizes are in bytes.
+/// The size of the slot, in bytes of WAL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotSize {
-    /// What the slot keeps of the WAL.
+    /// WAL that the slot keeps.
     pub kept: u64,
-    /// What may be written before PostgreSQL invalidates the slot (`safe_wal_size` of `pg_replication_slots`); `None`: it has no
-    /// limit.
+    /// WAL that may be written before PostgreSQL invalidates the slot (`safe_wal_size` of `pg_replication_slots`);
+    /// `None`: PostgreSQL sets it no limit.
     pub safe: Option<i64>,
-    /// PostgreSQL may invalidate the slot at the next checkpoint (its `wal_status` is `unreserved`).
+    /// Whether PostgreSQL may invalidate the slot at the next checkpoint (its `wal_status` is `unreserved`).
     pub is_unreserved: bool,
-    /// What the other slot of this server keeps that keeps most; 0: there is none.
+    /// WAL that the largest other slot of this server keeps; 0: this server has no other slot.
     pub kept_by_other: u64,
 }
 
 /// How close the slot is to its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// It keeps little.
+    /// The slot keeps little.
     #[default]
     Little,
-    /// It keeps more than half of what it may.
+    /// The slot keeps more than half of what it may.
     Much,
-    /// Less than a fifth of its limit is left before PostgreSQL invalidates it.
+    /// The slot is about to be invalidated by PostgreSQL: less than a fifth of its limit is left.
     NearlyLost,
 }
 
 impl SlotSize {
-    /// How close the slot is to its limits; `max`: the relay's own, in bytes.
+    /// How close the slot is to its limits. `max` is the relay's own limit in bytes; `None`: there is none.
     pub fn pressure(&self, max: Option<u64>) -> Pressure {
         let kept = i64::try_from(self.kept).unwrap_or(i64::MAX);
         let is_nearly_lost = self.is_unreserved || self.safe.is_some_and(|safe| safe < kept / 4);

@@ -1,53 +1,54 @@
-//! Which transactions a resync pass has seen.
+//! Which transactions a query of the table has seen.
 
 use std::str::FromStr;
 
 /// The set of transactions visible to one query, as `pg_current_snapshot()` prints it: `xmin:xmax:xip,xip`
 /// (<https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT-PARTS>).
 ///
-/// It decides, without reading a row, whether the stream's transaction was covered by the pass. It holds where a
-/// comparison of LSNs does not: a commit can be in the WAL, and even streamed, before other sessions can see it.
+/// It decides, without reading a row, whether a pass has covered a streamed transaction. A comparison of LSNs could
+/// not: a commit can be in the WAL, and even streamed, before other sessions can see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     xmin: u64,
     xmax: u64,
-    /// Ascending.
+    /// In ascending order.
     in_progress: Vec<u64>,
 }
 
 crate::marked!(Snapshot { xmin as Xid, xmax as Xid, in_progress as Xid });
 
 impl Snapshot {
-    /// Sees all below `xmax` but what is `in_progress`, and all below `xmin`.
+    /// A snapshot that sees all transactions below `xmax`, except those `in_progress` that are not below `xmin`.
     pub fn new(xmin: u64, xmax: u64, mut in_progress: Vec<u64>) -> Self {
         in_progress.sort_unstable();
         Self { xmin, xmax, in_progress }
     }
 
-    /// Whether the transaction's effects are visible to the query, given that it has committed.
+    /// Whether the query sees the effects of the transaction, given that it has committed.
     ///
-    /// `xid` is the 32-bit id of a top-level transaction, as the stream's `Begin` carries it. It is taken to lie
-    /// within 2³¹ transactions of the snapshot, as every transaction that PostgreSQL can still tell apart does.
+    /// `xid` is the 32-bit id of a top-level transaction, as the stream's `Begin` carries it. It must lie within 2³¹
+    /// transactions of the snapshot, as every transaction does that PostgreSQL can still tell apart.
     pub fn sees(&self, xid: u32) -> bool {
         let xid = self.widen(xid);
         xid < self.xmin || (xid < self.xmax && self.in_progress.binary_search(&xid).is_err())
     }
 
-    /// The oldest transaction that had not finished, as its 32-bit id: all before it are seen.
+    /// The oldest transaction that was still running, as its 32-bit id: the snapshot sees all before it.
     pub fn oldest_running(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what a row carries")]
         let xid = self.xmin as u32;
         xid
     }
 
-    /// Whether the running transaction `xid` began to write before `change` did, a transaction that the query sees.
+    /// Whether `xid`, which is running, began before `change`, a transaction that the query sees.
     pub fn precedes(&self, xid: u32, change: u32) -> bool {
         let (xid, change) = (self.widen(xid), self.widen(change));
-        // What seems to lie ahead has been frozen, and is older than any transaction that runs.
+        // An id that seems to lie ahead belongs to a frozen row, which is older than any running transaction.
         change < self.xmax && xid < change
     }
 
-    /// The transactions that had not finished, as 32-bit ids. One whose commit is in the WAL but not visible yet is among them.
+    /// The transactions that were running, as 32-bit ids. They include those whose commit is in the WAL but not yet
+    /// visible.
     pub fn running(&self) -> impl Iterator<Item = u32> {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what the stream carries")]
         self.in_progress.iter().map(|xid| *xid as u32)
@@ -129,7 +130,7 @@ mod tests {
     }
 
     proptest! {
-        /// The 32-bit ids of the stream wrap around; the answer must be that of the full ids.
+        /// The 32-bit ids of the stream wrap around; the result must be that of the full ids.
         #[test]
         fn the_answer_is_the_same_across_a_wraparound(
             xmax in (1_u64 << 31)..(1 << 40),

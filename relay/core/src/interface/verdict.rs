@@ -11,31 +11,31 @@ pub struct Verdict {
     pub id: Uuid,
     /// Its new status.
     pub status: Status,
-    /// `last_error`. A `PENDING` without one counts no attempt.
+    /// The column `last_error`. A `PENDING` verdict without an error counts no attempt.
     pub error: Option<String>,
-    /// When it is to be tried again.
+    /// Delay until the next attempt; `None`: the verdict is final.
     pub retry_in: Option<Duration>,
-    /// Whether later events of its key wait for it.
+    /// Whether later events of the key wait for this event.
     pub holds_key: bool,
 }
 
 crate::marked!(Verdict { id, status, error, retry_in, holds_key });
 
-/// Status of an event, with the words of the table.
+/// Status of an event, named as in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Owed to the broker; as a verdict: an attempt failed and another will follow.
+    /// The event is to be sent. As a verdict: an attempt has failed, and another will follow.
     Pending,
-    /// Confirmed by the broker, routed.
+    /// The broker has confirmed the event, and routed it.
     Sent,
-    /// Given up.
+    /// The event is given up.
     Failed,
 }
 
 crate::marked_by_name!(Status);
 
 impl Status {
-    /// The label in PostgreSQL's enum.
+    /// The label of PostgreSQL's enum.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",

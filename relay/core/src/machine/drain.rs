@@ -1,4 +1,4 @@
-//! The end of a session: told from outside, or decided here.
+//! How a session ends: asked from outside, or decided here.
 
 use std::time::Instant;
 
@@ -9,9 +9,9 @@ use crate::{
 };
 
 impl Core {
-    /// The session is told to stop.
+    /// The session was asked to stop.
     pub(super) fn drain(&mut self, now: Instant) {
-        if self.ending.told_to_stop(now + self.config.drain_timeout) {
+        if self.ending.stop(now + self.config.drain_timeout) {
             self.report(Report::Draining { in_flight: self.dispatch.in_flight() });
         }
     }
@@ -25,14 +25,14 @@ impl Core {
         self.ending.is_draining() && !faults::is_on(Fault::DrainTakesMore)
     }
 
-    /// Whether the session is over, and how it ends.
+    /// Whether the session ends now, and how; `None`: it goes on.
     pub(super) fn ends(&mut self, now: Now) -> Option<End> {
         let pause = self.ending.pause(now);
         if pause >= self.config.stands_still_after && !faults::is_on(Fault::FreezeUnnoticed) {
             self.ending.at_once(End::StoodStill(pause));
         }
         let is_settled =
-            self.dispatch.awaited(now.instant).0 == 0 && self.settling.is_done() && self.operations.is_idle();
+            self.dispatch.unanswered(now.instant).0 == 0 && self.settling.is_done() && self.operations.is_idle();
         self.ending.take(is_settled, self.dispatch.unsettled(), now.instant)
     }
 }

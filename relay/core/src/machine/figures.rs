@@ -1,4 +1,4 @@
-//! What others may see of a session, for metrics and for the log.
+//! What a session shows of itself, for metrics and the log.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use super::Core;
 use crate::interface::{Conditions, Figures};
 
 impl Core {
-    /// What the session has counted, holds and does.
+    /// The session's counts and state.
     pub fn figures(&self, now: Instant) -> Figures {
         Figures {
             counts: self.tally.counts(),
@@ -18,14 +18,14 @@ impl Core {
             in_memory: self.dispatch.len(),
             memory_bytes: self.dispatch.budget.bytes(),
             in_flight: self.dispatch.in_flight(),
-            unwritten: self.settling.held_up(),
+            unwritten: self.settling.delayed(),
             keys_in_table: self.dispatch.keys.spilled_count(),
             read_to: self.tally.read(),
             acknowledged: self.acknowledged(),
         }
     }
 
-    /// What has lasted for longer than a moment.
+    /// The conditions that have lasted for `park_after`.
     pub fn conditions(&self, now: Instant) -> Conditions {
         let lasting = |since: Option<Instant>| since.filter(|_| self.has_lasted(since, now));
         Conditions {

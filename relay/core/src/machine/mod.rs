@@ -1,5 +1,18 @@
-//! The state machine as a whole: what comes next, and when to be woken. Each of its files takes in one input, or decides on one
-//! kind of effect.
+//! The state machine as a whole: what comes next, and when to wake. Each file takes in one kind of input, or decides on
+//! one kind of effect.
+//!
+//! | file | input it takes in | effect it decides on |
+//! |---|---|---|
+//! | `stream` | `Stream`, `StreamStarted` | |
+//! | `table` | `Table`: what was read or written | |
+//! | `sink` | `Sink`: outcomes, connections | `ConnectAnew` |
+//! | `slot` | `Slot` | `LookAtSlot` |
+//! | `drain` | `Drain` | `End` |
+//! | `publish` | | `Publish` |
+//! | `requests` | | `Table`: the next operation |
+//! | `status` | | `Acknowledge` |
+//! | `parking` | | `Report(Parked)`: when to leave events to the table |
+//! | `figures` | | counts and conditions, when asked |
 
 mod drain;
 mod figures;
@@ -25,10 +38,10 @@ use crate::{
     },
 };
 
-/// All that a relay's session decides.
+/// A relay's session, as far as it is decided.
 ///
-/// After each [`on`](Self::on), ask [`next`](Self::next) until it has nothing more, and once more at [`wake_at`](Self::wake_at) if
-/// nothing happens before.
+/// After each [`on`](Self::on), call [`next`](Self::next) until it returns `None`, and once more at
+/// [`wake_at`](Self::wake_at) if nothing happens before.
 #[derive(Clone, Debug)]
 pub struct Core {
     config: Config,
@@ -36,7 +49,7 @@ pub struct Core {
     settling: Settling,
     progress: Progress,
     resync: Resync,
-    /// Transactions whose events wait in memory for so long that their commits no longer wait for the verdicts.
+    /// Transactions whose events have waited in memory for so long that their commits no longer wait for the verdicts.
     long_unsettled: NotYetVisible,
     deferred: Deferred,
     link: Link,
@@ -52,12 +65,12 @@ pub struct Core {
 }
 
 crate::marked!(Core {
-    dispatch, settling, progress, resync, long_unsettled, deferred, link, operations, publication, slot, congestion, pace, status,
-    ending
+    dispatch, settling, progress, resync, long_unsettled, deferred, link, operations, publication, slot, congestion,
+    pace, status, ending
 } not { config, tally, reports });
 
 impl Core {
-    /// A session that begins now: parked, and with a pass.
+    /// A session that begins now, parked, with a pass.
     pub fn new(config: Config, start: Start, now: Instant) -> Self {
         let stream = if start.without_stream || start.is_unpublished { Stream::Missing } else { Stream::Started };
         let mut resync = Resync::new(stream, now);
@@ -97,7 +110,7 @@ impl Core {
         }
     }
 
-    /// What is to be done next; `None` until something happens, or time passes.
+    /// The next thing to do; `None` until something happens or time passes.
     pub fn next(&mut self, now: Now) -> Option<Effect> {
         if self.ending.has_ended() {
             return None;
@@ -120,7 +133,7 @@ impl Core {
             .or_else(|| self.acknowledge(now.instant))
     }
 
-    /// Whether the stream is to be read now; TCP holds it back otherwise.
+    /// Whether to read the stream now. While it is not read, TCP holds it back.
     pub fn reads_stream(&self, now: Instant) -> bool {
         if self.ending.has_ended()
             || self.takes_nothing_new()
@@ -129,13 +142,13 @@ impl Core {
         {
             return false;
         }
-        if self.publication.is_look_due() || self.resync.holds_stream() && self.can_scan(now) {
+        if self.publication.is_look_due() || self.resync.pauses_stream() && self.can_scan(now) {
             return false;
         }
         !self.resync.is_live() || self.dispatch.budget.has_room()
     }
 
-    /// When [`next`](Self::next) may have something although nothing happens.
+    /// When to call [`next`](Self::next) again if nothing happens.
     pub fn wake_at(&self, now: Instant) -> Instant {
         let timers = [
             Some(self.next_status()),
@@ -146,7 +159,7 @@ impl Core {
             self.dispatch.availability.next_round(),
             self.dispatch.silences.next_look(),
             self.dispatch.suspects.next_timer(),
-            self.dispatch.awaited(now).1,
+            self.dispatch.unanswered(now).1,
             self.look_up_at(),
             self.pace.next(now),
             self.operations.pause_ends(),
@@ -174,23 +187,24 @@ impl Core {
         self.dispatch.len()
     }
 
-    /// Events that were handed to the broker and whose verdicts are not written: what a crash now would repeat, at most.
+    /// Events that were handed to the broker and whose verdicts are not written: at most these are delivered twice
+    /// after a crash.
     pub fn unsettled(&self) -> usize {
         self.dispatch.unsettled()
     }
 
-    /// How many of the unsettled events are on side channels: at most one for each silent destination.
-    /// `in_flight` does not bound them.
-    pub fn beside(&self) -> usize {
-        self.dispatch.beside()
+    /// How many of the unsettled events are on side channels: at most one for each silent destination. `in_flight` does
+    /// not limit them.
+    pub fn on_side_channels(&self) -> usize {
+        self.dispatch.on_side_channels()
     }
 
-    /// Verdicts that cannot be written now, for a lock, or a trigger that refuses them.
+    /// Verdicts that cannot be written now: the row is locked or not yet visible, or the server refuses the change.
     pub fn unwritten(&self) -> usize {
         self.settling.unwritten()
     }
 
-    /// Marks this state, for a fingerprint: what it has counted and reported is no part of it.
+    /// Marks this state for a fingerprint. Counts and reports take no part in it.
     #[cfg(feature = "faults")]
     pub fn mark_state(&self, marks: &mut crate::Marks) {
         marks.first_ticket(self.progress.first_ticket());
@@ -201,7 +215,7 @@ impl Core {
         self.reports.push_back(report);
     }
 
-    /// These transactions can be seen.
+    /// Forgets the transactions that the snapshot sees, wherever they were waited for.
     fn seen(&mut self, snapshot: &Snapshot) {
         self.resync.seen(snapshot);
         self.deferred.seen(snapshot);

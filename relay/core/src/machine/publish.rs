@@ -1,10 +1,10 @@
-//! What is handed to the broker.
+//! Which events are handed to the broker, and how many.
 
 use super::Core;
 use crate::{
     dispatch::SplitOff,
     faults::{self, Fault},
-    interface::{Answer, Effect, Now, Outcome},
+    interface::{Effect, Now, Outcome},
 };
 
 impl Core {
@@ -19,38 +19,41 @@ impl Core {
                 self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
             };
             let batch = self.dispatch.next_batch(max, now);
-            let SplitOff { beside, verdicts } = self.dispatch.take_split_off();
+            let SplitOff { on_side_channels: beside, verdicts } = self.dispatch.take_split_off();
             let only_put_off = batch.is_empty() && beside.is_empty() && !verdicts.is_empty();
             for verdict in verdicts {
                 self.settling.push(verdict, now.instant);
             }
             if !only_put_off {
-                break (batch, beside); // else what comes behind may leave
+                break (batch, beside); // otherwise later events may leave
             }
         };
         self.pace.left(batch.len() + beside.len(), now.instant);
         self.leave_behind();
         if faults::is_on(Fault::SettleBeforeConfirm) {
-            let delivered = batch.iter().map(|event| Answer { id: event.id, outcome: Outcome::Delivered });
+            let delivered = batch.iter().map(|event| (event.id, Outcome::Delivered));
             self.answered(delivered.collect(), now);
         }
         self.tally.published(batch.len() + beside.len());
         (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
     }
 
-    /// How many events may be handed to the broker now. Events whose verdicts wait to be written count as well, beyond one
-    /// batch on its way and one filling: a crash repeats no more than these bounds, and what cannot be written.
+    /// How many events may be handed to the broker now. Beyond `in_flight`, two batches of verdicts may be unwritten
+    /// (one running, one filling), and those that cannot be written: so a bounded number of events is delivered twice
+    /// after a crash.
     pub(super) fn may_publish(&self) -> usize {
         let unconfirmed = self.config.in_flight.saturating_sub(self.dispatch.on_main_channel());
         if faults::is_on(Fault::UnsettledUnbounded) {
             return unconfirmed;
         }
-        let bound =
-            self.config.in_flight + 2 * self.config.settle_batch + self.settling.unwritten() + self.dispatch.beside();
+        let bound = self.config.in_flight
+            + 2 * self.config.settle_batch
+            + self.settling.unwritten()
+            + self.dispatch.on_side_channels();
         unconfirmed.min(bound.saturating_sub(self.dispatch.unsettled()))
     }
 
-    /// What had to leave memory is found in the table again.
+    /// Events that went back to the table will be found there by a pass, so their commits no longer wait for them.
     pub(super) fn leave_behind(&mut self) {
         for left in self.dispatch.take_left_behind() {
             self.resync.left_behind(left.origin);

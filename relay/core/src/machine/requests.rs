@@ -1,13 +1,14 @@
-//! Which operation on the table comes next. One runs at a time.
+//! Which operation on the table comes next. Only one runs at a time.
 
 use std::time::Instant;
 
 use super::Core;
 use crate::interface::{Effect, KeyName, Ordering, PassReason, Request, Scan, ScanFrom};
 
-/// A page of a backlog takes this part of memory at most: the broker waits for the first, and verdicts wait for any.
+/// A page of a backlog takes at most one part of memory in this many, since the broker waits for the first page, and
+/// verdicts wait for each.
 const PAGES_IN_MEMORY: usize = 8;
-/// A page of fewer events costs more than it helps.
+/// Least events in a page of a backlog: reading a smaller one costs more than it helps.
 const SMALLEST_PAGE: usize = 500;
 
 impl Core {
@@ -17,7 +18,7 @@ impl Core {
         request.map(Effect::Table)
     }
 
-    /// The operation that is to start now, if none runs.
+    /// The operation to start now; `None`: one is running, or nothing is to be done.
     fn next_request(&mut self, now: Instant) -> Option<Request> {
         if !self.operations.is_idle() {
             return None;
@@ -27,7 +28,8 @@ impl Core {
         Some(request)
     }
 
-    /// Verdicts free memory, so they come first, but every other time only: a steady flow of them leaves no gap.
+    /// Verdicts free memory, so they come first, but only every other time: a steady flow of them would leave no gap
+    /// for reading.
     fn choose(&mut self, now: Instant) -> Option<Request> {
         let is_draining = self.ending.is_draining();
         let settles = self.settling.due().is_some_and(|due| due <= now) || is_draining && self.settling.may_hurry(now);
@@ -50,7 +52,7 @@ impl Core {
             return Some(Request::Snapshot);
         }
         if is_draining {
-            return None; // nothing new is taken
+            return None; // a drain takes nothing new
         }
         if self.publication.is_look_due() && !self.operations.is_paused(now) {
             return Some(Request::LookAtPublication);
@@ -80,9 +82,10 @@ impl Core {
         self.check(now)
     }
 
-    /// What announces events can be lost silently: a publication without its table streams nothing, and a replay with triggers
-    /// off writes no message. So the publication and the table are checked now and then, and the sequence with them: while it
-    /// is behind, new events get lower numbers than earlier ones of their key, and each pass delivers them first.
+    /// The messages that announce events can be missing: a publication without the table streams nothing, and a replay
+    /// with triggers disabled writes none. So the publication and the table are checked regularly, and the sequence as
+    /// well: while it lags behind, new events get lower numbers than earlier ones of their key, and passes deliver them
+    /// first.
     fn check(&mut self, now: Instant) -> Option<Request> {
         if self.operations.next_check() > now {
             return None;
@@ -98,23 +101,24 @@ impl Core {
         Some(Request::EnsureSequence)
     }
 
-    /// Whether the next scan may end recovery: the stream waits for it.
+    /// Whether the next scan may end recovery: the stream is paused until it has.
     pub(super) fn is_pass_next(&self, now: Instant) -> bool {
         self.next_scan(now).is_some_and(ScanFrom::is_whole_pass)
     }
 
-    /// Whether to look for events that are due. Looks alternate with the pages of a backlog.
+    /// Whether to look for events that are due. Such looks alternate with the pages of a backlog.
     fn is_due_next(&self, now: Instant) -> bool {
         let is_its_time = !self.operations.scanned_due_last() || self.resync.wants_scan(now).is_none();
-        self.deferred.is_due(now) && !self.deferred.awaits_pass() && is_its_time && self.can_scan(now)
+        self.deferred.is_due(now) && !self.deferred.is_waiting_for_pass() && is_its_time && self.can_scan(now)
     }
 
     fn next_scan(&self, now: Instant) -> Option<ScanFrom> {
         self.resync.wants_scan(now).filter(|_| self.can_scan(now))
     }
 
-    /// A scan needs a broker to publish to. The pages of a backlog are to be worth their while, too, as long as more room is to
-    /// be expected; a pass that holds the stream must not wait for that.
+    /// Whether a scan may start: it needs a broker to publish to, and room in memory. A page of a backlog also waits
+    /// for as much room as makes it worthwhile, while more is to be expected; a pass that pauses the stream must not
+    /// wait for that.
     pub(super) fn can_scan(&self, now: Instant) -> bool {
         if self.operations.is_paused(now) {
             return false;

@@ -1,17 +1,19 @@
-//! What follows from the sink's news: outcomes of messages, and whether the broker takes any.
+//! What follows from the sink's news: outcomes of events, and whether the broker takes messages.
 
 use std::time::Instant;
+
+use uuid::Uuid;
 
 use super::Core;
 use crate::{
     dispatch::{Alone, Loss, Silence},
-    interface::{Answer, Effect, Notice, Now, Report, Status, Verdict},
+    interface::{Effect, Notice, Now, Outcome, Report, Status, Verdict},
 };
 
 impl Core {
     pub(super) fn noticed(&mut self, notice: Notice, now: Now) {
         match notice {
-            Notice::Answers(answers) => self.answered(answers, now),
+            Notice::Outcomes(outcomes) => self.answered(outcomes, now),
             Notice::Ready { host, is_proven, side_channels } => {
                 self.dispatch.silences.connected(side_channels);
                 self.dispatch.connected(is_proven, now.instant);
@@ -47,7 +49,7 @@ impl Core {
         self.report(Report::BrokerAway { error, lasted, in_flight });
     }
 
-    /// Gives the connection up if destinations leave messages unanswered while others wait.
+    /// Gives up the connection if destinations leave messages unanswered while others wait.
     pub(super) fn connect_anew(&mut self, now: Instant) -> Option<Effect> {
         if !self.link.is_ready() || self.ending.is_draining() {
             self.dispatch.silences.rest();
@@ -59,8 +61,8 @@ impl Core {
         Some(Effect::ConnectAnew)
     }
 
-    pub(super) fn answered(&mut self, answers: Vec<Answer>, now: Now) {
-        for Answer { id, outcome } in answers {
+    pub(super) fn answered(&mut self, outcomes: Vec<(Uuid, Outcome)>, now: Now) {
+        for (id, outcome) in outcomes {
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
             if verdict.status == Status::Sent {
                 self.tally.confirmed(event.committed_at_us, now.unix_us);

@@ -1,4 +1,4 @@
-//! The looks at the slot, and its end when it is over its limit.
+//! The looks at the slot, and the end of the session when it is over its limit.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl Core {
-    /// A look begins only while no operation runs on the table, so that none of its statements falls into a transaction.
+    /// A look begins only while no operation runs on the table, so that its statement does not fall into another's
+    /// transaction.
     pub(super) fn look_at_slot(&mut self, now: Instant) -> Option<Effect> {
         if !self.operations.is_idle() {
             return None;

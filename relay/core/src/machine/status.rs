@@ -1,4 +1,4 @@
-//! The position that is acknowledged.
+//! The position that is acknowledged to the server.
 
 use std::time::Instant;
 
@@ -6,13 +6,14 @@ use super::Core;
 use crate::interface::{Effect, Lsn};
 
 impl Core {
-    /// The position that may be acknowledged: up to there everything has its verdict, or stands in the table for all to see.
+    /// The position up to which the WAL may be acknowledged: every event before it has its verdict, or is visible in
+    /// the table.
     pub fn acknowledged(&self) -> Lsn {
         let flushed = self.progress.flushed();
         self.ack_limit().map_or(flushed, |limit| flushed.min(limit).max(self.status.sent()))
     }
 
-    /// The first commit of which something was left to the table, and that is not yet visible.
+    /// The first commit that left events to the table and is not yet visible; `None`: there is none.
     fn ack_limit(&self) -> Option<Lsn> {
         [self.resync.ack_limit(), self.deferred.ack_limit(), self.long_unsettled.ack_limit()]
             .into_iter()
@@ -20,19 +21,20 @@ impl Core {
             .min()
     }
 
-    /// When to look up whether what limits the acknowledged position is visible by now.
+    /// When to look up whether the commits that limit the acknowledged position have become visible; `None`: none
+    /// limits it.
     pub(super) fn look_up_at(&self) -> Option<Instant> {
         let is_limited = self.ack_limit().is_some_and(|limit| limit < self.progress.flushed());
         is_limited.then(|| self.operations.next_look_up())
     }
 
-    /// Tells the server how far everything is settled: regularly, when it asks, and soon after an advance.
+    /// Sends a status update: regularly, when the server asks for one, and soon after an advance.
     pub(super) fn acknowledge(&mut self, now: Instant) -> Option<Effect> {
         let position = self.acknowledged();
         self.status.take(position, self.config.status_interval, now).map(Effect::Acknowledge)
     }
 
-    /// When the server is told next, if it does not ask before.
+    /// When the next status update is due, unless the server asks for one before.
     pub(super) fn next_status(&self) -> Instant {
         self.status.next(self.acknowledged(), self.config.status_interval)
     }

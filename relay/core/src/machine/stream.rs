@@ -1,4 +1,4 @@
-//! What becomes of what the replication stream brings.
+//! What follows from what the replication stream brings.
 
 use std::{sync::Arc, time::Instant};
 
@@ -33,7 +33,7 @@ impl Core {
             }
             Streamed::InsertWithoutColumns(error) => self.inserted_without_columns(error, now),
             Streamed::TooLarge { bytes } => self.not_readable(Reason::RowTooLarge { bytes }, now),
-            // Paced, for anybody may write such a message, and each pass holds the stream.
+            // These passes are paced, since any role may write such a message, and each pass pauses the stream.
             Streamed::Replayed => {
                 self.tally.pass_for(PassReason::Replay);
                 self.resync.replayed(self.operations.next_refill(now));
@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    /// The stream has started, of a session that began without one.
+    /// The stream has started, in a session that began without one.
     pub(super) fn stream_started(&mut self, now: Instant) {
         if !self.publication.is_useless() {
             self.resync.stream_started(self.operations.runs_whole_pass(), now);
@@ -61,13 +61,13 @@ impl Core {
         match self.resync.coverage() {
             Coverage::LeaveInTable => self.resync.left_to_table(),
             Coverage::AlreadyRead => {
-                // The pass found it first. The commit must still wait for its verdict.
+                // The pass found the event first. The commit must wait for its verdict all the same.
                 let id = row.id()?;
                 if self.dispatch.knows(&id) {
                     self.track(&id, now);
                 }
             }
-            Coverage::Publish if !row.is_pending() => {} // restored from a dump
+            Coverage::Publish if !row.is_pending() => {} // a restored dump inserts finished rows
             Coverage::Publish if row.is_deferred() => self.deferred.inserted(self.resync.current(), now),
             Coverage::Publish => {
                 let event = Arc::new(row.event()?);
@@ -82,14 +82,14 @@ impl Core {
         Ok(())
     }
 
-    /// The transaction being read is settled only when the event is.
+    /// The current transaction is settled only once the event is.
     fn track(&mut self, id: &Uuid, now: Instant) {
         if let Some(ticket) = self.progress.track(now) {
             self.dispatch.attach(id, ticket);
         }
     }
 
-    /// The table has all columns, and the publication can be repaired.
+    /// An insert lacked columns. The event is left to the table, which has all of them, and the publication is checked.
     fn inserted_without_columns(&mut self, error: String, now: Instant) {
         if self.publication.lacks_columns() {
             self.report(Report::ColumnsMissing(error));
@@ -98,7 +98,7 @@ impl Core {
         self.not_readable(Reason::ColumnsMissing, now);
     }
 
-    /// A row of the current transaction can be read from the table alone.
+    /// A row of the current transaction can only be read from the table.
     fn not_readable(&mut self, reason: Reason, now: Instant) {
         match self.resync.coverage() {
             Coverage::Publish => self.park(reason, now),

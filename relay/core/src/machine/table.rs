@@ -1,4 +1,4 @@
-//! What follows from reading the table, and from writing to it.
+//! What follows from reading the table and from writing to it.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::{
     parts::{Found, Settled},
 };
 
-/// Wait before verdicts are written again after a deadlock, a lock timeout or the like.
+/// Pause before verdicts are written again after an error such as a deadlock or a lock timeout.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
-/// Wait before the table is read again after such an error.
+/// Pause before the table is read again after such an error.
 const SCAN_PAUSE: Duration = Duration::from_millis(100);
-/// How late an event that was deferred meanwhile may be for as long as a backlog is worked off.
+/// While a backlog is read, events that are deferred meanwhile may be late by this much.
 const LOOK_IN_BACKLOG: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -47,7 +47,7 @@ impl Core {
         }
     }
 
-    /// The publication was looked after; `done`: what had to be done to it.
+    /// The publication was checked. `done`: what was repaired.
     fn publication_ensured(&mut self, done: Option<String>, now: Instant) {
         if self.publication.is_useless() {
             self.finish(End::PublishedAgain, now);
@@ -58,17 +58,17 @@ impl Core {
         }
     }
 
-    /// If the publication has changed, what was missed goes before what is streamed now: that is left to the table until a pass
-    /// has read all.
+    /// If the publication has changed, events that were not streamed come before those that are streamed now. So all
+    /// are left to the table until a pass has read it to the end.
     fn published(&mut self, published: Published, now: Instant) {
         match self.publication.looked(published, self.resync.is_live()) {
             Found::Same => {}
-            Found::First(unpublished) => self.resync.await_unstreamed(unpublished),
+            Found::First(unpublished) => self.resync.left_unstreamed(unpublished),
             Found::Changed(unpublished) => {
                 if self.resync.is_live() {
                     self.park(Reason::PublicationChanged, now);
                 }
-                self.resync.await_unstreamed(unpublished);
+                self.resync.left_unstreamed(unpublished);
             }
         }
     }
@@ -106,7 +106,7 @@ impl Core {
         self.long_unsettled.seen(&page.snapshot);
         if from.is_whole_pass() {
             self.dispatch.learn_holders(&page.holders);
-            // A key that spilled may be taken up again only by a pass that finds all of its rows.
+            // Keys that spilled may be admitted again only by a pass that finds all of their rows.
             if self.resync.seen(&page.snapshot) {
                 self.dispatch.keys.unspill(&page.left_out);
             }
@@ -132,7 +132,7 @@ impl Core {
             && let Some(mut due) = self.deferred.take_behind_pass(now)
         {
             if !self.resync.has_read_all() {
-                // Those behind which their key waits, and those without one, overtake nothing. The others are looked for again.
+                // Holders and events without a key overtake nothing. The others are looked for again.
                 due.events.retain(|event| event.holds_key || event.aggregate_id.is_none());
             }
             self.take_due(due, now);
@@ -140,14 +140,14 @@ impl Core {
         if from.is_whole_pass() {
             self.deferred.look(now);
             self.operations.pass_ends(now);
-            self.refill(now); // a key may wait for something that this pass could not bring
+            self.refill(now); // a key may wait for events that this pass could not bring
         } else {
-            // What is deferred while a backlog is worked off is left to the table, and sets no timer.
+            // An event that is deferred while a backlog is read is left to the table and sets no timer.
             self.deferred.look(now + LOOK_IN_BACKLOG);
         }
     }
 
-    /// Reads the table for keys that have worked off what they had in memory.
+    /// Asks for a pass if a key has events in the table and room in memory.
     fn refill(&mut self, now: Instant) {
         if self.resync.is_live() && self.dispatch.keys.wants_refill() {
             self.tally.pass_for(PassReason::Refill);
@@ -155,8 +155,9 @@ impl Core {
         }
     }
 
-    /// While a session has a stream, what a pass may have missed of a due event's key is either left out with it, or streamed. Without
-    /// one only the next pass can bring it.
+    /// The events that are due leave now if the session has a stream: earlier events of their keys that a pass missed
+    /// are left out with them, or streamed. Without a stream only the next pass can bring those, so the events that are
+    /// due wait for it.
     fn due(&mut self, due: Due, now: Instant) {
         let respects_holds = self.config.policy.ordering != Ordering::None;
         if self.deferred.reads_ahead() && respects_holds && !due.events.is_empty() {
@@ -178,7 +179,7 @@ impl Core {
             if !self.dispatch.budget.has_room() {
                 break;
             }
-            // One that spills is looked for again after a pass.
+            // A later look finds an event again that spills.
             self.tally.scanned(self.dispatch.admit(event, None) == Admission::Admitted);
             taken += 1;
         }

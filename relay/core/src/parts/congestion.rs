@@ -1,4 +1,4 @@
-//! For how long memory has been full of events that do not leave.
+//! How long memory has been full, or half full because of `max_rate`.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct Congestion {
     /// When an event last left memory.
     moved_at: Instant,
-    /// Since when memory has had no room.
+    /// Since when memory has had no room; `None`: it has room.
     full_since: Option<Instant>,
-    /// Since when half of memory has been taken by events that wait for `max_rate`.
+    /// Since when events that wait for `max_rate` have taken half of memory; `None`: they take less.
     paced_since: Option<Instant>,
 }
 
@@ -25,19 +25,19 @@ impl Congestion {
         self.moved_at = now;
     }
 
-    /// Whether memory has been full, and nothing has left it, for this time.
+    /// Whether memory has been full for `patience`, and nothing has left it meanwhile.
     pub(crate) fn is_full_for(&mut self, patience: Duration, is_full: bool, now: Instant) -> bool {
         self.full_since = is_full.then(|| self.full_since.unwrap_or(now));
         self.stuck_since().is_some_and(|since| now.duration_since(since) >= patience)
     }
 
-    /// Whether more has been emitted than `max_rate` lets leave, for this time.
+    /// Whether more has been emitted for `patience` than `max_rate` lets leave.
     pub(crate) fn is_paced_for(&mut self, patience: Duration, is_paced: bool, now: Instant) -> bool {
         self.paced_since = is_paced.then(|| self.paced_since.unwrap_or(now));
         self.paced_since.is_some_and(|since| now.duration_since(since) >= patience)
     }
 
-    /// Since when memory has been full and nothing has left it.
+    /// Since when memory has been full without an event leaving; `None`: it has room.
     pub(crate) fn stuck_since(&self) -> Option<Instant> {
         self.full_since.map(|since| since.max(self.moved_at))
     }

@@ -1,6 +1,7 @@
-//! When to look for events with a time of their own (`available_at`): deferred by their emitter, or to be tried again.
+//! When to look for events with a time of their own (`available_at`), which are deferred by their emitter or to be
+//! tried again.
 //!
-//! However far their time lies ahead, they wait in the table and cost the relay one timer: for the earliest.
+//! Such events wait in the table however far their time lies ahead. They cost the relay one timer, for the earliest.
 
 use std::time::{Duration, Instant};
 
@@ -10,40 +11,40 @@ use crate::{
     parts::{NotYetVisible, Origin},
 };
 
-/// Wait before another look when a transaction was not visible yet.
+/// Pause before another look when a transaction was not yet visible.
 const WAIT_FOR_VISIBLE: Duration = Duration::from_millis(20);
-/// What was read so long ago is read again.
+/// Events that have waited longer than this for a pass are read again, since others may have changed them.
 const LONGEST_WAIT_FOR_PASS: Duration = Duration::from_secs(5);
-/// Between two looks: what comes due in quick succession is read together.
+/// Least pause between two looks, so that events that come due in quick succession are read together.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The timer, and the transactions whose deferred events it may not know yet.
+/// The timer, and the transactions with deferred events that it may not include yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Deferred {
     look_at: Option<Instant>,
-    awaited: NotYetVisible,
-    /// Whether the look that was asked for last leaves nothing out: what it brings leaves behind the next pass.
+    not_yet_visible: NotYetVisible,
+    /// Whether the look that was last asked for leaves nothing out: its events then leave after the next pass.
     reads_ahead: bool,
-    /// Events that are due, and leave only once a pass has read what may come before them; and when they were read.
+    /// Events that are due and leave only once a pass has read what may come before them, and when they were read.
     behind_pass: Option<(Due, Instant)>,
 }
 
-crate::marked!(Deferred { look_at, awaited, reads_ahead, behind_pass });
+crate::marked!(Deferred { look_at, not_yet_visible, reads_ahead, behind_pass });
 
 impl Deferred {
-    /// Looks at once.
+    /// The first look is due at once.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { look_at: Some(now), awaited: NotYetVisible::default(), reads_ahead: false, behind_pass: None }
+        Self { look_at: Some(now), not_yet_visible: NotYetVisible::default(), reads_ahead: false, behind_pass: None }
     }
 
-    /// Nothing behind this position may be acknowledged.
+    /// The position up to which the WAL may be acknowledged at most; `None`: no limit.
     pub(crate) fn ack_limit(&self) -> Option<Lsn> {
-        self.awaited.ack_limit()
+        self.not_yet_visible.ack_limit()
     }
 
-    /// These transactions can be seen.
+    /// Forgets the transactions that the snapshot sees.
     pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
-        self.awaited.seen(snapshot);
+        self.not_yet_visible.seen(snapshot);
     }
 
     /// A look begins. `reads_ahead`: it leaves nothing out.
@@ -56,17 +57,17 @@ impl Deferred {
         self.reads_ahead
     }
 
-    /// What is due leaves only once a pass has read what may come before it.
+    /// The events that are due leave only once a pass has read what may come before them.
     pub(crate) fn wait_for_pass(&mut self, due: Due, now: Instant) {
         self.behind_pass = Some((due, now));
     }
 
     /// Whether events that are due wait for a pass.
-    pub(crate) fn awaits_pass(&self) -> bool {
+    pub(crate) fn is_waiting_for_pass(&self) -> bool {
         self.behind_pass.is_some()
     }
 
-    /// Asks for a look at the table then.
+    /// Asks for a look at `then` at the latest.
     pub(crate) fn look(&mut self, then: Instant) {
         if faults::is_on(Fault::TimerForgotten) {
             return;
@@ -74,14 +75,15 @@ impl Deferred {
         self.look_at = Some(self.look_at.map_or(then, |at| at.min(then)));
     }
 
-    /// This streamed transaction brought a deferred event.
+    /// The streamed transaction `origin` brought a deferred event.
     pub(crate) fn inserted(&mut self, origin: Option<Origin>, now: Instant) {
-        if origin.is_some_and(|origin| self.awaited.insert(origin)) {
+        if origin.is_some_and(|origin| self.not_yet_visible.insert(origin)) {
             self.look(now);
         }
     }
 
-    /// What is due and waited for a pass, which has ended now. After a long wait it is looked for again: others may have changed it.
+    /// A pass has ended: returns the events that waited for it. After a long wait it returns `None` and asks for
+    /// another look, since others may have changed them.
     pub(crate) fn take_behind_pass(&mut self, now: Instant) -> Option<Due> {
         let (due, read_at) = self.behind_pass.take()?;
         if now.duration_since(read_at) < LONGEST_WAIT_FOR_PASS {
@@ -91,20 +93,21 @@ impl Deferred {
         None
     }
 
-    /// Whether it is time to look.
+    /// Whether a look is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.look_at.is_some_and(|at| at <= now)
     }
 
-    /// When it is.
+    /// When the next look is due; `None`: no event is known to have a time.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.look_at
     }
 
-    /// The table was read. `cut`: more events are due than memory had room for.
+    /// A look has ended. `cut`: more events are due than it was allowed to read; `next_in`: time until the next event
+    /// is due.
     pub(crate) fn looked(&mut self, snapshot: &Snapshot, cut: bool, next_in: Option<Duration>, now: Instant) {
-        self.awaited.seen(snapshot);
-        let again = (!self.awaited.is_empty()).then_some(WAIT_FOR_VISIBLE);
+        self.not_yet_visible.seen(snapshot);
+        let again = (!self.not_yet_visible.is_empty()).then_some(WAIT_FOR_VISIBLE);
         let wait =
             if cut { Some(Duration::ZERO) } else { again.into_iter().chain(next_in).min().map(|wait| wait.max(PAUSE)) };
         self.look_at = wait.map(|wait| now + wait);

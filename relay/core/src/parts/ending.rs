@@ -4,23 +4,24 @@ use std::time::{Duration, Instant};
 
 use crate::interface::{End, Now};
 
-/// Once told to end, the session takes nothing new, and ends when what is in flight is settled, or when its time is up.
+/// The end of the session. Once it is decided, the session takes nothing new, and ends when what is in flight is
+/// settled or its time is up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending {
-    /// Until when what is in flight may be settled.
+    /// Until when events in flight may be settled; `None`: no end is decided.
     drain_until: Option<Instant>,
-    /// How the session ends then; `None`: as one that was told to stop.
+    /// How the session ends after the drain; `None`: as a session that was asked to stop.
     after_drain: Option<End>,
     at_once: Option<End>,
     has_ended: bool,
-    /// When the time was last looked at.
-    turned_at: Option<Now>,
+    /// When the core was last asked for its end, which happens at each step.
+    looked_at: Option<Now>,
 }
 
-crate::marked!(Ending { drain_until, has_ended, turned_at } not { after_drain, at_once });
+crate::marked!(Ending { drain_until, has_ended, looked_at } not { after_drain, at_once });
 
 impl Ending {
-    /// Whether what is in flight is to be finished.
+    /// Whether the session only finishes what is in flight.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain_until.is_some()
     }
@@ -29,7 +30,7 @@ impl Ending {
         self.has_ended
     }
 
-    /// Until when what is in flight may be settled.
+    /// Until when events in flight may be settled; `None`: no end is decided.
     pub(crate) fn timer(&self) -> Option<Instant> {
         self.drain_until
     }
@@ -39,29 +40,29 @@ impl Ending {
         self.at_once.get_or_insert(end);
     }
 
-    /// Ends the session so, once what is in flight is settled; an end that was decided on before stays.
+    /// Ends the session with `end` once what is in flight is settled. An end that was decided on before stays.
     pub(crate) fn after_drain(&mut self, end: End, until: Instant) {
         if self.drain_until.is_none() {
             (self.drain_until, self.after_drain) = (Some(until), Some(end));
         }
     }
 
-    /// The session is told to stop. Returns whether it was not about to end.
-    pub(crate) fn told_to_stop(&mut self, until: Instant) -> bool {
-        // A slot over its limit goes all the same: while no relay runs nothing else would free the disk.
+    /// The session was asked to stop. Returns whether no end was decided yet.
+    pub(crate) fn stop(&mut self, until: Instant) -> bool {
+        // A slot over its limit is dropped all the same: while no relay runs, nothing else would free the disk.
         self.after_drain.take_if(|end| !matches!(end, End::SlotOverLimit { .. }));
         let is_news = self.drain_until.is_none();
         self.drain_until.get_or_insert(until);
         is_news
     }
 
-    /// The pause since the time was last looked at; 0 at first.
+    /// The pause since the last call; 0 at the first.
     pub(crate) fn pause(&mut self, now: Now) -> Duration {
-        self.turned_at.replace(now).map_or(Duration::ZERO, |turned_at| now.since(turned_at))
+        self.looked_at.replace(now).map_or(Duration::ZERO, |looked_at| now.since(looked_at))
     }
 
-    /// How the session ends now, if it does. `is_settled`: nothing is in flight, or waits to be written; `unsettled`: events that
-    /// have no verdict in the table.
+    /// How the session ends now; `None`: it goes on. `is_settled`: nothing is in flight or waits to be written;
+    /// `unsettled`: events in memory without a written verdict.
     pub(crate) fn take(&mut self, is_settled: bool, unsettled: usize, now: Instant) -> Option<End> {
         let end = self.at_once.take().or_else(|| {
             let until = self.drain_until?;

@@ -1,15 +1,15 @@
-//! Whether the broker takes messages, as far as the sink knows.
+//! Whether the broker takes messages, according to the sink.
 
 use std::time::{Duration, Instant};
 
 /// The state of the connection to the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// It takes messages.
+    /// The broker takes messages.
     Ready,
-    /// The broker has blocked publishing since then.
+    /// The broker blocks publishing. Nothing could be published since this moment.
     Blocked(Instant),
-    /// Nothing could be published since then.
+    /// No connection is open. Nothing could be published since this moment.
     Away(Instant),
 }
 
@@ -36,7 +36,7 @@ impl Link {
         matches!(self, Self::Blocked(_))
     }
 
-    /// Since when nothing could be published.
+    /// Since when nothing could be published; `None`: the broker takes messages.
     pub(crate) fn away_since(self) -> Option<Instant> {
         match self {
             Self::Ready => None,
@@ -44,14 +44,14 @@ impl Link {
         }
     }
 
-    /// A connection takes messages. Returns how long none did.
+    /// A connection takes messages. Returns how long nothing could be published.
     pub(crate) fn ready(&mut self, now: Instant) -> Duration {
         let away = self.away_since().map_or(Duration::ZERO, |since| now.duration_since(since));
         *self = Self::Ready;
         away
     }
 
-    /// Returns whether the broker had blocked publishing.
+    /// The broker no longer blocks publishing. Returns whether it had.
     pub(crate) fn unblocked(&mut self) -> bool {
         let was_blocked = self.is_blocked();
         if was_blocked {
@@ -64,7 +64,7 @@ impl Link {
         *self = Self::Blocked(self.away_since().unwrap_or(now));
     }
 
-    /// There is no connection since then. Returns how long nothing could be published.
+    /// No connection is open since `since`. Returns how long nothing could be published.
     pub(crate) fn lost(&mut self, since: Instant, now: Instant) -> Duration {
         let since = self.away_since().map_or(since, |earlier| earlier.min(since));
         *self = Self::Away(since);

@@ -1,4 +1,21 @@
-//! The parts that a session's state is made of. Each keeps one invariant, and none knows the machine.
+//! The parts that a session's state is made of. Each keeps one invariant behind private fields, and none knows the
+//! machine or the dispatch.
+//!
+//! | part | what it decides |
+//! |---|---|
+//! | `resync` | when to read the table, and which part of the stream its rows cover |
+//! | `publication` | when to look at the publication, and what its changes kept out of the stream |
+//! | `deferred` | when to look for events whose time has come |
+//! | `operations`, `row_by_row` | which operation on the table may come next, and whether it goes row by row |
+//! | `settling` | how verdicts are written, and those that cannot be written yet |
+//! | `progress`, `not_yet_visible` | up to where the WAL may be acknowledged |
+//! | `status` | when the server gets a status update |
+//! | `slot_watch` | when to look at the slot, and when it is over its limit for too long |
+//! | `link` | whether the broker takes messages |
+//! | `pace` | how many events `max_rate` lets leave |
+//! | `congestion` | how long memory has been full |
+//! | `ending` | whether the session ends, and how |
+//! | `tally` | nothing: it counts, for metrics |
 
 mod congestion;
 mod deferred;

@@ -1,4 +1,4 @@
-//! Transactions that left something to the table, and could not be seen when last looked.
+//! Transactions that left events to the table, and whose commits other sessions cannot see yet.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,24 @@ use crate::{
 /// The streamed transaction that an event comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Its id.
+    /// The transaction's id.
     pub(crate) xid: u32,
-    /// Where its commit stands in the WAL, or a position before that.
+    /// Position of its commit in the WAL, or an earlier one.
     pub(crate) commit: Lsn,
 }
 
 crate::marked!(Origin { xid as Xid, commit });
 
-/// A set of committed transactions that are not yet visible to other sessions, as far as was last looked.
+/// Committed transactions that were not yet visible at the last look.
 ///
-/// A commit may be streamed long before others can see it, as under synchronous replication. If it were acknowledged then, a session
-/// that begins before it can be seen would find it neither in the stream nor in the table, and what follows it would overtake it.
+/// A commit can be streamed long before others can see it, as under synchronous replication. Were it acknowledged then,
+/// a session that begins before it is visible would find its events neither in the stream nor in the table, and later
+/// events would overtake them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NotYetVisible {
-    /// With where they commit.
+    /// The transactions by id, with the positions of their commits.
     transactions: BTreeMap<u32, Lsn>,
-    /// The first of those positions.
+    /// The first of those positions; `None`: the set is empty.
     first_commit: Option<Lsn>,
 }
 
@@ -43,9 +44,9 @@ impl crate::Marked for NotYetVisible {
 }
 
 impl NotYetVisible {
-    /// Returns whether it is news.
+    /// Adds a transaction. Returns whether it was not in the set.
     pub(crate) fn insert(&mut self, origin: Origin) -> bool {
-        if faults::is_on(Fault::AwaitedForgotten) {
+        if faults::is_on(Fault::NotYetVisibleForgotten) {
             return false;
         }
         self.first_commit = Some(self.first_commit.map_or(origin.commit, |first| first.min(origin.commit)));
@@ -54,7 +55,7 @@ impl NotYetVisible {
         before.is_none()
     }
 
-    /// Forgets those that have become visible.
+    /// Removes the transactions that the snapshot sees.
     pub(crate) fn seen(&mut self, snapshot: &Snapshot) {
         if !self.transactions.is_empty() {
             self.transactions.retain(|&xid, _| !snapshot.sees(xid));
@@ -74,7 +75,7 @@ impl NotYetVisible {
         self.transactions.keys().next().copied()
     }
 
-    /// Nothing behind this position may be acknowledged.
+    /// The position up to which the WAL may be acknowledged at most; `None`: no limit.
     pub(crate) fn ack_limit(&self) -> Option<Lsn> {
         self.first_commit.filter(|_| !faults::is_on(Fault::UnseenAcknowledged))
     }

@@ -1,12 +1,12 @@
-//! Which operation on the table may come next: one runs at a time, and each kind leaves room for the others.
+//! Which operation on the table may come next. One runs at a time, and each kind leaves room for the others.
 
 use std::time::{Duration, Instant};
 
 use super::RowByRow;
 
-/// Least time between two looks at which transactions are visible, apart from those of passes.
+/// Least time between two looks at which transactions are visible, apart from those that passes take.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
-/// Keys that spilled and replays may take this part of the time for passes of theirs: a pass holds the stream.
+/// Passes for spilled keys and replays take at most one part of the time in this many, since a pass pauses the stream.
 const REFILL_SHARE: u32 = 10;
 
 /// The table operation that runs, and what decides the next one.
@@ -15,19 +15,19 @@ pub(crate) struct TableOperations {
     running: Option<Running>,
     /// Whether the last operation wrote verdicts.
     settled_last: bool,
-    /// Whether the last scan was one for events that are due.
+    /// Whether the last scan was for events that are due.
     scanned_due_last: bool,
-    /// No scan before this time: the last one failed.
+    /// No scan begins before this time, since the last one failed.
     paused_until: Option<Instant>,
-    /// When it was last looked up which transactions can be seen.
+    /// When the visible transactions were last looked up.
     looked_up_at: Instant,
     passes_by_row: RowByRow,
     due_by_row: RowByRow,
-    /// When the present pass was started.
+    /// When the latest page of a pass was asked for.
     pass_started: Instant,
-    /// Before this, keys that spilled and replays start no other pass.
+    /// Spilled keys and replays start no pass before this time.
     next_refill: Instant,
-    /// When the publication and the table are looked at in any case.
+    /// When the sequence, the publication and the table are next checked.
     next_check: Instant,
 }
 
@@ -46,7 +46,7 @@ crate::marked!(TableOperations {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Running {
-    /// A scan that may end recovery: the stream must wait for it.
+    /// A scan that may end recovery. The stream is paused meanwhile.
     WholePass,
     Other,
 }
@@ -58,7 +58,7 @@ impl TableOperations {
         Self {
             running: None,
             settled_last: false,
-            scanned_due_last: true, // the pass comes first
+            scanned_due_last: true, // so that the pass comes first
             paused_until: None,
             looked_up_at: now,
             passes_by_row: RowByRow::new(row_by_row),
@@ -73,7 +73,7 @@ impl TableOperations {
         self.running.is_none()
     }
 
-    /// Whether a scan is under way that may end recovery: the stream must wait for it.
+    /// Whether the running operation is a scan that may end recovery. The stream is paused meanwhile.
     pub(crate) fn runs_whole_pass(&self) -> bool {
         self.running == Some(Running::WholePass)
     }
@@ -88,7 +88,7 @@ impl TableOperations {
         self.running = None;
     }
 
-    /// Whether the last operation wrote verdicts; the next one is asked for now.
+    /// Whether the last operation wrote verdicts. Resets that, since the next operation is being chosen.
     pub(crate) fn takes_settled_last(&mut self) -> bool {
         std::mem::take(&mut self.settled_last)
     }
@@ -97,22 +97,22 @@ impl TableOperations {
         self.settled_last = true;
     }
 
-    /// A scan has failed: the next one begins no earlier.
+    /// A scan has failed: the next one waits.
     pub(crate) fn pause_until(&mut self, until: Instant) {
         self.paused_until = Some(until);
     }
 
-    /// Whether the last scan has failed just now.
+    /// Whether scans wait because one has failed.
     pub(crate) fn is_paused(&self, now: Instant) -> bool {
         self.paused_until.is_some_and(|until| now < until)
     }
 
-    /// When scans may begin again.
+    /// When scans may begin again; `None`: none has failed.
     pub(crate) fn pause_ends(&self) -> Option<Instant> {
         self.paused_until
     }
 
-    /// The visible transactions are looked up.
+    /// The visible transactions are being looked up.
     pub(crate) fn looks_up(&mut self, now: Instant) {
         self.looked_up_at = now;
     }
@@ -122,34 +122,37 @@ impl TableOperations {
         self.looked_up_at + LOOK_UP_PAUSE
     }
 
-    /// Whether the last scan was one for events that are due.
+    /// Whether the last scan was for events that are due.
     pub(crate) fn scanned_due_last(&self) -> bool {
         self.scanned_due_last
     }
 
-    /// A scan for events that are due starts. Returns whether it goes row by row; `is_moving`: as in [`RowByRow::goes_on`].
+    /// A scan for events that are due begins. Returns whether it goes row by row. `is_moving`: as in
+    /// [`RowByRow::goes_on`].
     pub(crate) fn scans_due(&mut self, is_moving: bool) -> bool {
         self.scanned_due_last = true;
         self.due_by_row.goes_on(is_moving)
     }
 
-    /// A page of pending events is read. Returns whether row by row; `is_moving`: as in [`RowByRow::goes_on`].
+    /// A scan for a page of pending events begins. Returns whether it goes row by row. `is_moving`: as in
+    /// [`RowByRow::goes_on`].
     pub(crate) fn scans_page(&mut self, is_moving: bool, now: Instant) -> bool {
         (self.scanned_due_last, self.pass_started) = (false, now);
         self.passes_by_row.goes_on(is_moving)
     }
 
-    /// All events that are due were read.
+    /// A scan has read all events that are due.
     pub(crate) fn has_read_due(&mut self) {
         self.due_by_row.has_read_all();
     }
 
-    /// A pass has come to its end.
+    /// A pass has reached the end of the table.
     pub(crate) fn has_read_pending(&mut self) {
         self.passes_by_row.has_read_all();
     }
 
-    /// A pass from the beginning is over, or its first page is: the next one for spilled keys or a replay leaves the stream its time.
+    /// A pass, or its first page, has ended: the next one for spilled keys or a replay waits, so that the stream gets
+    /// its share of the time.
     pub(crate) fn pass_ends(&mut self, now: Instant) {
         self.next_refill = now + REFILL_SHARE * now.duration_since(self.pass_started);
     }
@@ -159,12 +162,12 @@ impl TableOperations {
         now.max(self.next_refill)
     }
 
-    /// When the publication and the table are looked at in any case.
+    /// When the sequence, the publication and the table are next checked.
     pub(crate) fn next_check(&self) -> Instant {
         self.next_check
     }
 
-    /// Plans the next look at the publication and the table.
+    /// Plans the next check.
     pub(crate) fn check_at(&mut self, at: Instant) {
         self.next_check = at;
     }

@@ -1,60 +1,61 @@
-//! How many events may leave in a second. Pure: time is an argument.
+//! How many events may be published in a second (`max_rate`). Pure: time is an argument.
 
 use std::{
     num::NonZeroU32,
     time::{Duration, Instant},
 };
 
-/// What was not used of so long a time may leave at once: a loop that is late for a moment loses nothing of its rate.
+/// Unused time of this length may be made up for at once, so that a loop that is late for a moment loses nothing of its
+/// rate.
 const BURST: Duration = Duration::from_millis(100);
-/// Least time between two wake-ups: each costs as much as many events.
+/// Least time between two wake-ups, since each costs as much as many events.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Counts what leaves. Each event takes `1 / rate` of a second; the next one leaves once that is over.
+/// The rate as time: each event takes `1 / rate` of a second, and the next one leaves once that has passed.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     rate: Option<NonZeroU32>,
-    /// Until when the time is taken by what has left.
+    /// Until when the events that have left take up the time.
     taken_until: Instant,
-    /// Whether events would have left that were held back, when last asked.
-    holds_back: bool,
+    /// Whether the rate allowed fewer events than were wanted, at the last call of `allows`.
+    is_limiting: bool,
 }
 
-crate::marked!(Pace { taken_until, holds_back } not { rate });
+crate::marked!(Pace { taken_until, is_limiting } not { rate });
 
 impl Pace {
     pub(crate) fn new(rate: Option<NonZeroU32>, now: Instant) -> Self {
-        Self { rate, taken_until: now, holds_back: false }
+        Self { rate, taken_until: now, is_limiting: false }
     }
 
-    /// Events that may leave now, of `wanted`.
+    /// How many of `wanted` events may leave now.
     pub(crate) fn allows(&mut self, wanted: usize, now: Instant) -> usize {
         let Some(rate) = self.rate else { return wanted };
         let free = now.saturating_duration_since(self.begins(rate, now));
         let allowed = usize::try_from(free.as_nanos() * u128::from(rate.get()) / 1_000_000_000).unwrap_or(usize::MAX);
-        self.holds_back = allowed < wanted;
+        self.is_limiting = allowed < wanted;
         wanted.min(allowed)
     }
 
-    /// So many have left.
+    /// This many events have left.
     pub(crate) fn left(&mut self, events: usize, now: Instant) {
         if let Some(rate) = self.rate {
             self.taken_until = self.begins(rate, now) + each(rate) * u32::try_from(events).unwrap_or(u32::MAX);
         }
     }
 
-    /// Whether the rate is what bounds the events that leave: next to nothing of it was left unused of late.
+    /// Whether the rate is what limits publishing: at most half of [`BURST`] is unused.
     pub(crate) fn is_used_up(&self, now: Instant) -> bool {
         self.rate.is_some_and(|rate| now < self.taken_until + each(rate) + BURST / 2)
     }
 
-    /// When more may leave, if some are held back.
+    /// When more events may leave; `None`: the rate delays none.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
-        let rate = self.rate.filter(|_| self.holds_back)?;
+        let rate = self.rate.filter(|_| self.is_limiting)?;
         Some(self.begins(rate, now) + each(rate).max(STEP))
     }
 
-    /// From when on time is free.
+    /// From when on time is unused: at most [`BURST`] ago.
     fn begins(&self, rate: NonZeroU32, now: Instant) -> Instant {
         let earliest = now.checked_sub(BURST + each(rate));
         earliest.map_or(self.taken_until, |earliest| self.taken_until.max(earliest))
@@ -69,7 +70,7 @@ fn each(rate: NonZeroU32) -> Duration {
 mod tests {
     use super::*;
 
-    /// How many leave in so long, of a loop that turns every `step` and always has more.
+    /// How many events leave in `lasts`, if the loop runs every `step` and always has more.
     fn leave(rate: u32, lasts: Duration, step: Duration) -> usize {
         let start = Instant::now();
         let mut pace = Pace::new(NonZeroU32::new(rate), start);

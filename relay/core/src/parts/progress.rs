@@ -8,20 +8,20 @@ use crate::{
     parts::Origin,
 };
 
-/// Names the transaction an event came from, for [`Progress::settled`].
+/// Names the transaction that brought an event, for [`Progress::settled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
 crate::marked!(Ticket { 0 as Ticket });
 
-/// Follows the stream's transactions in commit order.
+/// The stream's transactions in commit order, as far as they have unsettled events.
 ///
-/// Acknowledging only lets PostgreSQL trim WAL: what is owed to the broker stands in the table. Still, nothing is
-/// reported that did not happen.
+/// Acknowledging only lets PostgreSQL trim WAL: pending events stand in the table. Still, no position is reported
+/// before everything up to it has happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     flushed: Lsn,
-    /// The transaction that is being read.
+    /// The transaction that the stream is in the middle of.
     reading: Option<Origin>,
     /// Transactions that had unsettled events when they were read, oldest first.
     open: VecDeque<Transaction>,
@@ -35,7 +35,7 @@ crate::marked!(Progress { flushed, reading, open, first as Ticket });
 struct Transaction {
     origin: Origin,
     unsettled: u32,
-    /// `None` while the transaction is still being read.
+    /// Position behind the commit; `None` until the stream has brought it.
     end: Option<Lsn>,
     /// When the first of its events was read.
     since: Instant,
@@ -44,18 +44,18 @@ struct Transaction {
 crate::marked!(Transaction { origin, unsettled, end, since });
 
 impl Progress {
-    /// Starts from what the slot has confirmed.
+    /// Starts from the position that the slot has confirmed.
     pub(crate) fn new(flushed: Lsn) -> Self {
         Self { flushed, ..Self::default() }
     }
 
-    /// The first ticket that is open.
+    /// The ticket of the oldest open transaction.
     #[cfg(feature = "faults")]
     pub(crate) fn first_ticket(&self) -> u64 {
         self.first
     }
 
-    /// The position that may be acknowledged. Never moves back.
+    /// The position up to which everything is settled. It never moves back.
     pub(crate) fn flushed(&self) -> Lsn {
         self.flushed
     }
@@ -66,7 +66,8 @@ impl Progress {
         self.reading = Some(origin);
     }
 
-    /// The transaction being read has an event that must be settled first. `None`: none is being read.
+    /// An event of the current transaction must be settled before its commit is. `None`: the stream is between
+    /// transactions.
     pub(crate) fn track(&mut self, now: Instant) -> Option<Ticket> {
         let origin = self.reading?;
         let unsettled = u32::from(!faults::is_on(Fault::AcknowledgeBeforeSettle));
@@ -77,10 +78,10 @@ impl Progress {
         Some(Ticket(self.first + self.open.len() as u64 - 1))
     }
 
-    /// The transaction that was being read ends at `end`.
+    /// The current transaction ends at `end`.
     pub(crate) fn commit(&mut self, end: Lsn) {
         self.reading = None;
-        // A commit that owes nothing waits for the one before it: no entry of its own, so idle traffic costs no memory.
+        // A commit without unsettled events shares the entry of the one before it, so idle traffic costs no memory.
         match self.open.back_mut() {
             Some(last) => last.end = Some(end),
             None => self.advance_to(end),
@@ -90,32 +91,33 @@ impl Progress {
 
     /// One event of the ticket's transaction is settled.
     pub(crate) fn settled(&mut self, ticket: Ticket) {
-        // Tickets from before `abandon` name transactions that are no longer followed.
+        // Tickets from before [`stop_waiting`](Self::stop_waiting) name transactions that are no longer followed.
         let index = ticket.0.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         if let Some(transaction) = index.and_then(|index| self.open.get_mut(index)) {
             debug_assert!(
                 transaction.unsettled > 0 || faults::is_on(Fault::AcknowledgeBeforeSettle),
-                "settled more often than owed"
+                "settled more often than tracked"
             );
             transaction.unsettled = transaction.unsettled.saturating_sub(1);
         }
         self.settle_prefix();
     }
 
-    /// The server has sent everything up to `wal_end`: without this an idle database would pin the cluster's WAL.
+    /// The server has sent everything up to `wal_end`. Without this, an idle database would pin the cluster's WAL.
     pub(crate) fn keepalive(&mut self, wal_end: Lsn) {
         if self.open.is_empty() && self.reading.is_none() {
             self.advance_to(wal_end);
         }
     }
 
-    /// When the first event was read of the oldest commit that is not settled.
+    /// When the first event of the oldest unsettled commit was read; `None`: all commits are settled.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.open.front().map(|transaction| transaction.since)
     }
 
-    /// Leaves those to the table that have been open since then, or longer, and returns them.
-    pub(crate) fn abandon(&mut self, then: Instant) -> Vec<Origin> {
+    /// No longer waits for the commits whose first event was read at `then` or before. Returns their transactions,
+    /// whose events are left to the table.
+    pub(crate) fn stop_waiting(&mut self, then: Instant) -> Vec<Origin> {
         let is_old = |transaction: &&Transaction| transaction.since <= then && transaction.end.is_some();
         let count = self.open.iter().take_while(is_old).count();
         self.first += count as u64;
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_abandoned_no_longer_holds_the_slot() {
+    fn a_commit_that_is_no_longer_waited_for_lets_the_slot_move() {
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         let mut progress = Progress::new(Lsn(0));
@@ -195,14 +197,14 @@ mod tests {
         progress.commit(Lsn(10));
         progress.begin(ORIGIN);
         let open = progress.track(now).unwrap();
-        assert_eq!(progress.abandon(now).len(), 1, "one is still being read");
+        assert_eq!(progress.stop_waiting(now).len(), 1, "one is still being read");
         assert_eq!(progress.flushed(), Lsn(10));
         progress.commit(Lsn(20));
         progress.begin(ORIGIN);
         let after = progress.track(later).unwrap();
         progress.commit(Lsn(30));
         assert_eq!(progress.oldest(), Some(now));
-        assert_eq!(progress.abandon(now).len(), 1, "one is younger");
+        assert_eq!(progress.stop_waiting(now).len(), 1, "one is younger");
         progress.settled(ticket);
         progress.settled(open);
         assert_eq!(progress.flushed(), Lsn(20), "old tickets settle nothing new");
@@ -211,7 +213,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a naive model that keeps every commit: the flushed LSN is the end of the longest settled prefix.
+        /// Compared with a naive model that keeps every commit: the flushed LSN is the end of the longest settled
+        /// prefix.
         #[test]
         fn the_flushed_lsn_is_the_end_of_the_settled_prefix(
             sizes in prop::collection::vec(0_usize..4, 1..30),

@@ -1,23 +1,23 @@
 //! The publication as the session knows it.
 //!
-//! While the table is not published nothing of it is streamed, so the stream waits for a look at the publication each time that it
-//! may have changed.
+//! While the publication lacks the table, the stream brings nothing of it. So each time that the publication may have
+//! changed, the stream waits for a look at it.
 
 use crate::{
     faults::{self, Fault},
     interface::Published,
 };
 
-/// What was seen of the publication, and what is to be done about it.
+/// What the last look has found, and what is to be done next.
 #[derive(Clone, Debug)]
 pub(crate) struct Publication {
-    /// `None`: no look has ended yet.
+    /// The last look; `None`: none has ended yet.
     last_look: Option<Look>,
     is_look_due: bool,
     is_repair_due: bool,
-    /// Its repair was refused before the session began: it publishes nothing.
+    /// The publication publishes nothing, and its repair was refused before the session began.
     is_useless: bool,
-    /// An insert has come without some columns since the server last described the table.
+    /// Whether an insert lacked columns since the server last described the table.
     lacks_columns: bool,
 }
 
@@ -29,11 +29,11 @@ type Look = Option<String>;
 /// What a look at the publication has found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing has changed.
+    /// The publication has not changed.
     Same,
-    /// It is the session's first look, before events are streamed. What these transactions write may not be streamed.
+    /// The session's first look, before events are streamed. Events of these transactions may not be streamed.
     First(Vec<u32>),
-    /// It has changed. What these transactions write may not be streamed.
+    /// The publication has changed. Events of these transactions may not be streamed.
     Changed(Vec<u32>),
 }
 
@@ -42,17 +42,17 @@ impl Publication {
         Self { last_look: None, is_look_due: true, is_repair_due: false, is_useless, lacks_columns: false }
     }
 
-    /// Whether the stream brings nothing.
+    /// Whether the publication publishes nothing, so that the stream brings nothing.
     pub(crate) fn is_useless(&self) -> bool {
         self.is_useless
     }
 
-    /// Whether to look at it, before more is read of the stream.
+    /// Whether the stream waits for a look at the publication.
     pub(crate) fn is_look_due(&self) -> bool {
         self.is_look_due
     }
 
-    /// It may have changed.
+    /// The publication may have changed.
     pub(crate) fn may_have_changed(&mut self) {
         self.is_look_due = true;
     }
@@ -63,17 +63,17 @@ impl Publication {
         self.may_have_changed();
     }
 
-    /// An insert has come without some columns. Returns whether it is the first since the table was described.
+    /// An insert lacked columns. Returns whether it is the first since the table was described.
     pub(crate) fn lacks_columns(&mut self) -> bool {
         !std::mem::replace(&mut self.lacks_columns, true)
     }
 
-    /// Asks for its repair, if it needs one.
+    /// Asks for a check of the publication, and its repair if needed.
     pub(crate) fn repair(&mut self) {
         self.is_repair_due = true;
     }
 
-    /// Whether its repair is to begin now.
+    /// Whether the check that was asked for is to begin now.
     pub(crate) fn takes_repair(&mut self) -> bool {
         std::mem::take(&mut self.is_repair_due)
     }
@@ -87,8 +87,8 @@ impl Publication {
         let is_first = before.is_none() && !is_live;
         let mut unpublished = writers.unwrap_or_else(|| snapshot.running().collect());
         if is_first {
-            // One that began after the change is streamed, unless it emitted before the change committed:
-            // docs/delivery.md names that.
+            // A transaction that began after the change is streamed, unless it emitted before the change committed:
+            // docs/delivery.md describes that case.
             let is_older = |xid: u32| changed_by.iter().any(|change| snapshot.precedes(xid, *change));
             unpublished.retain(|xid| identity.is_none() || is_older(*xid));
             if faults::is_on(Fault::FirstLookTrusted) {

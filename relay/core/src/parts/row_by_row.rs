@@ -1,13 +1,13 @@
-//! Whether rows are tried one by one before they are read.
+//! Whether scans test each row's size before reading it.
 
-/// After a session that met a row larger than any event, each row is tried before it is read: that is slower, and no row
-/// ends the session. It lasts until all rows were read so and what was found has its verdict, for a row that is still
-/// `PENDING` would be met again.
+/// A scan that goes row by row is slower, but no oversized row can end the session. After a session that met a row
+/// larger than any event, scans go row by row until all rows were read that way and the events found have their
+/// verdicts: a row that is still `PENDING` would be met again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowByRow {
-    /// Until all rows have been read.
+    /// Some rows have not been read.
     Needed,
-    /// Until what was found has its verdict.
+    /// All rows have been read, and some events have no verdict yet.
     Lasting,
     Ended,
 }
@@ -25,7 +25,7 @@ impl RowByRow {
         }
     }
 
-    /// Whether the next rows are tried first. `is_moving`: events that were found are about to get their verdicts.
+    /// Whether the next scan goes row by row. `is_moving`: events in memory are about to get their verdicts.
     pub(crate) fn goes_on(&mut self, is_moving: bool) -> bool {
         if *self == Self::Lasting && !is_moving {
             *self = Self::Ended;

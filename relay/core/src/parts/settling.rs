@@ -15,19 +15,20 @@ use crate::{
     interface::{Batch, IdHash, NotWritten, Remedy, Snapshot, Verdict},
 };
 
-/// Wait before a row that could not be seen is tried again; doubles up to [`LONGEST_WAIT`].
+/// Pause before a row that was not visible is tried again; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(5);
-/// Under synchronous replication a commit can stay invisible for as long as a standby is away.
+/// Longest such pause: under synchronous replication a commit can stay invisible for as long as a standby is away.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// So many rows whose change the server refuses are tried again at a time: each takes a statement of its own.
+/// Most rows whose change the server has refused that are tried again at a time, since each takes a statement of its
+/// own.
 const REFUSED_AT_A_TIME: usize = 10;
 
-/// When and how much to write at a time.
+/// How verdicts are grouped into statements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batching {
-    /// Verdicts in one statement at most.
+    /// Most verdicts in one statement.
     pub(crate) max: usize,
-    /// How long a verdict waits for company.
+    /// How long a verdict waits for others to be written with it.
     pub(crate) interval: Duration,
 }
 
@@ -36,16 +37,16 @@ pub(crate) struct Batching {
 pub(crate) struct Settling {
     batching: Batching,
     queue: VecDeque<Queued>,
-    /// Not written: the row is not visible yet, or locked, or gone.
+    /// Verdicts that could not be written: the row is not visible, is locked, or the server refuses its change.
     unwritten: Vec<Unwritten>,
     look_at: Option<Instant>,
     wait: Duration,
     paused_until: Option<Instant>,
-    /// Rows are locked by someone else: pass over them.
+    /// Whether to skip locked rows, since another transaction holds locks.
     skip_locked: bool,
-    /// Verdicts in the next statement at most: less than usual while a row that cannot be written is looked for.
+    /// Most verdicts in the next statement: fewer than usual while a row that cannot be written is searched for.
     limit: usize,
-    /// Verdicts in the statement that is under way.
+    /// Verdicts in the running statement.
     taken: usize,
 }
 
@@ -57,7 +58,8 @@ crate::marked!(Settling {
 struct Queued {
     verdict: Verdict,
     since: Instant,
-    /// Why it was not written before. If it was unseen, its transaction is visible now: if the row is not there then, it was deleted.
+    /// Why it was not written before; `None`: it was not tried. A row that was unseen has a visible transaction now, so
+    /// if it is missing again, it was deleted.
     because: Option<Because>,
 }
 
@@ -74,11 +76,11 @@ crate::marked!(Unwritten { verdict, because });
 /// Why a verdict is not written yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Because {
-    /// The row is not to be seen: this transaction, if it is known, must become visible first.
+    /// The row is not visible. This transaction must become visible first; `None`: it is not known.
     Unseen(Option<u32>),
-    /// Someone else has locked the row.
+    /// Another transaction has locked the row.
     Locked,
-    /// The server refuses the change, as when a trigger of the user's does.
+    /// The server refuses the change, for instance in a trigger of the user's.
     Refused,
 }
 
@@ -124,26 +126,27 @@ impl Settling {
         self.unwritten.len()
     }
 
-    /// The same, and while statements fail as a whole, as on a locked table, all that wait.
-    pub(crate) fn held_up(&self) -> usize {
+    /// Verdicts that cannot be written now, including all that wait while statements fail as a whole, as on a locked
+    /// table.
+    pub(crate) fn delayed(&self) -> usize {
         let others = if self.paused_until.is_some() { self.queue.len() + self.taken } else { 0 };
         self.unwritten.len() + others
     }
 
-    /// Whether a batch may be written now although it is not due: a drain waits for no company.
+    /// Whether a batch may be written before it is due, as a drain does.
     pub(crate) fn may_hurry(&self, now: Instant) -> bool {
         !self.queue.is_empty() && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// When the next batch is due, if more verdicts do not fill it before.
+    /// When the next batch is due, unless more verdicts fill it before; `None`: no verdict waits.
     pub(crate) fn due(&self) -> Option<Instant> {
         let oldest = self.queue.front()?.since;
         let due = if self.queue.len() >= self.batching.max { oldest } else { oldest + self.batching.interval };
         Some(self.paused_until.map_or(due, |until| due.max(until)))
     }
 
-    /// Takes a batch. It ends before an event that is in it already, for two attempts of one event are two updates; and one whose
-    /// change was refused goes alone, for it would take the others with it.
+    /// Takes a batch. It holds no event twice, since two attempts of one event are two updates. A verdict that the
+    /// server has refused goes alone, since it would fail the whole statement.
     pub(crate) fn take(&mut self) -> Batch {
         let count = self.limit.min(self.queue.len());
         let mut ids = HashSet::with_capacity_and_hasher(count, IdHash::default());
@@ -171,10 +174,10 @@ impl Settling {
         batch
     }
 
-    /// The batch was not written; it comes first, after a pause. Returns the event that is to blame, if it was alone: its verdict is
-    /// kept for later, and the others go on.
+    /// The batch was not written, and comes first again after a pause. If it was a single verdict that the server
+    /// refused, the verdict is kept for later, and the event's id is returned.
     pub(crate) fn put_back(&mut self, mut batch: Batch, remedy: Remedy, now: Instant, pause: Duration) -> Option<Uuid> {
-        self.skip_locked = true; // whatever it was, a lock may have had a part in it
+        self.skip_locked = true; // a lock may have had a part in any failure
         self.taken = 0;
         if remedy == Remedy::Isolate {
             if batch.verdicts.len() == 1 {
@@ -185,7 +188,7 @@ impl Settling {
             }
             self.limit = (batch.verdicts.len() / 2).max(1);
         } else {
-            self.paused_until = Some(now + pause); // the search for a row need not wait: it gets smaller each time
+            self.paused_until = Some(now + pause); // the search for a row gets smaller each time, so it need not wait
         }
         if faults::is_on(Fault::FailedWriteDropped) {
             return None;
@@ -197,7 +200,8 @@ impl Settling {
         None
     }
 
-    /// The batch was written, but for some. Returns the verdicts that are done with. `xid` is the transaction that brought an event.
+    /// The batch was written, with exceptions. Returns the verdicts that are done. `xid`: the transaction that brought
+    /// an event.
     pub(crate) fn written(
         &mut self,
         batch: Batch,
@@ -206,7 +210,7 @@ impl Settling {
     ) -> Vec<Settled> {
         (self.paused_until, self.taken) = (None, 0);
         self.limit = (self.limit * 2).min(self.batching.max);
-        self.skip_locked = false; // it costs a lock and a WAL record for each row: only where it is needed
+        self.skip_locked = false; // only where needed: it costs a lock and a WAL record for each row
         let [missing, locked, finished] =
             [except.missing, except.locked, except.finished].map(HashSet::<Uuid, IdHash>::from_iter);
         let mut settled = Vec::with_capacity(batch.verdicts.len());
@@ -226,17 +230,17 @@ impl Settling {
         settled
     }
 
-    /// Whether a snapshot is needed, to tell the rows that are not visible yet from those that are gone.
+    /// Whether a snapshot is needed, to tell rows that are not yet visible from deleted ones.
     pub(crate) fn wants_snapshot(&self, now: Instant) -> bool {
         !self.unwritten.is_empty() && self.look_at.is_none_or(|at| at <= now)
     }
 
-    /// When [`wants_snapshot`](Self::wants_snapshot) may become true by itself.
+    /// When [`wants_snapshot`](Self::wants_snapshot) may become true without an input.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.look_at.filter(|_| !self.unwritten.is_empty())
     }
 
-    /// Queues again what has become visible, and what was locked.
+    /// Queues the verdicts again whose rows have become visible, all of locked rows, and some that the server refused.
     pub(crate) fn seen(&mut self, snapshot: &Snapshot, now: Instant) {
         if self.unwritten.is_empty() {
             return;
@@ -266,10 +270,10 @@ impl Settling {
     }
 }
 
-/// A verdict that needs no more writing.
+/// A verdict that is done.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
-    /// The row was deleted before it could be written, or someone else has finished the event.
+    /// Whether nothing was written: the row was deleted, or someone else has finished the event.
     pub(crate) gone: bool,
 }

@@ -1,6 +1,7 @@
-//! When the slot is looked at, and when it has kept more than it may for too long.
+//! When to look at the slot, and whether it has been over its limit for too long.
 //!
-//! A slot is created again in no time, and what it would have brought stands in the table. The disk is everybody's.
+//! Dropping a slot costs little: it is created again at once, and its events stand in the table. A full disk would stop
+//! every user of the server.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +10,23 @@ use crate::{
     interface::{Pressure, SlotSize},
 };
 
-/// How often the slot is looked at: one row of a view.
+/// Pause between two looks, each of which reads one row of a view.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// A slot that has kept more than it may for so long, without a break, is dropped. Longer than the 15 s in which PostgreSQL moves
-/// a slot on that nobody holds back, so that a server that writes much does not cost a slot each time.
+/// A slot that has been over its limit for this time, without a break, is dropped. It is longer than the 15 s in which
+/// PostgreSQL advances a slot that nothing holds back, so that a busy server does not lose its slot each time.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Above this, in bytes, a look also asks who holds the slot back, so that the answer is there once it matters. One WAL segment.
+/// Above this many bytes (one WAL segment), a look also finds out what holds the slot back, so that the answer is there
+/// once it matters.
 const WORTH_A_NAME: u64 = 16 << 20;
 
 /// The looks at the slot, and since when it has been over its limit.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotWatch {
-    /// Most bytes of the WAL that the slot may keep.
+    /// Most bytes of WAL that the slot may keep; `None`: no limit.
     max: Option<u64>,
     look_at: Instant,
     running: Option<Look>,
-    /// Whether the last look has found a slot of which it is worth to know who holds it back.
+    /// Whether the last look has found a slot large enough to find out what holds it back.
     is_worth_a_name: bool,
     over_since: Option<Instant>,
 }
@@ -41,9 +43,9 @@ crate::marked!(Look { asks_who });
 /// What follows for a slot that has been over its limit for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OverLimit {
-    /// It is to be dropped.
+    /// The slot is to be dropped.
     Drop,
-    /// Another slot keeps more: dropping this one would free nothing.
+    /// The slot stays: another slot keeps more, so dropping this one would free no disk.
     KeptByOther,
 }
 
@@ -52,20 +54,22 @@ impl SlotWatch {
         Self { max, look_at: now, running: None, is_worth_a_name: false, over_since: None }
     }
 
-    /// When the next look begins, if none runs.
+    /// When the next look begins; `None`: one is running.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.running.is_none().then_some(self.look_at)
     }
 
-    /// Begins a look, if it is time. Returns whether it asks who holds the slot back; `is_making`: the slot is being made.
-    pub(crate) fn take_look(&mut self, is_making: bool, now: Instant) -> Option<bool> {
+    /// Begins a look if one is due. Returns whether it finds out what holds the slot back; `is_creating`: the slot is
+    /// being created.
+    pub(crate) fn take_look(&mut self, is_creating: bool, now: Instant) -> Option<bool> {
         self.next_look().filter(|at| *at <= now)?;
-        let asks_who = is_making || self.is_worth_a_name;
+        let asks_who = is_creating || self.is_worth_a_name;
         self.running = Some(Look { asks_who });
         Some(asks_who)
     }
 
-    /// The look has ended; `None`: there is no slot, or it could not be looked at.
+    /// The look has ended; `size` is `None` if there is no slot or the look failed. Returns what follows; `None`:
+    /// nothing.
     pub(crate) fn looked(&mut self, size: Option<SlotSize>, now: Instant) -> Option<OverLimit> {
         let asked_who = self.running.take().is_some_and(|look| look.asks_who);
         self.look_at = now + INTERVAL;

@@ -1,10 +1,10 @@
-//! Which position the server was told, and when it is told the next.
+//! Which position was last acknowledged to the server, and when the next status update is due.
 
 use std::time::{Duration, Instant};
 
 use crate::interface::Lsn;
 
-/// An advanced position is acknowledged no sooner after the one before, unless the server asks.
+/// Least time between two status updates, unless the server asks for one.
 const STATUS_PAUSE: Duration = Duration::from_millis(100);
 
 /// The last status update.
@@ -22,22 +22,22 @@ impl StatusUpdates {
         Self { sent: Lsn(0), sent_at: now, is_asked: false }
     }
 
-    /// The position that the server was told.
+    /// The position in the last status update.
     pub(crate) fn sent(&self) -> Lsn {
         self.sent
     }
 
-    /// The server wants to be told soon.
+    /// The server asks for a status update.
     pub(crate) fn asked(&mut self) {
         self.is_asked = true;
     }
 
-    /// When the server is told `position`, if it does not ask before; `longest`: the time between two updates at most.
+    /// When the next status update is due, unless the server asks for one before. `longest`: the most time between two.
     pub(crate) fn next(&self, position: Lsn, longest: Duration) -> Instant {
         self.sent_at + if position > self.sent { STATUS_PAUSE.min(longest) } else { longest }
     }
 
-    /// Takes the position to tell the server now, if it is time.
+    /// Takes the position for a status update, if one is due.
     pub(crate) fn take(&mut self, position: Lsn, longest: Duration, now: Instant) -> Option<Lsn> {
         (self.is_asked || self.next(position, longest) <= now).then(|| {
             *self = Self { sent: position, sent_at: now, is_asked: false };

@@ -1,4 +1,4 @@
-//! Counting what a session does. Nothing is decided by it.
+//! Counts what a session does. No decision depends on it.
 
 use std::{
     fmt,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::interface::{Counts, Lsn, PassReason, Status, Verdict};
 
-/// The counts, and what is needed to count.
+/// The counts, and what is needed to make them.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     counts: Counts,
@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     settle_began: Option<Instant>,
 }
 
-/// Nothing: it is no part of what decides, so that states that differ only in it are one.
+/// Prints nothing of itself, since it takes no part in decisions.
 impl fmt::Debug for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tally")
@@ -28,7 +28,7 @@ impl Tally {
         self.counts
     }
 
-    /// How far the WAL has been read.
+    /// The position up to which the WAL has been read.
     pub(crate) fn read(&self) -> Lsn {
         self.read_to
     }
@@ -37,7 +37,7 @@ impl Tally {
         self.counts.streamed += 1;
     }
 
-    /// An event was read from the table, into memory or not.
+    /// An event was read from the table. `is_admitted`: it was taken into memory.
     pub(crate) fn scanned(&mut self, is_admitted: bool) {
         self.counts.scanned += u64::from(is_admitted);
     }
@@ -46,7 +46,7 @@ impl Tally {
         self.counts.published += events as u64;
     }
 
-    /// The next pass will be for this.
+    /// The next pass will be made for this reason.
     pub(crate) fn pass_for(&mut self, reason: PassReason) {
         self.reason = Some(reason);
     }
@@ -61,11 +61,12 @@ impl Tally {
         self.read_to = self.read_to.max(position);
     }
 
-    /// `committed_at_us`, if it is known, and `now_us` are microseconds since the Unix epoch.
+    /// The broker has confirmed an event. Both times are in microseconds since the Unix epoch; `None`: the time of the
+    /// commit is not known.
     pub(crate) fn confirmed(&mut self, committed_at_us: Option<i64>, now_us: i64) {
         if let Some(committed_at_us) = committed_at_us {
             let took = now_us.saturating_sub(committed_at_us);
-            self.counts.commit_to_confirm.note(u64::try_from(took).unwrap_or(0)); // a clock that is behind
+            self.counts.commit_to_confirm.note(u64::try_from(took).unwrap_or(0)); // negative if a clock is behind
         }
     }
 

@@ -1,4 +1,4 @@
-//! The extension's functions, as the relay calls them: each operation on the table runs at one moment.
+//! The extension's functions, as the relay calls them. Each operation on the table runs at one moment.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,16 +11,16 @@ use uuid::Uuid;
 
 use super::{Database, Micros, Row, Transaction, id_of, seq_of};
 
-/// The end of an operation on the table, and whether it waits for the log to be on disk.
+/// The end of an operation on the table, and how long it takes, for instance to flush the WAL.
 pub(crate) struct Executed {
     pub(crate) finished: Finished,
     pub(crate) wait: Duration,
-    /// What was written: event, status.
+    /// The verdicts that were written: event and status.
     pub(crate) written: Vec<(i64, Status)>,
 }
 
 impl Database {
-    /// Runs an operation, at this moment.
+    /// Runs an operation at this moment.
     pub(crate) fn execute(&mut self, request: Request, now: Micros) -> Executed {
         let fails = self.statements_fail_until > now;
         let failure = |remedy| Failure { remedy, error: "a deadlock, for all that is known".to_owned() };
@@ -71,7 +71,7 @@ impl Database {
             return Finished::NotSettled(batch, failure);
         }
         let xid = self.take_xid();
-        let mut rings = false;
+        let mut wakes = false;
         for verdict in &batch.verdicts {
             let seq = seq_of(&verdict.id);
             let Some(row) = self.rows.get_mut(&seq) else {
@@ -102,14 +102,14 @@ impl Database {
                     row.first_attempted_at.get_or_insert(now);
                 }
             }
-            rings |= held && !row.holds_key;
+            wakes |= held && !row.holds_key;
             written.push((seq, verdict.status));
         }
-        self.append(xid, Vec::new(), rings, false, false, now);
+        self.append(xid, Vec::new(), wakes, false, false, now);
         Finished::Settled(batch, not_written)
     }
 
-    /// `outbox.pending`, and what the relay makes of its chunks.
+    /// `outbox.pending`, page by page.
     fn pending(&self, from: ScanFrom, scan: Scan) -> Page {
         let holders: Vec<(i64, u64)> = self.holders();
         let is_old = |row: &Row| scan.older_than.is_none_or(|oldest| self.is_older(row, oldest));
@@ -154,7 +154,7 @@ impl Database {
         page
     }
 
-    /// `age(row.xmin) > age(oldest)`: a row that is older is frozen, and nothing is older than 0.
+    /// `age(row.xmin) > age(oldest)`, where a very old row counts as frozen. No row is older than 0.
     fn is_older(&self, row: &Row, oldest: u32) -> bool {
         let age = self.next_xid.saturating_sub(row.writer).min((1 << 31) - 1) as u32;
         oldest > 0 && age > (self.next_xid as u32).wrapping_sub(oldest)
@@ -198,7 +198,7 @@ impl Database {
         due
     }
 
-    /// The publication, as the relay looks at it.
+    /// The publication as a look finds it.
     fn published(&self) -> Published {
         let has_written = |(_, transaction): &(&u64, &Transaction)| !transaction.changes.is_empty();
         let writers = self.open.iter().chain(&self.hidden).filter(has_written).map(|(xid, _)| *xid as u32).collect();
@@ -210,8 +210,8 @@ impl Database {
         }
     }
 
-    /// Puts the table into the publication, or takes it out. No other transaction begins meanwhile:
-    /// docs/delivery.md names the case that this leaves out.
+    /// Adds the table to the publication, or takes it out. No other transaction begins meanwhile: docs/delivery.md
+    /// describes the case that this leaves out.
     pub(crate) fn publish(&mut self, is_published: bool) {
         if self.is_published != is_published {
             self.is_published = is_published;
@@ -232,7 +232,7 @@ impl Database {
         Finished::PublicationEnsured(Some("table added".to_owned()))
     }
 
-    /// The events that hold a key, and the key of each.
+    /// The events that hold a key, with their keys.
     fn holders(&self) -> Vec<(i64, u64)> {
         let holds = |row: &&Row| row.holds_key;
         self.rows.values().filter(holds).filter_map(|row| Some((row.emitted.seq, row.emitted.key?))).collect()

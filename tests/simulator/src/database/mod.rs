@@ -1,9 +1,9 @@
-//! A simulated PostgreSQL: transactions that are committed before they can be seen, a log that is on disk up to a point,
-//! and one slot.
+//! A simulated PostgreSQL: transactions that are committed before they are visible, a WAL that is on disk up to a
+//! position, and one slot.
 //!
-//! | module | what it is |
+//! | module | what it has |
 //! |---|---|
-//! | `row` | an event as it was emitted, its row and changes of it, what the relay reads |
+//! | `row` | an event as it was emitted, its row, changes of it, and what the relay reads |
 //! | `functions` | the extension's functions (`sql/*.sql`) over the rows |
 
 mod functions;
@@ -21,20 +21,20 @@ pub(crate) use self::{
 /// Microseconds since the run began.
 pub(crate) type Micros = u64;
 
-/// What the log has of a commit.
+/// A commit in the WAL.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) xid: u64,
-    /// Where the commit stands, and where it ends.
+    /// Position of the commit, and the position behind it.
     pub(crate) lsn: u64,
     pub(crate) end: u64,
     pub(crate) inserts: Vec<Emitted>,
     pub(crate) deferred_until: Vec<Option<Micros>>,
-    /// Rows became `PENDING` again, and a message says so.
+    /// Whether the transaction wakes the relay, by a message.
     pub(crate) has_message: bool,
-    /// The publication as it was.
+    /// The publication at the time, by number.
     pub(crate) publication: u64,
-    /// The server cannot send it.
+    /// Whether the server cannot send it.
     pub(crate) is_unstreamable: bool,
     /// When it was written.
     pub(crate) at: Micros,
@@ -48,37 +48,38 @@ marked!(Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) confirmed: u64,
-    /// The session that reads it, or makes it.
+    /// The session that reads the slot or creates it.
     pub(crate) reader: Option<u64>,
-    /// One that is not made yet goes with its session.
-    pub(crate) is_made: bool,
-    /// It keeps the log from here on, whatever is confirmed: a transaction that was open then is open still.
-    pub(crate) held_at: Option<u64>,
+    /// A slot that is still being created is dropped with its session.
+    pub(crate) is_created: bool,
+    /// The slot keeps the WAL from here on, whatever is confirmed, since a transaction that was open then is still
+    /// open.
+    pub(crate) kept_from: Option<u64>,
 }
 
-marked!(Slot { confirmed as Lsn, reader, is_made, held_at as Lsn });
+marked!(Slot { confirmed as Lsn, reader, is_created, kept_from as Lsn });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) rows: BTreeMap<i64, Row>,
     pub(crate) open: BTreeMap<u64, Transaction>,
-    /// In the log, and not visible to others yet.
+    /// Committed transactions that are not yet visible.
     pub(crate) hidden: BTreeMap<u64, Transaction>,
-    pub(crate) log: Vec<Entry>,
+    pub(crate) wal: Vec<Entry>,
     pub(crate) flushed: u64,
     pub(crate) wal_end: u64,
     pub(crate) slot: Option<Slot>,
     pub(crate) is_up: bool,
-    /// The publication has the table; and a number that changes when it does.
+    /// Whether the publication has the table, and a number that changes with that.
     pub(crate) is_published: bool,
     pub(crate) publication: u64,
-    /// The transaction that changed it last; `None`: that was long ago.
+    /// The transaction that last changed the publication; `None`: it changed long ago.
     published_by: Option<u64>,
-    /// The relay may not repair it until then.
+    /// The relay may not repair the publication before this time.
     pub(crate) repairs_refused_until: Micros,
-    /// What the other slot of this server keeps that keeps most.
+    /// WAL that the largest other slot of this server keeps.
     pub(crate) kept_by_other: u64,
-    /// Statements that write, and that read, fail until then.
+    /// Statements fail until this time.
     pub(crate) statements_fail_until: Micros,
     next_xid: u64,
     next_seq: i64,
@@ -86,7 +87,7 @@ pub(crate) struct Database {
 
 impl Marked for Database {
     fn mark(&self, marks: &mut Marks) {
-        (&self.rows, &self.log).mark(marks);
+        (&self.rows, &self.wal).mark(marks);
         for (xid, transaction) in self.open.iter().chain(&self.hidden) {
             marks.counted(Kind::Xid, xid);
             transaction.mark(marks);
@@ -107,7 +108,7 @@ impl Database {
             rows: BTreeMap::new(),
             open: BTreeMap::new(),
             hidden: BTreeMap::new(),
-            log: Vec::new(),
+            wal: Vec::new(),
             flushed: 0,
             wal_end: 1,
             slot: None,
@@ -139,7 +140,7 @@ impl Database {
         self.next_seq - 1
     }
 
-    /// Writes the commit into the log. It is visible later.
+    /// Writes the commit into the WAL. It becomes visible later. Returns whether the transaction was open.
     pub(crate) fn commit(&mut self, xid: u64, is_async: bool, is_unstreamable: bool, now: Micros) -> bool {
         let Some(transaction) = self.open.remove(&xid) else { return false };
         let inserts: Vec<(Emitted, Option<Micros>)> = transaction
@@ -168,7 +169,7 @@ impl Database {
         let lsn = self.wal_end + 10;
         self.wal_end = lsn + 5;
         let (inserts, deferred_until) = inserts.into_iter().unzip();
-        self.log.push(Entry {
+        self.wal.push(Entry {
             xid,
             lsn,
             end: self.wal_end,
@@ -184,7 +185,7 @@ impl Database {
         }
     }
 
-    /// What the transaction wrote can be seen from now on.
+    /// The transaction becomes visible.
     pub(crate) fn show(&mut self, xid: u64) -> Option<Transaction> {
         let transaction = self.hidden.remove(&xid)?;
         for change in &transaction.changes {
@@ -202,7 +203,7 @@ impl Database {
         Some(transaction)
     }
 
-    /// A change by an operator's own short transaction. Returns whether there was such a row.
+    /// An operator changes a row in a short transaction. Returns whether there was such a row.
     pub(crate) fn update(&mut self, seq: i64, now: Micros, change: impl FnOnce(&mut Row) -> bool) -> bool {
         let xid = self.next_xid;
         let Some(row) = self.rows.get_mut(&seq) else { return false };
@@ -211,37 +212,36 @@ impl Database {
             return false;
         }
         row.writer = xid;
-        let rings = held && !row.holds_key;
+        let wakes = held && !row.holds_key;
         let xid = self.take_xid();
-        self.append(xid, Vec::new(), rings, false, false, now);
+        self.append(xid, Vec::new(), wakes, false, false, now);
         true
     }
 
-    /// Somebody writes so much that is nobody's event.
+    /// Someone writes WAL that has nothing to do with the outbox.
     pub(crate) fn write_elsewhere(&mut self, bytes: u64) {
         self.wal_end += bytes;
         self.flushed = self.wal_end;
     }
 
-    /// What the slot keeps of the log.
+    /// What a look at the slot finds.
     pub(crate) fn slot_size(&self) -> Option<SlotSize> {
         let slot = self.slot.as_ref()?;
-        let from = slot.held_at.map_or(slot.confirmed, |held_at| held_at.min(slot.confirmed));
+        let from = slot.kept_from.map_or(slot.confirmed, |kept_from| kept_from.min(slot.confirmed));
         let kept = self.wal_end.saturating_sub(from);
         Some(SlotSize { kept, kept_by_other: self.kept_by_other, ..SlotSize::default() })
     }
 
-    /// The log on disk, as far as it is written.
+    /// Flushes the WAL to disk.
     pub(crate) fn flush(&mut self) {
         self.flushed = self.wal_end;
     }
 
-    /// The server dies and comes back with what was on disk, less `drop` commits: those that a standby did not have.
-    /// Returns the rows that are gone, and whether they had been on disk; and the transactions that can be seen from
-    /// now on.
+    /// The server crashes and comes back with the WAL on disk, less `drop` commits that a standby did not have. Returns
+    /// the rows that are gone, each with whether it had been on disk, and the transactions that become visible.
     pub(crate) fn crash(&mut self, drop: usize) -> (Vec<(i64, bool)>, Vec<Transaction>) {
-        let keep = self.log.iter().take_while(|entry| entry.end <= self.flushed).count();
-        let gone: Vec<Entry> = self.log.split_off(keep.saturating_sub(drop));
+        let keep = self.wal.iter().take_while(|entry| entry.end <= self.flushed).count();
+        let gone: Vec<Entry> = self.wal.split_off(keep.saturating_sub(drop));
         self.open.clear();
         let mut shown = Vec::new();
         let lost: BTreeSet<u64> = gone.iter().map(|entry| entry.xid).collect();
@@ -263,13 +263,13 @@ impl Database {
         for row in self.rows.values_mut() {
             row.locked_until = 0;
         }
-        self.wal_end = self.log.last().map_or(1, |entry| entry.end);
+        self.wal_end = self.wal.last().map_or(1, |entry| entry.end);
         if let Some(slot) = &mut self.slot {
             slot.reader = None;
             slot.confirmed = slot.confirmed.min(self.wal_end);
         }
-        self.slot.take_if(|slot| !slot.is_made);
-        // Log positions of the new timeline do not repeat those that were seen.
+        self.slot.take_if(|slot| !slot.is_created);
+        // WAL positions of the new timeline differ from all earlier ones.
         self.wal_end += 100_000;
         self.flushed = self.wal_end;
         (seqs, shown)

@@ -1,4 +1,4 @@
-//! An event as it was emitted, its row in the table, how transactions change that, and what the relay reads of it.
+//! An event as it was emitted, its row in the table, changes of the row, and what the relay reads of it.
 
 use bytes::Bytes;
 use outbox_core::{Event, Marked, Marks, Status, Text, marked};
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Micros;
 
-/// What an event is from its emission on.
+/// The part of an event that never changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
     pub(crate) seq: i64,
@@ -18,13 +18,13 @@ pub(crate) struct Emitted {
     pub(crate) is_ender: bool,
     pub(crate) is_oversized: bool,
     pub(crate) is_deferred: bool,
-    /// The table was in the publication when it was inserted.
+    /// The table was in the publication when the event was inserted.
     pub(crate) is_published: bool,
 }
 
 marked!(Emitted { seq } not { key, topic, is_poison, is_ender, is_oversized, is_deferred, is_published });
 
-/// A row that can be seen.
+/// A visible row.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) emitted: Emitted,
@@ -33,11 +33,11 @@ pub(crate) struct Row {
     pub(crate) first_attempted_at: Option<Micros>,
     pub(crate) available_at: Option<Micros>,
     pub(crate) holds_key: bool,
-    /// The transaction that wrote it last.
+    /// The transaction that last wrote the row.
     pub(crate) writer: u64,
-    /// Locked by someone else until then.
+    /// Another transaction has locked the row until this time.
     pub(crate) locked_until: Micros,
-    /// A trigger refuses its verdict until then.
+    /// A trigger refuses the row's verdict until this time.
     pub(crate) refused_until: Micros,
 }
 
@@ -60,7 +60,7 @@ impl Row {
         }
     }
 
-    /// Makes the row `PENDING` again. A trigger that refuses it still does.
+    /// Makes the row `PENDING` again. A trigger that refuses its verdict goes on doing so.
     pub(super) fn replay(&mut self, writer: u64) {
         self.status = Status::Pending;
         self.attempts = 0;
@@ -87,7 +87,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Insert(Emitted, Option<Micros>),
-    /// SENT or FAILED to PENDING; whether its trigger writes a message.
+    /// A replay of this event. The flag: whether the trigger wakes the relay.
     Replay(i64, bool),
 }
 
@@ -114,7 +114,7 @@ impl Transaction {
     }
 }
 
-/// The event as the relay reads it from the stream, where it is new.
+/// The event as the relay reads it from the stream, where it has no attempts.
 pub(crate) fn streamed(emitted: &Emitted) -> Event {
     const TOPICS: [&str; 3] = ["a", "b", "c"];
     Event {
@@ -139,7 +139,7 @@ pub(crate) fn streamed(emitted: &Emitted) -> Event {
 }
 
 pub(crate) fn id_of(seq: i64) -> Uuid {
-    // Spread, as ids of version 7 are in their low half.
+    // The ids are spread, like the low half of UUIDs of version 7.
     Uuid::from_u128((seq as u128) << 64 | u128::from((seq as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 

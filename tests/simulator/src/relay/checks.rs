@@ -1,5 +1,5 @@
-//! The promises that need a look into a session: what it keeps in memory, publishes and acknowledges, and how much of
-//! the log it pins.
+//! The promises that need a look into a session: what it has in memory, what it publishes and acknowledges, and how
+//! much WAL it pins.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::{
     world::{World, micros},
 };
 
-/// A commit holds the slot back for so long at most.
-const HOLDS_LOG_FOR: Micros = 10_000_000;
-/// A broker that refuses everything is asked again within so long: five seconds, and a little for what runs meanwhile.
+/// Longest time that a commit may limit the acknowledged position.
+const LIMITS_ACK_FOR: Micros = 10_000_000;
+/// Longest time between two tries while every destination is unavailable: five seconds, and one for running operations.
 const ASKS_WITHIN: Micros = 6_000_000;
 
 impl World {
-    /// Memory is bounded, and so is what a crash may repeat.
+    /// The number of events in memory is bounded, and so is the number that a crash repeats.
     pub(super) fn check_bounds(&mut self, relay: usize) {
         let Some(session) = &self.relays[relay].session else { return };
         let (in_memory, unsettled) = (session.core.in_memory(), session.core.unsettled());
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// While the broker refuses everything, something leaves all the same, as long as something could.
+    /// While every destination is unavailable, an event is tried again in time, if there is one to try.
     pub(super) fn check_tries(&mut self, relay: usize) {
         let (now, clocks) = (self.now, self.clocks());
         let Some(session) = &mut self.relays[relay].session else { return };
@@ -53,7 +53,8 @@ impl World {
 
     /// A queue that answers nothing does not stop the others for long.
     pub(super) fn check_goes_on(&mut self, relay: usize) {
-        // At most 17 looks, four of which make `silent_after`, and some for others to wait; and what it was frozen for.
+        // The bound covers at most 17 looks, four of which make `silent_after`, some more until others count as
+        // waiting, and the time that the relay was frozen.
         let bound = 6 * micros(self.knobs.config.silent_after) + 6_000_000;
         let (now, queues) = (self.now, self.broker.queues);
         let Some(session) = &mut self.relays[relay].session else { return };
@@ -61,13 +62,13 @@ impl World {
         let takes = |event: &Arc<Event>| queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
         let waits = open.is_some_and(|open| open.is_stuck && !open.is_blocked && open.on_the_way.iter().any(takes));
         if !waits || session.is_draining {
-            session.held_up_since = None;
-        } else if now > *session.held_up_since.get_or_insert(now) + bound {
-            self.checker.fail(Promise::GoesOn, None, "a queue that answers nothing holds up others");
+            session.delayed_since = None;
+        } else if now > *session.delayed_since.get_or_insert(now) + bound {
+            self.checker.fail(Promise::GoesOn, None, "a queue that answers nothing delays others");
         }
     }
 
-    /// Only a relay that has the slot publishes, and not while it drains.
+    /// Only the relay that has the slot publishes, and not while it drains.
     pub(super) fn check_publishes(&mut self, relay: usize) {
         let Some(session) = &self.relays[relay].session else { return };
         let reader = self.db.slot.as_ref().and_then(|slot| slot.reader);
@@ -79,7 +80,7 @@ impl World {
         }
     }
 
-    /// In a second no more leaves than is allowed in it, and what was not used of a tenth of one before.
+    /// In a second no more events leave than the rate allows, plus the unused part of a tenth of a second before.
     pub(super) fn check_rate(&mut self, relay: usize, events: usize) {
         let now = self.now;
         let Some(rate) = self.knobs.config.max_rate else { return };
@@ -94,11 +95,11 @@ impl World {
         }
     }
 
-    /// Nothing is acknowledged before others can see it; and what was streamed while events come from the stream, only when it is
+    /// No commit is acknowledged before it is visible. Events that were streamed to a live session must also be
     /// settled.
     pub(super) fn check_acknowledged(&mut self, relay: usize, position: u64) {
         let Some(session) = &self.relays[relay].session else { return };
-        let was_read = self.db.log.get(session.read_from..session.read_to).unwrap_or_default().iter().rev();
+        let was_read = self.db.wal.get(session.read_from..session.read_to).unwrap_or_default().iter().rev();
         let is_hidden = |entry: &&Entry| self.db.hidden.contains_key(&entry.xid) && entry.end <= position;
         let hidden = was_read.filter(is_hidden).flat_map(|entry| &entry.inserts).find(|emitted| emitted.is_published);
         if let Some(Emitted { seq, .. }) = hidden {
@@ -108,14 +109,14 @@ impl World {
         let Some(live_from) = session.live_from.filter(|_| session.core.is_live()) else {
             return;
         };
-        let read = self.db.log.get(live_from..session.read_to).unwrap_or_default();
-        // The table alone owes what has waited for long.
-        let is_recent = |entry: &&Entry| entry.end <= position && entry.at + HOLDS_LOG_FOR > self.now;
+        let read = self.db.wal.get(live_from..session.read_to).unwrap_or_default();
+        // A commit that has waited long for its events limits no position: they stand in the table.
+        let is_recent = |entry: &&Entry| entry.end <= position && entry.at + LIMITS_ACK_FOR > self.now;
         let is_unsettled = |emitted: &&Emitted| {
-            let is_owed = self.db.rows.get(&emitted.seq).is_some_and(|row| row.status == Status::Pending);
+            let is_pending = self.db.rows.get(&emitted.seq).is_some_and(|row| row.status == Status::Pending);
             let is_excused = self.checker.facts.get(&emitted.seq).is_some_and(|fact| fact.replays > 0);
             let is_here = session.core.knows(&id_of(emitted.seq)) && !session.from_table.contains(&emitted.seq);
-            is_owed && !is_excused && is_here
+            is_pending && !is_excused && is_here
         };
         let found = read.iter().filter(is_recent).flat_map(|entry| &entry.inserts).find(is_unsettled);
         if let Some(Emitted { seq, .. }) = found {
@@ -124,21 +125,21 @@ impl World {
         }
     }
 
-    /// The slot moves on within a bounded time, whatever the broker does.
-    pub(super) fn check_log(&mut self, relay: usize) {
+    /// The slot moves on within a bounded time, even if the broker takes nothing.
+    pub(super) fn check_wal(&mut self, relay: usize) {
         let Some(session) = &self.relays[relay].session else { return };
-        // One that was let go can be followed by another, and what stands between them is let go with that.
-        let bound = micros(self.knobs.config.park_after) + 2 * HOLDS_LOG_FOR + 5_000_000;
+        // Two commits in a row can each limit the position for the longest time.
+        let bound = micros(self.knobs.config.park_after) + 2 * LIMITS_ACK_FOR + 5_000_000;
         let Some(long_ago) = self.now.checked_sub(bound).filter(|at| session.calm_since < *at) else { return };
-        if !self.db.hidden.is_empty() || self.db.slot.as_ref().is_some_and(|slot| !slot.is_made) {
-            return; // nothing is acknowledged before others can see it
+        if !self.db.hidden.is_empty() || self.db.slot.as_ref().is_some_and(|slot| !slot.is_created) {
+            return; // nothing is acknowledged before it is visible
         }
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        let pinned = self.checker.pinned(confirmed, &self.db.log, long_ago);
+        let pinned = self.checker.pinned(confirmed, &self.db.wal, long_ago);
         if let Some(since) = pinned {
             let what =
                 format!("the slot stands at {confirmed}, before a commit of {} s ago", (self.now - since) / 1_000_000);
-            self.checker.fail(Promise::LogIsFreed, None, what);
+            self.checker.fail(Promise::WalIsFreed, None, what);
         }
     }
 }

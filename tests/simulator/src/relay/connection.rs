@@ -1,4 +1,4 @@
-//! The broker's side of a session: its connection, what it publishes over it, and the answers that come back.
+//! The broker's side of a session: its connection, the messages that it publishes, and the answers that come back.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use outbox_core::{Event, Input, Notice, SIDE_CHANNELS};
 
 use crate::{agenda::What, broker::Stepped, database::Micros, world::World};
 
-/// The broker may leave everything unanswered for so long.
+/// Longest time that a connection may go without any answer.
 const CONFIRM_TIMEOUT: Micros = 3_000_000;
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
         let away = |since| Notice::Away { error: "refused".to_owned(), since, may_be_a_message: false };
         let notice = if is_up { ready } else { away(session.absence.lost(now.instant)) };
         session.core.on(Input::Sink(notice), now);
-        self.say(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
+        self.log_relay(relay, || format!("connects to the broker: {}", if is_up { "open" } else { "refused" }));
         if !is_up {
             let pause = self.dice.network.u64(50_000..=most);
             self.later(pause, What::Connect(relay, id));
@@ -35,10 +35,10 @@ impl World {
         self.turn(relay);
     }
 
-    /// The session hands events over to its connection.
+    /// The session hands events to its connection.
     pub(super) fn publish(&mut self, relay: usize, batch: Vec<Arc<Event>>, beside: Vec<Arc<Event>>) {
         let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<i64>>();
-        self.say(relay, || format!("publishes {:?}, and {:?} beside", numbers(&batch), numbers(&beside)));
+        self.log_relay(relay, || format!("publishes {:?}, and {:?} beside", numbers(&batch), numbers(&beside)));
         self.check_publishes(relay);
         self.check_rate(relay, batch.len() + beside.len());
         let Some(connection) = self.relays[relay].session.as_ref().and_then(|session| session.connection) else {
@@ -47,11 +47,11 @@ impl World {
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
         open.unanswered.extend(batch.iter().cloned());
         open.on_the_way.extend(batch);
-        open.beside.extend(beside);
+        open.on_side_channels.extend(beside);
         self.schedule_step(connection);
     }
 
-    /// The session gives up a connection that no longer moves, and makes another.
+    /// The session gives up a connection that no longer moves, and opens another.
     pub(super) fn connect_anew(&mut self, relay: usize, id: u64) {
         let now = self.clocks().instant;
         let Some(session) = self.session(relay, id) else { return };
@@ -61,15 +61,15 @@ impl World {
             self.broker.connections.remove(&connection);
             self.checker.disruptions += 1;
         }
-        self.say(relay, || "connects anew".to_owned());
+        self.log_relay(relay, || "connects anew".to_owned());
         self.later(0, What::Connect(relay, id));
     }
 
-    /// The connection's next messages are on their way to the broker, if there are any.
+    /// Schedules the connection's next messages, if there are any.
     pub(crate) fn schedule_step(&mut self, connection: u64) {
         let way = self.way();
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
-        let is_next = !open.beside.is_empty() || !open.on_the_way.is_empty() && !open.is_stuck;
+        let is_next = !open.on_side_channels.is_empty() || !open.on_the_way.is_empty() && !open.is_stuck;
         if !open.is_stepping && is_next {
             open.is_stepping = true;
             self.later(way, What::Step(connection));
@@ -84,17 +84,17 @@ impl World {
         for _ in 0..at_a_time {
             match self.broker.step(connection, self.knobs.unroutable_is_retried, self.now) {
                 Stepped::Accepted(seq) => {
-                    self.tell("broker", || format!("a queue takes {seq}"));
+                    self.log("broker", || format!("a queue takes {seq}"));
                     self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
                 }
-                Stepped::Refused { seq, closes_channel } => {
-                    self.tell("broker", || format!("refuses {seq}"));
+                Stepped::NotTaken { seq, closes_channel } => {
+                    self.log("broker", || format!("does not take {seq}"));
                     self.checker.disruptions += u32::from(closes_channel);
-                    self.may_delete_refused(seq);
+                    self.may_delete_not_taken(seq);
                 }
-                Stepped::Held { seq, is_beside } => {
-                    self.tell("broker", || format!("a mute queue has {seq}"));
-                    if is_beside && self.dice.network.bool() {
+                Stepped::Muted { seq, is_on_side_channel } => {
+                    self.log("broker", || format!("a mute queue has {seq}"));
+                    if is_on_side_channel && self.dice.network.bool() {
                         let after = self.dice.network.u64(1_000_000..8_000_000);
                         self.later(after, What::GiveUp(connection, seq));
                     }
@@ -110,7 +110,7 @@ impl World {
     /// A side channel gives up waiting for a mute queue.
     pub(crate) fn give_up(&mut self, connection: u64, seq: i64) {
         if self.broker.give_up(connection, seq) {
-            self.tell("broker", || format!("gives {seq} up"));
+            self.log("broker", || format!("gives {seq} up"));
             self.schedule_answers(connection);
         }
     }
@@ -118,7 +118,7 @@ impl World {
     /// A mute queue has its majority again.
     pub(crate) fn unmute(&mut self, queue: usize) {
         for seq in self.broker.unmute(queue, self.now) {
-            self.tell("broker", || format!("the queue takes {seq}"));
+            self.log("broker", || format!("the queue takes {seq}"));
             self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
         }
         for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// The connection's answers are on their way to the relay, if there are any.
+    /// Schedules the connection's answers, if there are any.
     pub(crate) fn schedule_answers(&mut self, connection: u64) {
         let way = self.way();
         let Some((relay, session)) = self.owner(connection) else { return };
@@ -147,11 +147,11 @@ impl World {
         let (now, silent) = (self.clocks(), self.broker.is_silent);
         let answers = self.broker.answer(connection, at_most);
         if answers.is_empty() {
-            let owes_since = self.broker.connections.get(&connection).and_then(|open| open.owes_since);
-            if silent && owes_since.is_some_and(|since| self.now >= since + CONFIRM_TIMEOUT) {
+            let answers_due_since = self.broker.connections.get(&connection).and_then(|open| open.answers_due_since);
+            if silent && answers_due_since.is_some_and(|since| self.now >= since + CONFIRM_TIMEOUT) {
                 return self.cut(connection, "the broker has answered nothing for long", false);
             }
-            if silent && owes_since.is_some() {
+            if silent && answers_due_since.is_some() {
                 if let Some(open) = self.broker.connections.get_mut(&connection) {
                     open.is_answering = true;
                 }
@@ -165,7 +165,7 @@ impl World {
         };
         session.connects = 0;
         session.absence.answered();
-        session.core.on(Input::Sink(Notice::Answers(answers)), now);
+        session.core.on(Input::Sink(Notice::Outcomes(answers)), now);
         self.turn(relay);
     }
 
@@ -185,7 +185,7 @@ impl World {
         let owner = self.owner(connection);
         self.broker.connections.remove(&connection);
         self.checker.disruptions += 1;
-        self.tell("network", || format!("connection {connection} ends: {why}"));
+        self.log("network", || format!("connection {connection} ends: {why}"));
         if let Some((relay, session)) = owner {
             let way = self.way();
             self.later(way, What::Lost(relay, session, why, may_be_a_message));
@@ -205,7 +205,7 @@ impl World {
         self.turn(relay);
     }
 
-    /// The relay and the session that have the connection.
+    /// The relay and the session that use the connection; `None`: they are gone.
     fn owner(&self, connection: u64) -> Option<(usize, u64)> {
         self.relays.iter().enumerate().find_map(|(number, relay)| {
             let session = relay.session.as_ref()?;

@@ -1,10 +1,10 @@
 //! Relays: processes that start, take the slot, drive a [`Core`] as the service's session does, and end in all ways.
 //!
-//! | module | what it is |
+//! | module | what it has |
 //! |---|---|
 //! | `process` | how a process starts, stops and dies |
-//! | `turn` | what the core wants done is done |
-//! | `stream`, `connection`, `table`, `slot` | between a session and the log, the broker, the table, the slot |
+//! | `turn` | carrying out what the core asks for |
+//! | `stream`, `connection`, `table`, `slot` | a session's dealings with the WAL, the broker, the table, the slot |
 //! | `checks` | promises that need a look into a session |
 
 mod checks;
@@ -27,55 +27,55 @@ use crate::{database::Micros, world::World};
 pub(crate) struct Relay {
     name: String,
     pub(crate) session: Option<Session>,
-    /// The process is stopped until then.
+    /// The process is frozen until this time.
     pub(crate) frozen_until: Micros,
-    /// Starts in a row that came to nothing.
+    /// Starts in a row that failed.
     failures: u32,
-    /// The stream cannot go on where it was.
+    /// Whether the stream cannot go on where it was.
     must_pass_over: bool,
-    /// The most verdicts that were not written, and messages on side channels, at the end of any turn.
+    /// The highest number of unwritten verdicts and of messages on side channels, together, at the end of any turn.
     pub(crate) most_unwritten: usize,
 }
 
-/// A relay's hold of the slot, from its beginning to its end.
+/// A relay's session, from taking the slot to its end.
 pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) core: Core,
-    /// The next entry of the WAL that is sent.
+    /// The number of the next entry of the WAL that is sent.
     next_entry: usize,
-    /// What the server has sent and the core has not read.
+    /// Messages that the server has sent and the core has not read.
     messages: VecDeque<Message>,
-    /// The publication with which the table was described last.
+    /// The number of the publication with which the table was last described; `None`: it was not.
     described: Option<u64>,
-    /// Its stream brings nothing, as the publication may not be repaired.
+    /// Whether the stream brings nothing, since the publication may not be repaired.
     is_unpublished: bool,
     pub(crate) connection: Option<u64>,
-    /// The last connection was lost in a way that a message may have caused.
+    /// Whether the last connection was lost in a way that a message may have caused, so that the next must be proven.
     proves: bool,
     absence: Absence,
-    /// Connects since the broker last answered.
+    /// Attempts to connect since the broker last answered.
     connects: u32,
-    /// The last turn: a wake that belongs to an earlier one is void.
+    /// The number of the latest turn. A wake that an earlier turn has scheduled is void.
     turn: u64,
-    /// A read is on the agenda.
+    /// Whether a read is on the agenda.
     is_reading: bool,
     is_draining: bool,
-    /// The first entry that was read since the core is live.
+    /// The first entry that was read since the core went live; `None`: it is not live.
     live_from: Option<usize>,
     /// The first entry that the slot had not confirmed when the session began.
     read_from: usize,
     /// The entry after the last commit that the core has read.
     read_to: usize,
-    /// When the database last gave trouble, or showed a commit: until then that may have held the slot back.
+    /// When the database last failed or showed a commit. Until then it may have kept the slot from moving.
     pub(crate) calm_since: Micros,
-    /// Events that a scan brought: their commits may have been left to the table before.
+    /// Events that a scan brought. Their commits may have been left to the table before.
     from_table: BTreeSet<i64>,
-    /// When it last published, or could not.
+    /// When the session last published, or had nothing to try.
     tried_at: Micros,
-    /// Since when a queue that answers nothing holds up events of others.
-    held_up_since: Option<Micros>,
+    /// Since when a queue that answers nothing has delayed events of other queues.
+    delayed_since: Option<Micros>,
     slot: slot::Looks,
-    /// When it published each event of the last second.
+    /// When each event of the last second was published.
     left_at: VecDeque<Micros>,
 }
 
@@ -114,7 +114,7 @@ impl Session {
             calm_since: now,
             from_table: BTreeSet::new(),
             tried_at: 0,
-            held_up_since: None,
+            delayed_since: None,
             slot: slot::Looks::default(),
             left_at: VecDeque::new(),
         }
@@ -122,13 +122,13 @@ impl Session {
 }
 
 impl World {
-    /// The relay's session, if it is still this one.
+    /// The relay's session, if it still has this number.
     fn session(&mut self, relay: usize, session: u64) -> Option<&mut Session> {
         self.relays.get_mut(relay)?.session.as_mut().filter(|found| found.id == session)
     }
 
-    fn say(&mut self, relay: usize, what: impl FnOnce() -> String) {
+    fn log_relay(&mut self, relay: usize, what: impl FnOnce() -> String) {
         let name = self.relays[relay].name.clone();
-        self.tell(&name, what);
+        self.log(&name, what);
     }
 }

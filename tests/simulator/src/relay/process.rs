@@ -1,4 +1,4 @@
-//! A relay's process: it starts and takes the slot, is told to stop, frozen or killed, and its session ends.
+//! A relay's process: it starts and takes the slot, is stopped, frozen or killed, and its session ends.
 
 use outbox_core::{Absence, Core, End, Input, Lsn, Start};
 
@@ -10,11 +10,11 @@ use crate::{
     world::World,
 };
 
-/// The server ends a stream whose reader is silent for so long.
+/// After this time without a word from the reader, the server ends a stream.
 const TAKEOVER_AFTER: Micros = 6_000_000;
 
 impl World {
-    /// Connects, and takes the slot if it is free.
+    /// Connects, and takes or creates the slot if no other relay has it.
     pub(crate) fn start(&mut self, relay: usize) {
         if self.relays[relay].session.is_some() {
             return;
@@ -22,14 +22,18 @@ impl World {
         if !self.db.is_up {
             return self.start_later(relay);
         }
-        // Making a slot waits for transactions that run.
+        // Creating a slot waits for running transactions.
         let older: Vec<u64> = self.db.open.keys().chain(self.db.hidden.keys()).copied().collect();
         match &self.db.slot {
             Some(Slot { reader: Some(_), .. }) => return self.later(200_000, What::Start(relay)),
             None => {
-                self.say(relay, || "makes the slot".to_owned());
-                self.db.slot =
-                    Some(Slot { confirmed: self.db.wal_end, reader: None, is_made: older.is_empty(), held_at: None });
+                self.log_relay(relay, || "creates the slot".to_owned());
+                self.db.slot = Some(Slot {
+                    confirmed: self.db.wal_end,
+                    reader: None,
+                    is_created: older.is_empty(),
+                    kept_from: None,
+                });
             }
             Some(_) => {}
         }
@@ -43,57 +47,57 @@ impl World {
         let row_by_row = self.dice.relays.u8(..4) == 0;
         let Some(slot) = &mut self.db.slot else { return };
         slot.reader = Some(id);
-        let (confirmed, is_made) = (slot.confirmed, slot.is_made);
+        let (confirmed, is_created) = (slot.confirmed, slot.is_created);
         let from = if passes_over { flushed } else { confirmed };
         let start = Start {
             confirmed: Lsn(confirmed),
             broker_away_since: Some(now.instant),
             passed_over: passes_over.then_some(snapshot),
-            without_stream: !is_made,
+            without_stream: !is_created,
             is_unpublished,
             row_by_row,
             seed,
         };
-        let next_entry = if is_made { self.db.log.partition_point(|entry| entry.end <= from) } else { usize::MAX };
+        let next_entry = if is_created { self.db.wal.partition_point(|entry| entry.end <= from) } else { usize::MAX };
         let read_to = next_entry;
-        // One whose stream brings nothing hears of positions all the same.
+        // A session whose stream brings nothing gets keepalives all the same.
         let next_entry = if is_unpublished { usize::MAX } else { next_entry };
         let core = Core::new(self.knobs.config.clone(), start, now.instant);
-        // What was confirmed before could be seen, or a session whose stream brought nothing has passed over it: then the next first look
-        // at the publication awaits it.
-        let read_from = self.db.log.partition_point(|entry| entry.end <= confirmed).min(read_to);
+        // Commits that were confirmed before were visible. The exception is a session whose stream brought nothing and
+        // that passed over them: then the next first look at the publication waits for them.
+        let read_from = self.db.wal.partition_point(|entry| entry.end <= confirmed).min(read_to);
         let absence = Absence::Away(now.instant);
         let session =
             Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now, absence) };
         self.relays[relay].session = Some(session);
-        self.say(relay, || format!("begins session {id} at {from}"));
+        self.log_relay(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));
-        if is_made {
+        if is_created {
             self.later(1_000_000, What::Keepalive(relay, id));
         } else {
-            self.later(20_000, What::Make(relay, id, older));
+            self.later(20_000, What::CreateSlot(relay, id, older));
         }
         self.turn(relay);
     }
 
-    /// The slot is made once `older` transactions have ended, and the stream starts behind all that was committed by then.
-    pub(crate) fn make_slot(&mut self, relay: usize, id: u64, older: Vec<u64>) {
+    /// Creates the slot once the transactions `older` have ended. The stream starts behind all commits so far.
+    pub(crate) fn create_slot(&mut self, relay: usize, id: u64, older: Vec<u64>) {
         let now = self.clocks();
         if self.session(relay, id).is_none() {
             return;
         }
         if self.db.slot.as_ref().and_then(|slot| slot.reader) != Some(id) {
-            self.say(relay, || "finds the slot that it makes gone".to_owned());
+            self.log_relay(relay, || "finds the slot gone that it creates".to_owned());
             self.close(relay, false);
             return self.start_later(relay);
         }
         if older.iter().any(|xid| self.db.open.contains_key(xid)) || !self.db.hidden.is_empty() {
-            return self.later(20_000, What::Make(relay, id, older));
+            return self.later(20_000, What::CreateSlot(relay, id, older));
         }
         let end = self.db.wal_end;
-        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_made: true, held_at: None });
-        let next_entry = self.db.log.partition_point(|entry| entry.end <= end);
-        self.say(relay, || format!("has made the slot, and streams from {end}"));
+        self.db.slot = Some(Slot { confirmed: end, reader: Some(id), is_created: true, kept_from: None });
+        let next_entry = self.db.wal.partition_point(|entry| entry.end <= end);
+        self.log_relay(relay, || format!("has created the slot, and streams from {end}"));
         let Some(session) = self.session(relay, id) else { return };
         (session.read_from, session.read_to) = (next_entry, next_entry);
         session.next_entry = if session.is_unpublished { usize::MAX } else { next_entry };
@@ -110,35 +114,35 @@ impl World {
         self.later(pause, What::Start(relay));
     }
 
-    /// SIGTERM: the relay finishes what is on its way.
+    /// SIGTERM: the relay finishes what is in flight.
     pub(crate) fn drain(&mut self, relay: usize, id: u64) {
         let now = self.clocks();
         let Some(session) = self.session(relay, id) else { return };
         session.is_draining = true;
         session.core.on(Input::Drain, now);
-        self.say(relay, || "is told to stop".to_owned());
+        self.log_relay(relay, || "is asked to stop".to_owned());
         self.turn(relay);
     }
 
     /// SIGKILL: the process is gone, and starts again later.
     pub(crate) fn kill(&mut self, relay: usize) {
-        self.say(relay, || "is killed".to_owned());
+        self.log_relay(relay, || "is killed".to_owned());
         self.close(relay, false);
         self.relays[relay].frozen_until = 0;
         let after = self.dice.troubles.u64(..1_500_000);
         self.later(after, What::Start(relay));
     }
 
-    /// The process is stopped for so long. Its connections stay open, until the server ends a stream that nobody reads.
+    /// The process is frozen for this long. Its connections stay open until the server ends a stream that is not read.
     pub(crate) fn freeze(&mut self, relay: usize, lasts: Micros) {
         if self.relays[relay].frozen_until > self.now {
             return;
         }
         let until = self.now + lasts;
-        self.say(relay, || format!("is frozen for {lasts} µs"));
+        self.log_relay(relay, || format!("is frozen for {lasts} µs"));
         self.relays[relay].frozen_until = until;
         if let Some(session) = &mut self.relays[relay].session {
-            // It has no part in what happens until then.
+            // The relay has no part in what happens until then.
             session.calm_since = session.calm_since.max(until);
             let session = session.id;
             if lasts > TAKEOVER_AFTER {
@@ -150,7 +154,7 @@ impl World {
 
     /// The core has ended its session.
     pub(super) fn ended(&mut self, relay: usize, end: End) {
-        self.say(relay, || format!("ends: {end:?}"));
+        self.log_relay(relay, || format!("ends: {end:?}"));
         match end {
             End::Drained | End::DrainTimeout { .. } => {
                 self.close(relay, true);
@@ -177,7 +181,7 @@ impl World {
         }
     }
 
-    /// The session is over. What was on its way may still arrive.
+    /// Ends the session. Messages in the socket may still arrive.
     pub(crate) fn close(&mut self, relay: usize, is_clean: bool) {
         let Some(session) = self.relays[relay].session.take() else { return };
         self.checker.disruptions += 1;
@@ -188,14 +192,14 @@ impl World {
             let arrive = if is_clean { 0 } else { self.dice.network.usize(..=open.on_the_way.len()) };
             open.on_the_way.truncate(arrive);
         }
-        self.abandon(session.id);
+        self.drop_operations(session.id);
     }
 
     /// The server notices that the session no longer reads the slot.
     pub(crate) fn free_slot(&mut self, session: u64) {
         if let Some(slot) = self.db.slot.as_mut().filter(|slot| slot.reader == Some(session)) {
             slot.reader = None;
-            self.db.slot.take_if(|slot| !slot.is_made);
+            self.db.slot.take_if(|slot| !slot.is_created);
         }
     }
 }

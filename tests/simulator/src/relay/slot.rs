@@ -1,23 +1,23 @@
-//! The slot's side of a session: looks at what it keeps, and the promise that a slot over its limit is dropped in time, and none
-//! in haste.
+//! The slot's side of a session: looks at what it keeps, and the promise that a slot over its limit is dropped, in time
+//! and not in haste.
 
 use outbox_core::{Input, SlotSize};
 
 use crate::{agenda::What, checker::Promise, database::Micros, world::World};
 
-/// A slot that each look of so long a time has found over its limit is dropped.
+/// A slot that each look during this time has found over its limit is dropped.
 const PATIENCE: Micros = 20_000_000;
-/// Two looks, and what runs on the table meanwhile.
+/// Longest time until it is dropped: `PATIENCE`, two looks, and what runs on the table meanwhile.
 const DROPS_WITHIN: Micros = PATIENCE + 15_000_000;
 
 /// What the looks of a session have found.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// Since when each look has found it over its limit.
+    /// Since when each look has found the slot over its limit; `None`: the last one has not.
     over_since: Option<Micros>,
-    /// Another slot kept more at the last one.
+    /// Whether another slot kept more at the last look.
     other_keeps_more: bool,
-    /// Since when it must go.
+    /// Since when the slot must be dropped; `None`: it need not be.
     must_go_since: Option<Micros>,
 }
 
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// What it has found reaches the relay.
+    /// The look's result reaches the relay.
     pub(crate) fn slot_seen(&mut self, relay: usize, id: u64, size: Option<SlotSize>) {
         let (now, clocks, max) = (self.now, self.clocks(), self.knobs.config.max_slot_wal);
         let Some(session) = self.session(relay, id) else { return };
@@ -49,7 +49,7 @@ impl World {
         self.turn(relay);
     }
 
-    /// A slot that must go does not stay.
+    /// A slot that must be dropped does not stay.
     pub(super) fn check_slot(&mut self, relay: usize) {
         let Some(session) = self.relays[relay].session.as_ref().filter(|session| !session.is_draining) else { return };
         let is_late = |since: Micros| since.max(self.relays[relay].frozen_until) + DROPS_WITHIN < self.now;

@@ -1,5 +1,5 @@
-//! The stream's side of a session: what the server sends of the WAL, how the core reads it, and the position that goes
-//! back.
+//! The stream's side of a session: what the server sends of the WAL, how the core reads it, and the position that it
+//! acknowledges.
 
 use outbox_core::{Event, Input, Lsn, Now, Row, Streamed};
 use uuid::Uuid;
@@ -11,21 +11,21 @@ use crate::{
     world::World,
 };
 
-/// Messages of the stream that are read at a time.
+/// Most messages of the stream that are read at a time.
 const MESSAGES_AT_A_TIME: usize = 8;
 
 /// A message of the stream.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// Transaction id, and where its commit stands.
+    /// A transaction's id, and the position of its commit.
     Begin(u32, u64),
     Described,
     Insert(Inserted),
     TooLarge,
     Replayed,
-    /// Where it ends, and the number of the entry that follows.
+    /// The position behind the commit, and the number of the entry that follows.
     Commit(u64, usize),
-    /// How far the log was sent, and whether the server wants a reply.
+    /// How far the WAL was sent, and whether the server wants a status update.
     Keepalive(u64, bool),
 }
 
@@ -55,12 +55,12 @@ impl Row for Inserted {
 }
 
 impl World {
-    /// There may be something to read.
+    /// Schedules a read if there is something to read.
     pub(super) fn poke(&mut self, relay: usize) {
         let now = self.clocks();
         let Some(session) = &mut self.relays[relay].session else { return };
         let has_more = !session.messages.is_empty()
-            || self.db.log.get(session.next_entry).is_some_and(|entry| entry.end <= self.db.flushed);
+            || self.db.wal.get(session.next_entry).is_some_and(|entry| entry.end <= self.db.flushed);
         if has_more && !session.is_reading && session.core.reads_stream(now.instant) {
             session.is_reading = true;
             let id = session.id;
@@ -69,21 +69,21 @@ impl World {
         }
     }
 
-    /// There may be something to read, for any relay.
+    /// Schedules a read for each relay that has something to read.
     pub(crate) fn poke_all(&mut self) {
         for relay in 0..self.relays.len() {
             self.poke(relay);
         }
     }
 
-    /// The stream is read as far as the core reads it.
+    /// Reads the stream as far as the core wants it.
     pub(crate) fn read(&mut self, relay: usize, id: u64) {
         let now = self.clocks();
         let reader = self.db.slot.as_ref().and_then(|slot| slot.reader);
         let Some(session) = self.session(relay, id) else { return };
         session.is_reading = false;
         if reader != Some(id) {
-            self.say(relay, || "finds its stream ended".to_owned());
+            self.log_relay(relay, || "finds its stream ended".to_owned());
             self.close(relay, false);
             return self.start_later(relay);
         }
@@ -93,12 +93,12 @@ impl World {
                 break;
             }
             if session.messages.is_empty() {
-                let Some(entry) = self.db.log.get(session.next_entry).filter(|entry| entry.end <= self.db.flushed)
+                let Some(entry) = self.db.wal.get(session.next_entry).filter(|entry| entry.end <= self.db.flushed)
                 else {
                     break;
                 };
                 if entry.is_unstreamable {
-                    self.say(relay, || "the server cannot send what comes next".to_owned());
+                    self.log_relay(relay, || "the server cannot send what comes next".to_owned());
                     self.close(relay, false);
                     self.relays[relay].must_pass_over = true;
                     return self.start_later(relay);
@@ -106,8 +106,8 @@ impl World {
                 session.send(&entry.clone());
             }
             let Some(message) = session.messages.pop_front() else { continue };
-            session.tell(&message, now);
-            self.say(relay, || match message {
+            session.take_in(&message, now);
+            self.log_relay(relay, || match message {
                 Message::Insert(insert) => format!("reads Insert({})", insert.emitted.seq),
                 message => format!("reads {message:?}"),
             });
@@ -115,13 +115,13 @@ impl World {
         self.turn(relay);
     }
 
-    /// The server says how far it has sent the log, once a second.
+    /// The server says how far it has sent the WAL, once a second.
     pub(crate) fn keepalive(&mut self, relay: usize, id: u64) {
         let flushed = self.db.flushed;
         let next = self.session(relay, id).map(|session| session.next_entry);
         let Some(next) = next else { return };
-        let sent_all = self.db.log.get(next).is_none_or(|entry| entry.end > flushed);
-        let before = next.checked_sub(1).and_then(|last| self.db.log.get(last)).map_or(0, |entry| entry.end);
+        let sent_all = self.db.wal.get(next).is_none_or(|entry| entry.end > flushed);
+        let before = next.checked_sub(1).and_then(|last| self.db.wal.get(last)).map_or(0, |entry| entry.end);
         let wal_end = if sent_all { flushed } else { before };
         let reply_requested = self.dice.network.u8(..4) == 0;
         if let Some(session) = self.session(relay, id) {
@@ -140,7 +140,7 @@ impl World {
 }
 
 impl Session {
-    /// What the server sends of a commit.
+    /// The server sends a commit.
     fn send(&mut self, entry: &Entry) {
         self.next_entry += 1;
         let inserts = || entry.inserts.iter().zip(&entry.deferred_until).filter(|(emitted, _)| emitted.is_published);
@@ -160,8 +160,8 @@ impl Session {
         }
     }
 
-    /// The core reads a message.
-    fn tell(&mut self, message: &Message, now: Now) {
+    /// The core takes in a message.
+    fn take_in(&mut self, message: &Message, now: Now) {
         let streamed = match message {
             Message::Begin(xid, lsn) => Streamed::Begin { xid: *xid, final_lsn: Lsn(*lsn) },
             Message::Described => Streamed::TableDescribed,

@@ -1,4 +1,4 @@
-//! The table's side of a session: operations that the core asks for, each under way to the server and back.
+//! The table's side of a session: operations that the core asks for, each on its way to the server and back.
 
 use outbox_core::{Finished, Input, Request};
 
@@ -8,20 +8,20 @@ use crate::{
     world::{World, micros},
 };
 
-/// An operation on the table that is under way.
+/// An operation on the table that is on its way.
 pub(crate) struct Operation {
     relay: usize,
     session: u64,
-    /// It has not reached the server yet.
+    /// The request until it reaches the server.
     request: Option<Request>,
-    /// Its answer is under way.
+    /// The result from then on.
     executed: Option<Executed>,
 }
 
 impl World {
     /// The core asks for an operation, which is sent to the server.
     pub(super) fn ask(&mut self, relay: usize, id: u64, request: Request) {
-        self.say(relay, || format!("asks the table: {}", name_of(&request)));
+        self.log_relay(relay, || format!("asks the table: {}", name_of(&request)));
         let number = self.number();
         self.operations.insert(number, Operation { relay, session: id, request: Some(request), executed: None });
         let way = self.way();
@@ -36,8 +36,8 @@ impl World {
             self.operations.remove(&number);
             return;
         }
-        // Without a stream what is due waits for a pass.
-        let streams = self.db.slot.as_ref().is_some_and(|slot| slot.is_made);
+        // Without a stream, events that are due wait for a pass.
+        let streams = self.db.slot.as_ref().is_some_and(|slot| slot.is_created);
         let takes_all_due = streams && matches!(&request, Request::Due(scan) if scan.older_than.is_none());
         let executed = self.db.execute(request, self.now);
         if let Finished::Due(due) = &executed.finished
@@ -49,7 +49,7 @@ impl World {
         }
         let wait = micros(executed.wait);
         for (seq, status) in executed.written.clone() {
-            self.tell("table", || format!("{seq} is {}", status.as_str()));
+            self.log("table", || format!("{seq} is {}", status.as_str()));
             self.checker.written(seq, status, &self.knobs, &self.broker);
         }
         if let Some(operation) = self.operations.get_mut(&number) {
@@ -60,7 +60,7 @@ impl World {
         self.poke_all();
     }
 
-    /// The operation's answer reaches the relay.
+    /// The operation's result reaches the relay.
     pub(crate) fn finish(&mut self, number: u64) {
         let Some(operation) = self.operations.get(&number) else { return };
         let (relay, id) = (operation.relay, operation.session);
@@ -81,8 +81,8 @@ impl World {
         self.turn(relay);
     }
 
-    /// The session is over. Each of its operations may have left, or not.
-    pub(super) fn abandon(&mut self, session: u64) {
+    /// The session is over. Each of its operations may have reached the server, or not.
+    pub(super) fn drop_operations(&mut self, session: u64) {
         let own = |operation: &Operation| operation.session == session;
         for number in self.operations.iter().filter(|(_, op)| own(op)).map(|(number, _)| *number).collect::<Vec<_>>() {
             if self.dice.network.bool() {
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// What a history calls the operation.
+/// The operation's name in a story.
 fn name_of(request: &Request) -> String {
     match request {
         Request::Settle(batch) => {

@@ -1,4 +1,4 @@
-//! A session's turn: the core says what is to be done, and the session does it, until nothing is left to do now.
+//! A session's turn: the core says what to do, and the session does it, until nothing is left to do now.
 
 use outbox_core::{Effect, Report, Status};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl World {
-    /// Lets the core say what is to be done, and does it.
+    /// Carries out what the core asks for.
     pub(super) fn turn(&mut self, relay: usize) {
         let now = self.clocks();
         for effects in 0.. {
@@ -35,18 +35,18 @@ impl World {
         }
         let wait = micros(wake_at - now.instant).max(1);
         session.live_from = session.core.is_live().then(|| session.live_from.unwrap_or(session.next_entry));
-        let unwritten = session.core.unwritten() + session.core.beside();
+        let unwritten = session.core.unwritten() + session.core.on_side_channels();
         self.later(wait, What::Wake(relay, id, turn));
         self.relays[relay].most_unwritten = self.relays[relay].most_unwritten.max(unwritten);
         self.check_bounds(relay);
-        self.check_log(relay);
+        self.check_wal(relay);
         self.check_slot(relay);
         self.check_tries(relay);
         self.check_goes_on(relay);
         self.poke(relay);
     }
 
-    /// The time has come at which the core wants to be woken.
+    /// The core wanted to be woken at this time.
     pub(crate) fn wake(&mut self, relay: usize, id: u64, turn: u64) {
         if self.session(relay, id).is_some_and(|session| session.turn == turn) {
             self.turn(relay);
@@ -72,18 +72,18 @@ impl World {
         }
     }
 
-    /// What the core reports is noted for the checks, and told.
+    /// Notes a report of the core for the checks, and adds it to the story.
     fn report(&mut self, relay: usize, id: u64, report: Report) {
         if let Report::Answered { event, status: Status::Failed, .. } = &report {
             self.checker.fact(seq_of(&event.id)).given_up = true;
         }
-        // A relay that cannot read the table cannot tell what may be acknowledged.
+        // A relay that cannot read the table cannot know what may be acknowledged.
         if let Report::TableTrouble { verdicts: None, .. } = &report
             && let Some(session) = self.session(relay, id)
         {
             session.calm_since = u64::MAX; // until the next session
         }
-        self.say(relay, || match report {
+        self.log_relay(relay, || match report {
             Report::Answered { event, status, error, .. } => {
                 format!("{} is {}: {}", event.seq, status.as_str(), error.unwrap_or_default())
             }

@@ -1,8 +1,10 @@
-//! A small world, exhausted: every order in which the steps of three events, a crash, an outage, a pause and a replay can come.
+//! A small world, searched to its end: every order of the steps of three events, a crash, an outage, a pause and a
+//! replay.
 //!
-//! Two keys, of which one has two events, the second behind the first. From each state every step that is possible is taken; a state
-//! that was met before is not entered again. A state is what the core, the table, the log and the broker hold, with times counted from
-//! now. Where no other step is left the clock goes on, and in the end every event must have its verdict.
+//! There are two keys, and one of them has two events, the second behind the first. From each state every possible step
+//! is taken, and a state that was met before is not entered again. A state is what the core, the table, the WAL and the
+//! broker have, with times relative to now. If no other step is possible the clock goes on, and in the end every event
+//! must have its verdict.
 
 mod world;
 
@@ -10,54 +12,54 @@ use std::collections::HashSet;
 
 use self::world::Small;
 
-/// Something that happens in the small world.
+/// A step of the small world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The next transaction commits: it is in the log.
+    /// The next transaction commits: it is in the WAL.
     Commit,
-    /// The oldest commit can be seen.
+    /// The oldest commit becomes visible.
     Show,
     /// The relay reads a transaction of the stream.
     Read,
-    /// The database runs the statement that was asked for.
+    /// The database runs the operation that was asked for.
     Execute,
-    /// The relay has its answer.
+    /// The operation's result reaches the relay.
     Finish,
     /// The broker takes a message.
     Take,
-    /// The relay has the broker's answers.
+    /// The broker's answers reach the relay.
     Answer,
-    /// The relay has a connection to the broker.
+    /// The relay connects to the broker.
     Connect,
-    /// The relay is killed, and starts again. Once.
+    /// The relay is killed and starts again, once.
     Crash,
-    /// The connection to the broker is lost. Once.
+    /// The connection to the broker is lost, once.
     Cut,
-    /// An operator replays the first event. Once.
+    /// An operator replays the first event, once.
     Replay,
-    /// Longer than `park_after` passes, although something else could happen. Once.
+    /// More time than `park_after` passes although something else could happen, once.
     Wait,
-    /// Time passes, until the relay wants to be woken.
+    /// Time passes until the relay wants to be woken.
     Tick,
 }
 
-/// What was searched.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Exhausted {
-    /// States, each of them once.
+    /// Number of different states.
     pub states: usize,
-    /// States in which nothing is left to happen.
+    /// Number of states in which nothing more can happen.
     pub ends: usize,
-    /// The way to a broken promise, if there is one, and what broke.
+    /// The steps to a broken promise, and what broke; `None`: none was found.
     pub broken: Option<(Vec<Step>, String)>,
 }
 
 impl Step {
-    /// What need not happen, and happens once.
+    /// The steps that need not happen, and can happen once.
     pub const MISHAPS: [Self; 4] = [Self::Crash, Self::Cut, Self::Replay, Self::Wait];
 }
 
-/// Searches all of the world in which these mishaps can happen, or until so many states are known.
+/// Searches the whole world with these mishaps, or until `most` states are known.
 pub fn exhaust(mishaps: &[Step], most: usize) -> Exhausted {
     let first = Small::new(mishaps);
     let mut known = HashSet::from([first.fingerprint()]);

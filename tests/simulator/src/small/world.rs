@@ -7,9 +7,11 @@ use std::{
 };
 
 use outbox_core::{
-    Answer, Backoff, Config, Core, Effect, Event, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now,
-    Ordering, Outcome, Policy, Request, Start, Status, Streamed,
+    Backoff, Config, Core, Effect, Event, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now, Ordering,
+    Outcome, Policy, Request, Start, Status, Streamed,
 };
+
+use uuid::Uuid;
 
 use super::Step;
 use crate::{
@@ -17,12 +19,12 @@ use crate::{
     relay::Inserted,
 };
 
-/// Transaction ids and log positions begin far from 0, which means "none" in some places.
+/// Transaction ids and WAL positions begin far from 0, which means "none" in some places.
 const FIRST_XID: u64 = 1_000_000;
 const FIRST_LSN: u64 = 2_000_000;
-/// Where times gone by are told apart: the pause between status updates, and `park_after`.
+/// Past times are told apart at these pauses: the one between status updates, and `park_after`.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-/// The clock goes on so often with nothing else to do, and then it is the end.
+/// After this many ticks with nothing else to do, the world has come to its end.
 const IDLE_TICKS: u8 = 12;
 
 #[derive(Clone, Debug)]
@@ -31,20 +33,20 @@ pub(super) struct Small {
     now: Duration,
     core: Core,
     db: Database,
-    /// Transactions that are still to commit, in order.
+    /// Transactions that have yet to commit, in order.
     coming: VecDeque<u64>,
     next_entry: usize,
-    /// How far the relay knows that it was sent the log.
-    told: u64,
+    /// How far the relay knows that the WAL was sent.
+    sent_to: u64,
     was_described: bool,
     request: Option<Request>,
     finished: Option<Finished>,
     is_connected: bool,
     on_the_way: VecDeque<Arc<Event>>,
-    answers: Vec<Answer>,
-    /// In order of their first delivery.
+    answers: Vec<Uuid>,
+    /// Delivered events, in order of their first delivery.
     delivered: Vec<i64>,
-    /// What may happen once, and what of that has.
+    /// The steps that may happen once, and those of them that have happened.
     mishaps: Vec<Step>,
     happened: Vec<Step>,
     ticks: u8,
@@ -54,7 +56,7 @@ impl Small {
     pub(super) fn new(mishaps: &[Step]) -> Self {
         let mut db = Database::new(FIRST_XID);
         (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
-        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_made: true, held_at: None });
+        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_created: true, kept_from: None });
         let mut coming = VecDeque::new();
         for key in [0, 0, 1] {
             let xid = db.begin();
@@ -81,7 +83,7 @@ impl Small {
             db,
             coming,
             next_entry: 0,
-            told: FIRST_LSN,
+            sent_to: FIRST_LSN,
             was_described: false,
             request: None,
             finished: None,
@@ -101,19 +103,19 @@ impl Small {
         Now { instant: self.base + self.now, unix_us: 0 }
     }
 
-    /// What can happen next. The clock goes on where nothing else is left to do.
+    /// The steps that are possible. The clock goes on only if no other is.
     pub(super) fn steps(&self) -> Vec<Step> {
         let reads = self.core.reads_stream(self.clocks().instant);
         let first_is_sent = self.db.rows.get(&1).is_some_and(|row| row.status == Status::Sent);
         let once = |step: Step| {
             self.mishaps.contains(&step) && !self.happened.contains(&step) && self.ticks == 0 && self.coming.len() < 3
         };
-        // The second event of the key follows the first: its transaction commits when the first can be seen.
+        // The second event of the key follows the first: its transaction commits once the first is visible.
         let may_commit = !self.coming.is_empty() && (self.coming.len() != 2 || self.db.rows.contains_key(&1));
         let possible = [
             (Step::Commit, may_commit),
             (Step::Show, !self.db.hidden.is_empty()),
-            (Step::Read, reads && (self.next_entry < self.db.log.len() || self.told < self.db.flushed)),
+            (Step::Read, reads && (self.next_entry < self.db.wal.len() || self.sent_to < self.db.flushed)),
             (Step::Execute, self.request.is_some()),
             (Step::Finish, self.finished.is_some()),
             (Step::Take, self.is_connected && !self.on_the_way.is_empty()),
@@ -170,8 +172,9 @@ impl Small {
             }
             Step::Take => self.deliver()?,
             Step::Answer => {
-                let answers = std::mem::take(&mut self.answers);
-                self.core.on(Input::Sink(Notice::Answers(answers)), now);
+                let outcomes =
+                    std::mem::take(&mut self.answers).into_iter().map(|id| (id, Outcome::Delivered)).collect();
+                self.core.on(Input::Sink(Notice::Outcomes(outcomes)), now);
             }
             Step::Connect => {
                 self.is_connected = true;
@@ -195,7 +198,7 @@ impl Small {
             Step::Tick => self.now = self.core.wake_at(now.instant) - self.base,
         }
         self.carry_out();
-        self.forget_log();
+        self.forget_wal();
         Ok(())
     }
 
@@ -212,7 +215,7 @@ impl Small {
                         slot.confirmed = slot.confirmed.max(position.0);
                     }
                 }
-                Effect::LookAtSlot { .. } => {} // and no answer: what it keeps is bounded here
+                Effect::LookAtSlot { .. } => {} // never answered: the slot's size is bounded here
                 Effect::ConnectAnew => panic!("no destination is silent"),
                 Effect::Report(_) | Effect::End(_) => {}
             }
@@ -221,9 +224,9 @@ impl Small {
 
     fn read(&mut self) {
         let now = self.clocks();
-        let Some(entry) = self.db.log.get(self.next_entry).cloned() else {
-            self.told = self.db.flushed;
-            let keepalive = Streamed::Keepalive { wal_end: Lsn(self.told), reply_requested: false };
+        let Some(entry) = self.db.wal.get(self.next_entry).cloned() else {
+            self.sent_to = self.db.flushed;
+            let keepalive = Streamed::Keepalive { wal_end: Lsn(self.sent_to), reply_requested: false };
             return self.core.on(Input::Stream(keepalive), now);
         };
         self.next_entry += 1;
@@ -241,11 +244,12 @@ impl Small {
         self.core.on(Input::Stream(Streamed::Commit { end_lsn: Lsn(entry.end) }), now);
     }
 
-    /// Of the WAL, only that is a part of the state which can still be sent: commits that insert or replay, from the slot's position on.
-    fn forget_log(&mut self) {
+    /// Forgets the part of the WAL that cannot be sent any more. It keeps the commits that insert or replay, from the
+    /// slot's position on, since only they are part of the state.
+    fn forget_wal(&mut self) {
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         let mut read = std::mem::take(&mut self.next_entry);
-        self.db.log.retain(|entry| {
+        self.db.wal.retain(|entry| {
             let was_read = read > 0;
             read = read.saturating_sub(1);
             let is_sent = !entry.inserts.is_empty() || entry.has_message;
@@ -263,7 +267,7 @@ impl Small {
         if !self.delivered.contains(&event.seq) {
             self.delivered.push(event.seq);
         }
-        self.answers.push(Answer { id: event.id, outcome: Outcome::Delivered });
+        self.answers.push(event.id);
         Ok(())
     }
 
@@ -277,8 +281,8 @@ impl Small {
         self.disconnect();
         (self.request, self.finished, self.was_described) = (None, None, false);
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        self.next_entry = self.db.log.partition_point(|entry| entry.end <= confirmed);
-        self.told = confirmed;
+        self.next_entry = self.db.wal.partition_point(|entry| entry.end <= confirmed);
+        self.sent_to = confirmed;
         let now = self.clocks().instant;
         let start = Start { confirmed: Lsn(confirmed), broker_away_since: Some(now), ..Start::default() };
         self.core = Core::new(config(), start, now);
@@ -289,18 +293,18 @@ impl Small {
             return Some(format!("in the end it is {}: {row:?}", row.status.as_str()));
         }
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        let end = self.db.log.last().map_or(0, |entry| entry.end);
+        let end = self.db.wal.last().map_or(0, |entry| entry.end);
         if confirmed < end || self.db.rows.len() < 3 {
             return Some(format!("in the end {} rows, the slot at {confirmed} of {end}", self.db.rows.len()));
         }
         None
     }
 
-    /// The same for all states that are alike.
+    /// A number that is the same for all states that are alike.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut marks = Marks::default();
         self.core.mark_state(&mut marks);
-        (&self.db, (self.next_entry, self.told < self.db.flushed)).mark(&mut marks);
+        (&self.db, (self.next_entry, self.sent_to < self.db.flushed)).mark(&mut marks);
         for xid in &self.coming {
             marks.counted(Kind::Xid, xid);
         }
@@ -326,7 +330,7 @@ fn config() -> Config {
         settle_batch: 2,
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
-        silent_after: Duration::from_secs(400_000), // no look
+        silent_after: Duration::from_secs(400_000), // so that there is no look
         max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),

@@ -5,7 +5,7 @@ use super::*;
 const FULL: Destination = Destination(1);
 const HEALTHY: Destination = Destination(2);
 
-fn refuse(availability: &mut Availability, id: u128, others_in_flight: bool, now: Instant) -> Judged {
+fn nack(availability: &mut Availability, id: u128, others_in_flight: bool, now: Instant) -> Attempt {
     let number = availability.publish();
     availability.unavailable(Uuid::from_u128(id), number, FULL, others_in_flight, now)
 }
@@ -16,44 +16,44 @@ fn confirm(availability: &mut Availability, destination: Destination) -> bool {
 }
 
 #[test]
-fn a_refusal_counts_once_a_later_message_was_taken_and_the_event_is_refused_again() {
+fn a_nack_counts_once_a_later_message_was_taken_and_the_event_is_nacked_again() {
     let now = Instant::now();
     let mut availability = Availability::new(0);
-    assert_eq!(refuse(&mut availability, 1, true, now), Judged::Uncounted, "others may be taken yet, or not");
+    assert_eq!(nack(&mut availability, 1, true, now), Attempt::Uncounted, "others may be taken yet, or not");
     assert!(!confirm(&mut availability, HEALTHY));
-    assert_eq!(refuse(&mut availability, 1, true, now), Judged::Counts);
-    assert_eq!(refuse(&mut availability, 1, true, now), Judged::Uncounted, "nothing was taken since");
+    assert_eq!(nack(&mut availability, 1, true, now), Attempt::Counts);
+    assert_eq!(nack(&mut availability, 1, true, now), Attempt::Uncounted, "nothing was taken since");
 }
 
 #[test]
-fn a_full_queue_whose_events_are_all_the_traffic_is_told_apart_by_the_first_event_of_another_route() {
+fn a_full_queue_whose_events_are_all_the_traffic_is_found_by_the_first_event_of_another_destination() {
     let now = Instant::now();
     let mut availability = Availability::new(0);
-    assert_eq!(refuse(&mut availability, 1, false, now), Judged::Uncounted);
+    assert_eq!(nack(&mut availability, 1, false, now), Attempt::Uncounted);
     assert_eq!(availability.since(), Some(now));
-    assert_eq!(refuse(&mut availability, 2, false, now), Judged::OutageSince(now));
+    assert_eq!(nack(&mut availability, 2, false, now), Attempt::InOutage(now));
     assert!(availability.may_try(HEALTHY) && !availability.may_try(HEALTHY) && !availability.may_try(FULL));
     assert!(confirm(&mut availability, HEALTHY) && availability.since().is_none());
-    assert_eq!(refuse(&mut availability, 1, false, now), Judged::Counts);
+    assert_eq!(nack(&mut availability, 1, false, now), Attempt::Counts);
 }
 
 #[test]
-fn what_was_refused_before_a_queue_came_back_or_over_another_connection_counts_for_nothing() {
+fn a_nack_from_before_a_queue_came_back_or_over_another_connection_counts_for_nothing() {
     let now = Instant::now();
     let mut availability = Availability::new(0);
-    refuse(&mut availability, 1, false, now);
-    assert!(confirm(&mut availability, FULL), "it was refused, and is taken again");
-    assert_eq!(refuse(&mut availability, 1, true, now), Judged::Uncounted);
+    nack(&mut availability, 1, false, now);
+    assert!(confirm(&mut availability, FULL), "it was unavailable, and takes messages again");
+    assert_eq!(nack(&mut availability, 1, true, now), Attempt::Uncounted);
     confirm(&mut availability, HEALTHY);
     availability.lost();
-    assert_eq!(refuse(&mut availability, 1, true, now), Judged::Uncounted);
+    assert_eq!(nack(&mut availability, 1, true, now), Attempt::Uncounted);
 }
 
 #[test]
 fn the_broker_is_asked_often_at_first_and_never_less_than_every_five_seconds() {
     let start = Instant::now();
     let mut availability = Availability::new(0);
-    refuse(&mut availability, 1, false, start);
+    nack(&mut availability, 1, false, start);
     let mut rounds = Vec::new();
     for _ in 0..10 {
         let at = availability.next_round().unwrap();
@@ -65,26 +65,26 @@ fn the_broker_is_asked_often_at_first_and_never_less_than_every_five_seconds() {
 
 proptest! {
     #[test]
-    fn without_a_confirm_no_refusal_ever_counts_and_the_broker_is_soon_taken_to_refuse_everything(
+    fn without_a_confirm_no_nack_ever_counts_and_probing_soon_begins(
         refused in prop::collection::vec((0_usize..20, any::<bool>()), MANY..300),
     ) {
         let now = Instant::now();
         let mut availability = Availability::new(0);
         for (event, others_in_flight) in refused {
-            prop_assert_ne!(refuse(&mut availability, event as u128, others_in_flight, now), Judged::Counts);
+            prop_assert_ne!(nack(&mut availability, event as u128, others_in_flight, now), Attempt::Counts);
         }
         prop_assert!(availability.since().is_some());
     }
 
     #[test]
-    fn among_others_that_are_taken_every_refusal_but_the_first_counts(
+    fn among_others_that_are_taken_every_nack_but_the_first_counts(
         others in prop::collection::vec(1_usize..5, 2..50),
     ) {
         let now = Instant::now();
         let mut availability = Availability::new(0);
         for (round, count) in others.into_iter().enumerate() {
-            let expected = if round == 0 { Judged::Uncounted } else { Judged::Counts };
-            prop_assert_eq!(refuse(&mut availability, 1, true, now), expected);
+            let expected = if round == 0 { Attempt::Uncounted } else { Attempt::Counts };
+            prop_assert_eq!(nack(&mut availability, 1, true, now), expected);
             for _ in 0..count {
                 confirm(&mut availability, HEALTHY);
             }

@@ -8,7 +8,7 @@ use crate::{
 const FULL: Text = Text::from_static("full");
 const OTHER: Text = Text::from_static("other");
 
-/// Pipelined events on their way to a broker, and when it is.
+/// Pipelined events on their way to a broker, and the time.
 struct Driver {
     dispatch: Dispatch,
     now: Now,
@@ -43,8 +43,9 @@ impl Driver {
     }
 }
 
-/// A key's first event is refused while the broker takes others, so the hundred behind it are held; then it refuses everything.
-fn a_key_held_while_everything_is_refused() -> Driver {
+/// The first event of a key is nacked while the broker takes others, so the hundred behind it are held. Then every
+/// destination is unavailable.
+fn a_key_held_while_every_destination_is_unavailable() -> Driver {
     let mut driver = Driver::new();
     driver.admit(1, FULL, Some("k"));
     driver.admit(2, FULL, None);
@@ -66,7 +67,7 @@ fn a_key_held_while_everything_is_refused() -> Driver {
 
 #[test]
 fn what_a_key_holds_back_takes_no_round_from_what_may_leave() {
-    let mut driver = a_key_held_while_everything_is_refused();
+    let mut driver = a_key_held_while_every_destination_is_unavailable();
     driver.admit(2, FULL, None);
     assert!(driver.publish(10).is_empty(), "no round is due");
     driver.now.instant = driver.dispatch.availability.next_round().unwrap();
@@ -74,15 +75,15 @@ fn what_a_key_holds_back_takes_no_round_from_what_may_leave() {
 }
 
 #[test]
-fn what_a_key_holds_back_does_not_stand_for_its_route() {
-    let mut driver = a_key_held_while_everything_is_refused();
+fn events_of_a_held_key_are_no_probes_of_their_destination() {
+    let mut driver = a_key_held_while_every_destination_is_unavailable();
     driver.admit(1001, OTHER, None);
-    assert_eq!(driver.publish(10), [1001], "nothing of its destination was refused");
+    assert_eq!(driver.publish(10), [1001], "nothing of its destination was nacked");
 }
 
 #[test]
 fn what_is_held_while_it_waits_for_a_round_goes_back_to_the_table() {
-    let mut driver = a_key_held_while_everything_is_refused();
+    let mut driver = a_key_held_while_every_destination_is_unavailable();
     driver.publish(10);
     assert_eq!(driver.dispatch.len(), 0);
     assert_eq!(driver.dispatch.take_left_behind().len(), 100);

@@ -1,16 +1,16 @@
-//! How often the line breaks by itself, and how much a break weighs against the event in flight. Pure.
+//! How often the line breaks by itself, and how much a break therefore weighs against the event in flight. Pure.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// The rate of breaks is measured over each of these times, and the highest counts.
-/// A line that has not broken counts as breaking once in the last one.
+/// Times over which the rate of breaks is measured; the highest rate counts. A line that has not broken counts as
+/// breaking once in the last of them.
 const OVER: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 /// Most breaks that are remembered.
 const MOST: usize = 1000;
-/// A chance of 3 % or less weighs in full.
+/// A break that was at most this likely without the event (3 %) weighs in full.
 const UNLIKELY: f64 = 0.03;
 
 /// When the connection has broken of late, or could not be made.
@@ -28,12 +28,12 @@ impl Breaks {
         self.0.push_back(now);
     }
 
-    /// Whether there was one after `at`.
+    /// Whether a break was noted after `at`.
     pub(super) fn any_since(&self, at: Instant) -> bool {
         self.0.back().is_some_and(|last| *last > at)
     }
 
-    /// How much a break weighs against an event that was in flight for `on_its_way`: from 0, if the line was likely to
+    /// The weight of a break against an event that was in flight for `on_its_way`: from 0, if the line was likely to
     /// break in that time anyway, to 1.
     pub(super) fn evidence(&self, on_its_way: Duration, now: Instant) -> f64 {
         let rate = |over: Duration| {

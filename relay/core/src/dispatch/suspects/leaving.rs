@@ -1,5 +1,4 @@
-//! When a suspect leaves: alone; and if it has ended a connection, after others had time to leave
-//! ([`REST`](super::REST)).
+//! When a suspect leaves: alone, and after others if it has ended a connection ([`REST`](super::REST)).
 
 use std::{cmp::Reverse, sync::Arc, time::Instant};
 
@@ -7,12 +6,13 @@ use super::SUSPECT_AFTER;
 use crate::{dispatch::Dispatch, interface::Event};
 
 impl Dispatch {
-    /// What may leave while a suspect is in flight, or is the next: the suspect alone, or nothing. `None`: anything.
+    /// The events that may leave while a suspect is in flight or is the next: the suspect alone, or none. `None`: any
+    /// event may.
     pub(in crate::dispatch) fn next_suspect(&mut self, max: usize, now: Instant) -> Option<Vec<Arc<Event>>> {
         if self.suspects.here == 0 {
             return None; // nearly always
         }
-        self.exonerate(now);
+        self.stop_waiting_for_suspect(now);
         self.rest(now);
         while self.suspects.alone.is_none() && self.is_suspect_next() {
             if self.others_in_flight(now) || self.split_off.len() >= max {
@@ -20,7 +20,7 @@ impl Dispatch {
             }
             let Some((_, id)) = self.ready.pop().map(|ready| ready.0) else { break };
             if let Some(destination) = self.silent_destination(&id) {
-                let leaves = self.leave_beside(&id, destination, now);
+                let leaves = self.leave_on_side_channel(&id, destination, now);
                 self.suspects.alone = leaves.then_some(id);
                 self.suspects.left_at = Some(now);
             } else if let Some(event) = self.hand_over(&id) {
@@ -31,7 +31,7 @@ impl Dispatch {
         self.suspects.alone.map(|_| Vec::new())
     }
 
-    /// Lets the events that have ended connections wait while others have their time.
+    /// Makes the events that have ended connections rest while others leave.
     fn rest(&mut self, now: Instant) {
         let rests = self.suspects.rests_until.is_some_and(|until| now < until);
         while rests && self.is_suspect_next() {
@@ -49,8 +49,8 @@ impl Dispatch {
         }
     }
 
-    /// Lets others leave if the suspect in flight has outlasted the patience with it.
-    fn exonerate(&mut self, now: Instant) {
+    /// Stops waiting for the suspect in flight once its time is over.
+    fn stop_waiting_for_suspect(&mut self, now: Instant) {
         if self.suspects.alone_until().is_none_or(|until| now < until) {
             return;
         }
@@ -60,7 +60,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether events are in flight that could end the connection, so that no suspect can leave alone.
+    /// Whether other events are in flight that could end the connection, so that no suspect can leave alone.
     fn others_in_flight(&self, now: Instant) -> bool {
         let late = self.silences.late(now).filter(|id| !self.suspects.outlasted.contains(*id)).count();
         self.in_flight > late + self.suspects.outlasted.len()

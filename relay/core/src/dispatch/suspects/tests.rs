@@ -6,9 +6,9 @@ use crate::{
     tests::{config, event},
 };
 
-/// From leaving to the end of the connection.
+/// Time from leaving to the end of the connection.
 const MOMENT: Duration = Duration::from_millis(50);
-const WORDS: Loss<'_> = Loss::MaybeMessage("541 INTERNAL_ERROR");
+const ENDED: Loss<'_> = Loss::MaybeMessage("541 INTERNAL_ERROR");
 
 struct Driver {
     dispatch: Dispatch,
@@ -16,7 +16,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// With events 1 to `count`, none of which has left.
+    /// Starts with events 1 to `count`, all ready.
     fn new(count: i64) -> Self {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 1, ..config().policy };
@@ -47,7 +47,7 @@ impl Driver {
         self.dispatch.settled(&event(seq).id, false);
     }
 
-    /// The connection ends, and what became of the event that was alone on its way is written.
+    /// Loses the connection. Returns the verdict of the event that was alone in flight, as written.
     fn lose(&mut self, loss: Loss<'_>) -> Option<Verdict> {
         let alone = self.dispatch.lost(loss, self.now.instant)?;
         self.dispatch.settled(&alone.event.id, false);
@@ -55,12 +55,13 @@ impl Driver {
         Some(alone.verdict)
     }
 
-    /// All that is ready leaves and is taken, but for this event, over which the connection ends; until that leaves alone.
+    /// Lets all ready events leave. All are confirmed but `ender`, over which the connection ends, until it leaves
+    /// alone.
     fn end_over(&mut self, ender: i64) -> Verdict {
         for _ in 0..100 {
             let batch = self.publish();
             if batch.contains(&ender) {
-                if let Some(verdict) = self.lose(WORDS) {
+                if let Some(verdict) = self.lose(ENDED) {
                     return verdict;
                 }
                 self.dispatch.connected(true, self.now.instant);
@@ -71,7 +72,7 @@ impl Driver {
         panic!("{ender} does not leave alone: {:?}", self.dispatch);
     }
 
-    /// The event's time has come, and it leaves alone.
+    /// The event is due again, and leaves alone.
     fn again(&mut self, seq: i64) {
         self.admit(seq, true);
         assert_eq!(self.publish(), [seq]);
@@ -86,10 +87,10 @@ fn seqs(range: std::ops::RangeInclusive<i64>) -> Vec<i64> {
 fn what_was_in_flight_when_two_connections_ended_leaves_one_at_a_time_in_order_and_later_events_behind_it() {
     let mut driver = Driver::new(6);
     assert_eq!(driver.publish(), seqs(1..=6));
-    assert!(driver.lose(WORDS).is_none());
+    assert!(driver.lose(ENDED).is_none());
     assert_eq!(driver.publish(), seqs(1..=6), "once is no suspicion");
     driver.confirm(1);
-    assert!(driver.lose(WORDS).is_none());
+    assert!(driver.lose(ENDED).is_none());
     driver.admit(7, false);
     for seq in 2..=6 {
         assert_eq!(driver.publish(), [seq]);
@@ -101,7 +102,7 @@ fn what_was_in_flight_when_two_connections_ended_leaves_one_at_a_time_in_order_a
 }
 
 #[test]
-fn the_event_over_which_connections_end_fails_with_the_words_after_a_few_and_holds_its_key_until_then() {
+fn the_event_over_which_connections_end_fails_with_the_reason_after_a_few_and_holds_its_key_until_then() {
     let mut driver = Driver::new(6);
     let mut verdicts = vec![driver.end_over(4)];
     assert_eq!(driver.publish(), [5], "6 waits behind 4, which holds its key");
@@ -109,7 +110,7 @@ fn the_event_over_which_connections_end_fails_with_the_words_after_a_few_and_hol
     while verdicts.last().is_some_and(|verdict| verdict.status == Status::Pending) {
         driver.dispatch.connected(true, driver.now.instant);
         driver.again(4);
-        verdicts.push(driver.lose(WORDS).unwrap());
+        verdicts.push(driver.lose(ENDED).unwrap());
     }
     assert_eq!(verdicts.len(), 4);
     let failed = verdicts.pop().unwrap();
@@ -128,7 +129,7 @@ fn one_event_alone_in_the_world_fails_after_more_endings_if_the_broker_takes_wha
             assert_eq!(verdict.status, Status::Pending, "after {times} endings");
             driver.dispatch.connected(is_proven, driver.now.instant);
             driver.again(1);
-            verdict = driver.lose(WORDS).unwrap();
+            verdict = driver.lose(ENDED).unwrap();
         }
         assert_eq!(verdict.status == Status::Failed, is_proven);
     }
@@ -139,12 +140,12 @@ fn a_broker_that_takes_no_event_at_all_fails_none() {
     let mut driver = Driver::new(4);
     for _ in 0..2 {
         assert_eq!(driver.publish(), seqs(1..=4));
-        driver.lose(WORDS);
+        driver.lose(ENDED);
     }
     for seq in [1, 2].into_iter().cycle().take(50) {
         driver.dispatch.connected(true, driver.now.instant);
         assert_eq!(driver.publish(), [seq]);
-        assert_eq!(driver.lose(WORDS).unwrap().status, Status::Pending);
+        assert_eq!(driver.lose(ENDED).unwrap().status, Status::Pending);
         driver.admit(seq, true);
     }
 }
@@ -167,7 +168,7 @@ fn a_line_that_also_breaks_when_the_event_is_not_on_its_way_fails_it_only_if_tha
         driver.again(4);
         driver.now.instant += MOMENT;
         endings += 1;
-        if driver.lose(WORDS).unwrap().status == Status::Failed {
+        if driver.lose(ENDED).unwrap().status == Status::Failed {
             break;
         }
     }
@@ -194,7 +195,7 @@ fn between_two_endings_over_single_events_others_have_a_second() {
     driver.now.instant += REST / 4;
     assert_eq!(driver.publish(), [3]);
     assert!(driver.publish().is_empty(), "alone");
-    driver.lose(WORDS);
+    driver.lose(ENDED);
     driver.dispatch.connected(true, driver.now.instant);
     assert_eq!(driver.publish(), [4], "nobody else waits");
 }
@@ -221,7 +222,7 @@ fn suspects_that_get_no_answer_keep_others_waiting_for_a_quarter_of_a_second_eac
     (1..=3).for_each(|seq| driver.admit_without_key(seq));
     for _ in 0..2 {
         assert_eq!(driver.publish(), seqs(1..=3));
-        driver.lose(WORDS);
+        driver.lose(ENDED);
     }
     driver.admit_without_key(4);
     for seq in 1..=4 {
@@ -231,8 +232,8 @@ fn suspects_that_get_no_answer_keep_others_waiting_for_a_quarter_of_a_second_eac
         driver.now.instant += Duration::from_millis(1);
     }
     driver.confirm(4);
-    // They are suspects again when the next connection ends, and with more patience.
-    driver.lose(WORDS);
+    // They are suspects again when the next connection ends, and others wait longer for them.
+    driver.lose(ENDED);
     driver.admit_without_key(5);
     assert_eq!(driver.publish(), [1]);
     driver.now.instant += FIRST_PATIENCE;
@@ -258,7 +259,7 @@ fn an_event_that_ends_connections_only_a_while_after_it_has_left_fails_all_the_s
                 return false;
             }
             endings += 1;
-            let verdict = driver.lose(WORDS);
+            let verdict = driver.lose(ENDED);
             driver.dispatch.connected(true, now);
             if verdict.as_ref().is_some_and(|verdict| verdict.status == Status::Pending) {
                 driver.admit_without_key(1);

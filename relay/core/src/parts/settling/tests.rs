@@ -46,14 +46,14 @@ fn a_batch_that_could_not_be_written_comes_first_again_after_a_pause() {
     assert_eq!(settling.put_back(batch, Remedy::Repeat, now, pause), None);
     assert_eq!(settling.due(), Some(now + pause));
     assert_eq!(
-        (settling.unwritten(), settling.held_up()),
+        (settling.unwritten(), settling.delayed()),
         (0, 4),
-        "as long as statements fail, all verdicts are held up"
+        "as long as statements fail, all verdicts are delayed"
     );
     let again = settling.take();
-    assert_eq!((ids(&again), settling.held_up()), (vec![1, 2, 3], 4));
+    assert_eq!((ids(&again), settling.delayed()), (vec![1, 2, 3], 4));
     settling.written(again, NotWritten::default(), |_| None);
-    assert_eq!(settling.held_up(), 0);
+    assert_eq!(settling.delayed(), 0);
 }
 
 #[test]

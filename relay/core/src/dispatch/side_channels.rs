@@ -1,4 +1,5 @@
-//! What leaves for silent destinations: one event at a time of each, on a side channel. The others wait in the table.
+//! Events for silent destinations: one at a time of each destination leaves on a side channel, and the others wait in
+//! the table.
 
 #[cfg(test)]
 mod tests;
@@ -7,64 +8,66 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
-use super::{Dispatch, State, Tracked, answers::outage_delay, availability::Destination};
+use super::{Dispatch, State, Tracked, availability::Destination, outcomes::outage_delay};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, Ordering, Status, Verdict},
 };
 
-/// What the relay connects anew for: messages that were not answered.
+/// Why the relay connects anew: these messages were not answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Silence {
     /// The message that has waited the longest.
     pub(crate) event: Arc<Event>,
-    /// How many messages have waited through all looks. If a later message was confirmed, only those before it count.
+    /// Number of messages that have waited through all looks. If a later message was confirmed, only those before it
+    /// count.
     pub(crate) events: usize,
-    /// How many destinations these messages go to.
+    /// Number of destinations of these messages.
     pub(crate) destinations: usize,
 }
 
-/// What `next_batch` has split off for silent destinations.
+/// Events for silent destinations that `next_batch` has split off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SplitOff {
-    /// To be published on side channels.
-    pub(crate) beside: Vec<Arc<Event>>,
-    /// To be written: `PENDING`, without an attempt.
+    /// Events to be published on side channels.
+    pub(crate) on_side_channels: Vec<Arc<Event>>,
+    /// Verdicts to be written for the others: `PENDING`, without an attempt.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-crate::marked!(SplitOff { beside, verdicts });
+crate::marked!(SplitOff { on_side_channels, verdicts });
 
 impl SplitOff {
     pub(super) fn len(&self) -> usize {
-        self.beside.len() + self.verdicts.len()
+        self.on_side_channels.len() + self.verdicts.len()
     }
 }
 
 impl Dispatch {
-    /// Events handed to the broker on its main channel, and not answered.
+    /// Unanswered events on the main channel.
     pub(crate) fn on_main_channel(&self) -> usize {
         self.in_flight - self.silences.trials()
     }
 
-    /// Events on side channels, without an answer.
-    pub(crate) fn beside(&self) -> usize {
+    /// Unanswered events on side channels.
+    pub(crate) fn on_side_channels(&self) -> usize {
         self.silences.trials()
     }
 
-    /// How many answers a drain waits for, and when the next one on a side channel counts as late.
-    pub(crate) fn awaited(&self, now: Instant) -> (usize, Option<Instant>) {
+    /// How many answers a drain waits for, and when the next of those on side channels is late; `None`: no drain waits
+    /// for any of these.
+    pub(crate) fn unanswered(&self, now: Instant) -> (usize, Option<Instant>) {
         let (not_late, until) = self.silences.not_late(now);
         (self.on_main_channel() + not_late, until)
     }
 
-    /// Takes what was split off since the last call.
+    /// Takes the events that were split off since the last call.
     pub(crate) fn take_split_off(&mut self) -> SplitOff {
         std::mem::take(&mut self.split_off)
     }
 
     /// Finds destinations that have left messages unanswered through all looks while others wait. The relay then
-    /// connects anew: what was in flight leaves again, and no attempt counts. `is_full`: nothing more may leave on the
+    /// connects anew: events in flight leave again, and no attempt counts. `is_full`: no more events may leave on the
     /// main channel.
     pub(crate) fn finds_silence(&mut self, is_full: bool, now: Instant) -> Option<Silence> {
         let look = self.silences.look(self.availability.published(), self.on_main_channel(), now)?;
@@ -92,7 +95,8 @@ impl Dispatch {
         if !others_wait && first > look.long.min(confirmed) {
             return None;
         }
-        // Where a later message was confirmed, a destination is silent by itself; the others only stand behind it.
+        // If a later message was confirmed, only messages before it are silent by themselves; later ones merely stand
+        // behind them.
         if first < confirmed {
             let last = if others_wait { confirmed } else { look.long };
             unanswered.retain(|(number, _)| *number <= last);
@@ -106,9 +110,9 @@ impl Dispatch {
         Some(silence)
     }
 
-    /// Splits events for silent destinations off the front of `ready`, until `max` are split off.
-    /// Returns `false` if the next event is for a silent destination, too.
-    pub(super) fn part(&mut self, max: usize, now: Instant) -> bool {
+    /// Splits events for silent destinations off the front of `ready`, until `max` are split off. Returns `false` if
+    /// the next event is for a silent destination as well.
+    pub(super) fn split_off_silent(&mut self, max: usize, now: Instant) -> bool {
         if self.silences.is_empty() {
             return true; // nearly always
         }
@@ -117,14 +121,14 @@ impl Dispatch {
                 return false;
             }
             self.ready.pop();
-            self.leave_beside(&id, destination, now);
+            self.leave_on_side_channel(&id, destination, now);
         }
         true
     }
 
-    /// Sends a ready event on a side channel, or leaves it to the table: its key does not let it go, or no side channel
-    /// is free for its destination. Returns whether it was sent.
-    pub(super) fn leave_beside(&mut self, id: &Uuid, destination: Destination, now: Instant) -> bool {
+    /// Sends a ready event on a side channel, and returns whether it did. Otherwise it leaves the event to the table:
+    /// the event's key is held, or no side channel is free for its destination.
+    pub(super) fn leave_on_side_channel(&mut self, id: &Uuid, destination: Destination, now: Instant) -> bool {
         if self.spill_if_held(id) || self.spill_behind_others(id) {
             return false;
         }
@@ -135,21 +139,22 @@ impl Dispatch {
         self.hold_key(id);
         let event = self.hand_over(id);
         if let Some(tracked) = self.tracked.get_mut(id) {
-            tracked.number = 0; // channels have no order between them: its confirm says nothing about earlier messages
+            tracked.number = 0; // a confirm on a side channel says nothing about earlier messages on others
         }
         self.silences.tries(*id, destination, now);
-        self.split_off.beside.extend(event);
+        self.split_off.on_side_channels.extend(event);
         true
     }
 
-    /// The event's destination, if that is silent.
+    /// The event's destination if it is silent; `None`: it is not, or the event is not ready.
     pub(super) fn silent_destination(&self, id: &Uuid) -> Option<Destination> {
         let tracked = self.tracked.get(id).filter(|tracked| tracked.state == State::Ready)?;
         let destination = self.availability.destination(tracked.event.as_ref()?);
         self.silences.since(destination).map(|_| destination)
     }
 
-    /// The next event, if its destination is silent. `None` for a suspect, and for an event whose key is set aside.
+    /// The next event and its destination if that is silent. `None` as well for a suspect, and for an event whose key
+    /// is set aside.
     fn silent_next(&self) -> Option<(Uuid, Destination)> {
         if self.is_suspect_next() {
             return None;
@@ -159,11 +164,11 @@ impl Dispatch {
         if waits { None } else { Some((*id, self.silent_destination(id)?)) }
     }
 
-    /// The event holds its key while it is on a side channel, in every ordering: the silence may last.
+    /// The event holds its key while it is on a side channel, in every ordering, since the silence may last.
     fn hold_key(&mut self, id: &Uuid) {
-        let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.returning) else { return };
+        let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.is_holder) else { return };
         if let (Some(key), Some(event)) = (tracked.key, &tracked.event) {
-            tracked.returning = true;
+            tracked.is_holder = true;
             for queued in self.keys.hold_in_flight(key, event) {
                 self.leave_to_table(&queued);
             }
@@ -173,13 +178,13 @@ impl Dispatch {
         }
     }
 
-    /// Earlier events of the key that are in flight may have to leave again, so this one can neither hold the key nor
-    /// leave: it and all ready events of its key go back to the table. Returns whether they did.
+    /// If earlier events of the key are in flight, leaves this one and all ready events of its key to the table: the
+    /// earlier ones may have to leave again. Returns whether it did.
     fn spill_behind_others(&mut self, id: &Uuid) -> bool {
-        let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.returning) else { return false };
+        let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.is_holder) else { return false };
         let (Some(key), Some(event)) = (tracked.key, tracked.event.clone()) else { return false };
         if !self.keys.has_others(key) {
-            return false; // always, but for pipelined keys
+            return false; // always, except for pipelined keys
         }
         let is_of_key = |tracked: &Tracked| tracked.key == Some(key);
         if !self.tracked.values().any(|other| other.state == State::InFlight && is_of_key(other)) {
@@ -205,13 +210,13 @@ impl Dispatch {
         let Some(tracked) = self.tracked.get_mut(id) else { return };
         let Some(event) = tracked.event.take() else { return };
         self.suspects.cleared(id, std::mem::take(&mut tracked.endings));
-        let left = tracked.leaves(self.policy.holds(Status::Pending));
-        let (verdict, _) = self.decide(id, event, left, Status::Pending, None, Some(retry_in));
+        let landed = tracked.land(self.policy.holds(Status::Pending));
+        let (verdict, _) = self.decide(id, event, landed, Status::Pending, None, Some(retry_in));
         self.split_off.verdicts.push(verdict);
     }
 
-    /// Whether an event of another destination waits: for its answer, though it left no later than message `waiting`,
-    /// or to leave.
+    /// Whether an event of another destination waits: in flight since message number `waiting` or before, or ready
+    /// although no more events may leave.
     fn others_wait(&self, destinations: &HashSet<Destination, IdHash>, waiting: u64, is_full: bool) -> bool {
         let waits = |tracked: &Tracked| match tracked.state {
             State::InFlight => tracked.number <= waiting,

@@ -35,12 +35,12 @@ impl Driver {
         seq
     }
 
-    /// What leaves on the main channel, and what on side channels.
+    /// The events that leave on the main channel, and those on side channels.
     fn publish(&mut self) -> (Vec<i64>, Vec<i64>) {
         let batch = self.dispatch.next_batch(100, self.now);
         let split_off = self.dispatch.take_split_off();
         let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
-        let left = (numbers(&batch), numbers(&split_off.beside));
+        let left = (numbers(&batch), numbers(&split_off.on_side_channels));
         self.split_off = split_off;
         left
     }
@@ -49,7 +49,8 @@ impl Driver {
         self.dispatch.answered(&event(seq).id, outcome, self.now).unwrap().0
     }
 
-    /// So many looks, a second apart; `flows`: an event of another destination leaves before each, and is confirmed.
+    /// Takes this many looks, a second apart. `flows`: an event of another destination leaves before each, and is
+    /// confirmed.
     fn look(&mut self, looks: usize, flows: bool) -> Option<Silence> {
         for _ in 0..looks {
             self.now.instant += SECOND;
@@ -65,7 +66,7 @@ impl Driver {
         None
     }
 
-    /// A destination is silent, and of its events these were in flight.
+    /// Makes a destination silent while this many of its events are in flight.
     fn silent(&mut self, events: usize) -> Vec<i64> {
         let events: Vec<i64> = (0..events).map(|_| self.admit(SILENT, None)).collect();
         let other = self.admit(OTHER, None);
@@ -73,7 +74,7 @@ impl Driver {
         self.dispatch.finds_silence(false, self.now.instant);
         let found = self.look(4, false).unwrap();
         assert_eq!((found.event.seq, found.events, found.destinations), (events[0], events.len() + 1, 2));
-        // The other had no answer either, since nothing moved.
+        // The other event had no answer either, since the channel took nothing more.
         assert_eq!(self.publish(), (vec![], vec![events[0], other]));
         self.answer(other, Outcome::Delivered);
         events
@@ -81,7 +82,7 @@ impl Driver {
 }
 
 #[test]
-fn one_event_of_a_silent_destination_leaves_beside_and_the_others_wait_in_the_table_at_no_attempt() {
+fn one_event_of_a_silent_destination_leaves_on_a_side_channel_and_the_others_wait_in_the_table_at_no_attempt() {
     let mut driver = Driver::new(Ordering::Strict);
     let events = driver.silent(3);
     let put_off: Vec<_> = driver.split_off.verdicts.iter().map(|verdict| verdict.id).collect();
@@ -160,7 +161,7 @@ fn what_only_stands_behind_a_silent_destination_is_not_silent() {
 }
 
 #[test]
-fn no_more_leave_beside_than_the_broker_grants_channels() {
+fn no_more_leave_on_side_channels_than_the_broker_grants() {
     let mut driver = Driver::new(Ordering::Strict);
     driver.dispatch.silences.connected(1);
     let events = [driver.admit(SILENT, None), driver.admit(OTHER, None)];
@@ -212,7 +213,7 @@ fn a_broker_that_is_slow_gets_more_time_each_time_and_after_five_calm_minutes_as
     let mut driver = Driver::new(Ordering::None);
     let mut looks = Vec::new();
     for _ in 0..5 {
-        // Another destination each time, so that it leaves on the main channel.
+        // It is another destination each time, so that it leaves on the main channel.
         let name = ["a", "b", "c", "d", "e"][looks.len()];
         driver.admit(Text::from_static(name), None);
         let other = driver.admit(OTHER, None);
@@ -249,7 +250,7 @@ fn five_calm_minutes_count_although_messages_were_always_in_flight() {
 }
 
 #[test]
-fn one_that_is_suspected_to_end_connections_leaves_alone_even_beside_and_is_exonerated_by_silence() {
+fn a_suspect_leaves_alone_even_on_a_side_channel_and_is_a_suspect_no_more_after_a_while_without_an_answer() {
     use crate::dispatch::Loss;
     let mut driver = Driver::new(Ordering::None);
     let silent = driver.silent(1)[0];

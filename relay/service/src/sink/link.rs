@@ -129,7 +129,7 @@ pub(crate) enum Heard<L> {
 /// The first connection of this process to the broker. Once it is made, the start is over: what is declared at the start was declared
 /// and has bindings from then on, which a new exchange would not have; and no failure ends the relay any more.
 #[derive(Debug)]
-pub struct FirstConnection {
+pub(crate) struct FirstConnection {
     was_made: AtomicBool,
     is_waited_for: bool,
     since: Instant,
@@ -137,7 +137,7 @@ pub struct FirstConnection {
 
 impl FirstConnection {
     /// Not made yet. `is_waited_for`: as long as no host can be reached.
-    pub fn new(is_waited_for: bool) -> Self {
+    pub(crate) fn new(is_waited_for: bool) -> Self {
         Self { was_made: AtomicBool::new(false), is_waited_for, since: Instant::now() }
     }
 
@@ -151,7 +151,7 @@ impl FirstConnection {
 }
 
 /// A broker, by one connection after the other.
-pub struct Link<C: Connect> {
+pub(crate) struct Link<C: Connect> {
     broker: C,
     first: Arc<FirstConnection>,
     state: State<C>,
@@ -190,7 +190,7 @@ impl<C: Connect> Link<C> {
     }
 
     /// Since when there is no connection; `None`: there is one.
-    pub fn away_since(&self) -> Option<Instant> {
+    pub(crate) fn away_since(&self) -> Option<Instant> {
         self.absence.away_since()
     }
 
@@ -208,7 +208,11 @@ impl<C: Connect> Link<C> {
 
     fn failed(&mut self, error: &C::Error) -> Result<Notice, RunError> {
         let Failed { why, is_transient } = self.broker.failed(error, self.first.since);
-        if self.first.is_given_up(is_transient) { Err(self.broker.end_of_start(error)) } else { Ok(self.try_again(why)) }
+        if self.first.is_given_up(is_transient) {
+            Err(self.broker.end_of_start(error))
+        } else {
+            Ok(self.try_again(why))
+        }
     }
 
     /// There is no address at the moment.

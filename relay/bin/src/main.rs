@@ -89,8 +89,9 @@ async fn run(config: &Config) -> Result<(), RunError> {
     outbox_service::run(&console.relay, &observed, signals.first()).await
 }
 
-/// Runs a command with one thread. The tasks pass small pieces of work to each other all the time, and waking another thread for
-/// each costs more than a second thread brings: on two cores an event took 9 microseconds of CPU with two threads, and 5 to 8 with one.
+/// Runs a command with one thread. The tasks pass small pieces of work to each other all the time, and waking another
+/// thread for each costs more than a second thread brings: on two cores an event took 9 microseconds of CPU with two
+/// threads, and 5 to 8 with one.
 fn block_on<T>(command: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
     let runtime = Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,5 @@
-//! What the service is to do, and with which servers. Whoever runs it fills this in; the program does so from its settings.
+//! What the service is to do, and with which servers. Whoever runs it fills this in; the program does so from its
+//! settings.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -18,7 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// RabbitMQ 3.10 was seen to count a closed channel off within 1 to 5 ms, on a machine with much else to do.
 const REOPEN_AFTER: Duration = Duration::from_millis(5);
 
-/// A healthy quorum queue confirms within some tens of milliseconds, and stays silent for some seconds while it elects a leader.
+/// A healthy quorum queue confirms within some tens of milliseconds, and stays silent for some seconds while it elects
+/// a leader.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
 /// The settings of the service. docs/configuration.md says of each what it means to an operator.
@@ -102,7 +104,8 @@ impl Config {
         }
     }
 
-    /// The rules and bounds by which events leave. A server ends a stream whose reader is silent for longer than `silence`.
+    /// The rules and bounds by which events leave. A server ends a stream whose reader is silent for longer than
+    /// `silence`.
     pub(crate) fn core(&self, silence: Duration) -> outbox_core::Config {
         outbox_core::Config {
             in_flight: self.in_flight,

@@ -11,7 +11,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`outbox_core`] | decides: what leaves, what is written back, what is acknowledged. A crate of its own, without I/O |
+//! | [`outbox_core`] | decides: what leaves, what is written back, what is acknowledged. A crate without I/O |
 //! | `session` | the loop that tells the core what happens and does what it says |
 //! | [`store`] | the table: its rows as events, and the service's SQL statements |
 //! | [`sink`] | brokers |
@@ -20,7 +20,7 @@
 //! | [`run`], `connecting`, `startup` | one session after the other: connect, check, take over, try again |
 //! | [`config`] | what the service is to do |
 //! | [`observe`] | what the service shows of itself: state, counts, whether it delivers |
-//! | `traces` | spans of sampled events, to an OpenTelemetry collector, on a thread of their own; with the feature `otel` |
+//! | `traces` | spans of sampled events, to a collector, on a thread of their own; with the feature `otel` |
 //! | [`collector`] | that collector, as settings name it |
 //! | [`database`] | sessions for SQL; what a server must offer, and what it refuses |
 //! | [`address`], [`text_file`] | a server's address with its login, which may stand in a file |

@@ -16,9 +16,10 @@ use crate::{
 
 /// Relays until `shutdown` is ready, then drains.
 ///
-/// At the start, a server that cannot be reached is waited for, as is the upgrade of an earlier schema (unless `no_wait` says otherwise),
-/// and what will not resolve itself ends it, with a reason: a wrong password does not become right. Once a server has let the relay in,
-/// every failure is taken to pass, and another session follows. What the relay shows of itself goes into `observed`.
+/// At the start, a server that cannot be reached is waited for, as is the upgrade of an earlier schema (unless
+/// `no_wait` says otherwise), and what will not resolve itself ends it, with a reason: a wrong password does not become
+/// right. Once a server has let the relay in, every failure is taken to pass, and another session follows. What the
+/// relay shows of itself goes into `observed`.
 ///
 /// # Errors
 ///

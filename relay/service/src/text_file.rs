@@ -82,8 +82,8 @@ fn read(path: &Path, most: u64) -> Result<String, Unread> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()) // some editors begin a file of UTF-8 with it
 }
 
-/// What is wrong with a value in quotes. A shell takes them away, and most other places do not: Docker's env files, a systemd unit in which
-/// they stand behind the `=`, a second pair of them in YAML.
+/// What is wrong with a value in quotes. A shell takes them away, and most other places do not: Docker's env files, a
+/// systemd unit in which they stand behind the `=`, a second pair of them in YAML.
 pub const QUOTED: &str = "the quotes around it are part of the value: leave them out";
 
 /// Whether the same quotes begin and end the text.

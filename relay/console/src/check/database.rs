@@ -4,13 +4,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outbox_service::{
     Config,
-    database::{
-        platform::Platform,
-        requirements::{OLDEST_SERVER, failover_slot_refused, wal_level_suffices},
-    },
+    database::{platform::Platform, requirements::Server},
     error::chain,
 };
-use tokio_postgres::{Error, Row, error::SqlState};
+use tokio_postgres::{Error, error::SqlState};
 
 use super::{finding::Report, slot};
 use crate::queries::{session::Session, sql};
@@ -23,10 +20,8 @@ const CLOCK_TRIES: usize = 5;
 
 pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
     let platform = Platform::of(&session.client).await;
-    let row = session.client.query_one(sql::SERVER, &[&config.slot]).await;
-    match row.and_then(|row| server(&row, config, platform, report)) {
-        Ok(()) => {}
-        Err(error) => report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), ""),
+    if let Err(error) = server(session, config, platform, report).await {
+        report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), "");
     }
     output_plugin(session, config, platform, report).await;
     clock(session, report).await;
@@ -56,23 +51,13 @@ async fn output_plugin(session: &Session, config: &Config, platform: Platform, r
     }
 }
 
-fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -> Result<(), Error> {
-    let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
-    let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
-    if version < OLDEST_SERVER {
-        report.bad(
-            "primary",
-            format!("the server is PostgreSQL {}", version / 10_000),
-            "the relay needs PostgreSQL 14 or newer",
-        );
-    } else if let Some((found, to_do)) = failover_slot_refused(config.failover_slot, version) {
-        report.bad("primary", found, to_do);
-    } else if standby {
-        report.bad("primary", format!("{} is a standby", config.database_url), "connect to the primary");
-    } else if read_only {
-        let to_do = "connect to the primary, and check default_transaction_read_only";
-        report.bad("primary", format!("{} is read-only", config.database_url), to_do);
-    } else if row.try_get(12)? {
+async fn server(session: &Session, config: &Config, platform: Platform, report: &mut Report) -> Result<(), Error> {
+    let server = Server::of(&session.client).await?;
+    let row = session.client.query_one(sql::ROOM, &[&config.slot]).await?;
+    let version = server.version;
+    if let Some(unfit) = server.unfit(&config.database_url, config.failover_slot) {
+        report.bad("primary", unfit.what, unfit.hint);
+    } else if row.try_get("others_are_read_only")? {
         // This session has turned it off for itself, and the relay's do not.
         let (user, database) = (config.database_url.user(), config.database_url.database());
         let found = format!("default_transaction_read_only is on for the role {user:?} in the database {database:?}");
@@ -84,21 +69,21 @@ fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -
     } else {
         report.ok("primary", format!("PostgreSQL {}.{}, a primary", version / 10_000, version % 10_000));
     }
-    if wal_level_suffices(wal_level, version) {
-        report.ok("wal_level", wal_level);
+    if server.streams() {
+        report.ok("wal_level", server.wal_level);
     } else {
-        let found = format!("wal_level is {wal_level}: nothing is ever sent");
+        let found = format!("wal_level is {}: nothing is ever sent", server.wal_level);
         report.bad("wal_level", found, platform.raise_wal_level());
     }
 
-    let (slots, most_slots): (i64, i32) = (row.try_get(4)?, row.try_get(5)?);
-    let (senders, most_senders): (i64, i32) = (row.try_get(6)?, row.try_get(7)?);
-    let slot_is_there: bool = row.try_get(8)?;
-    let is_read: bool = row.try_get(9)?;
+    let (slots, most_slots): (i64, i32) = (row.try_get("slots")?, row.try_get("most_slots")?);
+    let (senders, most_senders): (i64, i32) = (row.try_get("senders")?, row.try_get("most_senders")?);
+    let slot_is_there: bool = row.try_get("slot_is_there")?;
+    let is_read: bool = row.try_get("slot_is_read")?;
     room("replication_slots", "max_replication_slots", (slots, most_slots), slot_is_there, platform, report);
     room("wal_senders", "max_wal_senders", (senders, most_senders), is_read, platform, report);
 
-    let keep: i64 = row.try_get(10)?;
+    let keep: i64 = row.try_get("keep_mb")?;
     if keep < 0 {
         let found =
             "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the WAL until the disk is full";
@@ -107,7 +92,7 @@ fn server(row: &Row, config: &Config, platform: Platform, report: &mut Report) -
     } else {
         report.ok("slot_limit", format!("max_slot_wal_keep_size is {keep} MB"));
     }
-    let standbys: &str = row.try_get(11)?;
+    let standbys: &str = row.try_get("standbys")?;
     if standbys.split(|c: char| "(), ".contains(c)).any(|name| name == "*") {
         let found =
             format!("synchronous_standby_names is {standbys:?}: commits wait for the relay as if it were a standby");

@@ -46,7 +46,7 @@ pub(super) async fn look(session: &Session, report: &mut Report) {
 async fn open(session: &Session) -> Result<Vec<Open>, Error> {
     let mut rows = session.client.query(OPEN_TO_PUBLIC, &[]).await?;
     rows.extend(session.client.query(INBOX_OPEN_TO_PUBLIC, &[]).await?);
-    rows.iter().map(|row| Ok(Open { right: row.try_get(0)?, closing: row.try_get(1)? })).collect()
+    rows.iter().map(|row| Ok(Open { right: row.try_get("open_right")?, closing: row.try_get("closing")? })).collect()
 }
 
 fn told(open: &[Open]) -> (String, String) {

@@ -34,7 +34,7 @@ pub(super) async fn look(session: &Session, report: &mut Report) {
 
 async fn others(session: &Session) -> Result<Vec<Other>, Error> {
     let rows = session.client.query(OTHER_RIGHTS, &[]).await?;
-    rows.iter().map(|row| Ok(Other { role: row.try_get(0)?, rights: row.try_get(1)? })).collect()
+    rows.iter().map(|row| Ok(Other { role: row.try_get("role")?, rights: row.try_get("rights")? })).collect()
 }
 
 fn told(others: &[Other]) -> (String, String) {

@@ -15,7 +15,7 @@ use outbox_service::{
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{finding::Report, sequence, slot};
-use crate::queries::{session::Session, sql};
+use crate::queries::{finished::MAINTAINING, session::Session, sql};
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
@@ -112,7 +112,7 @@ fn not_installed(report: &mut Report) {
 async fn triggers(session: &Session, report: &mut Report) -> Result<(), Error> {
     let rows = session.client.query(sql::TRIGGERS, &[]).await?;
     let modes: HashMap<String, String> =
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, Error>>()?;
+        rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("mode")?))).collect::<Result<_, Error>>()?;
     let wrong: Vec<&str> =
         TRIGGERS.into_iter().filter(|name| modes.get(*name).map(String::as_str) != Some("A")).collect();
     if wrong.is_empty() {
@@ -130,7 +130,7 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
     let Some(row) = session.client.query_opt(sql::PUBLICATION, &[name]).await? else {
         let found = format!("there is no publication {name:?} yet");
         if let Some(row) = session.client.query_opt(sql::MAY_NOT_PUBLISH, &[]).await? {
-            let (owner, statement): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            let (owner, statement): (String, String) = (row.try_get("owner")?, row.try_get("statement")?);
             let found = format!("{found}, and the owner of outbox.events, {owner}, may not make one");
             report.bad("publication", found, format!("as the owner of the database: {statement}"));
             return Ok(());
@@ -142,8 +142,9 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
         }
         return Ok(());
     };
-    let (inserts, mut has_table, is_partial): (bool, bool, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    if !has_table && row.try_get(3)? {
+    let (inserts, mut has_table): (bool, bool) = (row.try_get("inserts")?, row.try_get("has_table")?);
+    let is_partial: bool = row.try_get("is_partial")?;
+    if !has_table && row.try_get("knows_schemas")? {
         has_table = session.client.query_one(sql::PUBLISHES_SCHEMA, &[name]).await?.try_get(0)?;
     }
     let wrong = match (has_table, inserts, is_partial) {
@@ -168,7 +169,7 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
     let role = console.relay.database_url.user();
     if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
         if console.retention.deletes()
-            && !session.client.query_one(sql::MAY_CALL, &[&sql::MAINTAINING]).await?.try_get::<_, bool>(0)?
+            && !session.client.query_one(sql::MAY_CALL, &[&MAINTAINING]).await?.try_get::<_, bool>(0)?
         {
             let found = format!("retention is set, and the role {role:?} may not delete old events");
             report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));

@@ -49,14 +49,14 @@ fn judge(rows: &[Row], report: &mut Report) -> Result<(), Error> {
     let mut oldest_proof: f64 = 0.0;
     let mut why: Option<String> = None;
     for row in rows {
-        let (exchange, topic): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
-        events += row.try_get::<_, i64>(2)?;
-        let (routed, failed): (Option<f64>, Option<f64>) = (row.try_get(3)?, row.try_get(4)?);
+        let (exchange, topic): (Option<String>, String) = (row.try_get("exchange")?, row.try_get("topic")?);
+        events += row.try_get::<_, i64>("events")?;
+        let (routed, failed): (Option<f64>, Option<f64>) = (row.try_get("routed_ago")?, row.try_get("failed_ago")?);
         let name = exchange.map_or_else(|| topic.clone(), |exchange| format!("{topic} (exchange {exchange})"));
         match (routed, failed) {
             (routed, Some(failed)) if routed.is_none_or(|routed| routed > failed) => {
                 unrouted.push(name);
-                why = why.or(row.try_get(5)?);
+                why = why.or(row.try_get("why")?);
             }
             (Some(routed), _) => oldest_proof = oldest_proof.max(routed),
             (None, _) => unknown.push(name),

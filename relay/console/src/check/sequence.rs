@@ -20,8 +20,8 @@ const NEEDS_THE_OWNER: [(&str, &str); 3] = [
 
 pub(super) async fn look(session: &Session, report: &mut Report) -> Result<(), Error> {
     let row = session.client.query_one(sql::SEQUENCE, &[]).await?;
-    let (next, codes): (Option<i64>, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
-    let Some(fault) = row.try_get::<_, Option<&str>>(2)? else {
+    let (next, codes): (Option<i64>, Vec<String>) = (row.try_get("next_value")?, row.try_get("codes")?);
+    let Some(fault) = row.try_get::<_, Option<&str>>("fault")? else {
         let next = next.map_or_else(|| "none".to_owned(), |next| next.to_string());
         report.ok("sequence", format!("the next event gets the number {next}, beyond all that there are"));
         return Ok(());

@@ -37,17 +37,17 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
 pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, Error> {
     let Some(slot) = session.client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(false) };
     let (is_here, active, is_temporary): (Option<bool>, bool, bool) =
-        (slot.try_get(1)?, slot.try_get(2)?, slot.try_get(10)?);
+        (slot.try_get("is_here")?, slot.try_get("active")?, slot.try_get("is_temporary")?);
     Ok(is_here == Some(true) && active && !is_temporary)
 }
 
 fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
     let slot = &config.slot;
-    let (plugin, is_here): (Option<&str>, Option<bool>) = (row.try_get(0)?, row.try_get(1)?);
-    let (active, wal_status): (bool, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
-    let (kept, safe): (Option<i64>, Option<i64>) = (row.try_get(4)?, row.try_get(5)?);
-    let (is_copied, version): (bool, i32) = (row.try_get(7)?, row.try_get(8)?);
-    let is_being_made = active && row.try_get(6)?;
+    let (plugin, is_here): (Option<&str>, Option<bool>) = (row.try_get("plugin")?, row.try_get("is_here")?);
+    let (active, wal_status): (bool, Option<&str>) = (row.try_get("active")?, row.try_get("wal_status")?);
+    let (kept, safe): (Option<i64>, Option<i64>) = (row.try_get("kept")?, row.try_get("safe")?);
+    let (is_copied, version): (bool, i32) = (row.try_get("is_copied")?, row.try_get("version")?);
+    let is_being_made = active && row.try_get("is_unconfirmed")?;
     let keeps = kept.map(|kept| format!(", keeps {}", bytes(kept))).unwrap_or_default();
     let left = safe.map(|safe| format!(", {} until it is lost", bytes(safe))).unwrap_or_default();
     // Of what it may keep, more than half is kept, or more than four fifths.
@@ -57,10 +57,10 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
     let listed = Listed {
         name: slot,
         plugin,
-        database: row.try_get(9)?,
+        database: row.try_get("database")?,
         is_here: is_here == Some(true),
-        is_temporary: row.try_get(10)?,
-        pid: row.try_get(11)?,
+        is_temporary: row.try_get("is_temporary")?,
+        pid: row.try_get("pid")?,
     };
     if let Some((found, to_do)) = listed.refused() {
         report.bad("slot", found, to_do);

@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use crate::{
     commands::{
-        event::Event,
         events,
         filter::{Filter, Parameters},
     },
     format::{count, length, thousands},
     queries::{
+        event::Event,
         session::{Grant, Session},
         sql::{self, Among, Order},
     },

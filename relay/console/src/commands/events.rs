@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use crate::{
     commands::{
-        event::Event,
         filter::{Filter, Parameters, word},
         life,
     },
     format::{Table, Tone, length},
     queries::{
+        event::Event,
         session::{Grant, Session, silent, took_too_long, within},
         sql::{self, Among, Order},
     },

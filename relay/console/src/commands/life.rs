@@ -5,12 +5,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
-    commands::{
-        event::Event,
-        filter::{Filter, Parameters},
-    },
+    commands::filter::{Filter, Parameters},
     format::{Tone, count, escaped, fields},
     queries::{
+        event::{Event, HELD_BY, Holder, OF_ITS_KEY},
         session::{Session, took_too_long},
         sql::{self, Among, Order},
     },
@@ -34,13 +32,6 @@ pub(super) struct Life {
     key_pending_before: Option<i64>,
     /// Owed events of its key that were made after it.
     key_pending_after: Option<i64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Holder {
-    id: Uuid,
-    status: String,
-    last_error: Option<String>,
 }
 
 /// Shows what was found of the event with this id.
@@ -71,15 +62,14 @@ pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<O
     if life.event.aggregate_id.is_none() {
         return Ok(Some(life));
     }
-    if let Some(row) = session.client.query_opt(sql::HELD_BY, &[&id]).await.map_err(failed)? {
-        let holder = || Ok(Holder { id: row.try_get(0)?, status: row.try_get(1)?, last_error: row.try_get(2)? });
-        life.held_by = Some(holder().map_err(failed)?);
-    }
+    let this = id.to_string();
+    let holder = session.client.query_opt(HELD_BY, &[&this]).await.map_err(failed)?;
+    life.held_by = holder.as_ref().map(Holder::read).transpose().map_err(failed)?;
     // No index leads to a key's owed events: with a large backlog they may be too many to look through.
-    match session.client.query_one(sql::OF_ITS_KEY, &[&id, &MOST_OF_KEY]).await {
+    match session.client.query_one(OF_ITS_KEY, &[&this, &MOST_OF_KEY]).await {
         Ok(row) => {
-            life.key_pending_before = Some(row.try_get(0).map_err(failed)?);
-            life.key_pending_after = Some(row.try_get(1).map_err(failed)?);
+            life.key_pending_before = Some(row.try_get("before").map_err(failed)?);
+            life.key_pending_after = Some(row.try_get("after").map_err(failed)?);
         }
         Err(error) if took_too_long(&error) => {}
         Err(error) => return Err(failed(error)),

@@ -3,10 +3,9 @@
 //! | module | what it is |
 //! |---|---|
 //! | `status`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, and [`check`](crate::check) | a command each |
-//! | `filter`, `choice`, `event` | what several have in common: which events, how one is read |
+//! | `filter`, `choice` | what several have in common: which events |
 
 mod choice;
-mod event;
 mod events;
 mod filter;
 mod init;

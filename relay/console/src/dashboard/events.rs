@@ -1,8 +1,8 @@
 //! Events by filter, a window at a time; and one event with all that is known of it.
 //!
-//! There is no index for most filters: one more would cost each emit. So a page looks through a window of the newest events by primary
-//! key, which is by time for ids of version 7, or of those of one state by its partial index; and says how far it has looked. The next page
-//! goes on from there.
+//! There is no index for most filters: one more would cost each emit. So a page looks through a window of the newest
+//! events by primary key, which is by time for ids of version 7, or of those of one state by its partial index; and
+//! says how far it has looked. The next page goes on from there.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,21 +11,26 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tokio_postgres::{Error, Row};
 use tracing::info;
 
 use super::{
     Dashboard,
     access::Role,
-    look::STATE,
     refusal::{self, Refusal},
 };
+use crate::queries::event::{ENVELOPE, Event, HELD_BY, Holder, columns};
 
 /// Events that a page looks through.
 const WINDOW: usize = 20_000;
 
 /// Events that a page shows.
 const PAGE: usize = 50;
+
+/// Characters of an error in a list, and where one event is shown.
+const LISTED_ERROR: usize = 300;
+const SHOWN_ERROR: usize = 4000;
 
 /// Which events a page looks through, and in which order.
 struct Walk {
@@ -72,8 +77,8 @@ fn walk(state: &str) -> Option<Walk> {
     })
 }
 
-/// A time bounds the ids, so that a window need not be walked from the newest event on. The first id and the one behind the last are the
-/// arguments `first` and `first + 1`.
+/// A time bounds the ids, so that a window need not be walked from the newest event on. The first id and the one behind
+/// the last are the arguments `first` and `first + 1`.
 fn bounds(state: &str, first: usize) -> String {
     match state {
         "" | "sent" => format!(
@@ -89,10 +94,9 @@ fn statement(state: &str, walk: &Walk) -> String {
     let bounds = bounds(state, 8);
     format!(
         "WITH page AS MATERIALIZED (
-             SELECT e.*, {place} AS place, {STATE} AS state
+             SELECT e.*, {place} AS place
              FROM (
-                 SELECT e.id, e.seq, e.created_at, e.status, e.attempts, e.holds_key, e.topic, e.aggregate_type, e.aggregate_id,
-                        e.correlation_id, e.available_at, e.last_error, e.last_attempted_at
+                 SELECT {ENVELOPE}
                  FROM outbox.events AS e WHERE {among} {bounds} ORDER BY {order} LIMIT {WINDOW}
              ) AS e
              WHERE {also}
@@ -102,12 +106,8 @@ fn statement(state: &str, walk: &Walk) -> String {
                AND ($7::text IS NULL OR e.created_at < $7::text::timestamptz)
              LIMIT {PAGE}
          )
-         SELECT json_build_object(
-             'rows', coalesce((SELECT json_agg(json_build_object(
-                 'id', id, 'seq', seq::text, 'created_at', created_at, 'state', state, 'attempts', attempts, 'holds_key', holds_key, 'topic', topic,
-                 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'last_error', left(last_error, 300))) FROM page), '[]'),
-             'last', (SELECT place FROM page OFFSET {last} LIMIT 1))::text",
-        last = PAGE - 1,
+         SELECT {columns}, e.place FROM page AS e",
+        columns = columns(false),
     )
 }
 
@@ -147,17 +147,19 @@ pub(super) async fn list(
         from.as_deref(),
         to.as_deref(),
     ];
-    let page = reader.json(&statement(state, &walk), &arguments).await?;
-    let part = |of: &Value, name: &str| of.get(name).cloned().unwrap_or_default();
-    let (next, searched) = match part(&page, "last") {
-        Value::Null => {
+    let read = |rows: &[Row]| rows.iter().map(|row| Ok((Event::read(row, false)?, row.try_get("place")?))).collect();
+    let page: Vec<(Event, String)> = reader.read(&statement(state, &walk), &arguments, read).await?;
+    let (next, searched) = match page.get(PAGE - 1) {
+        None => {
             let arguments = [asked("cursor"), from.as_deref(), to.as_deref()];
             let end = reader.json(&end_statement(state, &walk), &arguments).await?;
-            (part(&end, "end"), part(&end, "events"))
+            let part = |name: &str| end.get(name).cloned().unwrap_or_default();
+            (part("end"), part("events"))
         }
-        last => (last, json!(PAGE)),
+        Some((_, place)) => (json!(place), json!(PAGE)),
     };
-    Ok(refusal::json(&json!({ "rows": part(&page, "rows"), "next": next, "searched": searched })))
+    let rows: Vec<_> = page.iter().map(|(event, _)| shown(event, LISTED_ERROR)).collect();
+    Ok(refusal::json(&json!({ "rows": rows, "next": next, "searched": searched })))
 }
 
 /// The least id of version 7 that was made at a time, written as the page does: `2026-11-22T14:00:00.000Z`.
@@ -192,27 +194,26 @@ fn unix_ms(time: &str) -> Option<u64> {
     Some((((days.checked_sub(719_468)? * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms?)
 }
 
-fn one_statement() -> String {
-    format!(
-        "SELECT json_build_object(
-             'event', json_build_object(
-                 'id', e.id, 'seq', e.seq::text, 'created_at', e.created_at, 'state', {STATE}, 'attempts', e.attempts, 'replays', e.replays, 'holds_key', e.holds_key,
-                 'topic', e.topic, 'exchange', e.exchange, 'event_type', e.event_type, 'aggregate_type', e.aggregate_type,
-                 'aggregate_id', e.aggregate_id, 'content_type', e.content_type, 'correlation_id', e.correlation_id,
-                 'available_at', e.available_at, 'last_error', left(e.last_error, 4000), 'first_attempted_at', e.first_attempted_at,
-                 'last_attempted_at', e.last_attempted_at, 'processed_at', e.processed_at),
-             'held_by', CASE WHEN e.status = 'PENDING' AND NOT e.holds_key THEN (
-                 SELECT h.id FROM outbox.events AS h
-                 WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
-                   AND h.id <> e.id LIMIT 1) END,
-             'audit', coalesce((
-                 SELECT json_agg(a) FROM (
-                     SELECT at, action, who, role, program FROM (SELECT * FROM outbox.audit ORDER BY id DESC LIMIT 10000) AS latest
-                     WHERE filter ->> 'id' = e.id::text ORDER BY id LIMIT 50
-                 ) AS a), '[]'))::text
-         FROM outbox.events AS e WHERE e.id = $1::text::uuid"
-    )
+/// An event as the page takes it: with at most so many characters of its last error.
+fn shown(event: &Event, most: usize) -> Map<String, Value> {
+    let Value::Object(mut shown) = json!(event) else { return Map::new() };
+    let error = event.last_error.as_ref().map(|error| error.chars().take(most).collect::<String>());
+    shown.insert("seq".to_owned(), json!(event.seq.to_string())); // JavaScript's numbers are exact up to 2^53
+    shown.insert("state".to_owned(), json!(event.state));
+    shown.insert("last_error".to_owned(), json!(error));
+    shown
 }
+
+fn one_statement() -> String {
+    format!("SELECT {}, e.content_type FROM outbox.events AS e WHERE e.id = $1::text::uuid", columns(false))
+}
+
+/// What operators have done to the event, as far as the latest of the audit tells.
+const AUDIT: &str = "
+    SELECT coalesce(json_agg(a), '[]')::text FROM (
+        SELECT at, action, who, role, program FROM (SELECT * FROM outbox.audit ORDER BY id DESC LIMIT 10000) AS latest
+        WHERE filter ->> 'id' = $1 ORDER BY id LIMIT 50
+    ) AS a";
 
 /// One event with its life.
 pub(super) async fn one(
@@ -221,8 +222,20 @@ pub(super) async fn one(
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     dashboard.access.at_least(Role::Reader, &headers)?;
-    let found = dashboard.reader()?.json(&one_statement(), &[Some(&id)]).await?;
-    if found.is_null() { Err(unknown()) } else { Ok(refusal::json(&found)) }
+    let reader = dashboard.reader()?;
+    let read = |rows: &[Row]| {
+        let read =
+            |row: &Row| Ok::<_, Error>((Event::read(row, false)?, row.try_get::<_, Option<String>>("content_type")?));
+        rows.first().map(read).transpose()
+    };
+    let (event, content_type) = reader.read(&one_statement(), &[Some(&id)], read).await?.ok_or_else(unknown)?;
+    let id = event.id.to_string();
+    let read = |rows: &[Row]| rows.first().map(Holder::read).transpose();
+    let holder = reader.read(HELD_BY, &[Some(&id)], read).await?;
+    let audit = reader.json(AUDIT, &[Some(&id)]).await?;
+    let mut event = shown(&event, SHOWN_ERROR);
+    event.insert("content_type".to_owned(), json!(content_type));
+    Ok(refusal::json(&json!({ "event": event, "held_by": holder.map(|holder| holder.id), "audit": audit })))
 }
 
 /// At most 64 KiB of each: a page is for people.

@@ -24,15 +24,16 @@ use tokio::{
     sync::{Notify, watch},
     time::{MissedTickBehavior, interval},
 };
+use tokio_postgres::Row;
 
 use super::{
     Dashboard,
     access::Role,
-    look::HEALTH,
     refusal::{self, Refusal},
     samples::{Sample, Samples, number, quantile},
     words::{answer, expiring},
 };
+use crate::queries::health::{self, Health};
 
 /// How often the relay is looked at.
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,8 +57,7 @@ pub(super) struct Live {
 #[derive(Debug, Default)]
 struct Seen {
     samples: Samples,
-    /// The row of `outbox.health()`.
-    health: Option<Value>,
+    health: Option<Health>,
     /// Why there is none.
     health_error: Option<String>,
     /// When the database was asked for it.
@@ -66,7 +66,7 @@ struct Seen {
 
 impl Seen {
     /// What the database says of the state in which the relay is now.
-    fn health_since(&self, state_since: Instant) -> Option<&Value> {
+    fn health_since(&self, state_since: Instant) -> Option<&Health> {
         self.health.as_ref().filter(|_| self.asked_at.is_some_and(|at| at >= state_since))
     }
 }
@@ -92,13 +92,16 @@ async fn watch_database(dashboard: &Dashboard) {
         }
         let asked_at = Instant::now();
         let asked = match dashboard.reader() {
-            Ok(reader) => reader.json(HEALTH, &[Some(&dashboard.slot)]).await,
+            Ok(reader) => {
+                let read = |rows: &[Row]| rows.first().map(Health::read).transpose();
+                reader.read(&health::with_codes(), &[Some(&dashboard.slot)], read).await
+            }
             Err(refusal) => Err(refusal),
         };
         let mut seen = dashboard.live.seen();
         seen.asked_at = Some(asked_at);
         (seen.health, seen.health_error) = match asked {
-            Ok(health) => (Some(health), None),
+            Ok(health) => (health, None),
             Err(refusal) => (None, Some(refusal.sentence().to_owned())),
         };
     }
@@ -124,10 +127,10 @@ async fn watch_relay(dashboard: &Dashboard) {
     }
 }
 
-fn sample(before: &View, view: &View, passed: Duration, health: Option<&Value>) -> Sample {
+fn sample(before: &View, view: &View, passed: Duration, health: Option<&Health>) -> Sample {
     let (counts, earlier) = (&view.figures.counts, &before.figures.counts);
+    let figure = |count: i64| number(count.max(0).unsigned_abs());
     let rate = |now: u64, then: u64| number(now.saturating_sub(then)) / passed.as_secs_f64().max(0.1);
-    let of_health = |name: &str| health.and_then(|health| health[name].as_f64());
     Sample {
         at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
         received: rate(counts.streamed + counts.scanned, earlier.streamed + earlier.scanned),
@@ -135,10 +138,10 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Value>) 
         failed: rate(counts.failed, earlier.failed),
         p50: quantile(&earlier.commit_to_confirm, &counts.commit_to_confirm, 0.5),
         p99: quantile(&earlier.commit_to_confirm, &counts.commit_to_confirm, 0.99),
-        pending: of_health("pending"),
-        oldest: health.and(of_health("oldest_pending").or(Some(0.0))),
-        kept: of_health("slot_kept_bytes"),
-        behind: of_health("slot_behind_bytes"),
+        pending: health.map(|health| figure(health.pending)),
+        oldest: health.map(|health| health.oldest_pending_seconds.unwrap_or(0.0)),
+        kept: health.and_then(|health| health.slot.kept_bytes).map(figure),
+        behind: health.and_then(|health| health.slot.behind_bytes).map(figure),
     }
 }
 

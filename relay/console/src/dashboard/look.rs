@@ -1,31 +1,20 @@
-//! What the pages show that needs no filter: failures, keys, relays, the audit. Each statement reads a bounded part of the table.
+//! What the pages show that needs no filter: failures, keys, relays, the audit. Each statement reads a bounded part of
+//! the table.
 
 use std::sync::Arc;
 
 use axum::{extract::State, http::HeaderMap, response::Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Dashboard,
     access::Role,
     refusal::{Refusal, json},
 };
-
-/// `outbox.health_with_codes()`, with seconds for intervals.
-pub(super) const HEALTH: &str = "
-    SELECT to_json(h)::text FROM (
-        SELECT healthy, reason, codes, unseen, pending, pending_is_estimate, extract(epoch FROM oldest_pending)::float8 AS oldest_pending,
-               retrying, extract(epoch FROM oldest_retrying)::float8 AS oldest_retrying, scheduled, scheduled_is_estimate,
-               failed, failed_is_estimate, keys_held, slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
-        FROM outbox.health_with_codes($1)
-    ) AS h";
-
-/// The state of an event in one word, the same as in `outbox.backlog`. For a statement in which `outbox.events` is e.
-pub(super) const STATE: &str = "
-    CASE WHEN e.status <> 'PENDING' THEN lower(e.status::text)
-         WHEN e.available_at IS NOT NULL AND e.last_attempted_at IS NOT NULL THEN 'retrying'
-         WHEN e.available_at > now() THEN 'scheduled'
-         ELSE 'pending' END";
+use crate::queries::{
+    event::STATE,
+    relays::{self, Relays},
+};
 
 const FAILURES: &str = "
     WITH groups AS MATERIALIZED (
@@ -36,26 +25,16 @@ const FAILURES: &str = "
         'looked_at', (SELECT coalesce(sum(failed), 0) FROM groups),
         'is_more', (SELECT coalesce(sum(failed), 0) >= 10000 FROM groups))::text";
 
-const RELAYS: &str = "
-    SELECT json_build_object(
-        'rows', coalesce((
-            SELECT json_agg(r ORDER BY r.streams DESC, r.since, r.pid) FROM (
-                SELECT a.pid, a.usename AS role, a.application_name AS name, host(a.client_addr) AS address, a.backend_start AS since,
-                       a.state, a.backend_type = 'walsender' AS is_walsender, s.slot_name IS NOT NULL AS streams
-                FROM pg_stat_activity AS a
-                LEFT JOIN pg_replication_slots AS s ON s.active_pid = a.pid AND s.slot_name = $1
-                WHERE a.datname = current_database() AND (a.application_name = $2 OR s.slot_name IS NOT NULL)
-                LIMIT 100
-            ) AS r
-        ), '[]'),
-        'is_partial', NOT pg_has_role('pg_read_all_stats', 'USAGE'),
-        'slot', (
-            SELECT json_build_object('name', slot_name, 'active', active, 'wal_status', wal_status, 'safe', safe_wal_size,
-                'kept', pg_wal_lsn_diff(wal_end, restart_lsn), 'behind', pg_wal_lsn_diff(wal_end, confirmed_flush_lsn))
-            FROM pg_replication_slots,
-                 LATERAL (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS wal_end) AS w
-            WHERE slot_name = $1
-        ))::text";
+/// Relays that the page shows.
+const MOST_RELAYS: usize = 100;
+
+const SLOT: &str = "
+    SELECT json_build_object('name', slot_name, 'active', active, 'wal_status', wal_status, 'safe', safe_wal_size,
+        'kept', pg_wal_lsn_diff(wal_end, restart_lsn), 'behind', pg_wal_lsn_diff(wal_end, confirmed_flush_lsn))::text
+    FROM pg_replication_slots,
+         LATERAL (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn()
+                      END AS wal_end) AS w
+    WHERE slot_name = $1";
 
 const AUDIT: &str = "
     SELECT json_build_object('rows', coalesce(json_agg(a), '[]'))::text
@@ -106,7 +85,12 @@ pub(super) async fn keys(State(dashboard): State<Arc<Dashboard>>, headers: Heade
 
 /// Which relays are connected, and how the slot fares.
 pub(super) async fn relays(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
-    answer(&dashboard, &headers, RELAYS, &[Some(&dashboard.slot), Some(&dashboard.relay_name)]).await
+    dashboard.access.at_least(Role::Reader, &headers)?;
+    let (reader, slot) = (dashboard.reader()?, Some(dashboard.slot.as_str()));
+    let mut relays = reader.read(relays::SESSIONS, &[slot, Some(&dashboard.relay_name)], Relays::read).await?;
+    relays.sessions.truncate(MOST_RELAYS);
+    let slot = reader.json(SLOT, &[slot]).await?;
+    Ok(json(&json!({ "rows": relays.sessions, "is_partial": relays.is_partial, "slot": slot })))
 }
 
 /// Who has replayed or released what.

@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_postgres::{
-    Client, Error,
+    Client, Error, Row,
     error::SqlState,
     types::{ToSql, Type},
 };
@@ -100,14 +100,29 @@ impl Source {
 
     /// The JSON that a statement returns in its only column, a text, of its only row.
     pub(super) async fn json(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
+        let rows = self.rows(sql, arguments).await?;
+        let text: Option<&str> = rows.first().and_then(|row| row.try_get(0).ok());
+        let unexpected = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The database gave no JSON.");
+        text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).map_err(|_| unexpected()))
+    }
+
+    /// What `read` makes of the rows that a statement returns.
+    pub(super) async fn read<T>(
+        &self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&[Row]) -> Result<T, Error>,
+    ) -> Result<T, Refusal> {
+        let rows = self.rows(sql, arguments).await?;
+        read(&rows).map_err(|error| self.refuse(&error))
+    }
+
+    async fn rows(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>, Refusal> {
         let arguments: Vec<(&(dyn ToSql + Sync), Type)> =
             arguments.iter().map(|argument| (argument as &(dyn ToSql + Sync), Type::TEXT)).collect();
         let _turn = in_turn(&self.turn).await?;
         let session = self.session().await?;
-        let rows = session.client.query_typed(sql, &arguments).await.map_err(|error| self.refuse(&error))?;
-        let text: Option<&str> = rows.first().and_then(|row| row.try_get(0).ok());
-        let unexpected = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The database gave no JSON.");
-        text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).map_err(|_| unexpected()))
+        session.client.query_typed(sql, &arguments).await.map_err(|error| self.refuse(&error))
     }
 
     /// Runs one deed of an operator's, for whom the session acts meanwhile.

@@ -8,9 +8,8 @@ use outbox_service::{
     numbers,
     observe::{Readiness, View},
 };
-use serde_json::Value;
 
-use crate::flow::flow;
+use crate::queries::health::Health;
 
 /// How good the answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +56,9 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
 }
 
 /// The answer. `health` is the row of `outbox.health_with_codes()`, if the database could be asked; `expiring` says which certificates expire soon.
-pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Option<&str>) -> (Level, String) {
-    let reason = health.and_then(|health| health["reason"].as_str());
-    let codes = health.and_then(|health| health["codes"].as_array());
-    let flows = flow(codes.into_iter().flatten().filter_map(Value::as_str));
+pub(super) fn answer(readiness: &Readiness, health: Option<&Health>, expiring: Option<&str>) -> (Level, String) {
+    let reason = health.and_then(|health| health.reason.as_deref());
+    let flows = health.is_none_or(Health::flows);
     match readiness {
         Readiness::Delivering(_) => match (reason, expiring) {
             (Some(reason), _) if !flows => (Level::Wrong, format!("The relay is at work, but {reason}.")),
@@ -78,10 +76,10 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
         },
         Readiness::Not(sentence) => {
             let mut words = capital(sentence);
-            if let Some(waiting) = health.and_then(waiting) {
+            if let Some(waiting) = health.map(waiting) {
                 words.push_str(&format!("; {waiting} wait"));
             }
-            if let Some(kept) = health.and_then(|health| health["slot_kept_bytes"].as_i64()) {
+            if let Some(kept) = health.and_then(|health| health.slot.kept_bytes) {
                 words.push_str(&format!("; the slot keeps {} of WAL", numbers::bytes(kept)));
             }
             words.push('.');
@@ -91,10 +89,9 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Value>, expiring: Op
 }
 
 /// How many events wait: those that are owed, and those that are tried again.
-fn waiting(health: &Value) -> Option<String> {
-    let count = health["pending"].as_i64()? + health["retrying"].as_i64()?;
-    let about = if health["pending_is_estimate"] == true { "about " } else { "" };
-    Some(format!("{about}{}", numbers::count(count, "event")))
+fn waiting(health: &Health) -> String {
+    let about = if health.pending_is_estimate { "about " } else { "" };
+    format!("{about}{}", numbers::count(health.pending + health.retrying, "event"))
 }
 
 fn capital(sentence: &str) -> String {
@@ -106,9 +103,8 @@ fn capital(sentence: &str) -> String {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use serde_json::json;
-
     use super::*;
+    use crate::queries::health::Slot;
 
     #[test]
     fn of_two_certificates_the_one_that_expires_first_is_told_of_and_none_that_has_long() {
@@ -132,10 +128,15 @@ mod tests {
         let away = Readiness::Not("no connection to RabbitMQ for 3 min 0 s: refused".to_owned());
         let backlog = Readiness::Not("working off a backlog".to_owned());
         let standby = Readiness::Waiting("another relay is at work".to_owned());
-        let well = json!({ "reason": null, "pending": 12_418, "retrying": 0, "slot_kept_bytes": 8 << 20 });
-        let failed = json!({ "reason": "3 failed", "codes": ["events_failed"] });
-        let stuck = json!({ "reason": "5 are stuck", "codes": ["events_do_not_leave"] });
-        let held = json!({ "reason": "5 wait because events do not leave before another", "codes": ["events_wait"] });
+        let slot = Slot { kept_bytes: Some(8 << 20), ..Slot::default() };
+        let well = Health { pending: 12_418, slot, ..Health::default() };
+        let wrong = |reason: &str, code: &str| {
+            let (reason, codes) = (Some(reason.to_owned()), vec![code.to_owned()]);
+            Health { reason, codes, ..Health::default() }
+        };
+        let failed = wrong("3 failed", "events_failed");
+        let stuck = wrong("5 are stuck", "events_do_not_leave");
+        let held = wrong("5 wait because events do not leave before another", "events_wait");
         for (readiness, health, level, words) in [
             (&delivering, None, Level::Ok, "Events flow."),
             (&delivering, Some(&well), Level::Ok, "Events flow."),

@@ -1,4 +1,5 @@
-//! A command's session with the database: the same dial as the relay's, and bounds so that a question cannot hurt those who work there.
+//! A command's session with the database: the same dial as the relay's, and bounds so that a question cannot hurt those
+//! who work there.
 
 use std::{fmt::Display, time::Duration};
 
@@ -71,7 +72,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects, within `limit`. A statement that takes longer than that is ended; a role that may not do what it is for is told to get what it `needs`.
+    /// Connects, within `limit`. A statement that takes longer than that is ended; a role that may not do what it is
+    /// for is told to get what it `needs`.
     pub(crate) async fn open(config: &Config, command: &str, needs: Grant, limit: Duration) -> Result<Self, RunError> {
         let mut session = Self::connect(config, command, needs, limit).await?;
         let ownership = Ownership::of(&session.client).await.map_err(|error| session.failed(error))?;

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use super::event::{ENVELOPE, columns, time};
+
 /// The longest `statement_timeout` that PostgreSQL takes, in milliseconds: 24 days.
 const MOST_MILLIS: u128 = i32::MAX as u128;
 
-/// Settings of a command's session: times are UTC, and a statement ends after `limit` and waits for a lock no longer than a person would.
+/// Settings of a command's session: times are UTC, and a statement ends after `limit` and waits for a lock no longer
+/// than a person would.
 pub(crate) fn settings(limit: Duration) -> String {
     format!(
         "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; {}; \
@@ -50,11 +53,6 @@ pub(crate) enum Among {
     All,
 }
 
-/// Columns without what an event carries: a role that may not read that can list events.
-const ENVELOPE: &str = "e.id, e.seq, e.status, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
-    e.attempts, e.replays, e.holds_key, e.last_error, e.created_at, e.available_at, e.first_attempted_at, e.last_attempted_at,
-    e.processed_at";
-
 /// In which order a search goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -98,8 +96,8 @@ pub(crate) fn events(among: Among, payload: bool, order: Order) -> String {
     format!("SELECT {} FROM ({found}) AS e", columns(payload))
 }
 
-/// Leaves the planner no way but the indexes, whatever the statistics say: events are then found as they are looked at, the newest
-/// first, and the limit ends the search.
+/// Leaves the planner no way but the indexes, whatever the statistics say: events are then found as they are looked at,
+/// the newest first, and the limit ends the search.
 pub(crate) const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off";
 
 /// Ids of events that fit, the oldest first: what a replay is about. The table is read if they are `SENT`.
@@ -112,49 +110,8 @@ pub(crate) fn ids(among: Among) -> String {
     format!("SELECT e.id FROM outbox.events AS e WHERE {where_found}{FITS} ORDER BY e.seq LIMIT $11")
 }
 
-/// What is shown of an event. Times are text, and how long ago.
-fn columns(payload: bool) -> String {
-    let body = if payload {
-        "e.content_type, e.headers::text, e.payload::text, replace(encode(e.payload_bytes, 'base64'), E'\\n', '')"
-    } else {
-        "NULL::text, NULL::text, NULL::text, NULL::text"
-    };
-    let [created, available, first, last, processed] =
-        ["created_at", "available_at", "first_attempted_at", "last_attempted_at", "processed_at"].map(time);
-    format!(
-        "e.id, e.seq, e.status::text, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
-         e.attempts, e.replays, e.holds_key, e.last_error, {created}, {available}, {first}, {last}, {processed},
-         CASE WHEN isfinite(e.created_at) THEN extract(epoch FROM clock_timestamp() - e.created_at)::float8 ELSE 0 END,
-         CASE WHEN isfinite(e.available_at) THEN extract(epoch FROM e.available_at - clock_timestamp())::float8 END, {body}"
-    )
-}
-
-/// RFC 3339, in UTC.
-fn time(column: &str) -> String {
-    format!(
-        "CASE WHEN isfinite(e.{column}) THEN to_char(e.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') ELSE e.{column}::text END"
-    )
-}
-
-/// The event that holds the key of another, if that waits for it.
-pub(crate) const HELD_BY: &str = "SELECT h.id, h.status::text, h.last_error FROM outbox.events AS e JOIN outbox.events AS h
-        ON h.holds_key AND h.aggregate_id = e.aggregate_id AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type AND h.id <> e.id
-    WHERE e.id = $1 AND e.status = 'PENDING' AND NOT e.holds_key LIMIT 1";
-
-/// How many events of its key are owed beside this one: those made before it, and those made after it. At most `$2` are counted of those
-/// without, and of those with a time of their own.
-pub(crate) const OF_ITS_KEY: &str = "WITH this AS (SELECT id, seq, aggregate_type, aggregate_id FROM outbox.events WHERE id = $1), others AS (
-        (SELECT e.seq FROM this JOIN outbox.events AS e ON e.status = 'PENDING' AND e.available_at IS NULL
-             AND e.aggregate_id = this.aggregate_id AND e.aggregate_type IS NOT DISTINCT FROM this.aggregate_type AND e.id <> this.id
-         LIMIT $2)
-        UNION ALL
-        (SELECT e.seq FROM this JOIN outbox.events AS e ON e.status = 'PENDING' AND e.available_at IS NOT NULL
-             AND e.aggregate_id = this.aggregate_id AND e.aggregate_type IS NOT DISTINCT FROM this.aggregate_type AND e.id <> this.id
-         LIMIT $2)
-    )
-    SELECT count(*) FILTER (WHERE others.seq < this.seq), count(*) FILTER (WHERE others.seq > this.seq) FROM others, this";
-
-/// Has those of the events `$1` that still fit sent again; says how many. The filters are given too, for `outbox.audit`.
+/// Has those of the events `$1` that still fit sent again; says how many. The filters are given too, for
+/// `outbox.audit`.
 pub(crate) const REPLAY: &str = "SELECT outbox.replay_many(ids => $1::uuid[], status => $2::text::outbox.status,
     topic => $3, topic_like => $4, aggregate_type => $5, aggregate_id => $6, correlation_id => $7,
     created_from => $8::text::timestamptz, created_to => $9::text::timestamptz, error_like => $10)";
@@ -165,23 +122,6 @@ pub(crate) const OPERATOR: &str = "SELECT set_config('outbox.operator', $1, fals
 /// Lets the events behind these go on; says how many held their key.
 pub(crate) const RELEASE: &str = "SELECT count(*) FILTER (WHERE outbox.release(id)) FROM unnest($1::uuid[]) AS id";
 
-/// Every column of `outbox.health_with_codes`; times as seconds.
-pub(crate) const HEALTH: &str = "SELECT healthy, reason, unseen, pending, pending_is_estimate,
-        extract(epoch FROM oldest_pending)::float8, retrying, extract(epoch FROM oldest_retrying)::float8,
-        scheduled, scheduled_is_estimate, failed, failed_is_estimate, keys_held,
-        slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes, codes
-    FROM outbox.health_with_codes($1)";
-
-/// The relays of this database: who reads the slot, how many sessions have the relays' name, how many of these read another slot, and
-/// whether this role sees all names. Each relay has one session for SQL.
-pub(crate) const RELAYS: &str = "SELECT
-        (SELECT slot.active_pid FROM pg_replication_slots AS slot WHERE slot.slot_name = $1 AND slot.database = current_database() AND NOT slot.temporary),
-        (SELECT count(*) FROM pg_stat_activity
-         WHERE application_name = $2 AND datname = current_database() AND backend_type = 'client backend'),
-        (SELECT count(*) FROM pg_replication_slots AS slot JOIN pg_stat_activity AS reader ON reader.pid = slot.active_pid
-         WHERE slot.slot_name <> $1 AND slot.database = current_database() AND reader.application_name = $2),
-        pg_has_role('pg_read_all_stats', 'USAGE')";
-
 /// Foreign keys that refer to the table, and whose own column no index leads to.
 pub(crate) const KEYS_WITHOUT_INDEX: &str = "
     SELECT format('%s (%s)', foreign_key.conrelid::regclass, a.attname)
@@ -191,47 +131,28 @@ pub(crate) const KEYS_WITHOUT_INDEX: &str = "
       AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = foreign_key.conrelid AND i.indkey[0] = foreign_key.conkey[1] AND i.indisvalid)
     ORDER BY 1";
 
-/// Pages of the table.
-pub(crate) const PAGES: &str = "SELECT pg_relation_size('outbox.events') / current_setting('block_size')::bigint";
-
-/// How many events in the `$4` pages from page `$3` on have been SENT since before `$1` or FAILED since before `$2`: those that may be
-/// deleted, and those that hold their keys. `outbox.delete_finished` has the same rule; a role that only counts may not call it.
-pub(crate) const COUNT_FINISHED: &str =
-    "SELECT count(*) FILTER (WHERE NOT holds_key), count(*) FILTER (WHERE holds_key)
-    FROM ONLY outbox.events
-    WHERE (status = 'SENT' AND coalesce(processed_at, created_at) < $1::text::timestamptz
-        OR status = 'FAILED' AND coalesce(processed_at, created_at) < $2::text::timestamptz)
-      AND ctid >= format('(%s,0)', $3::bigint)::tid AND ctid < format('(%s,0)', $3::bigint + $4::integer)::tid";
-
-/// Deletes them.
-pub(crate) const DELETE_FINISHED: &str = "SELECT deleted, holding, locked, refused, refused_id, refused_because
-    FROM outbox.delete_finished($1::text::timestamptz, $2::text::timestamptz, $3::bigint, $4::integer)";
-
-/// Deletes those of the events `$1` that are finished, and have the status `$2` unless that is null. Says what became of each.
-pub(crate) const DELETE_EVENTS: &str =
-    "SELECT event_id, outcome, because FROM outbox.delete_events($1::uuid[], $2::text::outbox.status)";
-
 // For `check`.
 
 pub(crate) use outbox_service::store::sql::{MAY_CALL, MISSING_BEYOND_GRANTS, RELAYING, VERSION};
 
-/// Functions that a role has to be granted, to delete what is old.
-pub(crate) const MAINTAINING: &[&str] = &["delete_finished", "delete_pages"];
-
 /// Whether this role may read events, as those who look at them may, and a relay need not.
 pub(crate) const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";
 
-/// What everybody may do with the outbox and is not meant to, as `SELECT on table outbox.events`, and the statement that takes it back.
-pub(crate) const OPEN_TO_PUBLIC: &str =
-    "SELECT privilege || ' on ' || object, closing FROM outbox.open_to_public() ORDER BY object, privilege";
+/// What everybody may do with the outbox and is not meant to, as `SELECT on table outbox.events`, and the statement
+/// that takes it back.
+pub(crate) const OPEN_TO_PUBLIC: &str = "
+    SELECT privilege || ' on ' || object AS open_right, closing FROM outbox.open_to_public() ORDER BY object, privilege";
 
 /// The same for the inbox, where this database has one.
-pub(crate) const INBOX_OPEN_TO_PUBLIC: &str = "SELECT privilege || ' on ' || object, closing FROM outbox.open_to_public('inbox')
-    WHERE EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = 'inbox' AND p.proname = 'receive')
+pub(crate) const INBOX_OPEN_TO_PUBLIC: &str = "
+    SELECT privilege || ' on ' || object AS open_right, closing FROM outbox.open_to_public('inbox')
+    WHERE EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+                  WHERE n.nspname = 'inbox' AND p.proname = 'receive')
     ORDER BY object, privilege";
 
-/// Roles with rights in the schema that no `outbox.grant_*()` gives, and these, as `SELECT on table outbox.events`. A role that may execute the
-/// function by which a grant is known is taken to have that grant. The owner and superusers are left out, and PUBLIC, which is looked at above.
+/// Roles with rights in the schema that no `outbox.grant_*()` gives, and these, as `SELECT on table outbox.events`. A
+/// role that may execute the function by which a grant is known is taken to have that grant. The owner and superusers
+/// are left out, and PUBLIC, which is looked at above.
 pub(crate) const OTHER_RIGHTS: &str = "
     WITH given (known_by, functions) AS (VALUES
         ('emit', '{emit}'::text[]),
@@ -257,7 +178,8 @@ pub(crate) const OTHER_RIGHTS: &str = "
         SELECT format('function %s', p.oid::regprocedure), p.proowner, p.proacl, 'function', p.proname
         FROM pg_proc AS p WHERE p.pronamespace = 'outbox'::regnamespace
     )
-    SELECT r.oid::regrole::text, array_agg(acl.privilege_type || ' on ' || o.name ORDER BY o.kind DESC, o.name, acl.privilege_type)
+    SELECT r.oid::regrole::text AS role,
+        array_agg(acl.privilege_type || ' on ' || o.name ORDER BY o.kind DESC, o.name, acl.privilege_type) AS rights
     FROM object AS o CROSS JOIN LATERAL aclexplode(o.acl) AS acl JOIN pg_roles AS r ON r.oid = acl.grantee
     WHERE r.oid <> o.owner AND NOT r.rolsuper
       AND NOT (o.kind = 'schema' AND acl.privilege_type = 'USAGE')
@@ -273,17 +195,18 @@ pub(crate) const OTHER_RIGHTS: &str = "
               ELSE false END)
     GROUP BY r.oid ORDER BY 1";
 
-/// Version and settings of the server, and what is in use of them; last, whether a session that sets nothing of its own is read-only.
-pub(crate) const SERVER: &str =
-    "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
-        current_setting('transaction_read_only')::bool,
-        (SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')::int,
-        (SELECT count(*) FROM pg_stat_replication), current_setting('max_wal_senders')::int,
-        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1),
-        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active),
-        (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
-        current_setting('synchronous_standby_names'),
-        (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')";
+/// What a server still has room for, what the slot may keep, and settings that stop a relay later.
+pub(crate) const ROOM: &str = "SELECT
+        (SELECT count(*) FROM pg_replication_slots) AS slots,
+        current_setting('max_replication_slots')::int AS most_slots,
+        (SELECT count(*) FROM pg_stat_replication) AS senders,
+        current_setting('max_wal_senders')::int AS most_senders,
+        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1) AS slot_is_there,
+        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active) AS slot_is_read,
+        (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS keep_mb,
+        current_setting('synchronous_standby_names') AS standbys,
+        (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')
+            AS others_are_read_only";
 
 /// Whether pgoutput may read the WAL: null on a server that has no list of plugins. Only some roles are shown the list.
 pub(crate) const OUTPUT_PLUGIN: &str = "SELECT list, 'pgoutput' = ANY (SELECT pg_catalog.btrim(name, ' \"')
@@ -293,21 +216,26 @@ pub(crate) const OUTPUT_PLUGIN: &str = "SELECT list, 'pgoutput' = ANY (SELECT pg
 /// The database's clock, in seconds since 1970.
 pub(crate) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
 
-/// The slot: plugin, whether it is of this database and read, what it keeps, whether it is still being made, and whose it is.
-pub(crate) const SLOT: &str = "SELECT plugin::text, database = current_database(), active, wal_status,
-        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END, safe_wal_size, confirmed_flush_lsn IS NULL,
-        coalesce((to_jsonb(s) ->> 'failover')::bool, false), current_setting('server_version_num')::int,
-        database::text, temporary, active_pid
+/// The slot: plugin, whether it is of this database and read, what it keeps, whether it is still being made, and whose
+/// it is.
+pub(crate) const SLOT: &str = "
+    SELECT plugin::text AS plugin, database = current_database() AS is_here, active, wal_status,
+        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END AS kept,
+        safe_wal_size AS safe, confirmed_flush_lsn IS NULL AS is_unconfirmed,
+        coalesce((to_jsonb(s) ->> 'failover')::bool, false) AS is_copied,
+        current_setting('server_version_num')::int AS version,
+        database::text AS database, temporary AS is_temporary, active_pid AS pid
     FROM pg_replication_slots AS s WHERE slot_name = $1";
 
 /// The table's triggers, and when each fires.
-pub(crate) const TRIGGERS: &str = "SELECT tgname::text, tgenabled::text FROM pg_trigger
+pub(crate) const TRIGGERS: &str = "SELECT tgname::text AS name, tgenabled::text AS mode FROM pg_trigger
     WHERE tgrelid = to_regclass('outbox.events') AND NOT tgisinternal";
 
-/// Whether the publication has inserts, the table, and only a part of it; and whether the server knows publications of schemas.
-pub(crate) const PUBLICATION: &str = "SELECT p.pubinsert, p.puballtables OR r.oid IS NOT NULL,
-        coalesce(to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL, false),
-        to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL
+/// Whether the publication has inserts, the table, and only a part of it; and whether the server knows publications of
+/// schemas.
+pub(crate) const PUBLICATION: &str = "SELECT p.pubinsert AS inserts, p.puballtables OR r.oid IS NOT NULL AS has_table,
+        coalesce(to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL, false) AS is_partial,
+        to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL AS knows_schemas
     FROM pg_publication AS p
     LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid AND r.prrelid = to_regclass('outbox.events')
     WHERE p.pubname = $1";
@@ -317,7 +245,8 @@ pub(crate) const SEQUENCE: &str = "SELECT next_value, codes, fault FROM outbox.s
 
 /// The role that would make the publication, if it lacks the right to, and the statement that gives it.
 pub(crate) const MAY_NOT_PUBLISH: &str = "
-    SELECT c.relowner::regrole::text, format('GRANT CREATE ON DATABASE %I TO %s', current_database(), c.relowner::regrole)
+    SELECT c.relowner::regrole::text AS owner,
+        format('GRANT CREATE ON DATABASE %I TO %s', current_database(), c.relowner::regrole) AS statement
     FROM pg_class AS c
     WHERE c.oid = to_regclass('outbox.events') AND NOT has_database_privilege(c.relowner, current_database(), 'CREATE')";
 
@@ -326,12 +255,14 @@ pub(crate) const PUBLISHES_SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_publica
     JOIN pg_publication_namespace AS n ON n.pnpubid = p.oid
     WHERE p.pubname = $1 AND n.pnnspid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox.events')))";
 
-/// Exchange and topic of events of the last day, how many, how long ago the last was routed and the last has failed, and the broker's words
-/// to that one. Those with ids of the outbox are found by the time that is in them, and what has failed by its index.
-pub(crate) const ROUTES: &str = "SELECT exchange, topic, count(*),
-        extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8,
-        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status = 'FAILED'))::float8,
-        (array_agg(left(last_error, 200) ORDER BY last_attempted_at DESC) FILTER (WHERE status = 'FAILED'))[1]
+/// Exchange and topic of events of the last day, how many, how long ago the last was routed and the last has failed,
+/// and the broker's words to that one. Those with ids of the outbox are found by the time that is in them, and what has
+/// failed by its index.
+pub(crate) const ROUTES: &str = "SELECT exchange, topic, count(*) AS events,
+        extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8 AS routed_ago,
+        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status = 'FAILED'))::float8
+            AS failed_ago,
+        (array_agg(left(last_error, 200) ORDER BY last_attempted_at DESC) FILTER (WHERE status = 'FAILED'))[1] AS why
     FROM (
         (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
          WHERE status <> 'FAILED' AND created_at > now() - interval '1 day'

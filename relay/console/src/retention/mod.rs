@@ -2,7 +2,6 @@
 //! the session only through what that [publishes](outbox_service::observe). Of several relays, the one that works does it.
 
 mod round;
-mod sql;
 mod walk;
 
 use std::{

@@ -1,6 +1,6 @@
 //! One round through the table, in a session of its own.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use outbox_service::{
     Config,
@@ -12,13 +12,16 @@ use outbox_service::{
     observe::{Observed, Phase},
 };
 use tokio::time::sleep;
-use tokio_postgres::{Client, Error, Row, error::SqlState};
+use tokio_postgres::{Client, Error, error::SqlState};
 use uuid::Uuid;
 
-use super::{
-    sql,
-    walk::{KeptBack, Left, Policy, Walk},
-};
+use super::walk::{KeptBack, Left, Policy, Walk};
+use crate::queries::finished::{Deleted, FILE, delete_older};
+
+/// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long. A
+/// row that was changed meanwhile is looked at again, whatever the role's default is.
+const ONLY_MAINTAINS: &str =
+    "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
 
 /// What a round has done.
 #[derive(Debug, Default)]
@@ -90,9 +93,9 @@ impl Round {
         walk: &mut Walk,
         observed: &Observed,
     ) -> Result<(), Error> {
-        client.batch_execute(sql::ONLY_MAINTAINS).await?;
-        let delete = client.prepare(sql::DELETE_FINISHED).await?;
-        let table = client.query_one(sql::FILE, &[]).await?;
+        client.batch_execute(ONLY_MAINTAINS).await?;
+        let delete = client.prepare(&delete_older()).await?;
+        let table = client.query_one(FILE, &[]).await?;
         let pages: i64 = table.try_get("pages")?;
         walk.is_in(table.try_get("file")?);
         walk.begin(u32::try_from(pages).unwrap_or(u32::MAX), Instant::now());
@@ -103,7 +106,7 @@ impl Round {
             }
             let begun = Instant::now();
             match client.query_one(&delete, &[&sent, &failed, &from, &length]).await {
-                Ok(row) => walk.looked(&self.take(&row, observed)?, Instant::now()),
+                Ok(row) => walk.looked(&self.take(Deleted::read(&row)?, observed), Instant::now()),
                 Err(error) if is_of_this_step(&error) => {
                     walk.failed();
                     self.step_failed.get_or_insert(Failed::of(&error, config));
@@ -118,19 +121,15 @@ impl Round {
         Ok(())
     }
 
-    fn take(&mut self, row: &Row, observed: &Observed) -> Result<Left, Error> {
-        let deleted = u64::try_from(row.try_get::<_, i64>("deleted")?).unwrap_or(0);
+    fn take(&mut self, step: Deleted, observed: &Observed) -> Left {
+        let deleted = u64::try_from(step.deleted).unwrap_or(0);
         self.deleted += deleted;
         observed.retention_deleted(deleted);
-        if let Some(id) = row.try_get("refused_id")? {
-            self.refused.get_or_insert((id, row.try_get("refused_because")?));
+        if let Some(refusal) = step.refusal {
+            self.refused.get_or_insert(refusal);
         }
-        let age = |column| {
-            let seconds: Option<f64> = row.try_get(column)?;
-            Ok::<_, Error>(seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
-        };
-        let kept_back = KeptBack { holding: row.try_get("holding")?, refused: row.try_get("refused")? };
-        Ok(Left { sent: age("sent_age")?, failed: age("failed_age")?, kept_back })
+        let kept_back = KeptBack { holding: step.holding, refused: step.refused };
+        Left { sent: step.sent_age, failed: step.failed_age, kept_back }
     }
 }
 

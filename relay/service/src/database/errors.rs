@@ -42,8 +42,8 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
     RunError::new(kind, what).hint(hint).transient_if(error.is_transient()).source(error)
 }
 
-/// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon RDS
-/// and Aurora that comes from membership in a role, and its own attribute stays off.
+/// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon
+/// RDS and Aurora that comes from membership in a role, and its own attribute stays off.
 pub fn replication_connect_error(error: ConnectError, database: &Address<ConnInfo>, platform: Platform) -> RunError {
     if error.sqlstate() == Some(&SqlState::PROTOCOL_VIOLATION) {
         // A pooler's words for a startup packet with `replication`; PostgreSQL would not say that.
@@ -73,8 +73,8 @@ fn behind_a_pooler(what: impl Into<String>) -> RunError {
 impl From<tokio_postgres::Error> for RunError {
     fn from(error: tokio_postgres::Error) -> Self {
         if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
-            // Whether the role has what outbox.grant_relay() grants was looked at before. The server says what else is missing, and the
-            // outbox's own functions say what to do about it.
+            // Whether the role has what outbox.grant_relay() grants was looked at before. The server says what else is
+            // missing, and the outbox's own functions say what to do about it.
             let says_what_to_do = error.as_db_error().is_some_and(|refusal| refusal.hint().is_some());
             let refused =
                 Self::new(Kind::NotPermitted, "the database does not permit what the relay needs").source(error);

@@ -11,7 +11,7 @@ use crate::{
         errors::{is, is_transient, no_replication_right},
         ownership::Ownership,
         platform::Platform,
-        requirements::{OLDEST_SERVER, failover_slot_refused, wal_level_suffices},
+        requirements::Server,
     },
     error::{Kind, RunError},
     store::{StoreError, sql},
@@ -20,28 +20,12 @@ use crate::{
 /// Checks version and settings.
 pub(super) async fn server(client: &Client, config: &Config) -> Result<(), RunError> {
     let database = &config.database_url;
-    let row = client.query_one(sql::SERVER, &[]).await?;
-    let (version, wal_level): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
-    let (standby, read_only): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
-    if version < OLDEST_SERVER {
-        let what = format!("the server is PostgreSQL {}", version / 10_000);
-        return Err(RunError::new(Kind::Database, what).hint("the relay needs PostgreSQL 14 or newer"));
+    let server = Server::of(client).await?;
+    if let Some(unfit) = server.unfit(database, config.failover_slot) {
+        return Err(unfit.into());
     }
-    if let Some((what, hint)) = failover_slot_refused(config.failover_slot, version) {
-        return Err(RunError::new(Kind::Slot, what).hint(hint));
-    }
-    if standby {
-        return Err(RunError::new(Kind::Database, format!("{database} is a standby"))
-            .hint("connect to the primary")
-            .transient_if(true)); // it may be promoted
-    }
-    if read_only {
-        return Err(RunError::new(Kind::Database, format!("{database} is read-only"))
-            .hint("connect to the primary, and check default_transaction_read_only")
-            .transient_if(true));
-    }
-    if !wal_level_suffices(wal_level, version) {
-        return Err(RunError::new(Kind::WalLevel, format!("wal_level is {wal_level}"))
+    if !server.streams() {
+        return Err(RunError::new(Kind::WalLevel, format!("wal_level is {}", server.wal_level))
             .hint(Platform::of(client).await.raise_wal_level()));
     }
     Ok(())

@@ -143,11 +143,6 @@ pub(crate) fn bound_idle_transactions(limit: Duration) -> String {
     format!("SET idle_in_transaction_session_timeout = {}", limit.as_millis())
 }
 
-/// Version and settings of the server.
-pub(crate) const SERVER: &str =
-    "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery(),
-            current_setting('transaction_read_only')::bool";
-
 /// Version of the extension.
 pub const VERSION: &str = "SELECT outbox.version()";
 

@@ -162,7 +162,7 @@ pub static METRICS: &[Metric] = &[
         "outbox_database_up",
         None,
         "Whether the database says what is owed, which the following are made from.",
-        |seen| Some(as_gauge(seen.owed.is_some())),
+        |seen| Some(as_gauge(seen.health.is_some())),
     ),
     Metric {
         name: "outbox_unsent_events",
@@ -170,12 +170,12 @@ pub static METRICS: &[Metric] = &[
         help: "Events that are not sent: owed now, between two attempts, scheduled for later, failed. Beyond 10,000 an estimate.",
         labels: &["state"],
         read: Read::Gauges(|seen| {
-            let Some(owed) = &seen.owed else { return Vec::new() };
+            let Some(health) = &seen.health else { return Vec::new() };
             let counts = [
-                ("pending", owed.pending),
-                ("retrying", owed.retrying),
-                ("scheduled", owed.scheduled),
-                ("failed", owed.failed),
+                ("pending", health.pending),
+                ("retrying", health.retrying),
+                ("scheduled", health.scheduled),
+                ("failed", health.failed),
             ];
             counts.map(|(state, count)| (state, signed(count))).to_vec()
         }),
@@ -186,15 +186,16 @@ pub static METRICS: &[Metric] = &[
         help: "Age of the oldest event that is owed now, and of the oldest between two attempts; 0: there is none.",
         labels: &["state"],
         read: Read::Gauges(|seen| {
-            let Some(owed) = &seen.owed else { return Vec::new() };
-            vec![("pending", owed.oldest_pending), ("retrying", owed.oldest_retrying)]
+            let Some(health) = &seen.health else { return Vec::new() };
+            let ages = [("pending", health.oldest_pending_seconds), ("retrying", health.oldest_retrying_seconds)];
+            ages.map(|(state, age)| (state, age.unwrap_or(0.0))).to_vec()
         }),
     },
     gauge("outbox_keys_held", None, "Events that hold back the later ones of their key.", |seen| {
-        seen.owed(|owed| signed(owed.keys_held))
+        seen.health(|health| signed(health.keys_held))
     }),
     gauge("outbox_slot_active", None, "Whether a relay reads the slot; 0 also if there is no slot.", |seen| {
-        seen.owed(|owed| as_gauge(owed.slot.as_ref().is_some_and(|slot| slot.is_active)))
+        seen.health(|health| as_gauge(health.slot.is_active == Some(true)))
     }),
     Metric {
         name: "outbox_slot_wal_status",
@@ -202,26 +203,27 @@ pub static METRICS: &[Metric] = &[
         help: "1 for the slot's wal_status, 0 for the others (the view pg_replication_slots).",
         labels: &["status"],
         read: Read::Gauges(|seen| {
-            let Some(slot) = seen.owed.as_ref().and_then(|owed| owed.slot.as_ref()) else { return Vec::new() };
+            let slot = seen.health.as_ref().map(|health| &health.slot).filter(|slot| slot.is_active.is_some());
+            let Some(slot) = slot else { return Vec::new() };
             ["reserved", "extended", "unreserved", "lost"]
-                .map(|status| (status, as_gauge(slot.wal_status == status)))
+                .map(|status| (status, as_gauge(slot.wal_status.as_deref() == Some(status))))
                 .to_vec()
         }),
     },
     gauge("outbox_slot_kept", Some(Unit::Bytes), "WAL that PostgreSQL keeps for the slot.", |seen| {
-        seen.slot(|slot| slot.kept.map(signed))
+        seen.slot(|slot| slot.kept_bytes.map(signed))
     }),
     gauge(
         "outbox_slot_safe",
         Some(Unit::Bytes),
         "WAL that can still be written before the slot is lost; without max_slot_wal_keep_size there is no such limit, and no series.",
-        |seen| seen.slot(|slot| slot.safe.map(signed)),
+        |seen| seen.slot(|slot| slot.safe_bytes.map(signed)),
     ),
     gauge(
         "outbox_slot_behind",
         Some(Unit::Bytes),
         "WAL that was written since the position that the relay has acknowledged.",
-        |seen| seen.slot(|slot| slot.behind.map(signed)),
+        |seen| seen.slot(|slot| slot.behind_bytes.map(signed)),
     ),
     count(
         "outbox_slots_let_go",

@@ -10,7 +10,7 @@ use prometheus_client::{
     registry::Unit,
 };
 
-use crate::admin::owed::{Owed, Slot};
+use crate::queries::health::{Health, Slot};
 
 /// A metric as it is documented and read.
 pub struct Metric {
@@ -48,7 +48,7 @@ pub(super) struct Seen {
     /// Spans that the collector has taken, and those that were dropped.
     pub(super) spans: [u64; 2],
     /// `None`: the database does not answer.
-    pub(super) owed: Option<Owed>,
+    pub(super) health: Option<Health>,
 }
 
 impl Seen {
@@ -58,12 +58,12 @@ impl Seen {
         both.into_iter().filter_map(|(peer, contact)| Some((peer, contact.as_ref()?)))
     }
 
-    pub(super) fn owed(&self, read: fn(&Owed) -> f64) -> Option<f64> {
-        self.owed.as_ref().map(read)
+    pub(super) fn health(&self, read: fn(&Health) -> f64) -> Option<f64> {
+        self.health.as_ref().map(read)
     }
 
     pub(super) fn slot(&self, read: fn(&Slot) -> Option<f64>) -> Option<f64> {
-        self.owed.as_ref()?.slot.as_ref().and_then(read)
+        read(&self.health.as_ref()?.slot)
     }
 }
 

@@ -18,16 +18,16 @@ use prometheus_client::{
 
 use self::metric::Seen;
 pub use self::{list::METRICS, metric::Metric};
-use super::owed::Owed;
+use crate::queries::health::Health;
 
 /// All metrics of a relay, in the format of `OpenMetrics`.
 pub(in crate::admin) fn encode(
     observed: &Arc<Observed>,
-    owed: Option<Owed>,
+    health: Option<Health>,
     database: &str,
 ) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_labels([("database".into(), database.to_owned().into())].into_iter());
-    registry.register_collector(Box::new(Scrape { observed: Arc::clone(observed), owed }));
+    registry.register_collector(Box::new(Scrape { observed: Arc::clone(observed), health }));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
@@ -36,7 +36,7 @@ pub(in crate::admin) fn encode(
 #[derive(Debug)]
 struct Scrape {
     observed: Arc<Observed>,
-    owed: Option<Owed>,
+    health: Option<Health>,
 }
 
 impl Collector for Scrape {
@@ -44,7 +44,7 @@ impl Collector for Scrape {
         let (view, is_alive) = (self.observed.view(), self.observed.is_alive());
         let spans = self.observed.spans();
         let spans = [&spans.exported, &spans.dropped].map(|count| count.load(Relaxed));
-        let seen = Seen { view, now: Instant::now(), is_alive, spans, owed: self.owed.clone() };
+        let seen = Seen { view, now: Instant::now(), is_alive, spans, health: self.health.clone() };
         METRICS.iter().try_for_each(|metric| metric.encode(&mut encoder, &seen))
     }
 }
@@ -54,11 +54,11 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use client_socket::Expiry;
+    use outbox_service::contact::Contact;
     use prometheus_client::metrics::MetricType;
 
     use super::*;
-    use crate::admin::owed::Slot;
-    use outbox_service::contact::Contact;
+    use crate::queries::health::Slot;
 
     /// docs/metrics.md is made from the list.
     #[test]
@@ -74,13 +74,19 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_named_as_the_list_says() {
-        let slot = Slot { kept: Some(1), safe: Some(2), behind: Some(3), ..Slot::default() };
-        let owed = Owed { slot: Some(slot), ..Owed::default() };
+        let slot = Slot {
+            is_active: Some(true),
+            kept_bytes: Some(1),
+            safe_bytes: Some(2),
+            behind_bytes: Some(3),
+            ..Slot::default()
+        };
+        let health = Health { slot, ..Health::default() };
         let observed: Arc<Observed> = Arc::default();
         let expiry = Expiry { server: Some(UNIX_EPOCH), client: None };
         observed.connected(Contact { host: "db:5432".to_owned(), peer: "db:5432 (10.0.0.7)".to_owned(), expiry });
         observed.retention_kept_back(0);
-        let text = encode(&observed, Some(owed), "shop").unwrap();
+        let text = encode(&observed, Some(health), "shop").unwrap();
         for metric in METRICS {
             let series = metric.series();
             let first = match metric.kind() {

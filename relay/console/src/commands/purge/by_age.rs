@@ -6,7 +6,11 @@ use tokio_postgres::{Error, Row, Statement, error::SqlState, types::ToSql};
 use super::{Done, Options};
 use crate::{
     format::count,
-    queries::{session::Session, sql},
+    queries::{
+        finished::{self, Deleted},
+        session::Session,
+        sql,
+    },
     terminal::{
         Answer,
         interrupt::Interrupt,
@@ -40,7 +44,7 @@ impl Purge<'_> {
     ) -> Result<Option<Error>, Error> {
         let client = &self.session.client;
         // Events that are written later are not old.
-        let pages: i64 = client.query_one(sql::PAGES, &[]).await?.try_get(0)?;
+        let pages: i64 = client.query_one(finished::FILE, &[]).await?.try_get("pages")?;
         let statement = client.prepare(statement).await?;
         let mut progress = Progress::new(what, pages);
         let mut failed = None;
@@ -92,9 +96,9 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     let mut done = Done { dry_run: options.dry_run, before: Some(before.clone()), ..Done::default() };
     if options.dry_run || !options.yes {
         let mut old = 0;
-        let unread = purge.pass("counting", sql::COUNT_FINISHED, |row| {
-            old += row.try_get::<_, i64>(0)?;
-            done.holding += row.try_get::<_, i64>(1)?;
+        let unread = purge.pass("counting", finished::COUNT, |row| {
+            old += row.try_get::<_, i64>("old")?;
+            done.holding += row.try_get::<_, i64>("holding")?;
             Ok(())
         });
         unread.await.and_then(|unread| unread.map_or(Ok(()), Err)).map_err(failed)?;
@@ -108,11 +112,9 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     if is_wanted {
         purge.interrupt = Some(Interrupt::listen()?);
         done.holding = 0;
-        let deleting = purge.pass("deleting", sql::DELETE_FINISHED, |row| {
-            done.deleted += row.try_get::<_, i64>("deleted")?;
-            done.holding += row.try_get::<_, i64>("holding")?;
-            done.locked += row.try_get::<_, i64>("locked")?;
-            done.refuse(row.try_get("refused")?, row.try_get("refused_id")?, row.try_get("refused_because")?);
+        let delete = finished::delete_before();
+        let deleting = purge.pass("deleting", &delete, |row| {
+            done.take(Deleted::read(&row)?);
             Ok(())
         });
         ended = deleting.await;

@@ -6,12 +6,13 @@ use uuid::Uuid;
 use super::{Done, Options};
 use crate::{
     commands::{
-        event::Event,
         events,
         filter::{Filter, Parameters},
     },
     format::{count, escaped},
     queries::{
+        event::Event,
+        finished::DELETE_BY_ID,
         session::Session,
         sql::{self, Among, Order},
     },
@@ -65,7 +66,7 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
 async fn delete(session: &Session, options: &Options, done: &mut Done) -> Result<(), RunError> {
     let failed = |error| session.failed(error);
     for batch in options.ids.chunks(BATCH) {
-        let rows = session.client.query(sql::DELETE_EVENTS, &[&batch, &options.status()]).await.map_err(failed)?;
+        let rows = session.client.query(DELETE_BY_ID, &[&batch, &options.status()]).await.map_err(failed)?;
         for row in rows {
             let id: Uuid = row.try_get("event_id").map_err(failed)?;
             match row.try_get("outcome").map_err(failed)? {
@@ -81,7 +82,7 @@ async fn delete(session: &Session, options: &Options, done: &mut Done) -> Result
                 "refused" => {
                     let because: String = row.try_get("because").map_err(failed)?;
                     note(&format!("{id} cannot be deleted: {}.", escaped(&because)));
-                    done.refuse(1, Some(id), Some(because));
+                    done.refuse(1, Some((id, because)));
                 }
                 _ => {} // it is gone, or PENDING again, or was never among what fits
             }

@@ -17,6 +17,7 @@ use crate::{
     commands::filter::word,
     format::{count, escaped, length},
     queries::{
+        finished::{Deleted, MAINTAINING},
         session::{Grant, Session},
         sql,
     },
@@ -81,11 +82,19 @@ struct Done {
 
 impl Done {
     /// Notes a refusal; the first is the one that is named.
-    fn refuse(&mut self, events: i64, id: Option<Uuid>, because: Option<String>) {
+    fn refuse(&mut self, events: i64, one: Option<(Uuid, String)>) {
         self.refused += events;
-        if self.refused_id.is_none() && id.is_some() {
-            (self.refused_id, self.refused_because) = (id, because);
+        if self.refused_id.is_none() {
+            (self.refused_id, self.refused_because) = one.unzip();
         }
+    }
+
+    /// Adds what was deleted of some pages.
+    fn take(&mut self, step: Deleted) {
+        self.deleted += step.deleted;
+        self.holding += step.holding;
+        self.locked += step.locked;
+        self.refuse(step.refused, step.refusal);
     }
 
     /// Tells people what was deleted.
@@ -123,7 +132,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     let failed = |error| session.failed(error);
     let may: bool = session
         .client
-        .query_one(sql::MAY_CALL, &[&sql::MAINTAINING])
+        .query_one(sql::MAY_CALL, &[&MAINTAINING])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;

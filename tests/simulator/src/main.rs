@@ -18,7 +18,7 @@ fn main() {
         None => (0, number("SEEDS").unwrap_or(10_000)),
     };
     if std::env::var_os("FAULTS").is_some_and(|faults| !faults.is_empty()) {
-        return find_faults(number("SEEDS").unwrap_or(4000));
+        return find_faults(number("SEEDS").unwrap_or(10_000));
     }
     if let Some(mishaps) = std::env::var("SMALL").ok().filter(|mishaps| !mishaps.is_empty()) {
         return search_small_world(&mishaps);

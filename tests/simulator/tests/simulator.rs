@@ -3,7 +3,7 @@
 use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, story};
 
 /// In this many seeds each deliberate fault must show.
-const SEEDS: u64 = 4000;
+const SEEDS: u64 = 10_000;
 
 #[test]
 fn a_few_thousand_worlds_break_no_promise() {

@@ -30,6 +30,15 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// How far figures are to be trusted.
+    fn trust(&self) -> String {
+        match (self.quick, self.runs) {
+            (true, _) => "A quick look whether the benchmark works: the figures mean nothing.".to_owned(),
+            (_, 1) => "One run.".to_owned(),
+            (_, runs) => format!("Medians of {runs} runs; in brackets the least and the most."),
+        }
+    }
+
     /// One without figures.
     pub(crate) fn new(machine: Machine, runs: usize, quick: bool) -> Self {
         Self { machine, runs, quick, figures: Vec::new() }

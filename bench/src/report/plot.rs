@@ -91,7 +91,7 @@ fn draw(report: &Report, svg: &mut String) -> Drawn {
         draw_sizes(size, &sizes)?;
     }
     let fact = |name| report.machine.fact(name);
-    let note = format!("{} {}.", super::present::trust(report), fact("date"));
+    let note = format!("{} {}.", report.trust(), fact("date"));
     foot.draw_text(&note, &(FONT, SMALL).into_font().color(&MUTED), (20, 4))?;
     let servers = format!("PostgreSQL {}, RabbitMQ {}, {}.", fact("PostgreSQL"), fact("RabbitMQ"), fact("CPU"));
     foot.draw_text(&servers, &(FONT, SMALL).into_font().color(&MUTED), (20, 20))?;

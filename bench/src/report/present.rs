@@ -18,7 +18,7 @@ pub(crate) fn section(report: &Report, section: &str) {
 
 /// Everything, and the two files, which have the JSON's name with other endings.
 pub(crate) fn all(report: &Report, json: &Path) {
-    println!("\n{}\n{}", report.machine.markdown(), trust(report));
+    println!("\n{}\n{}", report.machine.markdown(), report.trust());
     for name in report.sections() {
         section(report, name);
     }
@@ -31,19 +31,10 @@ pub(crate) fn all(report: &Report, json: &Path) {
 
 /// Targets first, then every section, then the machine: to be pasted where it is wanted.
 fn as_markdown(report: &Report) -> String {
-    let mut text = format!("{}\n\n### Targets\n\n{}", trust(report), targets::table(report).markdown());
+    let mut text = format!("{}\n\n### Targets\n\n{}", report.trust(), targets::table(report).markdown());
     for section in report.sections() {
         let tables: Vec<String> = table::of_section(report, section).iter().map(Table::markdown).collect();
         text += &format!("\n### {section}\n\n{}", tables.join("\n"));
     }
     text + &format!("\n### Machine\n\n{}", report.machine.markdown())
-}
-
-/// How far figures are to be trusted.
-pub(super) fn trust(report: &Report) -> String {
-    match (report.quick, report.runs) {
-        (true, _) => "A quick look whether the benchmark works: the figures mean nothing.".to_owned(),
-        (_, 1) => "One run.".to_owned(),
-        (_, runs) => format!("Medians of {runs} runs; in brackets the least and the most."),
-    }
 }

@@ -1,8 +1,8 @@
 //! `outbox.emit()`: one row into the table, without the cost of a statement where the table allows it.
 //!
 //! JSON is kept as it was written. The table's INSERT trigger checks the row ([`admit`]). A caller needs the right to
-//! call the function, and none on the table: triggers, defaults and indexes of the user's run as the table's owner, with
-//! a pinned `search_path`.
+//! call the function, and none on the table: triggers, defaults and indexes of the user's run as the table's owner,
+//! with a pinned `search_path`.
 
 use pgrx::Uuid;
 use pgrx::prelude::*;

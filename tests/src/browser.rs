@@ -1,4 +1,5 @@
-//! A headless Chromium, driven through the DevTools protocol (<https://chromedevtools.github.io/devtools-protocol/>) over a pipe.
+//! A headless Chromium, driven through the DevTools protocol (<https://chromedevtools.github.io/devtools-protocol/>)
+//! over a pipe.
 #![expect(clippy::indexing_slicing, reason = "of JSON, which is null where there is nothing")]
 
 use std::{

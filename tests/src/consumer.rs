@@ -48,8 +48,8 @@ impl ConsumerBuilder {
         Self { url, exchange, binding, queue: None, is_there: false, keep_bodies: true, prefetch: None }
     }
 
-    /// Names the queue; the default is a new one. A queue stays when its consumer goes, and one of that name that is there
-    /// already, with what is in it, is taken over.
+    /// Names the queue; the default is a new one. A queue stays when its consumer goes, and one of that name that is
+    /// there already, with what is in it, is taken over.
     #[must_use]
     pub fn queue(mut self, name: &str) -> Self {
         self.queue = Some(name.to_owned());
@@ -198,8 +198,9 @@ impl Consumer {
         eventually(&format!("all of {} ids", ids.len()), deadline, all).await
     }
 
-    /// Waits until at least `count` different events have arrived, however often each, and returns their ids. The broker
-    /// hands a message out a moment after it has confirmed it: rows that are `SENT` do not say that all have arrived.
+    /// Waits until at least `count` different events have arrived, however often each, and returns their ids. The
+    /// broker hands a message out a moment after it has confirmed it: rows that are `SENT` do not say that all have
+    /// arrived.
     ///
     /// # Panics
     /// When `deadline` has passed, with the number that have arrived.

@@ -10,8 +10,8 @@ use crate::{RabbitMq, http};
 const LISTED: Duration = Duration::from_secs(6);
 
 impl RabbitMq {
-    /// Closes the connections to one vhost by the HTTP API, which tells the clients so (320), and returns how many there
-    /// were. Waits until there is one; a vhost without clients has none after 6 s.
+    /// Closes the connections to one vhost by the HTTP API, which tells the clients so (320), and returns how many
+    /// there were. Waits until there is one; a vhost without clients has none after 6 s.
     pub async fn cut_connections(&self, vhost: &str) -> usize {
         let start = Instant::now();
         loop {

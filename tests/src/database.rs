@@ -17,8 +17,9 @@ pub struct Database {
     is_checked: bool,
 }
 
-/// Whether the outbox's table and each btree index agree: contrib's `amcheck`, without its extension, so that nothing of it is in the
-/// database. Its file comes with Debian's server; where it is not there, nothing is checked. Nor is a table that is no heap.
+/// Whether the outbox's table and each btree index agree: contrib's `amcheck`, without its extension, so that nothing
+/// of it is in the database. Its file comes with Debian's server; where it is not there, nothing is checked. Nor is a
+/// table that is no heap.
 const CHECK: &str = "
     SET statement_timeout = '1min';
     DO $$
@@ -53,16 +54,16 @@ impl Database {
         Self { name, url, maintenance_url: maintenance_url.to_owned(), connection, is_checked: false }
     }
 
-    /// Has the table and its indexes checked when it is dropped, however the test has left them: a test that finds corruption
-    /// fails.
+    /// Has the table and its indexes checked when it is dropped, however the test has left them: a test that finds
+    /// corruption fails.
     #[must_use]
     pub fn checked_at_the_end(mut self) -> Self {
         self.is_checked = true;
         self
     }
 
-    /// Whether what is in the table and in its indexes is sound. Ends all other sessions first: what they have not committed is not
-    /// waited for.
+    /// Whether what is in the table and in its indexes is sound. Ends all other sessions first: what they have not
+    /// committed is not waited for.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -16,8 +16,8 @@ use crate::{
 /// How long a JVM may take to start beside other tests.
 const STARTED: Duration = Duration::from_secs(120);
 
-/// Debezium Server, which publishes what is inserted into the table `outboxevent` to the exchange `outbox`, as its outbox event router makes
-/// it. Dropping it ends it; its slot stays.
+/// Debezium Server, which publishes what is inserted into the table `outboxevent` to the exchange `outbox`, as its
+/// outbox event router makes it. Dropping it ends it; its slot stays.
 #[derive(Debug)]
 pub struct Debezium {
     slot: String,

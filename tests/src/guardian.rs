@@ -1,15 +1,16 @@
 //! The program `outbox-guardian`: runs one command, and ends it and everything it started when standard input closes.
 //!
-//! Standard input is a pipe whose other end the test process holds. The kernel closes it when that process ends, even by
-//! SIGKILL, and libtest has no other end of a run to hook into. The guardian is a child subreaper, so daemons that the
-//! command leaves behind (Erlang's epmd) become its children and end too.
+//! Standard input is a pipe whose other end the test process holds. The kernel closes it when that process ends, even
+//! by SIGKILL, and libtest has no other end of a run to hook into. The guardian is a child subreaper, so daemons that
+//! the command leaves behind (Erlang's epmd) become its children and end too.
 //!
 //! ```text
 //! outbox-guardian --run FOLDER [--log FILE] [--user NAME] [--stop SIGNAL] -- COMMAND [ARGUMENT…]
 //! outbox-guardian --run FOLDER [--keep] --keeper
 //! ```
 //! The first line of output is the command's process id; what follows is its own (or goes to `--log`). The second form
-//! is the run folder's keeper: it makes the folder, and removes it when its own input is closed and no guardian uses the folder any more.
+//! is the run folder's keeper: it makes the folder, and removes it when its own input is closed and no guardian uses
+//! the folder any more.
 
 use std::{
     fs::File,
@@ -119,7 +120,8 @@ fn kill_descendants() {
 }
 
 fn keep(options: &Options) -> Result<ExitCode, String> {
-    // Made here, not by the process that wants it, so that no moment exists in which the folder has nobody to remove it.
+    // Made here, not by the process that wants it, so that no moment exists in which the folder has nobody to remove
+    // it.
     make_folder(&options.run);
     let lock = File::create(options.run.join("lock")).map_err(|e| format!("{}: {e}", options.run.display()))?;
     println!("{}", std::process::id());

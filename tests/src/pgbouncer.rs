@@ -17,8 +17,8 @@ fn program() -> PathBuf {
     installed("pgbouncer", "/usr/sbin").expect("PgBouncer is installed: run scripts/setup")
 }
 
-/// A pooler before one database, in transaction mode and with one session of the server's for all its clients of a role. Dropping it
-/// ends it.
+/// A pooler before one database, in transaction mode and with one session of the server's for all its clients of a
+/// role. Dropping it ends it.
 #[derive(Debug)]
 pub struct PgBouncer {
     url: String,

@@ -15,7 +15,8 @@ use crate::{
 /// How often it scrapes and evaluates, as most installations do.
 const INTERVAL: &str = "15s";
 
-/// A Prometheus of its own on a loopback port that loads `ops/alerts.yml` as it is shipped. Dropping it ends it and removes its files.
+/// A Prometheus of its own on a loopback port that loads `ops/alerts.yml` as it is shipped. Dropping it ends it and
+/// removes its files.
 #[derive(Debug)]
 pub struct Prometheus {
     port: u16,

@@ -124,7 +124,8 @@ impl Relay {
         self.wait_for_log_after(0, text).await
     }
 
-    /// As [`wait_for_log`](Self::wait_for_log), but only in lines after the first `mark` ones; see [`mark`](Self::mark).
+    /// As [`wait_for_log`](Self::wait_for_log), but only in lines after the first `mark` ones; see
+    /// [`mark`](Self::mark).
     ///
     /// # Panics
     /// When the relay ends first or the deadline passes, with all its log.

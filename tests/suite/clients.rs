@@ -1,9 +1,9 @@
 //! The examples in tests/clients work: each commits an order and its event as a role with the application's grants, and
 //! the message arrives. Those that consume are in `consume`, those that bring a schema in `migration_tools`.
 //!
-//! Each language's ordinary client installs the locked dependencies below `target/`, once. Where the toolchain is missing,
-//! or the dependencies cannot be had, the test did not run. Rust's tests cannot say that, so it passes, and the last lines of
-//! `make test` say which did not run (scripts/not-run). On CI it fails.
+//! Each language's ordinary client installs the locked dependencies below `target/`, once. Where the toolchain is
+//! missing, or the dependencies cannot be had, the test did not run. Rust's tests cannot say that, so it passes, and
+//! the last lines of `make test` say which did not run (scripts/not-run). On CI it fails.
 
 mod consume;
 mod migration_tools;

@@ -83,7 +83,8 @@ async fn role(db: &Database, grant: &str) -> String {
     db.url_as(&role)
 }
 
-/// Three failed events of one topic and error, one of another. None has been published: their time has not come when they fail.
+/// Three failed events of one topic and error, one of another. None has been published: their time has not come when
+/// they fail.
 async fn some_failures(db: &Database) {
     let failures = "
         SELECT outbox.emit('orders.created', to_jsonb(n), aggregate_type => 'order', aggregate_id => n::text, available_at => now() + interval '1 hour')

@@ -1,4 +1,5 @@
-//! What the documents say is so: their SQL runs, their excerpts stand in the files they name, their links lead somewhere.
+//! What the documents say is so: their SQL runs, their excerpts stand in the files they name, their links lead
+//! somewhere.
 
 mod commands;
 mod figures;
@@ -23,7 +24,8 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let mut input = psql.stdin.take().unwrap();
     // Which the documents say by a command line.
     writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
-    // All but docs/migrate.md, whose moves have tests of their own. The order is that in which one makes what the next needs.
+    // All but docs/migrate.md, whose moves have tests of their own. The order is that in which one makes what the next
+    // needs.
     for document in [
         "README.md",
         "docs/sql.md",

@@ -1,7 +1,7 @@
 //! What the database promises: `outbox.emit`, the rules of the table, and what the relay and operators call.
 //!
-//! Every promise is checked three times: with the extension, which writes past the executor; with the extension where that is
-//! switched off; and with the plain SQL that installs where no extension can be built. They must not differ.
+//! Every promise is checked three times: with the extension, which writes past the executor; with the extension where
+//! that is switched off; and with the plain SQL that installs where no extension can be built. They must not differ.
 
 mod altered_table;
 mod altered_types;
@@ -80,8 +80,8 @@ pub(crate) fn other_version(version: &str) -> String {
     format!("CREATE OR REPLACE FUNCTION outbox.version() RETURNS text LANGUAGE sql AS $$ SELECT '{version}' $$")
 }
 
-/// A database with the extension. Its own session may add to the table what `pg_dump` would lose (see [`undumped`]), so that
-/// a test of such a table runs on both installations. What it wrote is checked at the end.
+/// A database with the extension. Its own session may add to the table what `pg_dump` would lose (see [`undumped`]), so
+/// that a test of such a table runs on both installations. What it wrote is checked at the end.
 async fn with_the_extension() -> Database {
     let db = Postgres::shared().await.database().await.checked_at_the_end();
     run(&db, "SET outbox.allow_undumped_changes = on").await;

@@ -1,4 +1,5 @@
-//! Deletions that are refused: the event stays alone and is named, whoever deletes. One set of refusals for the four ways to delete.
+//! Deletions that are refused: the event stays alone and is named, whoever deletes. One set of refusals for the four
+//! ways to delete.
 
 use harness::{Connection, Postgres, SOON, Stack, eventually};
 use uuid::Uuid;

@@ -1,4 +1,5 @@
-//! `outbox-servers`: private PostgreSQL (with the extension, if it is installed) and RabbitMQ to play with, until Ctrl-C.
+//! `outbox-servers`: private PostgreSQL (with the extension, if it is installed) and RabbitMQ to play with, until
+//! Ctrl-C.
 
 use std::future::pending;
 

@@ -23,7 +23,8 @@ use crate::{
 /// Databases are copies of this one: an extension is installed once, not once a test.
 const TEMPLATE: &str = "outbox_template";
 
-/// A PostgreSQL server on a loopback port, run from the private installation. Dropping it ends it and removes its files.
+/// A PostgreSQL server on a loopback port, run from the private installation. Dropping it ends it and removes its
+/// files.
 #[derive(Debug)]
 pub struct Postgres {
     folder: PathBuf,
@@ -102,7 +103,8 @@ impl Postgres {
         &self.folder
     }
 
-    /// A program of the same installation, e.g. `pg_dump`, told by its environment to connect to this server as superuser.
+    /// A program of the same installation, e.g. `pg_dump`, told by its environment to connect to this server as
+    /// superuser.
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(pg_folder("--bindir").join(name));
         command.env("PGHOST", "127.0.0.1").env("PGPORT", self.port.to_string()).env("PGUSER", "postgres");
@@ -144,8 +146,8 @@ impl Postgres {
         self.signal_all(Signal::CONT);
     }
 
-    /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill), on the same port and data, and waits until it
-    /// accepts connections.
+    /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill), on the same port and data, and waits until
+    /// it accepts connections.
     pub async fn start(&self) {
         let mut command = Command::new(pg_folder("--bindir").join("postgres"));
         command.arg("-D").arg(self.folder.join("data"));

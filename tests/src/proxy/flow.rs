@@ -18,8 +18,8 @@ impl Flow {
         Self { state, saying: Vec::new() }
     }
 
-    /// The connections whose client has said `bytes` in its first 4 KiB, as the startup packet of a replication connection
-    /// says `replication\0`, and AMQP's start-ok the name of the connection. Not for TLS.
+    /// The connections whose client has said `bytes` in its first 4 KiB, as the startup packet of a replication
+    /// connection says `replication\0`, and AMQP's start-ok the name of the connection. Not for TLS.
     #[must_use]
     pub fn saying(&self, bytes: &str) -> Self {
         Self { state: self.state.clone(), saying: bytes.as_bytes().to_vec() }

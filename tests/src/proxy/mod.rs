@@ -5,8 +5,8 @@
 //!          ◀── FromServer ◀──
 //! ```
 //!
-//! What is held stays in the proxy and in the sockets' buffers, in its order: the other side cannot tell a held connection
-//! from a slow one, nor from one whose peer is gone, since its end is held, too.
+//! What is held stays in the proxy and in the sockets' buffers, in its order: the other side cannot tell a held
+//! connection from a slow one, nor from one whose peer is gone, since its end is held, too.
 
 mod flow;
 mod line;
@@ -35,8 +35,8 @@ pub enum Direction {
     FromServer,
 }
 
-/// A loopback port that forwards to another, through faults. It derefs to the [`Flow`] of all its connections. It runs on
-/// the test's runtime, and dropping it cuts them.
+/// A loopback port that forwards to another, through faults. It derefs to the [`Flow`] of all its connections. It runs
+/// on the test's runtime, and dropping it cuts them.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,

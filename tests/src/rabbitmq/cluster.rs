@@ -15,7 +15,8 @@ use crate::{
 /// A node joins again in 9 to 15 s.
 const JOINED: Duration = Duration::from_secs(120);
 
-/// What bounds a node: one scheduler that sleeps when it has nothing to do, and a short log of quorum queues, which is held in memory.
+/// What bounds a node: one scheduler that sleeps when it has nothing to do, and a short log of quorum queues, which is
+/// held in memory.
 const ONE_SCHEDULER: &str = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none";
 const RAFT_LOG_BYTES: &str = "33554432";
 

@@ -130,8 +130,8 @@ impl RabbitMq {
         self.take().kill().await;
     }
 
-    /// Has it write to disk what was declared. Seen without: a broker that was killed half a second after a declaration came back
-    /// without the last binding, so that all that went there was unroutable.
+    /// Has it write to disk what was declared. Seen without: a broker that was killed half a second after a declaration
+    /// came back without the last binding, so that all that went there was unroutable.
     pub async fn write_declared(&self) {
         self.ctl(&["eval", "mnesia:sync_log()."]).await;
     }
@@ -146,8 +146,8 @@ impl RabbitMq {
         self.running(Guarded::resume);
     }
 
-    /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill), on the same ports and data, and waits until it
-    /// accepts clients.
+    /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill), on the same ports and data, and waits until
+    /// it accepts clients.
     pub async fn start(&self) {
         let name = format!("rabbitmq on port {}", self.amqp_port);
         let log = self.log_file();

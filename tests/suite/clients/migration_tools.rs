@@ -1,5 +1,5 @@
-//! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/migration-tools.md says: each installs the
-//! outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql.
+//! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/migration-tools.md says:
+//! each installs the outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql.
 
 use std::{
     collections::BTreeSet,
@@ -108,7 +108,8 @@ async fn a_script_without_a_transaction_changes_nothing_and_says_so() {
     are_alike(&before, &catalogue(&old.db, false).await);
 }
 
-/// By psql, which goes on after an error: as the owner, and as a superuser that has taken the owner's role, who may not end sessions.
+/// By psql, which goes on after an error: as the owner, and as a superuser that has taken the owner's role, who may not
+/// end sessions.
 async fn is_stopped(site: &Site, script: &Path) {
     for (login, set_role) in [(&*site.owner, "SELECT"), ("postgres", &*format!("SET ROLE {}", site.owner))] {
         let mut psql = psql(&site.db, login).await;
@@ -147,8 +148,8 @@ async fn a_flat_file_has_nothing_that_psql_alone_runs_or_a_tool_replaces() {
     }
 }
 
-/// Has a tool install an outbox and upgrade one. `migrate` runs the tool, which notes in the table `history` what has run: a second run does
-/// nothing.
+/// Has a tool install an outbox and upgrade one. `migrate` runs the tool, which notes in the table `history` what has
+/// run: a second run does nothing.
 async fn installs_and_upgrades(history: &str, migrate: impl AsyncFn(&Site, &Path)) {
     let new = Site::empty().await;
     is_migrated(&new, &new.script("outbox"), history, &migrate).await;

@@ -16,8 +16,8 @@ pub(super) struct Workshop {
 }
 
 impl Workshop {
-    /// Copies tests/clients/{name} and installs, unless the same files were installed before. `None`, and the reason in a file
-    /// for scripts/not-run, when that cannot be done here.
+    /// Copies tests/clients/{name} and installs, unless the same files were installed before. `None`, and the reason in
+    /// a file for scripts/not-run, when that cannot be done here.
     ///
     /// # Panics
     /// When it cannot be done and this is CI (`CI=true`).

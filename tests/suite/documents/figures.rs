@@ -1,4 +1,5 @@
-//! The figures of the documents: what is said of speed and cost stands in docs/benchmark.md, or follows from what stands there.
+//! The figures of the documents: what is said of speed and cost stands in docs/benchmark.md, or follows from what
+//! stands there.
 
 use super::read;
 

@@ -1,4 +1,5 @@
-//! What a DBA adds to `outbox.events` counts for `emit()` from the next call on, in sessions that have emitted before, too.
+//! What a DBA adds to `outbox.events` counts for `emit()` from the next call on, in sessions that have emitted before,
+//! too.
 
 use harness::Database;
 

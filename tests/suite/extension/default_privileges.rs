@@ -1,4 +1,5 @@
-//! Default privileges of the role that installs give nobody a right in what is installed: on that, nothing was granted yet.
+//! Default privileges of the role that installs give nobody a right in what is installed: on that, nothing was granted
+//! yet.
 
 use harness::{Database, Postgres};
 

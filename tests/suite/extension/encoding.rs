@@ -1,4 +1,5 @@
-//! Bytes that are no UTF-8 stay out. They reach a session in its startup packet, where PostgreSQL does not look at them.
+//! Bytes that are no UTF-8 stay out. They reach a session in its startup packet, where PostgreSQL does not look at
+//! them.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 

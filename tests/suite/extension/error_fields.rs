@@ -1,5 +1,5 @@
-//! An error that `emit()` or `settle()` runs into says all that it says to an INSERT or an UPDATE: which constraint of which
-//! table, which column, and where.
+//! An error that `emit()` or `settle()` runs into says all that it says to an INSERT or an UPDATE: which constraint of
+//! which table, which column, and where.
 
 use harness::Database;
 use tokio_postgres::error::DbError;

@@ -16,7 +16,8 @@ async fn the_schemas_version_is_the_extensions_and_the_products() {
 async fn both_installations_offer_the_same() {
     let (extension, plain) = (with_the_extension().await, with_plain_sql().await);
     for catalogue in [
-        // What plain SQL needs to do the work of the Rust code is its own affair; emit() becomes the owner in its own ways.
+        // What plain SQL needs to do the work of the Rust code is its own affair; emit() becomes the owner in its own
+        // ways.
         "SELECT string_agg(concat_ws(' ', oid::regprocedure, prorettype::regtype, proretset, pg_get_function_arguments(oid),
              provolatile,
              CASE WHEN proname <> 'emit' THEN concat_ws(' ', prosecdef, proconfig) END, proacl, obj_description(oid)), E'\\n' ORDER BY oid::regprocedure::text)

@@ -1,5 +1,5 @@
-//! Whatever comes between two events of a session (an ALTER that is undone, an error, a lock, another statement that is half done), the
-//! next one is written as if nothing had been.
+//! Whatever comes between two events of a session (an ALTER that is undone, an error, a lock, another statement that is
+//! half done), the next one is written as if nothing had been.
 
 use harness::{Database, SOON, eventually};
 

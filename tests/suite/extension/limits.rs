@@ -1,4 +1,5 @@
-//! Bad input is refused at the call, with a fitting SQLSTATE, the argument's name and a hint, by `emit` and INSERT alike.
+//! Bad input is refused at the call, with a fitting SQLSTATE, the argument's name and a hint, by `emit` and INSERT
+//! alike.
 
 use harness::Database;
 

@@ -1,5 +1,5 @@
-//! Ways in which rights get lost: whatever PUBLIC may do afterwards, a role without any grant gets at nothing, and the next grant makes
-//! the rights whole.
+//! Ways in which rights get lost: whatever PUBLIC may do afterwards, a role without any grant gets at nothing, and the
+//! next grant makes the rights whole.
 
 use harness::{Connection, Database, Postgres};
 use tokio_postgres::Client;
@@ -68,7 +68,8 @@ async fn grant(db: &Database, what: &str, role: &str) {
     .await;
 }
 
-/// Dumps `db`, and restores it as `owner` into a new database after `meanwhile`. What the restore says is not looked at: it goes on after an error.
+/// Dumps `db`, and restores it as `owner` into a new database after `meanwhile`. What the restore says is not looked
+/// at: it goes on after an error.
 async fn restored(db: &Database, owner: &str, flags: &[&str], meanwhile: impl AsyncFnOnce()) -> Database {
     let postgres = Postgres::shared().await;
     let file = std::env::temp_dir().join(format!("{}-{}.dump", db.name(), std::process::id()));

@@ -1,5 +1,5 @@
-//! A session that runs out of memory gets an ERROR. Where the extension's own allocations failed, the process would abort,
-//! and PostgreSQL then ends every session of the server.
+//! A session that runs out of memory gets an ERROR. Where the extension's own allocations failed, the process would
+//! abort, and PostgreSQL then ends every session of the server.
 
 use std::process::Command;
 

@@ -14,8 +14,8 @@ on_both_installations!(
 const HISTORY: &str = "INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 20000);
     UPDATE outbox.events SET status = 'SENT' WHERE seq % 100 <> 0";
 
-/// Sessions whose plans were made while the table was empty, with statistics that are missing, of the empty table, or of
-/// the full one.
+/// Sessions whose plans were made while the table was empty, with statistics that are missing, of the empty table, or
+/// of the full one.
 async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database, &str)) {
     for (state, before, after) in [
         ("never analysed", "", ""),
@@ -40,8 +40,8 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
     }
 }
 
-/// A plan that is ruled out and taken all the same, as that of a trigger or a foreign key of somebody else's, seems so dear that PostgreSQL
-/// would compile it (JIT), which took minutes in a stretch of retention.
+/// A plan that is ruled out and taken all the same, as that of a trigger or a foreign key of somebody else's, seems so
+/// dear that PostgreSQL would compile it (JIT), which took minutes in a stretch of retention.
 async fn what_rules_plans_out_compiles_none(db: Database) {
     let sql = "SELECT string_agg(proname, ' ') FROM pg_proc
                WHERE pronamespace = 'outbox'::regnamespace AND proconfig::text LIKE '%enable\\_%' AND NOT 'jit=off' = ANY (proconfig)";

@@ -1,5 +1,5 @@
-//! What logical replication brings, or a session with `session_replication_role = replica`, is kept as it was: it was checked where it
-//! comes from. But no row gets in that would stop those who read the table.
+//! What logical replication brings, or a session with `session_replication_role = replica`, is kept as it was: it was
+//! checked where it comes from. But no row gets in that would stop those who read the table.
 
 use harness::{Database, Postgres, SOON, eventually};
 

@@ -23,7 +23,8 @@ on_both_installations!(
     a_role_with_the_grant_may_and_one_without_it_may_not,
 );
 
-/// Finished a hundred days ago: SENT 1 to 3, FAILED 4, and FAILED 5 that holds its key. PENDING: 6. Finished now: SENT 7, FAILED 8.
+/// Finished a hundred days ago: SENT 1 to 3, FAILED 4, and FAILED 5 that holds its key. PENDING: 6. Finished now: SENT
+/// 7, FAILED 8.
 async fn history(db: &Database) {
     run(db, "SELECT outbox.emit('t', to_jsonb(n), aggregate_type => 'a', aggregate_id => n::text) FROM generate_series(1, 8) AS n").await;
     run(db, "SET session_replication_role = replica").await;

@@ -1,5 +1,5 @@
-//! The table of rights in docs/sql.md: each cell is tried from outside, as a role that has one grant and nothing else. After a change:
-//! `UPDATE_DOCS=1 make test T=rights::` writes the table anew.
+//! The table of rights in docs/sql.md: each cell is tried from outside, as a role that has one grant and nothing else.
+//! After a change: `UPDATE_DOCS=1 make test T=rights::` writes the table anew.
 
 use std::{collections::BTreeMap, fs};
 
@@ -24,7 +24,8 @@ const ROLES: [(&str, &str); 7] = [
     ("owner", OWN),
 ];
 
-/// Makes a role the owner of everything, as the one is that runs sql/outbox.sql. It comes last: the others are granted by the owner before.
+/// Makes a role the owner of everything, as the one is that runs sql/outbox.sql. It comes last: the others are granted
+/// by the owner before.
 pub(super) const OWN: &str = "
     DO $$
     DECLARE object text;
@@ -43,7 +44,8 @@ pub(super) const OWN: &str = "
     END
     $$";
 
-/// What is tried: a line of the table, and the statement. Lines that all roles fare alike with are put together by `what`.
+/// What is tried: a line of the table, and the statement. Lines that all roles fare alike with are put together by
+/// `what`.
 struct Try {
     /// What is done to the object, such as `read`.
     what: String,
@@ -67,8 +69,8 @@ const COLUMNS: &str = "
 const SEQUENCES: &str =
     "SELECT relname::text FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'S' ORDER BY relname";
 
-/// Every function or procedure: its name and first distinguishing type, and a call of it with nulls. OFFSET 0 keeps the planner from working
-/// a call with nulls out by itself, without asking for the right.
+/// Every function or procedure: its name and first distinguishing type, and a call of it with nulls. OFFSET 0 keeps the
+/// planner from working a call with nulls out by itself, without asking for the right.
 const FUNCTIONS: &str = "
     SELECT f.proname::text || CASE WHEN f.namesakes > 1 THEN '(' || f.types || ')' ELSE '' END,
            CASE f.prokind

@@ -1,4 +1,5 @@
-//! A caller's search path, with objects of others' in it, changes nothing in what the functions and triggers of the schemas do.
+//! A caller's search path, with objects of others' in it, changes nothing in what the functions and triggers of the
+//! schemas do.
 
 use harness::{Connection, Database, Postgres, SOON, eventually};
 

@@ -1,4 +1,5 @@
-//! `outbox.ensure_sequence`: each new event has a greater `seq` than all before it, whatever somebody has done to the sequence.
+//! `outbox.ensure_sequence`: each new event has a greater `seq` than all before it, whatever somebody has done to the
+//! sequence.
 
 use harness::Database;
 

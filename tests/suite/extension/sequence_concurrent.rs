@@ -18,7 +18,8 @@ on_both_installations!(no_number_comes_twice_or_goes_down_for_a_session_while_it
 /// The greatest number of the rows that the sequence is behind.
 const ROWS: i64 = 1_000_000;
 
-/// Emits until told to stop, some in transactions that end in one or the other way. Returns the numbers that it was given.
+/// Emits until told to stop, some in transactions that end in one or the other way. Returns the numbers that it was
+/// given.
 async fn emit_on(session: Connection, mut random: fastrand::Rng, stop: Arc<AtomicBool>) -> Vec<i64> {
     let mut given = Vec::new();
     while !stop.load(Ordering::Relaxed) {

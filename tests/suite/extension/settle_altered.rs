@@ -1,4 +1,5 @@
-//! What a DBA adds to `outbox.events` counts for `settle()` from the next call on, in sessions that have settled before, too.
+//! What a DBA adds to `outbox.events` counts for `settle()` from the next call on, in sessions that have settled
+//! before, too.
 
 use harness::Database;
 

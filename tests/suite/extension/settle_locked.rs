@@ -59,7 +59,8 @@ async fn two_that_settle_the_same_events_do_not_deadlock(db: Database) {
             "SELECT outbox.settle((SELECT array_agg(id ORDER BY payload::text) FROM outbox.events), '{{{statuses}}}', '{{x,x,x}}')"
         )
     };
-    // The first wants the held event first, by a statement; the second is to wait there, too, before it has taken others.
+    // The first wants the held event first, by a statement; the second is to wait there, too, before it has taken
+    // others.
     let (with_failed, all_sent) = (settle("FAILED,FAILED,SENT"), settle("SENT,SENT,SENT"));
     let then = async {
         lock_waits(&db, 2).await;

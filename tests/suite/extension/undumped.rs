@@ -1,5 +1,5 @@
-//! `pg_dump` loses what is added to a table that belongs to an extension, so adding it is refused; the plain installation's
-//! table is dumped as a whole (see dump.rs).
+//! `pg_dump` loses what is added to a table that belongs to an extension, so adding it is refused; the plain
+//! installation's table is dumped as a whole (see dump.rs).
 
 use harness::{Database, Postgres};
 

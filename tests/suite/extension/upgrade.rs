@@ -61,8 +61,8 @@ pub(crate) fn earlier(version: &str) -> Option<PathBuf> {
     None
 }
 
-/// Puts the extension's scripts of earlier versions beside that of this one: the library is this version's, as after an upgrade of the
-/// package. `None` if this checkout has no history.
+/// Puts the extension's scripts of earlier versions beside that of this one: the library is this version's, as after an
+/// upgrade of the package. `None` if this checkout has no history.
 pub(crate) fn offer_the_earlier_extensions() -> Option<()> {
     static OFFERED: Mutex<bool> = Mutex::new(false);
     let mut is_offered = OFFERED.lock().unwrap();
@@ -175,8 +175,8 @@ async fn an_upgraded_outbox_is_like_one_that_was_installed_anew(old: &Outbox) {
     assert!(differs.is_empty(), "{differs:#?}");
 }
 
-/// Events PENDING (1), deferred (2), between two attempts and holding their key (3), SENT (4), FAILED (5) and FAILED holding their key (6), and
-/// what waits behind those (7, 8).
+/// Events PENDING (1), deferred (2), between two attempts and holding their key (3), SENT (4), FAILED (5) and FAILED
+/// holding their key (6), and what waits behind those (7, 8).
 const EVENTS: &str = "
     SELECT outbox.emit('t', to_jsonb(n), aggregate_type => 'a', aggregate_id => CASE n WHEN 7 THEN '3' WHEN 8 THEN '6' ELSE n::text END,
         available_at => CASE WHEN n = 2 THEN now() + interval '1 day' END) FROM generate_series(1, 8) AS n;

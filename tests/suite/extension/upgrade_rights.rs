@@ -36,8 +36,8 @@ async fn roles_keep_what_they_may_and_may_do_what_is_new_in_their_work(old: &Out
     }
 }
 
-/// PostgreSQL takes for the extension's own rights what is granted while a script of the extension runs, and leaves those
-/// out of a dump.
+/// PostgreSQL takes for the extension's own rights what is granted while a script of the extension runs, and leaves
+/// those out of a dump.
 async fn a_dump_of_an_upgraded_outbox_has_what_roles_were_granted(old: &Outbox) {
     let mut roles = Vec::new();
     for grant in ["emit", "relay", "monitor", "operate"] {

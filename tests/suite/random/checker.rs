@@ -192,7 +192,8 @@ fn check_deliveries(evidence: &Evidence, facts: &HashMap<Uuid, &Fact>, limits: &
 }
 
 /// Events without a key are free, and so are deferred ones: their own time comes before their key's order. A replay
-/// follows a verdict, so the first delivery is over by then. Queues are judged apart: no one saw the order between them.
+/// follows a verdict, so the first delivery is over by then. Queues are judged apart: no one saw the order between
+/// them.
 fn check_order(evidence: &Evidence, facts: &HashMap<Uuid, &Fact>, limits: &Limits, found: &mut Vec<Violation>) {
     let mut seen = HashSet::new();
     let mut last: HashMap<(u32, Queue), i64> = HashMap::new();

@@ -113,7 +113,8 @@ impl Faults<'_> {
             }
             BrokerFault::MakeRoom { .. } => {
                 record::make_room(self.stack).await;
-                // Seen without: a broker that was killed 1.4 s later came back with the limit, and refused until the end.
+                // Seen without: a broker that was killed 1.4 s later came back with the limit, and refused until the
+                // end.
                 node.write_declared().await;
             }
         }

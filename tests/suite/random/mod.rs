@@ -2,8 +2,8 @@
 //!
 //! A seed is a [schedule](schedule): [client programs](program), faults with their moments, and the relay's settings. A
 //! [run](run) carries it out on real servers, heals what is broken, waits until no row is `PENDING`, and has the
-//! [checker](checker) compare. The schedule of a seed is always the same; servers and clocks are not, so that a seed that
-//! failed may have to be run some times before it fails again.
+//! [checker](checker) compare. The schedule of a seed is always the same; servers and clocks are not, so that a seed
+//! that failed may have to be run some times before it fails again.
 
 mod checker;
 mod clients;

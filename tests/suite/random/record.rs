@@ -31,8 +31,8 @@ pub(super) async fn declare(stack: &Stack, full_at: Option<u32>) {
     }
 }
 
-/// The queue `full` takes everything from now on. Its limit is never lowered while it holds messages: RabbitMQ would drop
-/// those that it has confirmed.
+/// The queue `full` takes everything from now on. Its limit is never lowered while it holds messages: RabbitMQ would
+/// drop those that it has confirmed.
 pub(super) async fn make_room(stack: &Stack) {
     stack.vhost.api("DELETE", &format!("/api/policies/{}/full", stack.vhost.name()), None).await;
 }

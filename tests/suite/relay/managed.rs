@@ -1,5 +1,5 @@
-//! On a managed PostgreSQL what is to be done is said in the provider's words. The providers are simulated: by the settings and roles
-//! by which each shows itself.
+//! On a managed PostgreSQL what is to be done is said in the provider's words. The providers are simulated: by the
+//! settings and roles by which each shows itself.
 
 use harness::{Postgres, RabbitMq, SOON, Stack, places::extension_installed};
 use serde_json::Value;

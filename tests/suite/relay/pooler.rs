@@ -1,4 +1,5 @@
-//! A real PgBouncer in transaction mode: applications emit through it, and the relay says that it cannot work through it.
+//! A real PgBouncer in transaction mode: applications emit through it, and the relay says that it cannot work through
+//! it.
 
 use harness::{PgBouncer, SOON, Stack};
 use serde_json::json;

@@ -123,8 +123,8 @@ async fn a_brokers_password_that_is_changed_in_its_file_needs_no_restart() {
     stack.vhost.api("DELETE", &format!("/api/users/{user}"), None).await;
 }
 
-/// What is done to a file, and what is said of it then. A test may run as root, to whom every file is readable: a link that leads to
-/// itself is readable to nobody.
+/// What is done to a file, and what is said of it then. A test may run as root, to whom every file is readable: a link
+/// that leads to itself is readable to nobody.
 type Spoiling = (&'static str, fn(&Path), &'static str);
 
 const BAD: [Spoiling; 6] = [

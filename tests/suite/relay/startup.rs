@@ -1,4 +1,5 @@
-//! What is wrong at the start is said in one clear line, with an exit code of its own; what is right needs no superuser.
+//! What is wrong at the start is said in one clear line, with an exit code of its own; what is right needs no
+//! superuser.
 
 use harness::{Postgres, RabbitMq, RelayBuilder, SOON, Stack};
 

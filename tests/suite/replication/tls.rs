@@ -50,7 +50,8 @@ impl Server {
         db.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     }
 
-    /// Makes the server's key and certificate. The server itself writes them: the key must be its own, and closed to others.
+    /// Makes the server's key and certificate. The server itself writes them: the key must be its own, and closed to
+    /// others.
     async fn certify(&self, db: &Connection, kind: &str, days: u32) {
         self.openssl(&format!(
             "req -x509 {kind} -nodes -days {days} -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem -subj /CN=db \

@@ -1,8 +1,9 @@
-//! Whoever may create objects in `public`, or whose schema a search path names, can put a function, an operator, a view or a type beside
-//! PostgreSQL's own. Nothing of ours may ever use it: neither a statement that the product sends, nor what one of its functions runs.
+//! Whoever may create objects in `public`, or whose schema a search path names, can put a function, an operator, a view
+//! or a type beside PostgreSQL's own. Nothing of ours may ever use it: neither a statement that the product sends, nor
+//! what one of its functions runs.
 //!
-//! The tests read from the server's log what each name of each statement was found to be (`tree`), plant a better match for each
-//! (`plant`), and do everything once more.
+//! The tests read from the server's log what each name of each statement was found to be (`tree`), plant a better match
+//! for each (`plant`), and do everything once more.
 
 pub(crate) mod log;
 pub(crate) mod plant;

@@ -1,5 +1,5 @@
-//! Objects that hide PostgreSQL's own from whoever looks names up where others may write. Each says so in the server's log when it is
-//! called: a record that outlives a rollback, and that a transaction that only reads can make.
+//! Objects that hide PostgreSQL's own from whoever looks names up where others may write. Each says so in the server's
+//! log when it is called: a record that outlives a rollback, and that a transaction that only reads can make.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ pub(crate) const EVIL: &str = "evil";
 /// What every planted object logs, with its name.
 pub(crate) const CALLED: &str = "planted: ";
 
-/// Makes one object, and returns its name; null if PostgreSQL lets nobody make it, as with arguments of type `internal`.
+/// Makes one object, and returns its name; null if PostgreSQL lets nobody make it, as with arguments of type
+/// `internal`.
 ///
 /// `arguments` are types, with names where a call names them; null stands for what the original declares.
 const MAKERS: &str = r#"

@@ -136,8 +136,8 @@ impl Roles {
 
 const TOKEN: &str = "operator-token-0123456789abcdef";
 
-/// Everything that the product does with a database, as far as two relays, a dashboard and a person at a terminal bring it about. Afterwards
-/// neither publication nor slot nor events are left.
+/// Everything that the product does with a database, as far as two relays, a dashboard and a person at a terminal bring
+/// it about. Afterwards neither publication nor slot nor events are left.
 async fn everything(stack: &Stack, roles: &Roles, tokens: &Path) {
     let db = &stack.db;
     let consumer = stack.consumer("t.#").await;

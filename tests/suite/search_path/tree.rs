@@ -1,5 +1,5 @@
-//! What a statement means to PostgreSQL: reads the parse trees that `debug_print_parse` puts into the server's log, and says which
-//! functions, operators, relations and types the statement's names were found to be.
+//! What a statement means to PostgreSQL: reads the parse trees that `debug_print_parse` puts into the server's log, and
+//! says which functions, operators, relations and types the statement's names were found to be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Call {
     pub(crate) is_operator: bool,
     pub(crate) oid: u32,
-    /// Types of the arguments as they were given, before any cast that PostgreSQL added; with a name where one was given.
+    /// Types of the arguments as they were given, before any cast that PostgreSQL added; with a name where one was
+    /// given.
     pub(crate) arguments: Vec<(Option<String>, u32)>,
     pub(crate) result: u32,
 }

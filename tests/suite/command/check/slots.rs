@@ -68,8 +68,8 @@ async fn a_slot_for_another_plugin_may_be_dropped_if_nobody_reads_it() {
     drop_slot(&stack.db, slot).await;
 }
 
-/// Servers of the minor releases of November 2026 and later have a list of the plugins that may read their WAL. Its value and the error that
-/// it leads to have the code of a role that may not replicate.
+/// Servers of the minor releases of November 2026 and later have a list of the plugins that may read their WAL. Its
+/// value and the error that it leads to have the code of a role that may not replicate.
 #[tokio::test]
 async fn a_server_that_does_not_let_pgoutput_read_its_wal_is_told_from_a_role_without_the_right_to_replicate() {
     let postgres = Postgres::private().start().await;

@@ -1,4 +1,5 @@
-//! Queues that take nothing, with `reject-publish`: the broker nacks, and that is the queue's state, not the event's fault.
+//! Queues that take nothing, with `reject-publish`: the broker nacks, and that is the queue's state, not the event's
+//! fault.
 
 use std::time::Duration;
 
@@ -129,7 +130,8 @@ async fn while_every_queue_is_full_no_attempt_counts_the_log_is_freed_and_all_co
         }
         let line = relay.wait_for_log("the broker refuses everything").await;
         assert!(line.contains("basic.nack"), "{line}");
-        // Where the broker was slow at first, all keys of the load are held in the table; these fill memory in any case.
+        // Where the broker was slow at first, all keys of the load are held in the table; these fill memory in any
+        // case.
         let late = emit(&stack.db, "late", 0, 400).await;
         relay.wait_for_log("parked").await;
         load.wait_for(1500).await; // five times what fits in memory

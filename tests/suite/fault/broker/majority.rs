@@ -17,7 +17,8 @@ use super::{
 const GOES_ON_WITHIN: Duration = Duration::from_secs(10);
 const WATCHED: Duration = Duration::from_secs(15);
 
-/// Of the events of `topic` that were committed in this part of the outage, in seconds: how many were, and how many have `SENT` now.
+/// Of the events of `topic` that were committed in this part of the outage, in seconds: how many were, and how many
+/// have `SENT` now.
 async fn part(stack: &Stack, topic: &str, from: f64, to: f64) -> (i64, i64) {
     let sql = "SELECT count(*), count(*) FILTER (WHERE status = 'SENT') FROM outbox.events
                WHERE topic = $1 AND created_at >= (SELECT at FROM outage) + make_interval(secs => $2)
@@ -26,7 +27,8 @@ async fn part(stack: &Stack, topic: &str, from: f64, to: f64) -> (i64, i64) {
     (row.get(0), row.get(1))
 }
 
-/// Whether such a queue of this RabbitMQ answers nothing: before version 4 it nacks, and a nack counts while others are confirmed.
+/// Whether such a queue of this RabbitMQ answers nothing: before version 4 it nacks, and a nack counts while others are
+/// confirmed.
 async fn answers_nothing(node: &RabbitMq) -> bool {
     let overview = node.api("GET", "/api/overview", None).await;
     !overview["rabbitmq_version"].as_str().unwrap_or_else(|| panic!("{overview}")).starts_with("3.")
@@ -74,7 +76,8 @@ async fn while_a_quorum_queue_has_no_majority_the_events_of_other_queues_go_on_a
         stack.consumer_with("load").existing_queue("load").start().await,
         stack.consumer_with("elsewhere").existing_queue("elsewhere").start().await,
     ];
-    // A leader that dies may have kept what it had not confirmed, and what was in flight when the relay connected anew is sent again.
+    // A leader that dies may have kept what it had not confirmed, and what was in flight when the relay connected anew
+    // is sent again.
     check(&stack, &consumers[1], &elsewhere, elsewhere.len()).await;
     if answers_nothing(own).await {
         check(&stack, &consumers[0], &load, load.len()).await;

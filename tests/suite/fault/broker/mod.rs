@@ -39,8 +39,8 @@ async fn queue(stack: &Stack, binding: &str) {
     stack.vhost.api("POST", &path, Some(&json!({ "routing_key": binding }))).await;
 }
 
-/// What has to hold whatever broke: all of `emitted` is `SENT` by its first attempt, arrived, in order per key, with at most
-/// `repeated` deliveries too many; and nothing else arrived.
+/// What has to hold whatever broke: all of `emitted` is `SENT` by its first attempt, arrived, in order per key, with at
+/// most `repeated` deliveries too many; and nothing else arrived.
 async fn check(stack: &Stack, consumer: &Consumer, emitted: &[Emitted], repeated: usize) {
     eventually("every event has its verdict", DRAINED, async || match count(stack, "status = 'PENDING'").await {
         0 => Ok(()),

@@ -8,7 +8,8 @@ use super::{LONG, count, wait_until_none_is_owed};
 /// Where each event goes: to a queue that dead-letters at once, and to a stream.
 const TOPICS: [&str; 3] = ["classic", "quorum", "stream"];
 
-/// Names and values, each of which has crashed a queue, a connection or a consumer on RabbitMQ 3.10 or 4.0, or one of their kind.
+/// Names and values, each of which has crashed a queue, a connection or a consumer on RabbitMQ 3.10 or 4.0, or one of
+/// their kind.
 fn hostile() -> Vec<(&'static str, String)> {
     let entry = |queue: &str, count: &str| {
         format!(r#"[{{"queue": "{queue}", "reason": "expired", "count": {count}, "exchange": "", "routing-keys": 5}}]"#)

@@ -40,8 +40,8 @@ struct Cost {
     blocks: i64,
 }
 
-/// Waits until the server has counted so many inserted rows, and as many updates of the relay, whose sessions have ended. An insert
-/// that is rolled back is counted, too, and comes after all else that this session did.
+/// Waits until the server has counted so many inserted rows, and as many updates of the relay, whose sessions have
+/// ended. An insert that is rolled back is counted, too, and comes after all else that this session did.
 async fn cost(db: &Connection, inserted: i64, updated: i64) -> Cost {
     db.batch_execute("BEGIN; SELECT outbox.emit('counted', '1'); ROLLBACK").await.unwrap();
     let sql = "SELECT t.seq_scan, heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit, n_tup_ins, n_tup_upd,

@@ -1,4 +1,5 @@
-//! The largest events that may be emitted, and the memory that the relay takes for them: docs/delivery.md, promise 8, has the numbers.
+//! The largest events that may be emitted, and the memory that the relay takes for them: docs/delivery.md, promise 8,
+//! has the numbers.
 
 use harness::{Consumer, Postgres, RabbitMq, Relay, Stack, places::checkout};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -40,8 +41,8 @@ fn assert_took_at_most(relay: &Relay, most: u64) {
     assert!(peak < most, "{peak} bytes");
 }
 
-/// Each kind of payload: one that compresses to nothing, one that does not, JSON as large, and JSON that prints as large from a few
-/// hundred bytes.
+/// Each kind of payload: one that compresses to nothing, one that does not, JSON as large, and JSON that prints as
+/// large from a few hundred bytes.
 fn payloads(bytes: u64) -> [String; 4] {
     let random =
         format!("(SELECT decode(string_agg(md5(i::text), ''), 'hex') FROM generate_series(1, {}) AS i)", bytes / 16);

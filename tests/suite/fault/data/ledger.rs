@@ -13,8 +13,8 @@ struct Place {
     seq: i64,
 }
 
-/// Compares the `SENT` rows with the ids in the order in which they arrived at each queue: none is lost, none is invented,
-/// at most `repeats` came again, and the first deliveries of each key are in order.
+/// Compares the `SENT` rows with the ids in the order in which they arrived at each queue: none is lost, none is
+/// invented, at most `repeats` came again, and the first deliveries of each key are in order.
 pub(super) async fn check(db: &Connection, queues: &[&[Uuid]], repeats: usize) {
     let sql = "SELECT id, seq, hashtextextended(coalesce(aggregate_type, '') || '/' || aggregate_id, 0)
                FROM outbox.events WHERE status = 'SENT'";

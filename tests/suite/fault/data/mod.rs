@@ -46,8 +46,8 @@ async fn count(db: &Connection, condition: &str) -> i64 {
     db.query_one(&sql, &[]).await.unwrap().get(0)
 }
 
-/// Waits until no row that fulfils `condition` is owed to the broker, for as long as the first of those that are moves on.
-/// Reads the indexes of what is owed from there, so that watching costs the server little.
+/// Waits until no row that fulfils `condition` is owed to the broker, for as long as the first of those that are moves
+/// on. Reads the indexes of what is owed from there, so that watching costs the server little.
 async fn wait_until_none_is_owed(db: &Connection, condition: &str) {
     let sql = format!(
         "SELECT min(seq) FROM (

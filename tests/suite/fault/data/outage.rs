@@ -34,8 +34,8 @@ async fn kept(db: &Connection, slot: &str) -> [i64; 2] {
 
 /// Looks all the time, until told to stop; then says the most that was kept.
 ///
-/// PostgreSQL looks for the place where decoding could begin again at its checkpoints, and every 15 s. That much of the WAL
-/// is kept for any slot, so checkpoints are made often here: what is left is the relay's doing.
+/// PostgreSQL looks for the place where decoding could begin again at its checkpoints, and every 15 s. That much of the
+/// WAL is kept for any slot, so checkpoints are made often here: what is left is the relay's doing.
 fn watch_wal(stack: &Stack, stopped: &watch::Receiver<bool>) -> JoinHandle<[i64; 2]> {
     let (url, slot, stopped) = (stack.db.url().to_owned(), stack.db.name().to_owned(), stopped.clone());
     tokio::spawn(async move {

@@ -81,8 +81,8 @@ async fn it_fails_alone(stack: Stack) {
     assert_memory_was_bounded(&relay);
 }
 
-/// Until the slot is made, the table is read again and again, also while the verdict of such a row is on its way. At most
-/// `may_end` sessions end.
+/// Until the slot is made, the table is read again and again, also while the verdict of such a row is on its way. At
+/// most `may_end` sessions end.
 async fn it_fails_alone_before_the_slot_is_made(columns: &str, may_end: usize) {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;

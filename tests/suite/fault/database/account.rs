@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::{LATER, assert_one_attempt, number, wait_until_sent};
 
-/// Waits until the relay is done, then checks all that is promised: nothing lost, nothing invented, keys in order, every
-/// row its verdict, one attempt each, and at most `repeated` deliveries twice. `committed` are the events whose commit was
-/// answered.
+/// Waits until the relay is done, then checks all that is promised: nothing lost, nothing invented, keys in order,
+/// every row its verdict, one attempt each, and at most `repeated` deliveries twice. `committed` are the events whose
+/// commit was answered.
 pub(super) async fn check(db: &Client, consumer: &Consumer, committed: &[Uuid], repeated: usize) {
     eventually("no event is PENDING", LATER, async || {
         match number(db, "(SELECT count(*) FROM outbox.events WHERE status = 'PENDING')").await {

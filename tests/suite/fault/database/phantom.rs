@@ -12,7 +12,8 @@ async fn what_a_crash_takes_back_was_not_published() {
     let postgres = Postgres::private().set("wal_writer_delay", "10s").set("fsync", "off").start().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
-    // Passes, which see what the stream does not bring yet; and no verdict, whose commit would take the log to the disk.
+    // Passes, which see what the stream does not bring yet; and no verdict, whose commit would take the log to the
+    // disk.
     let relay = relay(&stack).set("check-interval", "100ms").set("settle-interval", "10s").start().await;
     for round in 1..=ROUNDS {
         let hasty = stack.db.connect().await;

@@ -126,7 +126,8 @@ async fn a_role_that_may_not_repair_the_publication_delivers_with_it_and_without
     drop_role(&stack, &role).await;
 }
 
-/// Functions of PostgreSQL that a session calls for comfort: to see who is in the way, to set what makes its end noticed.
+/// Functions of PostgreSQL that a session calls for comfort: to see who is in the way, to set what makes its end
+/// noticed.
 #[tokio::test]
 async fn a_role_to_which_everything_is_refused_that_is_for_comfort_delivers() {
     let postgres = Postgres::private().start().await;

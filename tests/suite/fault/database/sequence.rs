@@ -15,7 +15,8 @@ const REFUSED: &str = "could not be looked after";
 /// Logged once the start's own look at the sequence is over.
 const STARTED: &str = "state=connected";
 
-/// A relay whose broker is away until it is let through: all that is emitted until then leaves in the order of the table.
+/// A relay whose broker is away until it is let through: all that is emitted until then leaves in the order of the
+/// table.
 async fn without_broker(stack: &Stack) -> (Proxy, Relay) {
     let proxy = Proxy::to(stack.vhost.port()).await;
     proxy.refuse();

@@ -54,8 +54,8 @@ impl<'s> BrokerUser<'s> {
         relay.set("park-after", "0s").set("status-interval", "100ms")
     }
 
-    /// Has a commit wait for its standby that the relay has read. Without a user the relay is parked: the stream is read and
-    /// acknowledged, and its events left to the table.
+    /// Has a commit wait for its standby that the relay has read. Without a user the relay is parked: the stream is
+    /// read and acknowledged, and its events left to the table.
     async fn commit_left_to_the_table(&self, relay: &Relay, key: &str) -> JoinHandle<Uuid> {
         let mark = relay.mark();
         self.delete().await;
@@ -97,7 +97,8 @@ async fn a_commit_that_waits_for_its_standby_gets_its_verdict_once_it_can_be_see
         for n in 0..50 {
             committed.push(emit(&stack.db, &key("does not wait"), n).await);
         }
-        // The broker has confirmed the one that waits, so the next of its key may leave, and gets its verdict before it.
+        // The broker has confirmed the one that waits, so the next of its key may leave, and gets its verdict before
+        // it.
         committed.push(emit(&stack.db, &key("waits"), 2).await);
         let of_key = format!("SELECT count(*) FROM outbox.events WHERE aggregate_id = '{}'", key("waits"));
         let sent = "SELECT count(*) FROM outbox.events WHERE aggregate_id LIKE 'does not wait%' AND status = 'SENT'";

@@ -21,8 +21,8 @@ async fn emit(db: &Connection, count: usize, keys: usize) -> Vec<Uuid> {
 }
 
 /// Holds what was committed against what arrived and against the table: nothing is lost and nothing invented, every row
-/// is SENT after one attempt, and each key's events arrived in the order of their commits. One session must have emitted
-/// all. Returns how many deliveries were repetitions.
+/// is SENT after one attempt, and each key's events arrived in the order of their commits. One session must have
+/// emitted all. Returns how many deliveries were repetitions.
 async fn repeated(stack: &Stack, consumer: &Consumer, committed: &[Uuid]) -> usize {
     wait_for_sent(stack, committed.len()).await;
     // A queue is in order: what was published before this event is delivered before it.

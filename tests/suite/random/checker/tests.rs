@@ -1,4 +1,5 @@
-//! A checker that finds nothing wrong is worth nothing unless it can fail: runs that are right, and each rule broken once.
+//! A checker that finds nothing wrong is worth nothing unless it can fail: runs that are right, and each rule broken
+//! once.
 
 use fastrand::Rng;
 use uuid::Uuid;

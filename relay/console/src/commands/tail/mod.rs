@@ -148,7 +148,7 @@ async fn open(config: &Config, bindings: &[String], limit: Duration) -> Result<C
         queue_messages: QUEUE_MESSAGES,
         queue_bytes: QUEUE_BYTES,
         prefetch: PREFETCH,
-        connect_timeout: limit,
+        connect_timeout: 2 * CONNECT_LIMIT, // `limit` bounds all nodes together, and ends first
         connection_name: format!("{} tail", config.application_name),
         product: "outbox-relay".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -23,7 +23,7 @@ pub use self::{
     view::{Phase, Retention, State, View},
 };
 pub(crate) use self::{view::Shown, watch::Watch};
-use crate::contact::Contact;
+use crate::peer::ServerPeer;
 
 /// A loop that has not turned for so long is taken for dead.
 pub const PULSE_LIMIT: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ impl Observed {
     }
 
     /// There is a connection to the database.
-    pub fn connected(&self, database: Contact) {
+    pub fn connected(&self, database: ServerPeer) {
         self.lock().database = Some(database);
     }
 

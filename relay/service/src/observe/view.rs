@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use outbox_core::{Counts, Figures};
 
-use crate::{contact::Contact, sink::SinkFigures};
+use crate::{peer::ServerPeer, sink::SinkFigures};
 
 /// What the service is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub struct View {
     /// Since when.
     pub phase_since: Instant,
     /// The database's host, while there is a connection.
-    pub database: Option<Contact>,
+    pub database: Option<ServerPeer>,
     /// What the current session shows, if one is at work; its counts are those of all sessions.
     pub figures: Figures,
     /// What the broker's side shows; its counts are those of all sessions.

@@ -4,9 +4,9 @@
 //! `select!`, each arm of which is cancellation-safe, and no task shares anything with it.
 
 mod ending;
-mod holder;
 mod log;
 mod slot;
+mod slot_blocker;
 mod slot_log;
 mod source;
 mod stream;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use outbox_core::{Figures, Pressure, SlotSize};
 use tracing::{info, warn};
 
-use super::holder::{Holder, Oldest, limits};
+use super::slot_blocker::{Oldest, SlotBlocker, limits};
 use crate::{
     numbers,
     repeats::Reminder,
@@ -18,7 +18,7 @@ pub(super) struct SlotLog {
     /// Most bytes of the WAL that the slot may keep.
     max: Option<u64>,
     oldest: Oldest,
-    held_by: String,
+    blocked_by: String,
     other: Option<(String, i64)>,
     told: Reminder,
     told_making: Reminder,
@@ -33,7 +33,7 @@ impl SlotLog {
             slot,
             max,
             oldest: Oldest::default(),
-            held_by: String::new(),
+            blocked_by: String::new(),
             other: None,
             told: Reminder::default(),
             told_making: Reminder::default(),
@@ -51,12 +51,12 @@ impl SlotLog {
     pub(super) fn looked(&mut self, mut look: SlotLook, figures: &Figures, now: Instant) -> SlotSize {
         self.oldest.seen(look.writer.as_mut(), now);
         let size = look.size();
-        let holder = Holder::of(&look, figures);
+        let blocker = SlotBlocker::of(&look, figures);
         self.making(&look, now);
         if look.asked_who || size.pressure(self.max) == Pressure::Little {
-            self.pressure(size.pressure(self.max), &look, &holder, now);
+            self.pressure(size.pressure(self.max), &look, &blocker, now);
         }
-        (self.held_by, self.other) = (holder.to_string(), look.other);
+        (self.blocked_by, self.other) = (blocker.to_string(), look.other);
         size
     }
 
@@ -64,7 +64,7 @@ impl SlotLog {
     pub(super) fn over_limit(&self, kept: u64) {
         let (slot, kept) = (&self.slot, bytes(kept));
         let max_slot_wal = bytes(self.max.unwrap_or_default());
-        warn!(target: "relay", slot, kept, max_slot_wal, held_by = self.held_by,
+        warn!(target: "relay", slot, kept, max_slot_wal, held_by = self.blocked_by,
               "the slot keeps more than max_slot_wal: letting it go, and creating it again; events are read from the table");
     }
 
@@ -84,11 +84,11 @@ impl SlotLog {
         if let Some(writer) = waits_for
             && self.told_making.is_due(&writer.who.to_string(), 0, now)
         {
-            writer.who.tell(Blocker::OF_SLOT);
+            writer.who.log(Blocker::OF_SLOT);
         }
     }
 
-    fn pressure(&mut self, pressure: Pressure, look: &SlotLook, holder: &Holder, now: Instant) {
+    fn pressure(&mut self, pressure: Pressure, look: &SlotLook, blocker: &SlotBlocker, now: Instant) {
         let kept = numbers::bytes(look.kept);
         if pressure == Pressure::Little {
             if self.told.is_over() {
@@ -97,11 +97,11 @@ impl SlotLog {
             return;
         }
         // One that moves on by itself is not worth a word unless it is about to be lost.
-        if *holder == Holder::Nobody && pressure < Pressure::NearlyLost {
+        if *blocker == SlotBlocker::Nobody && pressure < Pressure::NearlyLost {
             return;
         }
-        let who = match holder {
-            Holder::Transaction(who) | Holder::Lock(who) => who.to_string(),
+        let who = match blocker {
+            SlotBlocker::Transaction(who) | SlotBlocker::Lock(who) => who.to_string(),
             other => other.to_string(),
         };
         if !self.told.is_due(&who, pressure as u8, now) {
@@ -109,9 +109,9 @@ impl SlotLog {
         }
         let (slot, limit) = (&self.slot, limits(look, self.max));
         if pressure == Pressure::NearlyLost {
-            warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot is about to be lost");
+            warn!(target: "relay", slot, kept, limit, held_by = %blocker, "the slot is about to be lost");
         } else {
-            warn!(target: "relay", slot, kept, limit, held_by = %holder, "the slot keeps much of the WAL");
+            warn!(target: "relay", slot, kept, limit, held_by = %blocker, "the slot keeps much of the WAL");
         }
     }
 }

@@ -20,7 +20,7 @@ use outbox_core::{Absence, Backoff, Event, Notice, Outcome};
 use uuid::Uuid;
 
 use super::{Sink, SinkFigures};
-use crate::{address::BadFile, contact::Contact, error::RunError};
+use crate::{address::BadFile, error::RunError, peer::ServerPeer};
 
 /// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
@@ -89,10 +89,10 @@ pub(crate) trait Connect: Send {
 
 /// A connection that was made.
 pub(crate) struct Opened {
-    pub(crate) contact: Contact,
-    /// The broker has taken a message over it already.
+    pub(crate) peer: ServerPeer,
+    /// Whether the broker has taken a message over the connection already.
     pub(crate) is_proven: bool,
-    /// Side channels that it may use.
+    /// Number of side channels that the connection has.
     pub(crate) side_channels: usize,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Link<C: Connect> {
     /// Attempts in a row that failed, and connections that ended without an answer.
     failures: u32,
     jitter: fastrand::Rng,
-    connected_to: Option<Contact>,
+    connected_to: Option<ServerPeer>,
     error: Option<String>,
     reconnects: u64,
 }
@@ -196,10 +196,10 @@ impl<C: Connect> Link<C> {
 
     fn opened(&mut self, connection: C::Connection) -> Notice {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
-        let Opened { contact, is_proven, side_channels } = self.broker.opened(&connection);
-        let host = contact.peer.clone();
+        let Opened { peer, is_proven, side_channels } = self.broker.opened(&connection);
+        let host = peer.description.clone();
         self.reconnects += u64::from(is_another);
-        (self.connected_to, self.error) = (Some(contact), None);
+        (self.connected_to, self.error) = (Some(peer), None);
         let now = Instant::now();
         self.state = State::Open(connection, now);
         self.absence.opened(now);

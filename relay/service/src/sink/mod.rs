@@ -7,13 +7,13 @@ use std::{future::Future, sync::Arc};
 
 use outbox_core::{Event, Notice};
 
-use crate::{contact::Contact, error::RunError};
+use crate::{error::RunError, peer::ServerPeer};
 
 /// What a sink has counted, and what it is connected to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkFigures {
     /// The broker's node, while there is a connection.
-    pub connected_to: Option<Contact>,
+    pub connected_to: Option<ServerPeer>,
     /// Why there is none.
     pub error: Option<String>,
     /// Connections that were made after one was lost.

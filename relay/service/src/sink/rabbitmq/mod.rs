@@ -31,8 +31,8 @@ use super::{
 };
 use crate::{
     address::{Address, BadFile},
-    contact::Contact,
     error::RunError,
+    peer::ServerPeer,
 };
 
 /// RabbitMQ, by one connection after the other.
@@ -157,7 +157,7 @@ impl Connect for RabbitMqBroker {
         let Peer { host, address, .. } = publisher.peer();
         self.spans.connected(host, *address);
         Opened {
-            contact: Contact::with_broker(publisher),
+            peer: ServerPeer::with_broker(publisher),
             is_proven: publisher.is_proven(),
             side_channels: usize::from(publisher.side_channels()),
         }

@@ -50,7 +50,7 @@ impl Oldest {
 
 /// Who holds the slot back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum SlotBlocker {
     /// A transaction that has written and has not ended.
     Transaction(Blocker),
     /// A standby that `synchronized_standby_slots` names.
@@ -65,7 +65,7 @@ pub(super) enum Holder {
     Nobody,
 }
 
-impl Holder {
+impl SlotBlocker {
     /// From what was seen of the slot, with who may hold it, and what the session is about.
     pub(super) fn of(look: &SlotLook, figures: &Figures) -> Self {
         let is_making = look.unconfirmed.is_none();
@@ -91,7 +91,7 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for SlotBlocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transaction(who) => {
@@ -143,16 +143,16 @@ mod tests {
         let unseen =
             |xid: &str| Writer { who: Blocker { pid: Some(7), ..Blocker::default() }, xid: Some(xid.to_owned()) };
         let (mut oldest, start) = (Oldest::default(), Instant::now());
-        let mut holder_at = |xid: &str, second: u64| {
+        let mut blocker_at = |xid: &str, second: u64| {
             let mut writer = unseen(xid);
             oldest.seen(Some(&mut writer), start + Duration::from_secs(second));
             let look = SlotLook { writer: Some(writer), xmin: Some("600".to_owned()), ..look(100, None) };
-            Holder::of(&look, &Figures::default()).to_string()
+            SlotBlocker::of(&look, &Figures::default()).to_string()
         };
-        let nobody = Holder::Nobody.to_string();
-        assert_eq!((holder_at("700", 0), holder_at("700", 10)), (nobody.clone(), nobody.clone()));
-        assert_eq!(holder_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15 s");
-        assert_eq!(holder_at("701", 20), nobody, "it is another one");
+        let nobody = SlotBlocker::Nobody.to_string();
+        assert_eq!((blocker_at("700", 0), blocker_at("700", 10)), (nobody.clone(), nobody.clone()));
+        assert_eq!(blocker_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15 s");
+        assert_eq!(blocker_at("701", 20), nobody, "it is another one");
     }
 
     #[test]
@@ -168,19 +168,19 @@ mod tests {
         let idle = Figures::default();
         let held = SlotLook { writer: writer("700"), xmin: Some("700".to_owned()), ..look(100, None) };
         assert_eq!(
-            Holder::of(&held, &idle).to_string(),
+            SlotBlocker::of(&held, &idle).to_string(),
             "an idle transaction of process 7 of role \"app\", open for 3 s"
         );
         let passing = SlotLook { writer: writer("900"), ..held.clone() };
-        assert_eq!(Holder::of(&passing, &idle), Holder::Nobody);
+        assert_eq!(SlotBlocker::of(&passing, &idle), SlotBlocker::Nobody);
         let behind = SlotLook { unconfirmed: Some(90), ..passing.clone() };
-        assert_eq!(Holder::of(&behind, &idle), Holder::Relay);
+        assert_eq!(SlotBlocker::of(&behind, &idle), SlotBlocker::Relay);
         let unanswered = Figures { read_to: Lsn(90), acknowledged: Lsn(0), ..idle };
-        assert_eq!(Holder::of(&behind, &unanswered), Holder::Broker);
+        assert_eq!(SlotBlocker::of(&behind, &unanswered), SlotBlocker::Broker);
         let locked = SlotLook { locker: Some(who.clone()), ..behind };
-        assert_eq!(Holder::of(&locked, &Figures { unwritten: 1, ..unanswered }), Holder::Lock(who.clone()));
-        assert_eq!(Holder::of(&SlotLook { awaits_standby: true, ..held }, &idle), Holder::Standby);
+        assert_eq!(SlotBlocker::of(&locked, &Figures { unwritten: 1, ..unanswered }), SlotBlocker::Lock(who.clone()));
+        assert_eq!(SlotBlocker::of(&SlotLook { awaits_standby: true, ..held }, &idle), SlotBlocker::Standby);
         let making = SlotLook { unconfirmed: None, ..passing };
-        assert_eq!(Holder::of(&making, &idle), Holder::Transaction(who));
+        assert_eq!(SlotBlocker::of(&making, &idle), SlotBlocker::Transaction(who));
     }
 }

@@ -32,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// not use the publication for WAL that is skipped.
 const NOWHERE: Lsn = Lsn(u64::MAX);
 
-/// How long another reader of the slot is ignored. The server needs a moment to notice that a stream's reader is gone.
+/// Only after this time is a reader of the slot taken for another relay. The server needs a moment to notice that the
+/// reader of an ended stream is gone.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// This relay's wait for the slot; it outlives a lost connection.

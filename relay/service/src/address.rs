@@ -16,8 +16,8 @@ use crate::{
     text_file::{self, QUOTED, Unread, is_quoted},
 };
 
-/// How long the password in a file may differ from the server's. A change reaches the two at different times: Kubernetes
-/// brings a secret into its pods within two minutes.
+/// How long the password in a file may differ from the server's. A change reaches the two at different times:
+/// Kubernetes brings a secret into its pods within two minutes.
 const CHANGES_WITHIN: Duration = Duration::from_secs(120);
 
 /// A server's address, such as a [`ConnInfo`]. `Display` and `Debug` show no password, as those of `T` show none.

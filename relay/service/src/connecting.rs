@@ -8,11 +8,11 @@
 //!
 //! A session begins when the database is ready; without a broker it leaves events in the table and advances the slot.
 //!
-//! During startup, a permanent failure of either server ends the relay with its exit code. Startup is tracked per server:
-//! PostgreSQL counts as started with the first session, RabbitMQ with the first connection.
+//! During startup, a permanent failure of either server ends the relay with its exit code. Startup is tracked per
+//! server: PostgreSQL counts as started with the first session, RabbitMQ with the first connection.
 //!
-//! Two failures count as transient because an operator may be about to correct them: a wrong password in a file, for two
-//! minutes, and an earlier schema, whose upgrade may follow the relay's.
+//! Two failures count as transient because an operator may be about to correct them: a wrong password in a file, for
+//! two minutes, and an earlier schema, whose upgrade may follow the relay's.
 
 use std::{
     pin::pin,

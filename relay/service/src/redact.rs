@@ -51,8 +51,8 @@ fn is_token(text: &str) -> bool {
     words.next().is_some() && words.next().is_some_and(|word| word.len() >= SHORTEST_TOKEN) && words.next().is_none()
 }
 
-/// Whether the text has the form of a path: it begins at the root or with `./` or `../`, or ends with an extension of one
-/// to five lowercase letters, such as `relay.toml`.
+/// Whether the text has the form of a path: it begins at the root or with `./` or `../`, or ends with an extension of
+/// one to five lowercase letters, such as `relay.toml`.
 fn is_path(text: &str) -> bool {
     let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     let has_start = ["/", "./", "../"].iter().any(|start| text.starts_with(start));

@@ -42,8 +42,8 @@ struct Logged {
 }
 
 impl Reminder {
-    /// Whether to log the condition now: the first time, at a higher `level`, and then less and less often. Another cause
-    /// `what` is logged at once, but at most once a minute.
+    /// Whether to log the condition now: the first time, at a higher `level`, and then less and less often. Another
+    /// cause `what` is logged at once, but at most once a minute.
     pub fn is_due(&mut self, what: &str, level: u8, now: Instant) -> bool {
         let wait = match &self.last {
             None => SHORTEST,

@@ -79,7 +79,8 @@ fn read(path: &Path, most: u64) -> Result<String, Unread> {
         return Err(Unread::TooLarge(most));
     }
     let text = String::from_utf8(bytes).map_err(|_| Unread::NotText)?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()) // some editors begin UTF-8 files with a byte order mark
+    // Some editors begin UTF-8 files with a byte order mark.
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
 /// The error about a value in quotes. A shell removes quotes; Docker's env files, a systemd unit with quotes behind the

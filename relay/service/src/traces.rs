@@ -1,5 +1,5 @@
-//! Sends spans to an OpenTelemetry collector. A thread of its own does so, to keep the work off the hot path; spans beyond
-//! its queue are dropped.
+//! Sends spans to an OpenTelemetry collector. A thread of its own does so, to keep the work off the hot path; spans
+//! beyond its queue are dropped.
 //!
 //! ```text
 //!  sink ── span ends ──▶ queue ──▶ the thread ── batches ──▶ collector
@@ -101,7 +101,8 @@ impl Traces {
         if let Some(Exporter { end, ended, .. }) = self.0 {
             let deadline = Instant::now() + FLUSH;
             end.send_replace(Some(deadline));
-            let _ = timeout_at(deadline + FLUSH, ended).await; // the thread misses its deadline only on a very busy machine
+            // The thread misses its own deadline only on a very busy machine.
+            let _ = timeout_at(deadline + FLUSH, ended).await;
         }
     }
 }

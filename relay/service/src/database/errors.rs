@@ -42,8 +42,8 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
     RunError::new(kind, what).hint(hint).transient_if(error.is_transient()).source(error)
 }
 
-/// A failed replication connection, in the operator's terms. Only the server knows whether a role may replicate: on Amazon
-/// RDS and Aurora the right comes from membership in a role, and the role's own attribute stays off.
+/// A failed replication connection, in the operator's terms. Only the server knows whether a role may replicate: on
+/// Amazon RDS and Aurora the right comes from membership in a role, and the role's own attribute stays off.
 pub fn replication_connect_error(error: ConnectError, database: &Address<ConnInfo>, platform: Platform) -> RunError {
     if error.sqlstate() == Some(&SqlState::PROTOCOL_VIOLATION) {
         // Poolers answer a startup packet with `replication` this way; PostgreSQL never does.
@@ -73,8 +73,8 @@ fn behind_a_pooler(what: impl Into<String>) -> RunError {
 impl From<tokio_postgres::Error> for RunError {
     fn from(error: tokio_postgres::Error) -> Self {
         if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
-            // The rights that outbox.grant_relay() grants were checked before, so another right is missing. The server names
-            // it, and errors of the outbox's own functions already have a hint.
+            // The rights that outbox.grant_relay() grants were checked before, so another right is missing. The server
+            // names it, and errors of the outbox's own functions already have a hint.
             let says_what_to_do = error.as_db_error().is_some_and(|refusal| refusal.hint().is_some());
             let refused =
                 Self::new(Kind::NotPermitted, "the database does not permit what the relay needs").source(error);

@@ -1,12 +1,12 @@
-//! The owner of the schema `outbox`. It is read from PostgreSQL's catalogues before any function of the schema is called,
-//! because a stranger's function would run with the caller's rights.
+//! The owner of the schema `outbox`. It is read from PostgreSQL's catalogues before any function of the schema is
+//! called, because a stranger's function would run with the caller's rights.
 
 use tokio_postgres::{Client, Error, types::Type};
 
 use crate::error::{Kind, RunError};
 
-/// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked even
-/// if the owner has none by that name.
+/// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked
+/// even if the owner has none by that name.
 const CALLED: [&str; 20] = [
     "version",
     "owed",
@@ -30,9 +30,9 @@ const CALLED: [&str; 20] = [
     "delete_events",
 ];
 
-/// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a superuser:
-/// its name, its owner, and the statement that corrects it. Objects that are read or called are checked, and functions
-/// with the name of one of the owner's, since functions call each other by name.
+/// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a
+/// superuser: its name, its owner, and the statement that corrects it. Objects that are read or called are checked, and
+/// functions with the name of one of the owner's, since functions call each other by name.
 const OWNERS: &str = "
     SELECT n.nspowner::pg_catalog.regrole::text, e.relowner::pg_catalog.regrole::text, other.object, other.owner, other.statement
     FROM pg_catalog.pg_namespace AS n
@@ -64,8 +64,8 @@ const OWNERS: &str = "
 /// The ownership of the schema `outbox` and its objects.
 #[derive(Debug)]
 pub enum Ownership {
-    /// The schema does not exist, or contains none of the outbox's objects, as after `DROP EXTENSION`; nothing in it may
-    /// be called.
+    /// The schema does not exist, or contains none of the outbox's objects, as after `DROP EXTENSION`; nothing in it
+    /// may be called.
     Nothing,
     /// The schema has no table `events`, but other objects with names of the outbox's.
     NoTable {

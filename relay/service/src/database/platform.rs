@@ -1,12 +1,12 @@
 //! The provider that runs the PostgreSQL server, so that hints use the provider's terms. Nothing else depends on it.
 //!
-//! A provider is recognized by its own settings and roles. On a self-hosted server, a user who may create roles can imitate
-//! a provider.
+//! A provider is recognized by its own settings and roles. On a self-hosted server, a user who may create roles can
+//! imitate a provider.
 
 use tokio_postgres::Client;
 
-/// The provider whose settings or roles the server has. Providers come first that have settings of their own, so that they
-/// are not taken for the one on whose software they build.
+/// The provider whose settings or roles the server has. Providers come first that have settings of their own, so that
+/// they are not taken for the one on whose software they build.
 const FIND: &str = "
     SELECT platform FROM (VALUES
         (1, 'rds', 'rds.', 'rds.logical_replication', 'rds_superuser'),
@@ -87,8 +87,8 @@ impl Platform {
         }
     }
 
-    /// How to permit pgoutput in the server's list of output plugins. PostgreSQL shows the list to superusers and members
-    /// of `pg_read_all_settings`.
+    /// How to permit pgoutput in the server's list of output plugins. PostgreSQL shows the list to superusers and
+    /// members of `pg_read_all_settings`.
     pub fn allow_pgoutput(self) -> String {
         match self {
             Self::Own => "as a superuser, with what SHOW output_plugin_libraries lists: ALTER SYSTEM SET output_plugin_libraries = pgoutput, …; \

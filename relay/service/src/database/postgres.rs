@@ -22,8 +22,8 @@ use tokio_postgres::{
     tls::{ChannelBinding, TlsConnect, TlsStream},
 };
 
-/// Longest row that a session accepts, in bytes. The largest event has a body of 128 MiB (`outbox.max_payload_bytes`), and
-/// the rest of its row is less than a tenth of a MiB.
+/// Longest row that a session accepts, in bytes. The largest event has a body of 128 MiB (`outbox.max_payload_bytes`),
+/// and the rest of its row is less than a tenth of a MiB.
 const LARGEST_ROW: usize = 130 << 20;
 
 /// Opens a session whose search path contains only PostgreSQL's own objects.

@@ -1,5 +1,5 @@
-//! The relay's state and figures for metrics and health checks. The session publishes them regularly, and never waits for
-//! a reader.
+//! The relay's state and figures for metrics and health checks. The session publishes them regularly, and never waits
+//! for a reader.
 //!
 //! ```text
 //!  session ──▶ Watch ─┐

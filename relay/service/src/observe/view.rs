@@ -74,7 +74,7 @@ pub struct Retention {
     pub deleted: u64,
     /// Number of failed rounds through the table.
     pub failures: u64,
-    /// Old events that stay, because they hold their keys or their deletion was refused; `None`: there was no round yet.
+    /// Old events that stay, because they hold their keys or their deletion was refused; `None`: no round has ended.
     pub kept_back: Option<i64>,
 }
 
@@ -101,7 +101,8 @@ pub struct View {
     pub slots_let_go: u64,
     /// Counts of retention.
     pub retention: Retention,
-    /// Since when messages are in flight without any answer from RabbitMQ; `None`: none is in flight, or one was answered.
+    /// Since when messages are in flight without any answer from RabbitMQ; `None`: none is in flight, or one was
+    /// answered.
     pub unanswered_since: Option<Instant>,
     /// Number of sessions so far.
     pub sessions: u64,

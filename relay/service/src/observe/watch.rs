@@ -18,23 +18,23 @@ pub(crate) struct Watch {
     observed: Arc<Observed>,
     published_at: Option<Instant>,
     /// Whether the loop has had an iteration since the last publication.
-    has_turned: bool,
+    has_iterated: bool,
 }
 
 impl Watch {
     pub(crate) fn new(observed: Arc<Observed>) -> Self {
-        Self { observed, published_at: None, has_turned: false }
+        Self { observed, published_at: None, has_iterated: false }
     }
 
     /// Publishes the figures, if they are due, at an iteration of the loop. Returns when they are due again.
-    pub(crate) fn turn(&mut self, now: Instant, show: impl FnOnce() -> Shown) -> Instant {
+    pub(crate) fn iterate(&mut self, now: Instant, show: impl FnOnce() -> Shown) -> Instant {
         let is_due = self.published_at.is_none_or(|at| now.duration_since(at) >= BUSY);
         if is_due {
             self.observed.publish(show());
         }
-        self.has_turned = !is_due;
+        self.has_iterated = !is_due;
         let published_at = if is_due { *self.published_at.insert(now) } else { self.published_at.unwrap_or(now) };
-        published_at + if self.has_turned { BUSY } else { IDLE }
+        published_at + if self.has_iterated { BUSY } else { IDLE }
     }
 
     /// Publishes the last figures.
@@ -59,18 +59,18 @@ mod tests {
         let mut watch = Watch::new(Arc::default());
         let start = Instant::now();
         let mut published = 0;
-        let mut turn = |after_ms: u64| {
+        let mut iterate = |after_ms: u64| {
             let now = start + Duration::from_millis(after_ms);
-            let next = watch.turn(now, || {
+            let next = watch.iterate(now, || {
                 published += 1;
                 Default::default()
             });
             (published, next.duration_since(start).as_millis())
         };
-        assert_eq!(turn(0), (1, 2000), "an idle loop");
-        assert_eq!(turn(50), (1, 100), "something has happened, and will be published");
-        assert_eq!(turn(60), (1, 100));
-        assert_eq!(turn(100), (2, 2100));
-        assert_eq!(turn(2100), (3, 4100));
+        assert_eq!(iterate(0), (1, 2000), "an idle loop");
+        assert_eq!(iterate(50), (1, 100), "something has happened, and will be published");
+        assert_eq!(iterate(60), (1, 100));
+        assert_eq!(iterate(100), (2, 2100));
+        assert_eq!(iterate(2100), (3, 4100));
     }
 }

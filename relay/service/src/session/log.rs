@@ -167,7 +167,8 @@ impl Log {
         if is_live {
             self.is_away_logged = false;
         } else if away_since.is_some() && !self.is_away_logged {
-            self.parked(Reason::BrokerAway); // a session without a broker is parked from its beginning, without a report
+            // A session that begins without a broker is parked from its beginning, and the core reports nothing.
+            self.parked(Reason::BrokerAway);
         }
         let was_refusing = std::mem::replace(&mut self.is_refusing_logged, unavailable_since.is_some());
         match unavailable_since {

@@ -63,8 +63,8 @@ pub(crate) struct Session<S> {
 }
 
 impl<S: Sink> Session<S> {
-    /// A session of a stream, a store with the task `connection` that drives its connection, and a broker. `publication`
-    /// and `slot` appear in the log, and the session's figures in `observed`.
+    /// A session of a stream, a store with the task `connection` that drives its connection, and a broker.
+    /// `publication` and `slot` appear in the log, and the session's figures in `observed`.
     #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
     pub(crate) fn new(
         core: Core,
@@ -116,7 +116,7 @@ impl<S: Sink> Session<S> {
             }
             self.log.conditions(self.core.conditions(now.instant), now.instant);
             self.log.log_due_sums(now.instant);
-            let shown = self.watch.turn(now.instant, || {
+            let shown = self.watch.iterate(now.instant, || {
                 let unpublished = self.unpublished.as_deref();
                 shown(&self.core, &self.sink, &self.source, &self.slot_log, unpublished, now.instant)
             });

@@ -25,8 +25,8 @@ use crate::{address::BadFile, error::RunError, peer::ServerPeer};
 /// Pauses between attempts to connect: short at first, and at most as long as an operator accepts after a repair.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
 
-/// Most failures that still count after a connection over which the broker has taken a message, so that the next attempt
-/// follows within 0.4 s.
+/// Most failures that still count after a connection over which the broker has taken a message, so that the next
+/// attempt follows within 0.4 s.
 const PROVEN_FAILURES: u32 = 2;
 
 /// After a connection of at least this length, the next attempt follows at once, because another node may be available.

@@ -245,7 +245,7 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     for comfort in [sql::NOTICE_A_LOST_RELAY, sql::OWN_SETTINGS, sql::NOTICE_A_DEAD_RELAY] {
         waiting::for_comfort(&client, comfort).await;
     }
-    // A relay that is frozen in the middle of a pass must not delay vacuum for longer than a standby waits to take over.
+    // A relay that is frozen in the middle of a pass must not delay vacuum for longer than a standby's takeover takes.
     let bound = sql::bound_idle_transactions(config.takeover_after);
     waiting::for_comfort(&client, &bound).await;
     checks::server(&client, config).await?;

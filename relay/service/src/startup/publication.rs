@@ -1,7 +1,7 @@
 //! The publication: created or repaired, or replaced by reading the table.
 //!
-//! A database can refuse the repair, by an event trigger that freezes DDL or because this role lacks a right. The events
-//! are in the table all the same.
+//! A database can refuse the repair, by an event trigger that freezes DDL or because this role lacks a right. The
+//! events are in the table all the same.
 
 use tokio_postgres::Client;
 use tracing::warn;

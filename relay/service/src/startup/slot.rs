@@ -28,7 +28,8 @@ pub enum SlotState {
     Created(Lsn),
     /// The slot existed already.
     Exists,
-    /// The server had invalidated the slot, so it was dropped and created again. Events that are `PENDING` are not lost.
+    /// The server had invalidated the slot, so it was dropped and created again. Events that are `PENDING` are not
+    /// lost.
     Recreated(Lsn),
 }
 
@@ -97,9 +98,9 @@ async fn reader(client: &Client, pid: i32) -> Reader {
     Reader { pid, user, application }
 }
 
-/// Above this number of unread bytes, the stream begins behind the present WAL, which contains thousands of events. The
-/// first pass publishes them before the stream reaches them: for 100,000 single commits, streaming took the server 0.36 s
-/// and skipping 0.05 s (measured on PostgreSQL 15).
+/// Above this number of unread bytes, which contain thousands of events, the stream begins behind the present WAL. The
+/// first pass publishes the events before the stream reaches them: for 100,000 single commits, streaming took the
+/// server 0.36 s and skipping 0.05 s (measured on PostgreSQL 15).
 const LONG_LOG: i64 = 32 << 20;
 
 /// The position behind all present WAL, for a stream that must leave it out. Its events are read from the table.
@@ -119,8 +120,9 @@ const UNSEEN: Duration = Duration::from_secs(1);
 /// The position behind the present WAL, if its unread part is long and every commit in it is visible in the table;
 /// otherwise 0, and all WAL is streamed.
 ///
-/// A commit is in the WAL before it is visible, so all transactions open at the position must end before the pass begins;
-/// otherwise both the stream and the pass would miss it. A role that may not see the WAL's length streams all of it.
+/// A commit is in the WAL before it is visible, so all transactions open at the position must end before the pass
+/// begins; otherwise both the stream and the pass would miss it. A role that may not see the WAL's length streams all
+/// of it.
 pub(super) async fn behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
     match look_behind_a_long_log(config, client).await {
         Err(error) if error.kind() == Kind::NotPermitted => {
@@ -210,11 +212,11 @@ pub(super) async fn to_do(config: &Config, client: &Client) -> Result<ToDo, RunE
     }
 }
 
-/// The largest row that is taken from the stream: the largest payload that `outbox.max_payload_bytes` can let in, as much as
-/// RabbitMQ takes by default at most (128 MiB), and what is beside it.
+/// Longest row that is accepted from the stream, in bytes: the largest payload that `outbox.max_payload_bytes` permits,
+/// which is RabbitMQ's default limit (128 MiB), and 16 MiB for the rest of the row.
 const LARGEST_INSERT: usize = (128 + 16) << 20;
 
-/// Starts the stream, after what is to be done before.
+/// Carries out `to_do`, and then starts the stream at `from`.
 pub(super) fn start(config: &Config, mut session: Replication, from: Lsn, to_do: ToDo) -> Making {
     let (pid, slot, publication) = (session.pid(), config.slot.clone(), config.publication.clone());
     let is_copied = config.failover_slot;
@@ -269,8 +271,8 @@ pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client)
         }
         debug!(target: "relay", error = chain(&error), "the server keeps its own wal_sender_timeout");
     }
-    // The role's time limits are meant for ordinary statements. Creating a slot waits for locks of all older transactions,
-    // and a whole large transaction is streamed within one statement.
+    // The role's time limits are meant for ordinary statements. Creating a slot waits for locks of all older
+    // transactions, and a whole large transaction is streamed within one statement.
     for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
         if let Err(error) = replication.set(timeout, "0").await {
             // transaction_timeout is new in PostgreSQL 17.
@@ -302,8 +304,9 @@ pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration
 }
 
 async fn make(session: &mut Replication, slot: &str, is_copied: bool) -> Result<Lsn, ReplError> {
-    // A SQL statement starts the server's check of the client, which then continues during the next command. A replication
-    // command alone does not start it, so a relay that dies would keep the slot until the older transactions end.
+    // A SQL statement starts the server's check of the client, which then continues during the next command. A
+    // replication command alone does not start it, so a relay that dies would keep the slot until the older
+    // transactions end.
     if let Err(error) = session.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
         debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
     }

@@ -24,8 +24,8 @@ use crate::{
     store::sql,
 };
 
-/// Pause between two checks of a standby whether the slot is free. It does not try `START_REPLICATION`, which would write
-/// an error into the server's log each time.
+/// Pause between two checks of a standby whether the slot is free. It does not try `START_REPLICATION`, which would
+/// write an error into the server's log each time.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The start position of a stream that brings no events. The stream keeps the slot and advances it, but the server does

@@ -37,8 +37,8 @@ pub(super) async fn for_table(
     }
 }
 
-/// Runs statements that the relay can do without; a refusal is logged at debug level only. A lost connection shows at the
-/// next statement.
+/// Runs statements that the relay can do without; a refusal is logged at debug level only. A lost connection shows at
+/// the next statement.
 pub(super) async fn for_comfort(client: &Client, sql: &str) {
     if let Err(error) = client.batch_execute(sql).await {
         debug!(target: "relay", statement = sql, error = chain(&error), "the server refuses a statement that the relay can do without");

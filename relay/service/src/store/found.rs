@@ -52,8 +52,8 @@ impl<'s> Found<'s> {
         self.events.len() >= self.scan.max_rows || self.bytes >= self.scan.max_bytes
     }
 
-    /// Number of rows to ask for next: a full query, or as many as the scan's limits have room for. Further rows would be
-    /// printed for nothing: with 10 kB a row they were a quarter of a page and of PostgreSQL's CPU time for each event.
+    /// Number of rows to ask for next: a full query, or as many as the scan's limits have room for. The server would
+    /// print further rows for nothing: at 10 kB a row, a quarter of all rows, and of its CPU time for each event.
     pub(super) fn may_take(&self, queries: Queries) -> i32 {
         if !self.scan.known.is_empty() {
             return queries.rows; // the query may return any number of known events before the new ones
@@ -66,8 +66,8 @@ impl<'s> Found<'s> {
         i32::try_from(by_bytes.min(by_rows)).unwrap_or(i32::MAX).min(queries.rows)
     }
 
-    /// Adds a row's event, unless the event is in memory already or its key is left out. Returns the row's `seq`; `None`:
-    /// a limit was reached, and the row was not taken.
+    /// Adds a row's event, unless the event is in memory already or its key is left out. Returns the row's `seq`;
+    /// `None`: a limit was reached, and the row was not taken.
     pub(super) fn take(&mut self, layout: &Layout, row: &tokio_postgres::Row) -> Result<Option<i64>, StoreError> {
         let fields: Vec<Option<&[u8]>> = (0..row.len())
             .map(|place| Ok(row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes)))

@@ -101,8 +101,8 @@ impl Store {
 
     /// Carries out a table operation.
     ///
-    /// Each kind has a future of its own size. A common future would have a scan's size, 9 kB, and be moved for each batch
-    /// of verdicts, of which a single strict key brings one for every seven events.
+    /// Each kind has a future of its own size. A common future would have a scan's size, 9 kB, and be moved for each
+    /// batch of verdicts, of which a single strict key brings one for every seven events.
     ///
     /// # Errors
     ///

@@ -55,7 +55,8 @@ columns! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout([usize; Column::ALL.len()]);
 
-/// Why a row cannot be read. The cause is a table that is not the extension's; an event that cannot be sent is no error.
+/// Why a row cannot be read. The cause is a table that is not the extension's; an event that cannot be sent is no
+/// error.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadRow {
     /// The table lacks this column.
@@ -200,8 +201,9 @@ impl<'a> Row<'a> {
         Ok(i64::from_be_bytes(self.fixed(column)?).saturating_add(POSTGRES_EPOCH_US))
     }
 
-    /// The text of a JSON column. The binary format of `json` is its text; that of `jsonb`, in WAL from before the upgrade
-    /// to 0.3.0, begins with a version, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON begins.
+    /// The text of a JSON column. The binary format of `json` is its text; that of `jsonb`, in WAL from before the
+    /// upgrade to 0.3.0, begins with a version, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON
+    /// begins.
     fn json(&self, column: Column) -> Option<&'a [u8]> {
         self.field(column).map(|field| field.strip_prefix(&[1]).unwrap_or(field))
     }

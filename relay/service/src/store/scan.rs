@@ -27,8 +27,8 @@ impl Store {
         self.read(&scan, read, "a page of the table cannot be read: reading it row by row").await
     }
 
-    /// Reads the deferred events that are due, in the order of their times: by several queries under one snapshot, until
-    /// the scan's limits or the last due event.
+    /// Reads the deferred events that are due, in the order of their times: by several queries under one snapshot,
+    /// until the scan's limits or the last due event.
     pub(super) async fn due(&self, scan: Scan) -> Result<Due, StoreError> {
         let read = |queries| self.read_due(&scan, queries);
         self.read(&scan, read, "events that are due cannot be read: reading them row by row").await
@@ -143,11 +143,12 @@ impl Store {
         Ok(Due { snapshot: parse(&seen, 0)?, events: found.events, cut: found.cut, next_in })
     }
 
-    /// Ends a transaction that has read events, and waits until the WAL up to `horizon`, with all commits in the snapshot,
-    /// is on the server's disk.
+    /// Ends a transaction that has read events, and waits until the WAL up to `horizon`, with all commits in the
+    /// snapshot, is on the server's disk.
     ///
     /// A commit under `synchronous_commit = off` is visible before it is on disk and lost after a crash, so its events
-    /// must not be published yet. The stream needs no such wait, because the server streams only WAL that is on its disk.
+    /// must not be published yet. The stream needs no such wait, because the server streams only WAL that is on its
+    /// disk.
     async fn commit_read(&self, horizon: Lsn, has_events: bool) -> Result<(), StoreError> {
         let ((), flushed) = tokio::try_join!(
             biased;
@@ -160,8 +161,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the rows whose events are not in memory, up to the scan's limits. The rows are taken one by one as they come,
-    /// because they can be far larger printed than stored.
+    /// Adds the rows whose events are not in memory, up to the scan's limits. The rows are taken one by one as they
+    /// come, because they can be far larger printed than stored.
     ///
     /// The server also sends the rows that are not taken. The next query therefore asks for as many rows as, at the
     /// average size of these, print [`QUERY_BYTES`].

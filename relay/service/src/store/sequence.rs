@@ -1,7 +1,7 @@
 //! Repairs the sequence of `seq`, if the database permits it.
 //!
-//! A pass reads the table in the order of `seq`, so an event needs a greater number than the earlier events of its key. A
-//! database can refuse the repair, for example by an event trigger that freezes DDL; events are delivered all the same.
+//! A pass reads the table in the order of `seq`, so an event needs a greater number than the earlier events of its key.
+//! A database can refuse the repair, for example by an event trigger that freezes DDL; events are delivered anyway.
 
 use outbox_core::Sequence;
 use tokio_postgres::error::SqlState;
@@ -26,7 +26,8 @@ impl Store {
         }
     }
 
-    /// Repairs the sequence as [`ensure_sequence`](Self::ensure_sequence) does, and logs the result; used by the startup.
+    /// Repairs the sequence as [`ensure_sequence`](Self::ensure_sequence) does, during the startup, and logs the
+    /// result.
     pub(crate) async fn ensure_sequence_at_start(&self) -> Result<(), StoreError> {
         match self.ensure_sequence().await? {
             Sequence::InOrder => {}

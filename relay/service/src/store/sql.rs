@@ -57,16 +57,16 @@ pub(crate) const ENSURE_PUBLICATION: &str = "SELECT outbox.ensure_publication($1
 /// Repairs the sequence of `seq`, if necessary.
 pub(super) const ENSURE_SEQUENCE: &str = "SELECT outbox.ensure_sequence()";
 
-/// Whether the publication publishes all columns of every insert into the table. A publication of the whole schema counts
-/// as incomplete.
+/// Whether the publication publishes all columns of every insert into the table. A publication of the whole schema
+/// counts as incomplete.
 pub(crate) const PUBLICATION_IS_WHOLE: &str = "SELECT publication.pubinsert AND (publication.puballtables OR EXISTS (
          SELECT FROM pg_catalog.pg_publication_rel AS rel
          WHERE rel.prpubid = publication.oid AND rel.prrelid = pg_catalog.to_regclass('outbox.events')
            AND pg_catalog.to_jsonb(rel) ->> 'prattrs' IS NULL AND pg_catalog.to_jsonb(rel) ->> 'prqual' IS NULL))
      FROM pg_catalog.pg_publication AS publication WHERE publication.pubname = $1";
 
-/// The publication's catalogue rows and the transactions that wrote them, which change whenever the publication does. They
-/// are null where these rows do not describe it fully, as for a publication of a whole schema.
+/// The publication's catalogue rows and the transactions that wrote them, which change whenever the publication does.
+/// They are null where these rows do not describe it fully, as for a publication of a whole schema.
 pub(super) const PUBLISHED: &str =
     "SELECT pg_catalog.pg_current_snapshot()::text, publication.oid, publication.xmin::text, rel.oid, rel.xmin::text
      FROM (SELECT) AS once
@@ -117,8 +117,8 @@ pub(crate) const TABLE_LOCK: &str = "
       AND holder.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
     ORDER BY holder.mode = 'AccessExclusiveLock' DESC, xact_start LIMIT 1";
 
-/// Waits until the table can be read, and reads nothing. The wait comes before the stream starts, because the server would
-/// end a stream whose relay waits for a lock.
+/// Waits until the table can be read, and reads nothing. The wait comes before the stream starts, because the server
+/// would end a stream whose relay waits for a lock.
 pub(crate) const READ_TABLE: &str = "SELECT FROM outbox.pending(0, 0, 0, NULL, NULL, NULL, false) LIMIT 0";
 
 /// Makes the server notice within some 15 s that the relay's machine is gone, and end the session; the default is more
@@ -127,8 +127,8 @@ pub(crate) const READ_TABLE: &str = "SELECT FROM outbox.pending(0, 0, 0, NULL, N
 pub(crate) const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SET tcp_keepalives_interval = '3s';
                                    SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
 
-/// Makes the server notice that a relay has died while its statement waits for a lock or for older transactions; otherwise
-/// the session lives until the statement ends. Servers on some platforms refuse the setting
+/// Makes the server notice that a relay has died while its statement waits for a lock or for older transactions;
+/// otherwise the session lives until the statement ends. Servers on some platforms refuse the setting
 /// (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
 pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
 
@@ -196,7 +196,7 @@ pub(crate) const DROP_SLOT: &str =
     "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots
      WHERE slot_name = $1 AND NOT active";
 
-/// The WAL that the slot keeps, whether its stream waits for a standby, and the other slot of this server that keeps most.
+/// The WAL that the slot keeps, whether its stream waits for a standby, and the slot that keeps most of all others.
 pub(crate) const SLOT_KEEPS: &str = "
     SELECT slot.wal_status, (wal.written - slot.restart_lsn)::bigint, slot.safe_wal_size,
         (wal.written - slot.confirmed_flush_lsn)::bigint, slot.catalog_xmin::text,

@@ -183,8 +183,8 @@ impl Heard {
     }
 }
 
-/// The HTTP client below the exporter. It records the reason of a failure and a partial success, which the exporter does
-/// not return.
+/// The HTTP client below the exporter. It records the reason of a failure and a partial success, which the exporter
+/// does not return.
 #[derive(Debug)] // values of headers are marked as sensitive, so `Debug` leaves them out
 struct Http {
     client: HyperClient<HttpsConnector<HttpConnector>>,

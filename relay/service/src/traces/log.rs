@@ -43,15 +43,15 @@ impl Log {
     }
 
     /// Logs that the collector takes batches again, and its remark on a batch.
-    pub(super) fn taken(&mut self, words: &str) {
+    pub(super) fn taken(&mut self, remark: &str) {
         if std::mem::take(&mut self.is_away) {
             info!(target: "relay", dropped = self.dropped.load(Relaxed), "the collector takes spans again");
             (self.failures, self.remarks, self.losses) = Default::default();
         }
-        if !words.is_empty() {
-            let (is_news, times) = self.remarks.count(words);
+        if !remark.is_empty() {
+            let (is_news, times) = self.remarks.count(remark);
             if is_news {
-                warn!(target: "relay", words, times, "the collector has taken spans, with a remark");
+                warn!(target: "relay", words = remark, times, "the collector has taken spans, with a remark");
             }
         }
     }

@@ -102,8 +102,8 @@ impl Worker {
         }
     }
 
-    /// Collects a batch, until it is full or its first span has waited for [`GATHER`]. An empty batch means that the end
-    /// has come and no spans are left.
+    /// Collects a batch, until it is full or its first span has waited for [`GATHER`]. An empty batch means that the
+    /// end has come and no spans are left.
     async fn gather(&mut self) -> Vec<SpanData> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut until = None;

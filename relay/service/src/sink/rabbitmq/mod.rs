@@ -85,8 +85,8 @@ impl RabbitMqBroker {
         Self { address, config, side_channels, unroutable, key_headers, answers, spans }
     }
 
-    /// Reduces the number of channels after RabbitMQ's channel limit was reached: the user may have fewer, or the broker
-    /// still counts a closed one.
+    /// Reduces the number of channels after RabbitMQ's channel limit was reached: the user may have fewer, or the
+    /// broker still counts a closed one.
     fn use_fewer_channels(&mut self) {
         self.config.side_channels /= 2;
         self.config.reopen_after = (2 * self.config.reopen_after).min(LONGEST_REOPEN);
@@ -124,7 +124,7 @@ fn error(confirm: &ConfirmKind) -> Option<(&'static str, String)> {
 
 /// Makes the event's message, and begins its span by OpenTelemetry's conventions for RabbitMQ
 /// (<https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>). Without OpenTelemetry only the message is made.
-fn outbound(event: Arc<Event>, exchange: &str, tells_key: bool, spans: &mut Spans) -> Outbound {
+fn outbound(event: Arc<Event>, exchange: &str, key_headers: bool, spans: &mut Spans) -> Outbound {
     let traceparent = spans.published(&event, || {
         let exchange = event.exchange.as_ref().map_or(exchange, Text::as_str);
         let destination = match (exchange, event.topic.as_str()) {
@@ -134,7 +134,7 @@ fn outbound(event: Arc<Event>, exchange: &str, tells_key: bool, spans: &mut Span
         };
         (destination, [("messaging.rabbitmq.destination.routing_key", event.topic.as_str().to_owned())])
     });
-    Outbound::new(event).continuing(traceparent).telling_key(tells_key)
+    Outbound::new(event).continuing(traceparent).telling_key(key_headers)
 }
 
 fn is_channel_limit(error: &AmqpError) -> bool {

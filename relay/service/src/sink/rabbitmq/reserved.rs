@@ -1,7 +1,7 @@
 //! Leaves out headers and properties over which RabbitMQ or one of its plugins crashes.
 //!
-//! `emit()` rejects all of them (`outbox_ext/src/reserved.rs` has the reasons, and the same lists). A row can contain them
-//! all the same, if an earlier version has accepted it or it was inserted past the checks.
+//! `emit()` rejects all of them (`outbox_ext/src/reserved.rs` has the reasons, and the same lists). A row can contain
+//! them all the same, if an earlier version has accepted it or it was inserted past the checks.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ pub(super) const CONTENT_ENCODING: &str = "content-encoding";
 /// The AMQP `type` that makes RabbitMQ decode the body as AMQP 1.0.
 pub(super) const AMQP_1_0: &[u8] = b"amqp-1.0";
 
-/// Whether a correlation id has the form `urn:uuid:…` of a uuid but is none, for which RabbitMQ 4 closes the connection.
+/// Whether a correlation id has the form `urn:uuid:…` but contains no uuid, for which RabbitMQ 4 closes the connection.
 pub(super) fn is_broken_urn(correlation_id: &str) -> bool {
     let uuid = correlation_id.strip_prefix("urn:uuid:").filter(|uuid| uuid.len() == 36);
     uuid.is_some_and(|uuid| uuid::Uuid::try_parse(uuid).is_err())

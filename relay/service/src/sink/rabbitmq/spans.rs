@@ -1,5 +1,5 @@
-//! Spans of sampled events. A span lasts from the commit to the broker's answer; its parent is the span that emitted the
-//! event, and its children are the spans that consume the message.
+//! Spans of sampled events. A span lasts from the commit to the broker's answer; its parent is the span that emitted
+//! the event, and its children are the spans that consume the message.
 //!
 //! This module knows no particular broker. The sink supplies the attributes that OpenTelemetry's conventions require
 //! (<https://opentelemetry.io/docs/specs/semconv/messaging/>); their version is [`SCHEMA`](crate::traces::SCHEMA).
@@ -89,7 +89,7 @@ impl Spans {
         attributes.extend_from_slice(&self.peer);
         let span = SpanBuilder::from_name(format!("publish {destination}"))
             .with_kind(SpanKind::Producer)
-            .with_start_time(committed.min(now)) // the commit time is from another machine's clock, or set by an emitter
+            .with_start_time(committed.min(now)) // the time is from another machine's clock, or set by an emitter
             .with_attributes(attributes)
             .with_events(vec![SpanEvent::new("outbox.published", now, Vec::new(), 0)])
             .start_with_context(tracer, &Context::new().with_remote_span_context(parent));
@@ -98,7 +98,8 @@ impl Spans {
         Some(traceparent)
     }
 
-    /// Ends the span of an answered event. `error` returns the `error.type` and the reason, if the event is not delivered.
+    /// Ends the span of an answered event. `error` returns the `error.type` and the reason, if the event is not
+    /// delivered.
     pub(super) fn answered(&mut self, id: Uuid, error: impl FnOnce() -> Option<(&'static str, String)>) {
         if self.open.is_empty() {
             return; // nearly always

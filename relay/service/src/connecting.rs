@@ -3,7 +3,7 @@
 //! ```text
 //!            ┌─ broker: lets the relay in, or refuses, or is away ─┐
 //! the start ─┤                                                     ├─▶ session ─ lost ─▶ both again
-//!            └─ database: the slot is taken, the stream has begun ─┘
+//!            └─ database: the slot is taken, the stream begins ───┘
 //! ```
 //!
 //! A session begins when the database is ready; without a broker it leaves events in the table and advances the slot.

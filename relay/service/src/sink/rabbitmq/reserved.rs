@@ -49,7 +49,7 @@ pub(super) fn put(headers: &mut Headers<'_>, json: &[u8], skip: impl Fn(&str) ->
     let has_shaped = Cell::new(false);
     headers.json(json, |name| {
         if !name.starts_with("x-") {
-            return skip(name); // nearly always
+            return skip(name); // the usual case
         }
         let is_shaped = shape(name).is_some();
         has_shaped.set(has_shaped.get() || is_shaped);

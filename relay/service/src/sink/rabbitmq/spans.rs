@@ -102,7 +102,7 @@ impl Spans {
     /// delivered.
     pub(super) fn answered(&mut self, id: Uuid, error: impl FnOnce() -> Option<(&'static str, String)>) {
         if self.open.is_empty() {
-            return; // nearly always
+            return; // the usual case: no event is sampled
         }
         if let Some(open) = self.open.remove(&id) {
             end(open, error());

@@ -1,4 +1,4 @@
-//! A server's address with its login: as it was given, or from a file that is read again for each connection.
+//! A server's address with its login: given as a value, or in a file that is read again for each connection.
 
 use std::{
     fmt::{self, Display},
@@ -16,20 +16,20 @@ use crate::{
     text_file::{self, QUOTED, Unread, is_quoted},
 };
 
-/// How long the password in a file may be another than the server's. Whoever changes one changes it in two places: Kubernetes brings a
-/// secret into its pods within two minutes.
+/// How long the password in a file may differ from the server's. A change reaches the two at different times:
+/// Kubernetes brings a secret into its pods within two minutes.
 const CHANGES_WITHIN: Duration = Duration::from_secs(120);
 
-/// A server's address, such as a [`ConnInfo`]. `Display` and `Debug` show no password, as the address itself
-/// does not. Clones know of each other's latest reading.
+/// A server's address, such as a [`ConnInfo`]. `Display` and `Debug` show no password, as those of `T` show none.
+/// Clones share the address that was read last.
 #[derive(Clone)]
 pub struct Address<T> {
     file: Option<PathBuf>,
     latest: Arc<Mutex<Option<T>>>,
 }
 
-/// A file that holds no address now. It may in a moment: somebody who changes a password may be at work on it. Shows nothing of what
-/// the file holds.
+/// A file without a valid address. The error is transient, as somebody may be editing the file; it shows nothing of the
+/// file's contents.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", file_name(path))]
 pub struct BadFile {
@@ -46,26 +46,26 @@ enum Why {
 }
 
 impl<T: Clone + Display + FromStr<Err: Display>> Address<T> {
-    /// An address that stays as it is.
+    /// An address given as a value.
     pub fn given(address: T) -> Self {
         Self { file: None, latest: Arc::new(Mutex::new(Some(address))) }
     }
 
-    /// The address that stands in a file, which is not read yet.
+    /// An address in a file, which is not read yet.
     pub fn in_file(path: PathBuf) -> Self {
         Self { file: Some(path), latest: Arc::default() }
     }
 
-    /// The address as it is now: that of a file is read.
+    /// The current address; reads the file, if the address is in one.
     ///
     /// # Errors
     ///
-    /// The file holds no address at the moment.
+    /// The file contains no valid address at the moment.
     pub fn now(&self) -> Result<T, BadFile> {
         let bad = |path: &Path, why| BadFile { path: path.to_owned(), why };
         match (&self.file, self.latest()) {
             (None, Some(address)) => Ok(address),
-            (None, None) => Err(bad(Path::new(""), Unread::Empty.into())), // given() has one
+            (None, None) => Err(bad(Path::new(""), Unread::Empty.into())), // unreachable: given() sets an address
             (Some(path), _) => {
                 let address: T = read(path).map_err(|why| bad(path, why))?;
                 *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
@@ -74,34 +74,35 @@ impl<T: Clone + Display + FromStr<Err: Display>> Address<T> {
         }
     }
 
-    /// The address as it was when it was last read.
+    /// The address that was read last; `None`: the file was not read yet.
     pub fn latest(&self) -> Option<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The file that it stands in.
+    /// The file with the address; `None`: it was given as a value.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Whether a password that is refused may yet be another soon, because it stands in a file: for so long after `since`.
+    /// Whether a refused password may soon be replaced: the address is in a file, and `since` is less than two minutes
+    /// ago.
     pub(crate) fn may_change(&self, since: Instant) -> bool {
         self.file.is_some() && since.elapsed() < CHANGES_WITHIN
     }
 
-    /// Where an operator looks for a mistake in it: the file, or else the variable of this name.
+    /// Where an operator corrects the address: the file, or else the environment variable `variable`.
     pub fn place(&self, variable: &str) -> String {
         self.file().map_or_else(|| variable.to_owned(), file_name)
     }
 }
 
 impl Address<ConnInfo> {
-    /// The role, as it was when the address was last read.
+    /// The role of the address that was read last.
     pub fn user(&self) -> String {
         self.latest().map(|server| server.user().to_owned()).unwrap_or_default()
     }
 
-    /// The database, as it was when the address was last read.
+    /// The database of the address that was read last.
     pub fn database(&self) -> String {
         self.latest().map(|server| server.database().to_owned()).unwrap_or_default()
     }
@@ -148,7 +149,7 @@ mod tests {
 
     const URL: &str = "postgres://relay:hunter2@db/shop";
 
-    /// A folder that goes when the test ends.
+    /// A folder that is deleted when the test ends.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -226,9 +227,9 @@ mod tests {
             (b"hunter2", "not a connection string"),
         ] {
             let bad = folder.file(contents).now().unwrap_err();
-            for told in [bad.to_string(), format!("{bad:?}"), RunError::from(bad).to_string()] {
-                assert!(told.contains("/url") && !told.contains("hunter2"), "{told}");
-                assert!(told.contains(why) || told.contains("BadFile"), "{why}: {told}");
+            for text in [bad.to_string(), format!("{bad:?}"), RunError::from(bad).to_string()] {
+                assert!(text.contains("/url") && !text.contains("hunter2"), "{text}");
+                assert!(text.contains(why) || text.contains("BadFile"), "{why}: {text}");
             }
         }
         for (path, why) in [("nowhere", "cannot be read: No such file"), (".", "is no regular file")] {

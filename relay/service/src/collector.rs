@@ -1,12 +1,12 @@
-//! Where spans go. A relay that is built without OpenTelemetry knows the settings, and says how to build one that can
-//! follow them.
+//! The collector of spans, as configured. A relay built without OpenTelemetry knows the settings too, and refuses them
+//! with the command that builds a relay with OpenTelemetry.
 
 /// An OpenTelemetry collector that takes a span for each sampled event.
 #[derive(Clone, Debug)]
 pub struct Collector {
-    /// Where it listens.
+    /// The collector's address.
     pub endpoint: OtlpEndpoint,
-    /// Headers that it asks for, such as a key.
+    /// Headers of each request, such as an API key.
     pub headers: Option<OtlpHeaders>,
     /// `service.name` of the spans.
     pub service_name: String,
@@ -32,25 +32,26 @@ mod with {
     #[derive(Clone, PartialEq, Eq)]
     pub struct OtlpEndpoint(Uri);
 
-    /// What is wrong with an address. The texts repeat nothing of it, which may hold a secret by mistake.
+    /// What is wrong with an address. The texts repeat no part of the address, which may contain a secret by mistake.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum BadEndpoint {
-        /// It is not a URL of HTTP.
+        /// The scheme is neither `http` nor `https`.
         #[error("it does not begin with http:// or https://")]
         Scheme,
-        /// It has no host, or no valid port.
+        /// The address has no host, or no valid port.
         #[error("it is not a URL")]
         NoUrl,
-        /// The collector would get these in clear text: a key belongs into a header.
+        /// The address contains a user or a password. The collector would get them in clear text; a key belongs in a
+        /// header.
         #[error("a user or a password have no place in it")]
         Credentials,
-        /// It goes on behind the path.
+        /// The address has a query behind its path.
         #[error("a query has no place in it")]
         Query,
     }
 
     impl OtlpEndpoint {
-        /// Whether the collector speaks TLS.
+        /// Whether the collector uses TLS.
         pub fn is_tls(&self) -> bool {
             self.0.scheme() == Some(&Scheme::HTTPS)
         }
@@ -72,7 +73,7 @@ mod with {
             if uri.query().is_some() {
                 return Err(BadEndpoint::Query);
             }
-            // What follows the host is a port, or nothing.
+            // An authority without credentials is a host, or a host and a port.
             let has_port = authority.as_str() != authority.host();
             if authority.host().is_empty() || has_port && authority.port_u16().is_none() {
                 return Err(BadEndpoint::NoUrl);
@@ -81,7 +82,7 @@ mod with {
         }
     }
 
-    /// Without a slash at its end.
+    /// The address without a slash at its end.
     impl fmt::Display for OtlpEndpoint {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0.to_string().trim_end_matches('/'))
@@ -95,11 +96,11 @@ mod with {
     }
 
     /// Headers of each request, in the form of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs with commas between,
-    /// values percent-encoded. Their values are never shown.
+    /// values percent-encoded. `Display` and `Debug` never show the values.
     #[derive(Clone, Default, PartialEq, Eq)]
     pub struct OtlpHeaders(pub(crate) HeaderMap);
 
-    /// They are not in that form.
+    /// The text does not have the form of [`OtlpHeaders`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     #[error("not name=value pairs with commas between")]
     pub struct BadHeaders;
@@ -121,7 +122,7 @@ mod with {
         }
     }
 
-    /// The names alone.
+    /// The headers' names without their values.
     impl fmt::Display for OtlpHeaders {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let names: Vec<&str> = self.0.keys().map(HeaderName::as_str).collect();
@@ -187,7 +188,7 @@ mod with {
 mod without {
     use std::{fmt, str::FromStr};
 
-    /// This relay has no OpenTelemetry.
+    /// This relay was built without OpenTelemetry.
     #[derive(Debug, thiserror::Error)]
     #[error(
         "this relay was built without OpenTelemetry: leave it out, or build with \
@@ -198,7 +199,7 @@ mod without {
     macro_rules! none {
         ($($name:ident)+) => {
             $(
-                /// There is none.
+                /// A setting that this relay cannot have, so the type has no value.
                 #[derive(Clone, Debug, PartialEq, Eq)]
                 pub enum $name {}
 

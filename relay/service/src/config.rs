@@ -1,5 +1,5 @@
-//! What the service is to do, and with which servers. Whoever runs it fills this in; the program does so from its
-//! settings.
+//! The service's configuration: which servers it uses, and its rules and limits. The program `outbox-relay` fills it in
+//! from its settings.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -10,27 +10,28 @@ use tracing::{Level, enabled};
 
 use crate::{address::Address, collector::Collector, sink::rabbitmq::Unroutable};
 
-/// The program's name, as RabbitMQ and collectors of spans are told it.
+/// The program's name, sent to RabbitMQ and to collectors of spans.
 pub(crate) const PROGRAM: &str = "outbox-relay";
 
-/// How long connecting to RabbitMQ may take; for PostgreSQL the same is built in. Both URLs can override it.
+/// Time limit of connecting to RabbitMQ; `pg_replication` has the same for PostgreSQL. Both URLs can override it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// RabbitMQ 3.10 was seen to count a closed channel off within 1 to 5 ms, on a machine with much else to do.
+/// Pause before a channel is opened in place of a closed one. RabbitMQ 3.10 stopped counting a closed channel within
+/// 1 to 5 ms, measured on a busy machine.
 const REOPEN_AFTER: Duration = Duration::from_millis(5);
 
-/// A healthy quorum queue confirms within some tens of milliseconds, and stays silent for some seconds while it elects
-/// a leader.
+/// After this time without a confirm, a destination counts as silent. A healthy quorum queue confirms within some tens
+/// of milliseconds, and stays silent for some seconds while it elects a leader.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
-/// The settings of the service. docs/configuration.md says of each what it means to an operator.
+/// The settings of the service. docs/configuration.md explains each of them to operators.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// PostgreSQL to read from.
     pub database_url: Address<ConnInfo>,
-    /// RabbitMQ to publish to; `None`: what is asked for needs no broker.
+    /// RabbitMQ to publish to; `None` for commands that need no broker.
     pub amqp_url: Option<Address<AmqpUrl>>,
-    /// Whether a start ends instead of waiting for a server or for the schema's upgrade.
+    /// Whether the startup ends instead of waiting for a server or for the schema's upgrade.
     pub no_wait: bool,
     /// Name under which both servers list the connections.
     pub application_name: String,
@@ -38,29 +39,29 @@ pub struct Config {
     pub publication: String,
     /// Replication slot.
     pub slot: String,
-    /// Whether publication and slot are created when they are missing.
+    /// Whether a missing publication or slot is created.
     pub create_slot: bool,
     /// Whether standbys may copy the slot.
     pub failover_slot: bool,
-    /// Bytes of WAL that the slot may keep before it is created again; `None`: without a limit.
+    /// Bytes of WAL that the slot may keep before it is dropped and created again; `None`: no limit.
     pub max_slot_wal: Option<u64>,
     /// How long the active relay may be unresponsive before a standby takes over.
     pub takeover_after: Duration,
-    /// How often the relay checks publication and table even if nothing calls for it.
+    /// Longest time between two checks of the publication and the table.
     pub check_interval: Duration,
     /// Longest time between two standby status updates.
     pub status_interval: Duration,
-    /// Exchange of events that name none.
+    /// Exchange for events without an exchange of their own.
     pub exchange: String,
     /// Whether the exchange is declared at the first connection.
     pub declare_exchange: bool,
-    /// What becomes of an event that no queue is bound for.
+    /// What happens to an event whose destination has no queue.
     pub unroutable: Unroutable,
-    /// Events handed to RabbitMQ and not yet confirmed, at most.
+    /// Most events published and not yet confirmed.
     pub in_flight: usize,
-    /// Events published in a second, at most; `None`: as fast as RabbitMQ takes them.
+    /// Most events published per second; `None`: as fast as RabbitMQ takes them.
     pub max_rate: Option<NonZeroU32>,
-    /// How long RabbitMQ may confirm nothing before the connection is dropped.
+    /// After this time without any confirm, the connection to RabbitMQ is dropped.
     pub confirm_timeout: Duration,
     /// AMQP `app_id` of every message.
     pub app_id: String,
@@ -68,22 +69,22 @@ pub struct Config {
     pub key_headers: bool,
     /// Order within a key, retries, and what follows a failure.
     pub policy: Policy,
-    /// Bounds on what is held in memory.
+    /// Limits of the events kept in memory.
     pub limits: Limits,
-    /// How long RabbitMQ may be away before events stay in the table.
+    /// After this time without RabbitMQ, events stay in the table.
     pub park_after: Duration,
-    /// Verdicts written in one statement, at most.
+    /// Most verdicts written by one statement.
     pub settle_batch: usize,
-    /// How long a verdict may wait for others to share its statement.
+    /// Longest time that a verdict waits for others to share its statement.
     pub settle_interval: Duration,
-    /// How long the drain may take.
+    /// Time limit of the drain.
     pub shutdown_timeout: Duration,
-    /// Where spans of sampled events go; `None`: nowhere.
+    /// Collector of the spans of sampled events; `None`: no spans are made.
     pub collector: Option<Collector>,
 }
 
 impl Config {
-    /// What the publisher needs to know, to publish to this broker.
+    /// The publisher's settings for the broker at `url`.
     pub fn publish(&self, url: AmqpUrl) -> PublishConfig {
         PublishConfig {
             url,
@@ -104,8 +105,7 @@ impl Config {
         }
     }
 
-    /// The rules and bounds by which events leave. A server ends a stream whose reader is silent for longer than
-    /// `silence`.
+    /// The core's rules and limits. The server ends a stream whose reader is silent for longer than `silence`.
     pub(crate) fn core(&self, silence: Duration) -> outbox_core::Config {
         outbox_core::Config {
             in_flight: self.in_flight,
@@ -115,7 +115,7 @@ impl Config {
             settle_batch: self.settle_batch,
             settle_interval: self.settle_interval,
             park_after: self.park_after,
-            silent_after: SILENT_AFTER.min(self.confirm_timeout / 5), // found before the connection is given up
+            silent_after: SILENT_AFTER.min(self.confirm_timeout / 5), // shorter than the limit that ends the connection
             max_slot_wal: self.max_slot_wal,
             check_interval: self.check_interval,
             drain_timeout: self.shutdown_timeout,

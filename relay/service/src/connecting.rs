@@ -1,15 +1,18 @@
-//! Connects to both servers, each for as long as it takes, and tells people what keeps it waiting.
+//! Connects to both servers, retries without a time limit, and logs the reason for waiting.
 //!
 //! ```text
 //!            ┌─ broker: lets the relay in, or refuses, or is away ─┐
 //! the start ─┤                                                     ├─▶ session ─ lost ─▶ both again
-//!            └─ database: the slot is taken, the stream has begun ─┘
+//!            └─ database: the slot is taken, the stream begins ───┘
 //! ```
 //!
-//! A session begins when the database is ready: without a broker it leaves events to the table and moves the slot on. At the start,
-//! what will not resolve itself ends the relay with its exit code, on either side. The start is over for the database with the first
-//! session, and for the broker with the first connection to it. Two things may be about to change, and are waited for: a password that
-//! stands in a file, for a while, and an earlier schema, whose upgrade may come after the relay's.
+//! A session begins when the database is ready; without a broker it leaves events in the table and advances the slot.
+//!
+//! During startup, a permanent failure of either server ends the relay with its exit code. Startup is tracked per
+//! server: PostgreSQL counts as started with the first session, RabbitMQ with the first connection.
+//!
+//! Two failures count as transient because an operator may be about to correct them: a wrong password in a file, for
+//! two minutes, and an earlier schema, whose upgrade may follow the relay's.
 
 use std::{
     pin::pin,
@@ -32,24 +35,24 @@ use crate::{
     traces::Traces,
 };
 
-/// Pauses between sessions: a database that restarts is back in seconds.
+/// Pauses between sessions. A database that restarts is back within seconds.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(200), max: Duration::from_secs(10) };
 
-/// How long the start waits for the broker's answer before it turns to the database as well. A broker that refuses answers in a blink,
-/// and then the relay must not have made a slot, which would hold the WAL back.
+/// How long the startup waits for the broker's answer before it connects to the database as well. A broker that refuses
+/// the relay answers at once; the relay then ends without having created a slot, which would keep WAL.
 const BROKER_FIRST: Duration = Duration::from_secs(3);
 
-/// Makes one session after the other.
+/// Connects for one session after the other.
 pub(crate) struct Connecting<'a> {
     config: &'a Config,
     broker: Arc<FirstConnection>,
     observed: &'a Arc<Observed>,
     traces: &'a Traces,
-    /// When the start began.
+    /// When the startup began.
     since: Instant,
-    /// Whether there has been a session.
+    /// Whether the first session has begun.
     has_started: bool,
-    /// Sessions and attempts in a row that have failed.
+    /// Sessions and attempts that have failed in a row.
     failures: u32,
     jitter: fastrand::Rng,
 }
@@ -61,25 +64,26 @@ impl<'a> Connecting<'a> {
         Self { config, broker, observed, traces, since, has_started: false, failures: 0, jitter }
     }
 
-    /// A session has ended, after so long.
+    /// Counts the end of a session that lasted `lasted`.
     pub(crate) fn session_ended(&mut self, lasted: Duration) {
-        // One that fails again at once must not publish the same events over and over.
+        // Sessions that fail soon after their start must be paused: each would publish the same events again.
         if lasted >= RECONNECT.max {
             self.failures = 0;
         }
         self.failures += 1;
     }
 
-    /// Waits for both servers, for the broker only if it lets the relay in before the database does. An error ends the relay.
+    /// Waits for both servers, but not for a broker that is still away when the database is ready. An error ends the
+    /// relay.
     pub(crate) async fn session(&mut self, inherited: Inherited) -> Result<Session<RabbitMq>, RunError> {
         let mut sink = startup::sink(self.config, Arc::clone(&self.broker), self.traces)?;
         let mut away = Repeats::default();
         if !self.has_started {
-            let first = news(&mut sink, &mut away);
+            let first = log_notice(&mut sink, &mut away);
             if self.config.no_wait {
                 first.await?;
-            } else if let Ok(told) = timeout(BROKER_FIRST, first).await {
-                told?;
+            } else if let Ok(answered) = timeout(BROKER_FIRST, first).await {
+                answered?;
             }
         }
         let config = self.config;
@@ -88,7 +92,7 @@ impl<'a> Connecting<'a> {
             loop {
                 tokio::select! {
                     database = &mut database => break database?,
-                    told = news(&mut sink, &mut away), if sink.away_since().is_some() => told?,
+                    logged = log_notice(&mut sink, &mut away), if sink.away_since().is_some() => logged?,
                 }
             }
         };
@@ -96,6 +100,7 @@ impl<'a> Connecting<'a> {
         Ok(startup::begin(config, database, sink, self.observed))
     }
 
+    /// Whether the startup retries after this error.
     fn start_waits(&self, error: &RunError) -> bool {
         let may_change = error.kind() == Kind::Authentication && self.config.database_url.may_change(self.since);
         !self.config.no_wait && (error.is_transient() || may_change)
@@ -114,7 +119,7 @@ impl<'a> Connecting<'a> {
                     self.failures += 1;
                     self.observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                     if let (true, tries) = away.count(&error.to_string()) {
-                        startup::tell(&error, tries, since.elapsed());
+                        startup::log_retry(&error, tries, since.elapsed());
                     }
                 }
             }
@@ -122,8 +127,8 @@ impl<'a> Connecting<'a> {
     }
 }
 
-/// Waits for news of a broker to which there is no connection, and tells it. Cancellation-safe.
-async fn news(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
+/// Waits for the next notice of a broker without a connection, and logs it. Cancellation-safe.
+async fn log_notice(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
     match sink.next().await? {
         Notice::Ready { host, .. } => info!(target: "relay", host, "connected to the broker"),
         Notice::Away { error, since, .. } => {
@@ -132,7 +137,7 @@ async fn news(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
                 warn!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
             }
         }
-        Notice::Outcomes(_) | Notice::Blocked(_) | Notice::Unblocked => {} // none comes without a connection
+        Notice::Outcomes(_) | Notice::Blocked(_) | Notice::Unblocked => {} // cannot come without a connection
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! Why the relay ended.
+//! The errors that end the relay, with their exit codes.
 
 use std::{error::Error, fmt};
 
-/// What kind of failure ended the relay, with its exit code. Tens group the codes: 1x the database, 2x the broker, 3x the end; 2 is the
-/// command line's own code for errors, and 70 is `EX_SOFTWARE` of `sysexits.h`.
+/// The kind of failure that ended the relay; the number is the exit code. Codes are grouped: 1x the database, 2x the
+/// broker, 3x the shutdown; 2 is the usual code of command line errors, and 70 is `EX_SOFTWARE` of `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// The command line or a setting.
+    /// The command line or a setting is wrong.
     Usage = 2,
     /// The database cannot be reached or used.
     Database = 10,
-    /// The database does not accept user or password.
+    /// The database refuses the user or the password.
     Authentication = 11,
     /// The server has no such database.
     NoDatabase = 12,
@@ -19,7 +19,7 @@ pub enum Kind {
     NotPermitted = 13,
     /// The database has no outbox extension.
     ExtensionMissing = 14,
-    /// The extension has a version that this relay does not work with.
+    /// The extension's version does not fit this relay's.
     ExtensionVersion = 15,
     /// The server does not run with `wal_level = logical`.
     WalLevel = 16,
@@ -31,14 +31,14 @@ pub enum Kind {
     BrokerRefused = 21,
     /// The drain took longer than allowed.
     DrainTimeout = 30,
-    /// None of these: a fault of the relay or of its machine.
+    /// A fault of the relay itself or of its machine.
     Internal = 70,
 }
 
-/// What ended the relay, and what to do about it.
+/// The failure that ended the relay, with a hint for the operator.
 ///
-/// `Display` is one whole line: what happened, the chain of causes, the hint. That is why `Error::source()` is empty:
-/// a caller that also prints the chain would say everything twice.
+/// `Display` is one line: what happened, the chain of causes, the hint. `Error::source()` is therefore empty: a caller
+/// that also prints the chain would print every cause twice.
 pub struct RunError {
     kind: Kind,
     what: String,
@@ -48,12 +48,12 @@ pub struct RunError {
 }
 
 impl RunError {
-    /// An error of this kind: `what` names what failed, and where.
+    /// An error of this kind; `what` names the failed operation and its place.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), hint: None, cause: None, is_transient: false }
     }
 
-    /// Adds what the operator can do.
+    /// Adds a hint: what the operator can do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -67,26 +67,27 @@ impl RunError {
         self
     }
 
-    /// Says whether another attempt of this same relay may succeed, as when a server starts or an upgrade is under way. By default it may not.
+    /// Marks the error as transient: the same relay may succeed later, for example because a server is starting or an
+    /// upgrade is under way. Errors are permanent by default.
     #[must_use]
     pub fn transient_if(mut self, is_transient: bool) -> Self {
         self.is_transient = is_transient;
         self
     }
 
-    /// Whether another attempt of this same relay, with the same settings, may succeed.
+    /// Whether the same relay with the same settings may succeed later.
     pub fn is_transient(&self) -> bool {
         self.is_transient
     }
 
-    /// Its kind, for the exit code.
+    /// The error's kind, which is the exit code.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 }
 
-/// The error and its causes in one line. Log errors by this: many say little by themselves (`db error`), and a log field
-/// written as `%error` leaves their causes out.
+/// The error and its causes in one line. Errors are logged by this function, because many say little by themselves
+/// (`db error`) and a log field written as `%error` leaves the causes out.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     with_causes(&error.to_string(), error.source())
 }
@@ -94,18 +95,18 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
 fn with_causes(what: &str, mut cause: Option<&(dyn Error + 'static)>) -> String {
     let mut text = one_line(what);
     while let Some(error) = cause {
-        let said = one_line(&error.to_string());
+        let reason = one_line(&error.to_string());
         // Many errors repeat their own source in their text.
-        if !said.is_empty() && !text.contains(&said) {
+        if !reason.is_empty() && !text.contains(&reason) {
             text.push_str(": ");
-            text.push_str(&said);
+            text.push_str(&reason);
         }
         cause = error.source();
     }
     text
 }
 
-/// Server messages can have several lines.
+/// Joins the lines of a text; messages of servers can have several.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_repeats_its_source_is_told_once() {
+    fn a_cause_that_repeats_its_source_is_shown_once() {
         let error = RunError::new(Kind::Database, "scan").source(Repeating(std::io::Error::other("refused")));
         assert_eq!(error.to_string(), "scan: db error: refused");
     }

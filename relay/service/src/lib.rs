@@ -1,4 +1,4 @@
-//! What moves events: streams committed ones from PostgreSQL to RabbitMQ and writes each verdict back.
+//! The relay's service: streams committed events from PostgreSQL to RabbitMQ and writes each verdict back.
 //!
 //! ```text
 //!  PostgreSQL                             service                                   RabbitMQ
@@ -11,34 +11,34 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`outbox_core`] | decides: what leaves, what is written back, what is acknowledged. A crate without I/O |
-//! | `session` | the loop that tells the core what happens and does what it says |
+//! | [`outbox_core`] | decides what is published, written back and acknowledged; a crate without I/O |
+//! | `session` | the loop that reports every input to the core and carries out the core's effects |
 //! | [`store`] | the table: its rows as events, and the service's SQL statements |
 //! | [`sink`] | brokers |
-//! | [`amqp_publisher`] | RabbitMQ, with a certain answer for each message. A crate of its own |
-//! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached. A crate of its own |
+//! | [`amqp_publisher`] | RabbitMQ, with a certain answer for each message; a crate of its own |
+//! | [`pg_replication`] | the stream of the write-ahead log, and how a server is reached; a crate of its own |
 //! | [`run`], `connecting`, `startup` | one session after the other: connect, check, take over, try again |
-//! | [`config`] | what the service is to do |
-//! | [`observe`] | what the service shows of itself: state, counts, whether it delivers |
-//! | `traces` | spans of sampled events, to a collector, on a thread of their own; with the feature `otel` |
-//! | [`collector`] | that collector, as settings name it |
+//! | [`config`] | the service's settings |
+//! | [`observe`] | the relay's state and counts, and whether it delivers, for metrics and health checks |
+//! | `traces` | spans of sampled events, sent to a collector by a thread of their own; with the feature `otel` |
+//! | [`collector`] | the settings of that collector |
 //! | [`database`] | sessions for SQL; what a server must offer, and what it refuses |
-//! | [`address`], [`text_file`] | a server's address with its login, which may stand in a file |
-//! | [`contact`] | a server that the relay is connected to |
-//! | [`error`] | why the service has ended |
-//! | [`repeats`] | when to say again what has been said before |
+//! | [`address`], [`text_file`] | a server's address with its login, given as a setting or in a file |
+//! | [`peer`] | a server that the relay is connected to |
+//! | [`error`] | the errors that end the service, with their exit codes |
+//! | [`repeats`] | when a repeated condition is logged again |
 //! | [`numbers`] | numbers, sizes and lengths of time for people |
-//! | [`redact`] | what may be shown of a value that somebody has set: no secret |
+//! | [`redact`] | hides values of settings that may contain a secret |
 
 pub mod address;
 pub mod collector;
 pub mod config;
 mod connecting;
-pub mod contact;
 pub mod database;
 pub mod error;
 pub mod numbers;
 pub mod observe;
+pub mod peer;
 pub mod redact;
 pub mod repeats;
 mod run;

@@ -1,8 +1,8 @@
-//! What stands for the way to a collector in a relay that is built without OpenTelemetry: nothing, at no cost.
+//! `Traces` of a relay built without OpenTelemetry: does nothing, at no cost.
 
 use crate::{config::Config, error::RunError, observe::Observed};
 
-/// No spans.
+/// Makes no spans.
 pub(crate) struct Traces;
 
 impl Traces {

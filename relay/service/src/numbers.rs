@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// `12,418`.
+/// The number with commas between thousands: `12,418`.
 pub fn thousands(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut shown = if number < 0 { "-".to_owned() } else { String::new() };
@@ -15,12 +15,12 @@ pub fn thousands(number: i64) -> String {
     shown
 }
 
-/// `1 event`, `12,418 events`.
+/// The number with its noun, in the singular or plural: `1 event`, `12,418 events`.
 pub fn count(number: i64, singular: &str) -> String {
     format!("{} {singular}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
-/// `8 MB`, in the units of PostgreSQL's `pg_size_pretty`: powers of 1024.
+/// A number of bytes, such as `8 MB`, in the units of PostgreSQL's `pg_size_pretty`: powers of 1024.
 pub fn bytes(number: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut size, mut unit) = (number.unsigned_abs(), 0);
@@ -32,7 +32,7 @@ pub fn bytes(number: i64) -> String {
     format!("{sign}{size} {}", UNITS.get(unit).unwrap_or(&"bytes"))
 }
 
-/// `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`: for sentences.
+/// A duration for sentences: `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);

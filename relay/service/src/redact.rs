@@ -1,37 +1,38 @@
-//! What may be shown of a value that somebody has set. A URL with its password, or a token with its name, is easily written where the
-//! name of a file or another plain value belongs, and a message about the mistake must not repeat it.
+//! Hides values of settings that may contain a secret. A URL with its password, or a token with its name, is easily
+//! written in the place of a file's name or another plain value, and the error message must not repeat it.
 
 use std::{borrow::Cow, path::Path};
 
-/// What stands for a value that may hold a secret.
+/// The text shown in place of a value that may contain a secret.
 pub const HIDDEN: &str = "(hidden)";
 
-/// Names of secrets, as they stand before `=` or `:`.
+/// Names of secrets; the secret follows a `=` or `:`.
 const NAMES: [&str; 9] =
     ["password", "passwd", "passphrase", "pwd", "secret", "token", "api-key", "api_key", "authorization"];
 
-/// Bytes of the shortest token of the dashboard: one of fewer could be guessed.
+/// Length of the dashboard's shortest token, in bytes. A shorter token could be guessed.
 pub const SHORTEST_TOKEN: usize = 16;
 
-/// The text, unless it may hold a secret.
+/// The text, or [`HIDDEN`] if it may contain a secret.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     if is_url(text) || holds_login(text) || is_token(text) { HIDDEN.into() } else { text.into() }
 }
 
-/// The name of a file, unless it may be something else that was written in its place: what names no file is shown only if it looks
-/// like a path.
+/// The name of a file, or [`HIDDEN`] if it may be a secret written in its place: a name without a file is shown only if
+/// it looks like a path.
 pub fn file_name(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_path = is_path(&text) || path.symlink_metadata().is_ok();
     if is_path && redacted(&text) == text { text.into_owned() } else { HIDDEN.to_owned() }
 }
 
-/// Whether a URL is in it. Its password need not look like one: the host may have been forgotten.
+/// Whether the text contains a URL. The check looks for the scheme alone, because the URL may lack a host behind its
+/// password.
 pub fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// Whether a user with a password may be in it, or a secret that is called by its name. No name of anything needs these.
+/// Whether the text may contain a user with a password, or a secret behind its name. No plain value needs either form.
 pub fn holds_login(text: &str) -> bool {
     let has_login = text.split_once(':').is_some_and(|(_, rest)| rest.contains('@'));
     has_login || names_secret(&text.to_ascii_lowercase())
@@ -44,13 +45,14 @@ fn names_secret(text: &str) -> bool {
     })
 }
 
-/// Whether it is a line of a file of tokens: a name and a token.
+/// Whether the text has the form of a line in the dashboard's file of tokens: a name and a token.
 fn is_token(text: &str) -> bool {
     let mut words = text.split_whitespace();
     words.next().is_some() && words.next().is_some_and(|word| word.len() >= SHORTEST_TOKEN) && words.next().is_none()
 }
 
-/// Whether it is written as a path is: from the root or this folder, or a name with an extension of its own kind, such as `relay.toml`.
+/// Whether the text has the form of a path: it begins at the root or with `./` or `../`, or ends with an extension of
+/// one to five lowercase letters, such as `relay.toml`.
 fn is_path(text: &str) -> bool {
     let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     let has_start = ["/", "./", "../"].iter().any(|start| text.starts_with(start));
@@ -112,7 +114,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_url_with_a_password_gets_through(
-            before in "[ -~]{0,20}", scheme in "[a-z]{1,8}", user in "[a-z]{0,8}", password in "[!-~]{1,20}", after in "[ -~]{0,20}",
+            before in "[ -~]{0,20}",
+            scheme in "[a-z]{1,8}",
+            user in "[a-z]{0,8}",
+            password in "[!-~]{1,20}",
+            after in "[ -~]{0,20}",
         ) {
             let text = format!("{before}{scheme}://{user}:{password}@{after}");
             prop_assert_eq!(redacted(&text), HIDDEN);

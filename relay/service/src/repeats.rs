@@ -1,8 +1,8 @@
-//! When to tell of something that goes wrong again and again, or lasts: less and less often. Pure.
+//! When a failure that repeats or a condition that lasts is logged: less and less often. Pure.
 
 use std::time::{Duration, Instant};
 
-/// Something that goes wrong again and again.
+/// A failure that repeats, counted by its reason.
 #[derive(Debug, Default)]
 pub struct Repeats {
     why: String,
@@ -10,8 +10,9 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Whether to tell it: the first time, and then, as long as the reason is the same, each time that it has happened twice as
-    /// often. And how often that is.
+    /// Counts a failure for the reason `why`. Returns whether to log it, and how often it has happened in a row.
+    ///
+    /// It is logged the first time, and then each time that the count has doubled. Another reason starts a new count.
     pub fn count(&mut self, why: &str) -> (bool, u32) {
         if self.why != why {
             *self = Self { why: why.to_owned(), times: 0 };
@@ -21,18 +22,19 @@ impl Repeats {
     }
 }
 
-/// Between two lines about something that lasts, at least; doubles up to [`LONGEST`].
+/// Shortest pause between two log lines about a lasting condition; it doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Something that lasts, and is looked at again and again.
+/// A lasting condition that is checked repeatedly.
 #[derive(Debug, Default)]
 pub struct Reminder {
-    last: Option<Told>,
+    last: Option<Logged>,
 }
 
+/// The last log line about the condition.
 #[derive(Debug)]
-struct Told {
+struct Logged {
     what: String,
     level: u8,
     at: Instant,
@@ -40,23 +42,23 @@ struct Told {
 }
 
 impl Reminder {
-    /// Whether to tell it now: at first, when it has become worse, and then less and less often. If somebody else is to blame than
-    /// last time, that is news, but only once a minute.
+    /// Whether to log the condition now: the first time, at a higher `level`, and then less and less often. Another
+    /// cause `what` is logged at once, but at most once a minute.
     pub fn is_due(&mut self, what: &str, level: u8, now: Instant) -> bool {
         let wait = match &self.last {
             None => SHORTEST,
-            Some(told) if level > told.level => SHORTEST,
-            Some(told) if now.duration_since(told.at) < if told.what == what { told.wait } else { SHORTEST } => {
+            Some(last) if level > last.level => SHORTEST,
+            Some(last) if now.duration_since(last.at) < if last.what == what { last.wait } else { SHORTEST } => {
                 return false;
             }
-            Some(told) if told.what == what => (told.wait * 2).min(LONGEST),
+            Some(last) if last.what == what => (last.wait * 2).min(LONGEST),
             Some(_) => SHORTEST,
         };
-        self.last = Some(Told { what: what.to_owned(), level, at: now, wait });
+        self.last = Some(Logged { what: what.to_owned(), level, at: now, wait });
         true
     }
 
-    /// It is over. Says whether it was told.
+    /// Ends the condition. Returns whether it was logged.
     pub fn is_over(&mut self) -> bool {
         self.last.take().is_some()
     }
@@ -67,24 +69,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_repeats_is_told_less_and_less_often_and_a_new_reason_at_once() {
+    fn a_repeated_failure_is_logged_less_and_less_often_and_a_new_reason_at_once() {
         let mut repeats = Repeats::default();
-        let told: Vec<u32> = (0..1000)
+        let logged: Vec<u32> = (0..1000)
             .map(|_| repeats.count("refused"))
-            .filter(|(is_told, _)| *is_told)
+            .filter(|(is_logged, _)| *is_logged)
             .map(|(_, times)| times)
             .collect();
-        assert_eq!(told, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+        assert_eq!(logged, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
         assert_eq!(repeats.count("timed out"), (true, 1));
     }
 
     #[test]
-    fn what_lasts_is_told_less_and_less_often_and_what_gets_worse_at_once() {
+    fn a_lasting_condition_is_logged_less_and_less_often_and_a_worse_one_at_once() {
         let start = Instant::now();
         let mut reminder = Reminder::default();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let told: Vec<u64> = (0..3000).filter(|seconds| reminder.is_due("a", 1, at(*seconds))).collect();
-        assert_eq!(told, [0, 60, 180, 420, 900, 1860]);
+        let logged: Vec<u64> = (0..3000).filter(|seconds| reminder.is_due("a", 1, at(*seconds))).collect();
+        assert_eq!(logged, [0, 60, 180, 420, 900, 1860]);
         assert!(reminder.is_due("a", 2, at(3000)), "worse");
         assert!(!reminder.is_due("b", 2, at(3059)) && reminder.is_due("b", 2, at(3060)), "another one");
         assert!(reminder.is_over() && !reminder.is_over());

@@ -1,4 +1,4 @@
-//! The service: one session after the other until it is told to stop.
+//! The service: runs one session after the other until a shutdown is requested.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
@@ -16,14 +16,15 @@ use crate::{
 
 /// Relays until `shutdown` is ready, then drains.
 ///
-/// At the start, a server that cannot be reached is waited for, as is the upgrade of an earlier schema (unless
-/// `no_wait` says otherwise), and what will not resolve itself ends it, with a reason: a wrong password does not become
-/// right. Once a server has let the relay in, every failure is taken to pass, and another session follows. What the
-/// relay shows of itself goes into `observed`.
+/// During startup, the relay waits for a server that cannot be reached and for the upgrade of an earlier schema, unless
+/// `no_wait` is set; a permanent failure, such as a wrong password, ends the relay.
+/// Once a server has accepted the relay, every failure of that server counts as transient, and another session follows.
+///
+/// State and counts are published through `observed`.
 ///
 /// # Errors
 ///
-/// Why the relay cannot start, or what ended it before everything that was in flight had its verdict.
+/// The failure that ended the startup, or that ended the relay before every event in flight had its verdict.
 pub async fn run(
     config: &Config,
     observed: &Arc<Observed>,
@@ -84,7 +85,7 @@ async fn relay(
     }
 }
 
-/// The request to stop: it may be asked for again after it was made.
+/// The shutdown request; it can be awaited again after it has completed.
 struct Shutdown<'a>(Option<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>);
 
 impl Shutdown<'_> {

@@ -1,4 +1,4 @@
-//! Text files that settings name. They are small, and reading one ends, whatever its name leads to.
+//! Text files named by settings. Reading one always ends, because its size and its time are limited.
 
 use std::{
     fs::{self, File},
@@ -9,44 +9,44 @@ use std::{
     time::Duration,
 };
 
-/// More than any address has: a file that is larger is another one.
+/// Largest file with a secret, in bytes; no address needs as much.
 const LARGEST_SECRET: u64 = 64 * 1024;
 
-/// More than any other file of settings has.
+/// Largest other file of settings, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// How long whoever writes into a pipe may take.
+/// Time limit of reading from a pipe.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no text. Shows nothing of what the file holds.
+/// Why a file's text was not read. Shows nothing of the file's contents.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// The system does not let it be read.
+    /// The system refuses to open or read the file.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// A file that must be read again is a pipe or a folder.
     #[error("is no regular file, and so cannot be read again for each connection")]
     Irregular,
-    /// It has more than so many bytes.
+    /// The file has more than this number of bytes.
     #[error("has more than {} KiB", .0 / 1024)]
     TooLarge(u64),
-    /// It has nothing but space.
+    /// The file contains nothing but white space.
     #[error("is empty")]
     Empty,
-    /// It is not UTF-8.
+    /// The text is not UTF-8.
     #[error("is not UTF-8")]
     NotText,
-    /// It has a NUL.
+    /// The text contains a NUL.
     #[error("has a NUL in it, as a file may that is being written")]
     Nul,
-    /// Nobody has written into a pipe in time.
+    /// Nothing was written into the pipe within the time limit.
     #[error("nobody has written into it within {PATIENCE:?}, and nobody may: it is a pipe or a terminal")]
     Silent,
 }
 
-/// The text in a file without the space around it, such as the end of its line. The file can be read again.
+/// The text of a regular file, without white space around it such as the end of its line.
 pub fn secret(path: &Path) -> Result<String, Unread> {
-    // Opening a pipe would wait for somebody to write.
+    // Opening a pipe would wait until somebody writes.
     if !fs::metadata(path)?.is_file() {
         return Err(Unread::Irregular);
     }
@@ -57,12 +57,12 @@ pub fn secret(path: &Path) -> Result<String, Unread> {
     if text.contains('\0') { Err(Unread::Nul) } else { Ok(text) }
 }
 
-/// The text in a file that is read once. It may be a pipe, such as a shell makes of `<(…)`.
+/// The text of a file that is read only once, which may be a pipe, such as a shell makes of `<(…)`.
 pub fn once(path: &Path) -> Result<String, Unread> {
     if fs::metadata(path)?.is_file() {
         return read(path, LARGEST);
     }
-    // A thread that waits for ever goes with the process, which ends for want of the file.
+    // A thread that waits for ever ends with the process, which ends because the file is missing.
     let (done, text) = sync_channel(1);
     let path: PathBuf = path.to_owned();
     thread::Builder::new().name("file".to_owned()).spawn(move || done.send(read(&path, LARGEST)))?;
@@ -79,14 +79,15 @@ fn read(path: &Path, most: u64) -> Result<String, Unread> {
         return Err(Unread::TooLarge(most));
     }
     let text = String::from_utf8(bytes).map_err(|_| Unread::NotText)?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()) // some editors begin a file of UTF-8 with it
+    // Some editors begin UTF-8 files with a byte order mark.
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// What is wrong with a value in quotes. A shell takes them away, and most other places do not: Docker's env files, a
-/// systemd unit in which they stand behind the `=`, a second pair of them in YAML.
+/// The error about a value in quotes. A shell removes quotes; Docker's env files, a systemd unit with quotes behind the
+/// `=`, and a second pair of quotes in YAML keep them in the value.
 pub const QUOTED: &str = "the quotes around it are part of the value: leave them out";
 
-/// Whether the same quotes begin and end the text.
+/// Whether the text begins and ends with the same quote.
 pub fn is_quoted(text: &str) -> bool {
     text.len() > 1 && ['"', '\'', '`'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote))
 }
@@ -102,7 +103,7 @@ mod tests {
         assert!(matches!(once(Path::new("/dev/zero")), Err(Unread::TooLarge(_))));
     }
 
-    /// A pipe of this name that goes with the test.
+    /// A named pipe that is deleted when the test ends.
     struct Pipe(PathBuf);
 
     impl Pipe {

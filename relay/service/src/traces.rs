@@ -1,5 +1,5 @@
-//! Spans on their way to an OpenTelemetry collector. Off the hot path: a thread of its own sends them, and what it has
-//! no room for is dropped.
+//! Sends spans to an OpenTelemetry collector. A thread of its own does so, to keep the work off the hot path; spans
+//! beyond its queue are dropped.
 //!
 //! ```text
 //!  sink ── span ends ──▶ queue ──▶ the thread ── batches ──▶ collector
@@ -36,11 +36,11 @@ use crate::{
 /// The semantic conventions that names and attributes of spans follow.
 pub(crate) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// How long the end of the relay may wait for the collector: a little of what a supervisor leaves beyond
+/// How long the relay's end waits for the collector: a small part of the time that a supervisor leaves beyond
 /// `shutdown_timeout`.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// The way to the collector, if there is one.
+/// The exporter of spans, if a collector is configured.
 pub(crate) struct Traces(Option<Exporter>);
 
 struct Exporter {
@@ -54,7 +54,7 @@ impl Traces {
     ///
     /// # Errors
     ///
-    /// There can be no thread.
+    /// The exporter or its thread cannot be started.
     pub(crate) fn start(config: &Config, observed: &Observed) -> Result<Self, RunError> {
         let Some(settings) = &config.collector else { return Ok(Self(None)) };
         let endpoint = &settings.endpoint;
@@ -74,12 +74,12 @@ impl Traces {
             .name("otlp".to_owned())
             .spawn(move || {
                 runtime.block_on(worker.run());
-                runtime.shutdown_background(); // a name that is being looked up must not delay the end
+                runtime.shutdown_background(); // a running look-up of a host name must not delay the end
                 drop(has_ended);
             })
             .map_err(cannot("cannot start the thread for spans"))?;
         info!(target: "relay", %endpoint, "spans of sampled events go to the collector");
-        // The emitter has decided about sampling: the relay starts a span only for what is sampled.
+        // The emitter decides about sampling; the relay starts spans only for sampled events.
         let provider = SdkTracerProvider::builder()
             .with_sampler(Sampler::AlwaysOn)
             .with_resource(resource)
@@ -88,7 +88,7 @@ impl Traces {
         Ok(Self(Some(Exporter { provider, end, ended })))
     }
 
-    /// What starts spans, if anybody wants them.
+    /// The tracer that starts spans; `None`: no collector is configured.
     pub(crate) fn tracer(&self) -> Option<SdkTracer> {
         let Exporter { provider, .. } = self.0.as_ref()?;
         let scope =
@@ -96,17 +96,18 @@ impl Traces {
         Some(provider.tracer_with_scope(scope.build()))
     }
 
-    /// Sends what is left, as far as the collector takes it within a moment.
+    /// Sends the remaining spans, as far as the collector takes them within [`FLUSH`].
     pub(crate) async fn finish(self) {
         if let Some(Exporter { end, ended, .. }) = self.0 {
             let deadline = Instant::now() + FLUSH;
             end.send_replace(Some(deadline));
-            let _ = timeout_at(deadline + FLUSH, ended).await; // late only on a very busy machine
+            // The thread misses its own deadline only on a very busy machine.
+            let _ = timeout_at(deadline + FLUSH, ended).await;
         }
     }
 }
 
-/// Who makes the spans. `OTEL_RESOURCE_ATTRIBUTES` adds to it.
+/// The description of this relay in its spans. `OTEL_RESOURCE_ATTRIBUTES` adds to it.
 fn resource(service_name: &str) -> Resource {
     let instance = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid();
     let about =

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use client_socket::{Expiry, Socket};
-use outbox_service::{Config, contact::EXPIRES_SOON, error::chain};
+use outbox_service::{Config, error::chain, peer::EXPIRES_SOON};
 
 use super::finding::Report;
 use crate::format::{count, rfc3339};

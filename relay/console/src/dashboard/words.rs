@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use client_socket::Expiry;
 use outbox_service::{
-    contact::EXPIRES_SOON,
     numbers,
     observe::{Readiness, View},
+    peer::EXPIRES_SOON,
 };
 
 use crate::queries::health::Health;
@@ -35,7 +35,7 @@ impl Level {
 /// Says which certificates of the relay's connections expire soon, if any does.
 pub(super) fn expiring(view: &View, now: SystemTime) -> Option<String> {
     let both = [("PostgreSQL", &view.database), ("RabbitMQ", &view.sink.connected_to)];
-    let told = both.into_iter().filter_map(|(server, contact)| first_to_expire(contact.as_ref()?.expiry, server, now));
+    let told = both.into_iter().filter_map(|(server, peer)| first_to_expire(peer.as_ref()?.expiry, server, now));
     let told: Vec<String> = told.collect();
     (!told.is_empty()).then(|| told.join(", and "))
 }

@@ -1,32 +1,32 @@
-//! Whether the schema and this relay work together: if major and minor version are the same. Pure.
+//! Checks whether the schema and this relay fit: they need the same major and minor version. Pure.
 
 use std::cmp::Ordering;
 
 /// This program's version.
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
-/// What to do about a schema that is earlier than this program.
+/// The hint about a schema that is earlier than this program.
 const UPGRADE_THE_SCHEMA: &str = "install this version of the extension, then ALTER EXTENSION outbox UPDATE; for the plain SQL, sql/upgrade.sql or outbox-upgrade-*.sql";
 
-/// What to do about a later one, or one that is none of ours.
+/// The hint about a schema that is later than this program, or whose version is none of the outbox's.
 const INSTALL_ITS_RELAY: &str = "install the relay of the schema's version";
 
-/// A schema with which this relay does not work.
+/// A schema that does not fit this relay.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Both versions.
+    /// A sentence with both versions.
     pub what: String,
-    /// What to do.
+    /// What the operator can do.
     pub hint: &'static str,
-    /// Whether the schema is the earlier one of the two: its upgrade is then still to come.
+    /// Whether the schema is earlier than the relay, so that its upgrade may still follow.
     pub schema_is_earlier: bool,
 }
 
-/// What is wrong with a schema of this version, if anything is.
+/// The mismatch between a schema of this version and this relay; `None`: they fit.
 pub fn mismatch(schema: &str) -> Option<Mismatch> {
     let order = match (release(schema), release(OWN)) {
         (Some(schema), Some(own)) => Some(schema.cmp(&own)),
-        _ => None, // a version that none of ours has
+        _ => None, // a version in a form that the outbox's never have
     };
     let schema_is_earlier = order == Some(Ordering::Less);
     (order != Some(Ordering::Equal)).then(|| Mismatch {

@@ -1,4 +1,4 @@
-//! What a database refuses, in the operator's terms.
+//! Errors of the database, in the operator's terms.
 
 use std::error::Error;
 
@@ -11,7 +11,7 @@ use crate::{
     error::{Kind, RunError},
 };
 
-/// A connection that could not be made, in the operator's terms.
+/// A failed connection, in the operator's terms.
 pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunError {
     let state = error.sqlstate().map(|state| state.code().to_owned());
     let place = database.place("DATABASE_URL");
@@ -42,11 +42,11 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
     RunError::new(kind, what).hint(hint).transient_if(error.is_transient()).source(error)
 }
 
-/// As [`connect_error`], for a replication connection. Whether a role may replicate is for the server to say: on Amazon
-/// RDS and Aurora that comes from membership in a role, and its own attribute stays off.
+/// A failed replication connection, in the operator's terms. Only the server knows whether a role may replicate: on
+/// Amazon RDS and Aurora the right comes from membership in a role, and the role's own attribute stays off.
 pub fn replication_connect_error(error: ConnectError, database: &Address<ConnInfo>, platform: Platform) -> RunError {
     if error.sqlstate() == Some(&SqlState::PROTOCOL_VIOLATION) {
-        // A pooler's words for a startup packet with `replication`; PostgreSQL would not say that.
+        // Poolers answer a startup packet with `replication` this way; PostgreSQL never does.
         return behind_a_pooler(format!("{database} passes no replication connection")).source(error);
     }
     if error.sqlstate() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
@@ -62,7 +62,7 @@ pub(crate) fn no_replication_right(database: &Address<ConnInfo>, platform: Platf
         .hint(platform.allow_replication(&role))
 }
 
-/// The relay's sessions are not its own.
+/// The error about a connection pooler between the relay and the server.
 fn behind_a_pooler(what: impl Into<String>) -> RunError {
     RunError::new(Kind::Database, what).hint(
         "it looks like a connection pooler: give the relay the server's own address in DATABASE_URL; applications may go on using the pooler",
@@ -73,8 +73,8 @@ fn behind_a_pooler(what: impl Into<String>) -> RunError {
 impl From<tokio_postgres::Error> for RunError {
     fn from(error: tokio_postgres::Error) -> Self {
         if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) {
-            // Whether the role has what outbox.grant_relay() grants was looked at before. The server says what else is
-            // missing, and the outbox's own functions say what to do about it.
+            // The rights that outbox.grant_relay() grants were checked before, so another right is missing. The server
+            // names it, and errors of the outbox's own functions already have a hint.
             let says_what_to_do = error.as_db_error().is_some_and(|refusal| refusal.hint().is_some());
             let refused =
                 Self::new(Kind::NotPermitted, "the database does not permit what the relay needs").source(error);
@@ -91,8 +91,8 @@ impl From<tokio_postgres::Error> for RunError {
     }
 }
 
-/// Whether the statement may succeed in another session although nobody changes anything. What is not the server's word is a
-/// connection that broke.
+/// Whether the statement may succeed in another session although nobody changes anything. An error without an answer of
+/// the server is a broken connection.
 pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
     error
         .as_db_error()

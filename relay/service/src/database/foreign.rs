@@ -1,24 +1,24 @@
-//! A slot of the relay's name that is somebody else's. Names of slots are the whole server's.
+//! Slots with the name of the relay's slot that belong to somebody else. Slot names are shared by the whole server.
 
 /// A slot as the server lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'a> {
-    /// Its name.
+    /// The slot's name.
     pub name: &'a str,
-    /// `None`: a physical slot. Empty while a logical one is being made.
+    /// The output plugin; empty while a logical slot is being created, `None` for a physical slot.
     pub plugin: Option<&'a str>,
-    /// The database that it belongs to; `None`: a physical slot.
+    /// The slot's database; `None`: a physical slot.
     pub database: Option<&'a str>,
-    /// Whether that is this database.
+    /// Whether the slot belongs to this database.
     pub is_here: bool,
-    /// Whether it goes with the session that has made it.
+    /// Whether the slot is dropped with the session that has created it.
     pub is_temporary: bool,
-    /// The server process that reads it, or makes it.
+    /// The server process that reads the slot, or creates it.
     pub pid: Option<i32>,
 }
 
 impl Listed<'_> {
-    /// Why no relay of this database can read it, and what to do; `None` if one can.
+    /// Why no relay of this database can read the slot, and what to do; `None`: a relay can read it.
     pub fn refused(&self) -> Option<(String, String)> {
         let Self { name, .. } = self;
         let (what, and) = match (self.database, self.plugin) {
@@ -87,12 +87,12 @@ mod tests {
                 "pg_drop_replication_slot('outbox')",
             ),
         ] {
-            let (found, told) = slot.refused().unwrap();
+            let (found, hint) = slot.refused().unwrap();
             assert!(
-                found.contains(what) && told.contains(to_do) && told.contains("choose another name"),
-                "{found}: {told}"
+                found.contains(what) && hint.contains(to_do) && hint.contains("choose another name"),
+                "{found}: {hint}"
             );
-            assert_eq!(told.contains("drop"), slot.plugin == Some("test_decoding"), "{told}");
+            assert_eq!(hint.contains("drop"), slot.plugin == Some("test_decoding"), "{hint}");
         }
     }
 }

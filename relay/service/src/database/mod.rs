@@ -1,4 +1,4 @@
-//! A database and its server: how they are reached, what they must be like, and what they refuse.
+//! A database and its server: SQL sessions, requirements, and errors in the operator's terms.
 
 pub mod compatibility;
 pub mod errors;

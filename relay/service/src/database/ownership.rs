@@ -1,12 +1,12 @@
-//! Who owns the schema `outbox`. Read from PostgreSQL's catalogues only, before any function of the schema is called:
-//! it would run with the caller's rights.
+//! The owner of the schema `outbox`. It is read from PostgreSQL's catalogues before any function of the schema is
+//! called, because a stranger's function would run with the caller's rights.
 
 use tokio_postgres::{Client, Error, types::Type};
 
 use crate::error::{Kind, RunError};
 
-/// The functions that the relay, its commands and its dashboard call. They count even where the owner has none by that
-/// name.
+/// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked
+/// even if the owner has none by that name.
 const CALLED: [&str; 20] = [
     "version",
     "owed",
@@ -31,7 +31,7 @@ const CALLED: [&str; 20] = [
 ];
 
 /// Owners of the schema and of the table, and the first object that belongs to neither the table's owner nor a
-/// superuser: its name, its owner, and the statement that corrects it. Objects that are read or called count, and
+/// superuser: its name, its owner, and the statement that corrects it. Objects that are read or called are checked, and
 /// functions with the name of one of the owner's, since functions call each other by name.
 const OWNERS: &str = "
     SELECT n.nspowner::pg_catalog.regrole::text, e.relowner::pg_catalog.regrole::text, other.object, other.owner, other.statement
@@ -61,38 +61,39 @@ const OWNERS: &str = "
         OR EXISTS (SELECT FROM pg_catalog.pg_class AS c
                    WHERE c.relnamespace = n.oid AND c.relname IN ('events', 'failed', 'backlog', 'audit')))";
 
-/// What is known of the schema `outbox`.
+/// The ownership of the schema `outbox` and its objects.
 #[derive(Debug)]
 pub enum Ownership {
-    /// There is no such schema, or it has none of the outbox's objects, as after `DROP EXTENSION`. Nothing may be called.
+    /// The schema does not exist, or contains none of the outbox's objects, as after `DROP EXTENSION`; nothing in it
+    /// may be called.
     Nothing,
-    /// It has no table `events`, but other objects with names of the outbox's.
+    /// The schema has no table `events`, but other objects with names of the outbox's.
     NoTable {
-        /// Whose the schema is.
+        /// Owner of the schema.
         owner: String,
     },
-    /// A part belongs to a role that is neither the owner of `outbox.events` nor a superuser.
+    /// An object belongs to a role that is neither the owner of `outbox.events` nor a superuser.
     Mixed {
-        /// The part.
+        /// The object.
         object: String,
-        /// Whose it is.
+        /// Owner of the object.
         owner: String,
-        /// Whose the table is.
+        /// Owner of the table.
         owner_of_table: String,
-        /// The statement that gives the part to the table's owner.
+        /// The statement that gives the object to the table's owner.
         statement: String,
     },
-    /// All belongs to this role, or to superusers.
+    /// All objects belong to the table's owner, or to superusers.
     Whole {
-        /// The role.
+        /// Owner of the table.
         owner: String,
     },
 }
 
-/// Why nothing of a schema is called.
+/// Why no function of a schema may be called.
 #[derive(Debug)]
 pub struct Untrusted {
-    /// What the relay ends with.
+    /// The kind of the error that ends the relay.
     pub kind: Kind,
     /// What was found.
     pub what: String,
@@ -107,11 +108,11 @@ impl From<Untrusted> for RunError {
 }
 
 impl Ownership {
-    /// Looks whose the schema is.
+    /// Reads the ownership from the catalogues.
     ///
     /// # Errors
     ///
-    /// The server's, or that of the connection.
+    /// An error of the server or of the connection.
     pub async fn of(client: &Client) -> Result<Self, Error> {
         let Some(row) = client.query_typed(OWNERS, &[(&&CALLED[..], Type::TEXT_ARRAY)]).await?.into_iter().next()
         else {
@@ -126,7 +127,7 @@ impl Ownership {
         })
     }
 
-    /// Whose the outbox is; empty if there is none.
+    /// The outbox's owner; empty if there is no outbox.
     pub fn owner(self) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -134,7 +135,7 @@ impl Ownership {
         }
     }
 
-    /// Why nothing of the schema may be called, if that is so.
+    /// Why no function of the schema may be called; `None`: there is no such reason.
     pub fn untrusted(&self) -> Option<Untrusted> {
         match self {
             Self::Nothing | Self::Whole { .. } => None,

@@ -1,10 +1,12 @@
-//! Whose PostgreSQL it is: what must be done is said in the provider's words. Only hints depend on it.
+//! The provider that runs the PostgreSQL server, so that hints use the provider's terms. Nothing else depends on it.
 //!
-//! A provider shows itself by settings and roles of its own. On a server of one's own, anybody who may make roles can pretend to be one.
+//! A provider is recognized by its own settings and roles. On a self-hosted server, a user who may create roles can
+//! imitate a provider.
 
 use tokio_postgres::Client;
 
-/// The provider whose settings or roles the server has. Their own come first, those that others build on last.
+/// The provider whose settings or roles the server has. Providers come first that have settings of their own, so that
+/// they are not taken for the one on whose software they build.
 const FIND: &str = "
     SELECT platform FROM (VALUES
         (1, 'rds', 'rds.', 'rds.logical_replication', 'rds_superuser'),
@@ -17,10 +19,10 @@ const FIND: &str = "
        OR EXISTS (SELECT FROM pg_catalog.pg_settings WHERE pg_catalog.starts_with(name, prefix))
     ORDER BY place LIMIT 1";
 
-/// Who runs the server, as far as it shows.
+/// The provider that runs the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Platform {
-    /// Nobody known: settings are changed by SQL or in files.
+    /// No known provider; settings are changed by SQL or in files.
     #[default]
     Own,
     /// Amazon RDS and Aurora.
@@ -36,7 +38,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Asks the server. One that does not answer is nobody's.
+    /// Asks the server. If it does not answer, no provider is assumed.
     pub async fn of(client: &Client) -> Self {
         let found = client.query_opt(FIND, &[]).await.ok().flatten();
         found.and_then(|row| row.try_get::<_, String>(0).ok()).map_or(Self::Own, |name| Self::named(&name))
@@ -53,7 +55,7 @@ impl Platform {
         }
     }
 
-    /// How `wal_level` becomes `logical`.
+    /// How to change `wal_level` to `logical`.
     pub fn raise_wal_level(self) -> &'static str {
         match self {
             Self::Own => "ALTER SYSTEM SET wal_level = logical; then restart the server",
@@ -69,7 +71,7 @@ impl Platform {
         }
     }
 
-    /// How a setting that only a restart changes is raised.
+    /// How to raise a setting that only a restart changes.
     pub fn raise(self, setting: &str) -> String {
         match self {
             Self::Own => format!("raise {setting}; then restart the server"),
@@ -77,7 +79,7 @@ impl Platform {
         }
     }
 
-    /// How a setting becomes another one, without a restart.
+    /// How to change a setting without a restart.
     pub fn set(self, setting: &str, value: &str) -> String {
         match self {
             Self::Own => format!("ALTER SYSTEM SET {setting} = '{value}'"),
@@ -85,7 +87,8 @@ impl Platform {
         }
     }
 
-    /// How pgoutput gets onto the list of plugins. The list is shown to superusers and `pg_read_all_settings`.
+    /// How to permit pgoutput in the server's list of output plugins. PostgreSQL shows the list to superusers and
+    /// members of `pg_read_all_settings`.
     pub fn allow_pgoutput(self) -> String {
         match self {
             Self::Own => "as a superuser, with what SHOW output_plugin_libraries lists: ALTER SYSTEM SET output_plugin_libraries = pgoutput, …; \
@@ -95,7 +98,7 @@ impl Platform {
         }
     }
 
-    /// How the role gets the right to replicate.
+    /// How to give the role the right to replicate.
     pub fn allow_replication(self, role: &str) -> String {
         match self {
             Self::Own => format!("as a superuser: ALTER ROLE {role:?} REPLICATION"),
@@ -109,7 +112,7 @@ impl Platform {
         }
     }
 
-    /// Where the provider has settings.
+    /// Where the provider's settings are changed.
     fn place(self) -> &'static str {
         match self {
             Self::Own => "in postgresql.conf",

@@ -1,7 +1,8 @@
-//! Sessions for SQL, over the same dial as those for replication, so that timeouts, TLS and fail-over between hosts mean the same.
+//! SQL sessions, connected by the same code as replication sessions, so that timeouts, TLS and fail-over between hosts
+//! work the same.
 //!
-//! tokio-postgres takes a message of any length, up to PostgreSQL's own gigabyte, and holds it in memory. So the lengths are
-//! looked at as they pass (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
+//! tokio-postgres accepts a message of any length, up to PostgreSQL's limit of 1 GB, and keeps it in memory. The socket
+//! therefore checks the lengths (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
 
 use std::{
     future::{self, Ready},
@@ -21,16 +22,18 @@ use tokio_postgres::{
     tls::{ChannelBinding, TlsConnect, TlsStream},
 };
 
-/// Longest row that a session lets in, in bytes. The largest event has a body of 128 MiB (`outbox.max_payload_bytes`), and all
-/// else in its row is less than a tenth of a MiB.
+/// Longest row that a session accepts, in bytes. The largest event has a body of 128 MiB (`outbox.max_payload_bytes`),
+/// and the rest of its row is less than a tenth of a MiB.
 const LARGEST_ROW: usize = 130 << 20;
 
-/// Opens a session, in which names mean PostgreSQL's own objects. The second part does its work: it must be polled for as long as the client is used, and ends when the
-/// client is dropped or the connection breaks. The third is the host that has let it in.
+/// Opens a session whose search path contains only PostgreSQL's own objects.
+///
+/// Returns the client, a future that drives the connection, and the host. The future must be polled while the client is
+/// used; it ends when the client is dropped or the connection breaks.
 ///
 /// # Errors
 ///
-/// As for [`ConnInfo::open`].
+/// The errors of [`ConnInfo::open`].
 pub async fn connect(
     server: &ConnInfo,
     application_name: &str,
@@ -47,7 +50,7 @@ pub async fn connect(
                     return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
                 }
             }
-            // Reported since PostgreSQL 14, for this very question.
+            // PostgreSQL reports both parameters since version 14, for this purpose.
             let on = |name| connection.parameter(name) == Some("on");
             let read_only = on("in_hot_standby") || on("default_transaction_read_only");
             if read_only && config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite {
@@ -59,7 +62,7 @@ pub async fn connect(
     Ok((client, connection, peer))
 }
 
-/// Why tokio-postgres could not connect.
+/// Translates a failed connection of tokio-postgres.
 fn connect_cause(error: tokio_postgres::Error) -> ConnectCause {
     if let Some(refusal) = error.as_db_error() {
         return ConnectCause::Server(Box::new(refusal.into()));
@@ -72,7 +75,7 @@ fn connect_cause(error: tokio_postgres::Error) -> ConnectCause {
     }
 }
 
-/// "Makes" the TLS session that a [`Socket`] has already.
+/// A TLS connector for tokio-postgres that does nothing, because the [`Socket`] has its TLS session already.
 struct Established;
 
 impl TlsConnect<Bounded> for Established {
@@ -85,10 +88,10 @@ impl TlsConnect<Bounded> for Established {
     }
 }
 
-/// Bytes of a message's tag and length.
+/// Size of a message's tag and length, in bytes.
 const HEADER: usize = 5;
 
-/// The socket of a session for SQL.
+/// The socket of an SQL session, which accepts messages up to a limit.
 #[derive(Debug)]
 struct Bounded {
     socket: Socket,
@@ -96,20 +99,20 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// Lets messages of up to `limit` bytes in. A longer one fails the read with [`io::ErrorKind::InvalidData`].
+    /// Accepts messages of up to `limit` bytes. A longer message fails the read with [`io::ErrorKind::InvalidData`].
     fn new(socket: Socket, limit: usize) -> Self {
         Self { socket, lengths: Lengths { limit, header: [0; HEADER], have: 0, left: 0 } }
     }
 }
 
-/// Follows the lengths of messages through a stream of bytes.
+/// Reads the lengths of messages in a stream of bytes.
 #[derive(Debug)]
 struct Lengths {
     limit: usize,
     header: [u8; HEADER],
-    /// How much of the header has passed.
+    /// Bytes of the header that have passed.
     have: usize,
-    /// How much of the message is still to pass behind its header.
+    /// Bytes of the message behind its header that are still to pass.
     left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a server must offer. Asked by the start of a relay, and by `check`.
+//! Requirements that a server must meet, checked by the relay's startup and by the command `check`.
 
 use std::fmt::Display;
 
@@ -17,15 +17,15 @@ const RAISES_WAL_LEVEL: i32 = 190_000;
 /// The first server with slots that standbys copy (<https://www.postgresql.org/docs/17/release-17.html>).
 const COPIES_SLOTS: i32 = 170_000;
 
-/// What a server says of itself.
+/// The server's version and state.
 const SERVER: &str =
     "SELECT current_setting('server_version_num')::int AS version, current_setting('wal_level') AS wal_level,
         pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only')::bool AS is_read_only";
 
-/// A server, as far as it decides whether a relay can work with it.
+/// The properties of a server that decide whether a relay can work with it.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// As `server_version_num`: 150020 is PostgreSQL 15.20.
+    /// `server_version_num`: 150020 is PostgreSQL 15.20.
     pub version: i32,
     /// The setting `wal_level`.
     pub wal_level: String,
@@ -56,7 +56,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The server's, or that of the connection.
+    /// An error of the server or of the connection.
     pub async fn of(client: &Client) -> Result<Self, Error> {
         let row = client.query_one(SERVER, &[]).await?;
         Ok(Self {
@@ -67,7 +67,8 @@ impl Server {
         })
     }
 
-    /// Why no relay can work with it, but for its `wal_level`. `database` names it, and `failover_slot` is the setting.
+    /// Why no relay can work with the server, apart from its `wal_level`. `database` names the server, and
+    /// `failover_slot` is the setting.
     pub fn unfit(&self, database: &impl Display, failover_slot: bool) -> Option<Unfit> {
         let unfit = |kind, what, hint| Some(Unfit { kind, what, hint, is_transient: false });
         if self.version < OLDEST_SERVER {
@@ -78,7 +79,7 @@ impl Server {
             return unfit(Kind::Slot, what, hint);
         }
         let (what, hint) = if self.is_standby {
-            (format!("{database} is a standby"), "connect to the primary") // it may be promoted
+            (format!("{database} is a standby"), "connect to the primary") // transient: the standby may be promoted
         } else if self.is_read_only {
             let hint = "connect to the primary, and check default_transaction_read_only";
             (format!("{database} is read-only"), hint)
@@ -88,13 +89,13 @@ impl Server {
         Some(Unfit { kind: Kind::Database, what, hint, is_transient: true })
     }
 
-    /// Whether it streams events at its `wal_level`.
+    /// Whether the server streams events at its `wal_level`.
     pub fn streams(&self) -> bool {
         wal_level_suffices(&self.wal_level, self.version)
     }
 }
 
-/// What stands in the way of the setting `failover_slot` on a server of this version, and what to do.
+/// Why a server of this version refuses the setting `failover_slot`, and what to do; `None`: it does not.
 pub fn failover_slot_refused(is_wanted: bool, version: i32) -> Option<(String, &'static str)> {
     (is_wanted && version < COPIES_SLOTS).then(|| {
         let what =

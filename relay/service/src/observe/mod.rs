@@ -1,4 +1,5 @@
-//! What the relay shows of itself, to whoever asks at its edge: the session publishes it now and then, and never waits for a reader.
+//! The relay's state and figures for metrics and health checks. The session publishes them regularly, and never waits
+//! for a reader.
 //!
 //! ```text
 //!  session ──▶ Watch ─┐
@@ -23,62 +24,62 @@ pub use self::{
     view::{Phase, Retention, State, View},
 };
 pub(crate) use self::{view::Shown, watch::Watch};
-use crate::contact::Contact;
+use crate::peer::ServerPeer;
 
-/// A loop that has not turned for so long is taken for dead.
+/// After this time without an iteration, the session's loop counts as dead.
 pub const PULSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often whoever waits for something shows that it lives.
+/// Interval at which a relay that waits for a server shows that it is alive.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// What the relay's parts say of themselves, for others to read.
+/// The relay's state and figures, shared with their readers.
 #[derive(Debug)]
 pub struct Observed {
     view: Mutex<View>,
     started: Instant,
-    /// When the loop last turned, in milliseconds since `started`.
+    /// Time of the loop's last iteration, in milliseconds since `started`.
     pulse: AtomicU64,
     spans: SpanCounts,
 }
 
-/// How many spans of sampled events have had which end; none without a collector.
+/// Numbers of finished spans; 0 without a collector.
 #[derive(Clone, Debug, Default)]
 pub struct SpanCounts {
-    /// Taken by the collector.
+    /// Spans that the collector has taken.
     pub exported: Arc<AtomicU64>,
-    /// Lost.
+    /// Spans that were lost.
     pub dropped: Arc<AtomicU64>,
 }
 
 impl Observed {
-    /// A relay that starts now.
+    /// The state of a relay that starts now.
     pub fn new() -> Self {
         let started = Instant::now();
         Self { view: Mutex::new(View::new(started)), started, pulse: AtomicU64::new(0), spans: SpanCounts::default() }
     }
 
-    /// What is known now.
+    /// A copy of the current state and figures.
     pub fn view(&self) -> View {
         self.lock().clone()
     }
 
-    /// How many spans have had which end.
+    /// The numbers of finished spans.
     pub fn spans(&self) -> &SpanCounts {
         &self.spans
     }
 
-    /// How long ago the loop has turned.
+    /// Time since the loop's last iteration.
     pub fn since_pulse(&self) -> Duration {
         let pulse = Duration::from_millis(self.pulse.load(Relaxed));
         self.started.elapsed().saturating_sub(pulse)
     }
 
-    /// Whether the loop turns.
+    /// Whether the loop's last iteration is recent.
     pub fn is_alive(&self) -> bool {
         self.since_pulse() <= PULSE_LIMIT
     }
 
-    /// Shows that the loop turns for as long as it waits for this. Cancellation-safe if the future is.
+    /// Waits for the future, and meanwhile shows that the relay is alive. Cancellation-safe if the future is.
     pub(crate) async fn waiting<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = std::pin::pin!(future);
         loop {
@@ -89,44 +90,44 @@ impl Observed {
         }
     }
 
-    /// The relay does something else from now on.
+    /// Sets the service's phase.
     pub(crate) fn enters(&self, phase: Phase) {
         self.beat();
         self.lock().enters(phase, Instant::now());
     }
 
-    /// There is a connection to the database.
-    pub fn connected(&self, database: Contact) {
+    /// Sets the database's host after a connection to it was made.
+    pub fn connected(&self, database: ServerPeer) {
         self.lock().database = Some(database);
     }
 
-    /// A session has figures to show.
+    /// Publishes a session's figures.
     pub(crate) fn publish(&self, shown: Shown) {
         self.beat();
         self.lock().publish(shown, Instant::now());
     }
 
-    /// A slot was let go, since it kept too much.
+    /// Counts a slot that was over its limit and was dropped.
     pub(crate) fn slot_let_go(&self) {
         self.lock().slots_let_go += 1;
     }
 
-    /// Retention has deleted events.
+    /// Counts events that retention has deleted.
     pub fn retention_deleted(&self, events: u64) {
         self.lock().retention.deleted += events;
     }
 
-    /// Retention has looked through the table, and so many events are old and stay.
+    /// Sets the number of old events that retention did not delete in its last round through the table.
     pub fn retention_kept_back(&self, kept_back: i64) {
         self.lock().retention.kept_back = Some(kept_back);
     }
 
-    /// Retention could not go through the table.
+    /// Counts a failed round of retention.
     pub fn retention_failed(&self) {
         self.lock().retention.failures += 1;
     }
 
-    /// The session is over; the next one counts anew.
+    /// Keeps the counts of a session that has ended; the next session counts from 0.
     pub(crate) fn session_ended(&self) {
         self.lock().session_ended();
     }
@@ -136,7 +137,7 @@ impl Observed {
         self.pulse.store(now, Relaxed);
     }
 
-    /// Nobody leaves it half written, so what a thread that panicked has left can be read.
+    /// Locks the view. It can be read even after a thread has panicked, because no writer leaves it half written.
     fn lock(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }

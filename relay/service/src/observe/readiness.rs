@@ -1,40 +1,41 @@
-//! Whether events are delivered, and a sentence that says so. Pure.
+//! Whether events are delivered, with a sentence for people. Pure.
 
 use std::time::{Duration, Instant};
 
 use super::view::{Phase, State, View};
 use crate::numbers;
 
-/// A server that was asked and has not answered for so long is no longer taken to be there.
+/// After this time without an answer to a request, PostgreSQL counts as silent.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// Messages that nobody has answered for so long are late.
+/// After this time without any answer of RabbitMQ, the messages in flight count as late.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
-/// Whether this relay does its part.
+/// Whether this relay is ready, with a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Events are delivered as they are committed.
     Delivering(String),
-    /// Another relay delivers; this one would take over.
+    /// Another relay delivers, and this one is its standby.
     Waiting(String),
-    /// Events wait.
+    /// This relay does not deliver events, or delivers them late.
     Not(String),
 }
 
 impl Readiness {
-    /// Of a relay at `now`.
+    /// The readiness at `now`.
     pub fn of(view: &View, now: Instant) -> Self {
-        Self::told(view, now, |changing| changing)
+        Self::judge(view, now, |changing| changing)
     }
 
-    /// The same without what changes while the state lasts, times above all: for those who are told of each change.
+    /// The readiness with a sentence that does not change while the state lasts: times and numbers are left out. It is
+    /// meant for readers that are notified of each change.
     pub fn without_times(view: &View, now: Instant) -> Self {
-        Self::told(view, now, |_| String::new())
+        Self::judge(view, now, |_| String::new())
     }
 
-    /// `changing` says what becomes of a part of the sentence that is another one each second.
-    fn told(view: &View, now: Instant, changing: impl Fn(String) -> String) -> Self {
+    /// Judges the view; `changing` maps each part of the sentence that changes every second.
+    fn judge(view: &View, now: Instant, changing: impl Fn(String) -> String) -> Self {
         let lasting = |time: Duration| changing(format!(" for {}", numbers::time(time)));
         let lasted = lasting(now.duration_since(view.state_since));
         match (view.state(), view.away_for(now)) {
@@ -74,7 +75,7 @@ impl Readiness {
         }
     }
 
-    /// Whether there is nothing to be done about it.
+    /// Whether the relay delivers, or is a standby.
     pub fn is_ready(&self) -> bool {
         !matches!(self, Self::Not(_))
     }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_at_each_change_stays_the_same_while_the_state_lasts() {
+    fn a_sentence_without_times_stays_the_same_while_the_state_lasts() {
         let began = Instant::now();
         let live = Figures { is_live: true, in_flight: 3, ..Figures::default() };
         let mut view = at_work(live, SinkFigures::default(), began);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_that_waits_for_its_turn_is_ready_and_one_without_a_database_is_not() {
+    fn a_standby_is_ready_and_a_relay_without_a_database_is_not() {
         let now = Instant::now();
         let mut view = View::new(now);
         view.enters(Phase::Standby, now);

@@ -1,20 +1,20 @@
-//! A picture of the relay at one moment.
+//! The relay's state and figures at one moment.
 
 use std::time::{Duration, Instant};
 
 use outbox_core::{Counts, Figures};
 
-use crate::{contact::Contact, sink::SinkFigures};
+use crate::{peer::ServerPeer, sink::SinkFigures};
 
-/// What the service is about.
+/// The service's phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No session yet, or between two: why the last one ended, or could not be made.
+    /// The relay has no session, and connects.
     Disconnected {
-        /// The reason; `None`: the first try is under way.
+        /// Why the last session or attempt ended; `None`: this is the first attempt.
         error: Option<String>,
     },
-    /// Another relay is at work; this one waits, connected.
+    /// Another relay is at work; this one is its standby, connected to the database.
     Standby,
     /// A session is at work.
     AtWork,
@@ -22,27 +22,27 @@ pub enum Phase {
     Stopped,
 }
 
-/// The relay's state, by the word that the log has for it.
+/// The relay's state, under the name that the log uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Events come from the stream.
     Streaming,
-    /// Events wait in the table, or are worked off from there.
+    /// Events wait in the table, or are published from there.
     Parked,
-    /// The broker refuses everything.
+    /// The broker refuses every message.
     Refused,
     /// Another relay is at work.
     Standby,
-    /// There is no session with the database.
+    /// The relay has no session with the database.
     Disconnected,
-    /// What is in flight is finished, and nothing more is taken.
+    /// Events in flight are finished, and no further events are taken.
     Draining,
     /// The relay has ended.
     Stopped,
 }
 
 impl State {
-    /// All, each with its word.
+    /// All states with their names.
     pub const ALL: [(Self, &str); 7] = [
         (Self::Streaming, "streaming"),
         (Self::Parked, "parked"),
@@ -54,58 +54,59 @@ impl State {
     ];
 }
 
-/// What a session shows of itself.
+/// The figures that a session publishes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) figures: Figures,
     pub(crate) sink: SinkFigures,
-    /// Since when the stream is silent, although the server was asked whether it is there.
+    /// Since when PostgreSQL has not answered a request on the stream; `None`: no answer is missing.
     pub(crate) silent_since: Option<Instant>,
-    /// Whether there is no stream yet, since the slot is being made.
+    /// Whether the table is read because the slot is being created, or because the publication's repair was refused.
     pub(crate) is_making_slot: bool,
-    /// Whom that waits for, as a sentence.
+    /// What the session waits for meanwhile, as a sentence.
     pub(crate) waits_for: Option<String>,
 }
 
-/// What retention has done since the relay's start.
+/// Counts of retention since the relay's start.
 #[derive(Clone, Debug, Default)]
 pub struct Retention {
-    /// Events that were deleted.
+    /// Number of deleted events.
     pub deleted: u64,
-    /// Rounds through the table that failed.
+    /// Number of failed rounds through the table.
     pub failures: u64,
-    /// Events that are old and stay, because they hold their keys or their deletion was refused; `None`: there was no round yet.
+    /// Old events that stay, because they hold their keys or their deletion was refused; `None`: no round has ended.
     pub kept_back: Option<i64>,
 }
 
-/// What is known of the relay at one moment.
+/// The relay's state and figures at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// What the service is about.
+    /// The service's phase.
     pub phase: Phase,
-    /// Since when.
+    /// When the phase began.
     pub phase_since: Instant,
-    /// The database's host, while there is a connection.
-    pub database: Option<Contact>,
-    /// What the current session shows, if one is at work; its counts are those of all sessions.
+    /// The database's host; `None`: there is no connection.
+    pub database: Option<ServerPeer>,
+    /// Figures of the current session; its counts include earlier sessions.
     pub figures: Figures,
-    /// What the broker's side shows; its counts are those of all sessions.
+    /// Figures of the connection to the broker; its counts include earlier sessions.
     pub sink: SinkFigures,
-    /// Since when PostgreSQL has said nothing on the stream, although it was asked.
+    /// Since when PostgreSQL has not answered a request on the stream; `None`: no answer is missing.
     pub silent_since: Option<Instant>,
-    /// Whether there is no stream yet, since the slot is being made.
+    /// Whether the table is read because the slot is being created, or because the publication's repair was refused.
     pub is_making_slot: bool,
-    /// Whom that waits for, as a sentence.
+    /// What the session waits for meanwhile, as a sentence.
     pub waits_for: Option<String>,
-    /// Slots that were let go, because they kept more of the log than they may.
+    /// Number of slots that were over their limit and were dropped.
     pub slots_let_go: u64,
-    /// What retention has done.
+    /// Counts of retention.
     pub retention: Retention,
-    /// Since when messages are in flight and RabbitMQ has answered none.
+    /// Since when messages are in flight without any answer from RabbitMQ; `None`: none is in flight, or one was
+    /// answered.
     pub unanswered_since: Option<Instant>,
-    /// Sessions that were made.
+    /// Number of sessions so far.
     pub sessions: u64,
-    /// Since when the relay is in its state.
+    /// When the relay's state began.
     pub state_since: Instant,
     state: State,
     past: Counts,
@@ -139,12 +140,12 @@ impl View {
         self.state
     }
 
-    /// For how long nothing could be published, at `now`.
+    /// Time at `now` since which nothing could be published; `None`: events are published, or no session is at work.
     pub fn away_for(&self, now: Instant) -> Option<Duration> {
         (self.phase == Phase::AtWork).then_some(self.figures.away_since?).map(|since| now.duration_since(since))
     }
 
-    /// Bytes of the WAL that were read and may not be acknowledged yet.
+    /// Bytes of the WAL that were read and are not acknowledged yet.
     pub fn behind_bytes(&self) -> u64 {
         self.figures.read_to.0.saturating_sub(self.figures.acknowledged.0)
     }

@@ -10,7 +10,7 @@ use crate::{
     store::StoreError,
 };
 
-/// Why a session ended before everything in flight had its verdict in the table.
+/// Why a session ended before every event in flight had its verdict in the table.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     /// The replication stream failed.
@@ -19,36 +19,37 @@ pub(crate) enum SessionError {
     /// A statement failed.
     #[error("a statement failed: {0}")]
     Store(#[from] StoreError),
-    /// The SQL connection is gone.
+    /// The SQL connection was lost.
     #[error("the database connection is lost: {0}")]
     ConnectionLost(String),
-    /// The database sent a row that is larger than any event; see [`Start::row_by_row`](outbox_core::Start::row_by_row).
+    /// The database sent a row that is larger than any event; see
+    /// [`Start::row_by_row`](outbox_core::Start::row_by_row).
     #[error("{0}")]
     RowTooLarge(String),
-    /// The publication was to be repaired, and that was refused: it may be of no use now.
+    /// The server refused to repair the publication, which may be incomplete.
     #[error("the repair of the publication was refused: {0}")]
     RepairRefused(String),
-    /// The publication was of no use, and is repaired.
+    /// The publication was incomplete and was repaired.
     #[error("the publication is repaired")]
     PublishedAgain,
-    /// The process was stopped for a while, as a frozen machine is: another relay may have taken over.
+    /// The process stood still for a while, as on a frozen machine, so another relay may have taken over.
     #[error("stood still for {0:?}: another relay may have taken over")]
     StoodStill(Duration),
-    /// The slot kept more of the WAL than it may.
+    /// The slot kept more WAL than its limit.
     #[error("the slot kept {kept} bytes of the WAL, and was dropped")]
     SlotDropped {
-        /// What it kept, in bytes.
+        /// Bytes of WAL that the slot kept.
         kept: u64,
-        /// Whether it was dropped; otherwise another relay has taken it.
+        /// Whether the slot was dropped; otherwise another relay reads it.
         is_dropped: bool,
     },
-    /// The stream is not what PostgreSQL's protocol says, or the table not the extension's.
+    /// The stream violates PostgreSQL's protocol, or the table is not the extension's.
     #[error("the stream cannot be read: {0}")]
     Unreadable(String),
-    /// The broker has never let this relay in, and is not to be waited for any longer.
+    /// The broker has never accepted this relay, and the startup waits no longer.
     #[error(transparent)]
     Broker(#[from] RunError),
-    /// It was told to stop, and the drain's time ran out. The rows of these events are still `PENDING`.
+    /// The drain exceeded its time limit. The rows of the unsettled events are still `PENDING`.
     #[error("{unsettled} events had no verdict at the deadline")]
     DrainTimeout {
         /// Events in memory without a written verdict.

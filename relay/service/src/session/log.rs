@@ -1,4 +1,4 @@
-//! What people are told: reports of the core as lines of the log, at a rate for people. Bodies of events are never logged.
+//! Logs the core's reports; repeated ones less and less often. Bodies of events are never logged.
 
 use std::time::{Duration, Instant};
 
@@ -8,29 +8,31 @@ use tracing::{debug, info, warn};
 use super::unsent::{About, Sum, Unsent};
 use crate::{repeats::Repeats, sink::rabbitmq::NACKED, store::sequence};
 
-/// After so long without it, trouble with the table is news again.
+/// After this time without trouble with the table, the next trouble is logged at once again.
 const CALM: Duration = Duration::from_secs(60);
 
 pub(super) struct Log {
     publication: String,
     unsent: Unsent,
     away: Repeats,
-    /// The mode that was told last; `None`: the next one is told in any case.
+    /// The mode that was logged last; `None`: the next mode is logged in any case.
     mode: Option<Mode>,
-    /// Whether it was told, since events were streamed last, that they wait for the broker.
-    is_away_told: bool,
-    /// Whether it was told that the broker refuses everything.
-    is_refusing_told: bool,
+    /// Whether the broker's absence was logged since events were last streamed.
+    is_away_logged: bool,
+    /// Whether the last log line about refusals says that the broker refuses everything.
+    is_refusing_logged: bool,
     trouble: Repeats,
     trouble_at: Option<Instant>,
     refused: Repeats,
     sequence: Repeats,
 }
 
-/// Where events come from.
+/// The source of the events that are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
+    /// The table, which has a backlog.
     WorkingOff,
+    /// The stream.
     Streaming,
 }
 
@@ -41,8 +43,8 @@ impl Log {
             unsent: Unsent::default(),
             away: Repeats::default(),
             mode: None,
-            is_away_told: false,
-            is_refusing_told: false,
+            is_away_logged: false,
+            is_refusing_logged: false,
             trouble: Repeats::default(),
             trouble_at: None,
             refused: Repeats::default(),
@@ -50,7 +52,7 @@ impl Log {
         }
     }
 
-    pub(super) fn tell(&mut self, report: Report, now: Instant) {
+    pub(super) fn report(&mut self, report: Report, now: Instant) {
         match report {
             Report::Answered { event, status, error } => self.answered(&event, status, error, now),
             Report::BrokerBack { host, away } => {
@@ -143,31 +145,32 @@ impl Log {
             Report::Draining { in_flight } => {
                 info!(target: "relay", state = %"draining", in_flight, "stopping: finishing what is in flight");
             }
-            Report::SlotOverLimit { .. } | Report::OtherSlotKeepsMore { .. } => {} // the slot's own log tells
+            Report::SlotOverLimit { .. } | Report::OtherSlotKeepsMore { .. } => {} // SlotLog logs these
         }
     }
 
-    /// When the sums are to be told.
+    /// When the sums of undelivered events are due to be logged.
     pub(super) fn sums_at(&self) -> Option<Instant> {
         self.unsent.due()
     }
 
-    /// Tells what was summed up, when it is time.
-    pub(super) fn tell_sums(&mut self, now: Instant) {
+    /// Logs the sums of undelivered events, if they are due.
+    pub(super) fn log_due_sums(&mut self, now: Instant) {
         if self.unsent.due().is_some_and(|at| at <= now) {
-            self.sums();
+            self.log_sums();
         }
     }
 
-    /// Tells what has lasted for longer than a moment, and that it is over.
+    /// Logs the beginning and the end of lasting conditions.
     pub(super) fn conditions(&mut self, conditions: Conditions, now: Instant) {
         let Conditions { is_live, away_since, unavailable_since, unavailable_destinations } = conditions;
         if is_live {
-            self.is_away_told = false;
-        } else if away_since.is_some() && !self.is_away_told {
-            self.parked(Reason::BrokerAway); // a session that begins without a broker is parked from its beginning
+            self.is_away_logged = false;
+        } else if away_since.is_some() && !self.is_away_logged {
+            // A session that begins without a broker is parked from its beginning, and the core reports nothing.
+            self.parked(Reason::BrokerAway);
         }
-        let was_refusing = std::mem::replace(&mut self.is_refusing_told, unavailable_since.is_some());
+        let was_refusing = std::mem::replace(&mut self.is_refusing_logged, unavailable_since.is_some());
         match unavailable_since {
             Some(since) if !was_refusing => {
                 warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), destinations = unavailable_destinations, reason = NACKED,
@@ -193,11 +196,11 @@ impl Log {
             Reason::BrokerAway | Reason::MemoryFull { .. } | Reason::RateReached | Reason::RowTooLarge { .. } => {
                 self.mode = None;
             }
-            Reason::PublicationChanged | Reason::TooManyKeys | Reason::ColumnsMissing => {} // these pass in a moment
+            Reason::PublicationChanged | Reason::TooManyKeys | Reason::ColumnsMissing => {} // over within a moment
         }
         match reason {
             Reason::BrokerAway => {
-                self.is_away_told = true;
+                self.is_away_logged = true;
                 warn!(target: "relay", state = %"parked", "the broker is away: events wait in the table, the slot moves on");
             }
             Reason::MemoryFull { events } => {
@@ -238,7 +241,7 @@ impl Log {
         }
     }
 
-    fn sums(&mut self) {
+    fn log_sums(&mut self) {
         for Sum { about, count } in self.unsent.take() {
             match about {
                 Some(About { topic, status, error }) => {
@@ -250,9 +253,9 @@ impl Log {
     }
 }
 
-/// However the session ends.
+/// Logs the last sums, however the session ends.
 impl Drop for Log {
     fn drop(&mut self) {
-        self.sums();
+        self.log_sums();
     }
 }

@@ -1,12 +1,12 @@
 //! One session: from a connected database to its loss, or to the drain at the end.
 //!
-//! A single loop owns all state. It tells the core what happens and carries out what the core says; nothing in it waits but the
-//! `select!`, each arm of which is cancellation-safe, and no task shares anything with it.
+//! A single loop owns all state: it reports every input to the core and carries out the core's effects. Only its
+//! `select!` waits, each arm of which is cancellation-safe, and no task shares state with the loop.
 
 mod ending;
-mod holder;
 mod log;
 mod slot;
+mod slot_blocker;
 mod slot_log;
 mod source;
 mod stream;
@@ -42,7 +42,7 @@ use crate::{
     store::{SlotLook, Store, StoreError},
 };
 
-/// Frames handled before the loop looks after its other work again: some 100 µs.
+/// Most frames handled before the loop turns to its other work, which takes some 100 µs.
 const FRAMES_AT_A_TIME: usize = 64;
 
 /// The session's state.
@@ -57,14 +57,14 @@ pub(crate) struct Session<S> {
     watch: Watch,
     slot: Slot,
     slot_log: SlotLog,
-    is_told_to_stop: bool,
-    /// The publication is of no use, and its repair was refused; the server's words.
+    is_shutting_down: bool,
+    /// The server's reason to refuse the repair of an incomplete publication; `None`: the publication is complete.
     unpublished: Option<String>,
 }
 
 impl<S: Sink> Session<S> {
-    /// A session over a stream, a store with the task that drives its connection, and a broker. `core` decides; the log names the
-    /// publication and the slot, and others see the session through `observed`.
+    /// A session of a stream, a store with the task `connection` that drives its connection, and a broker.
+    /// `publication` and `slot` appear in the log, and the session's figures in `observed`.
     #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
     pub(crate) fn new(
         core: Core,
@@ -78,16 +78,29 @@ impl<S: Sink> Session<S> {
     ) -> Self {
         let (table, log, watch) = (Table::new(store), Log::new(publication), Watch::new(observed));
         let (slot_log, slot) = (SlotLog::new(slot.clone(), max_slot_wal), Slot::new(slot));
-        let (reader, unpublished, is_told_to_stop) = (Reader::default(), None, false);
-        Self { core, source, reader, table, connection, sink, log, watch, slot, slot_log, unpublished, is_told_to_stop }
+        let (reader, unpublished, is_shutting_down) = (Reader::default(), None, false);
+        Self {
+            core,
+            source,
+            reader,
+            table,
+            connection,
+            sink,
+            log,
+            watch,
+            slot,
+            slot_log,
+            unpublished,
+            is_shutting_down,
+        }
     }
 
-    /// With a publication that is of no use, and whose repair was refused with these words.
+    /// Sets the server's reason to refuse the repair of an incomplete publication.
     pub(crate) fn without_publication(self, unpublished: Option<String>) -> Self {
         Self { unpublished, ..self }
     }
 
-    /// The server process that streams, or makes the slot.
+    /// The server process that streams, or creates the slot.
     pub(crate) fn walsender(&self) -> i32 {
         self.source.pid()
     }
@@ -102,8 +115,8 @@ impl<S: Sink> Session<S> {
                 return self.finish(end).await;
             }
             self.log.conditions(self.core.conditions(now.instant), now.instant);
-            self.log.tell_sums(now.instant);
-            let shown = self.watch.turn(now.instant, || {
+            self.log.log_due_sums(now.instant);
+            let shown = self.watch.iterate(now.instant, || {
                 let unpublished = self.unpublished.as_deref();
                 shown(&self.core, &self.sink, &self.source, &self.slot_log, unpublished, now.instant)
             });
@@ -112,10 +125,10 @@ impl<S: Sink> Session<S> {
             if timer.deadline() != wake.into() {
                 timer.as_mut().reset(wake.into());
             }
-            // In order of priority: what frees memory comes before what fills it.
+            // The arms are in order of priority: those that free memory come before those that fill it.
             tokio::select! { biased;
-                () = &mut shutdown, if !self.is_told_to_stop => {
-                    self.is_told_to_stop = true;
+                () = &mut shutdown, if !self.is_shutting_down => {
+                    self.is_shutting_down = true;
                     self.core.on(Input::Drain, read_clocks());
                 }
                 ended = self.connection.join_next() => return Err(connection_lost(ended)),
@@ -133,7 +146,7 @@ impl<S: Sink> Session<S> {
 
     fn slot_seen(&mut self, seen: Result<Option<SlotLook>, StoreError>, now: Now) {
         let look = seen.unwrap_or_else(|error| {
-            // Whoever needs the connection for more will tell.
+            // If the connection is lost, another statement reports it.
             debug!(target: "relay", error = chain(&error), "the slot was not looked at");
             None
         });
@@ -141,7 +154,7 @@ impl<S: Sink> Session<S> {
         self.core.on(Input::Slot(size), now);
     }
 
-    /// Does what the core says, until it has nothing more.
+    /// Carries out the core's effects until there are none left, or one ends the session.
     async fn carry_out(&mut self, now: Now) -> Result<Option<End>, SessionError> {
         while let Some(effect) = self.core.next(now) {
             match effect {
@@ -157,7 +170,7 @@ impl<S: Sink> Session<S> {
                 Effect::Report(Report::OtherSlotKeepsMore { kept }) => {
                     self.slot_log.other_keeps_more(kept, now.instant);
                 }
-                Effect::Report(report) => self.log.tell(report, now.instant),
+                Effect::Report(report) => self.log.report(report, now.instant),
                 Effect::End(end) => return Ok(Some(end)),
             }
         }
@@ -191,13 +204,13 @@ impl<S: Sink> Session<S> {
             End::Unreadable(error) => return Err(SessionError::Unreadable(error)),
         };
         let acknowledged = self.core.acknowledged();
-        // Only PostgreSQL's WAL depends on it: the verdicts are in the table.
+        // A failure loses no event: the verdicts are in the table, and the server only keeps its WAL for longer.
         if let Err(error) = self.acknowledge(acknowledged).await {
             warn!(target: "relay", error = chain(&error), "could not acknowledge at the end");
         }
         let walsender = self.source.pid();
         if let End::SlotOverLimit { kept } = end {
-            // Whatever had no verdict at the deadline is PENDING still.
+            // Events without a verdict at the deadline are still PENDING.
             self.source.stop().await;
             let is_dropped = self.table.store().drop_slot(self.slot.name(), walsender).await?;
             return Err(SessionError::SlotDropped { kept, is_dropped });
@@ -205,7 +218,8 @@ impl<S: Sink> Session<S> {
         info!(target: "relay", state = %"stopped", %acknowledged, "stopped");
         self.source.stop().await;
         if drained.is_ok() {
-            self.sink.close().await; // which waits for the broker's word; after a drain that took too long there is no time for it
+            // Closing waits for the broker's answer, for which there is no time after a drain that took too long.
+            self.sink.close().await;
         }
         drained
     }

@@ -1,4 +1,4 @@
-//! The look at the slot that runs beside the session's other work.
+//! Looks at the slot beside the session's other work.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -20,14 +20,14 @@ impl Slot {
         &self.name
     }
 
-    /// Begins to look; `asks_who`: also at who holds it back.
+    /// Begins a look; with `asks_who`, it also finds what keeps the slot from moving on.
     pub(super) fn look(&mut self, store: &Arc<Store>, asks_who: bool) {
         debug_assert!(self.running.is_none(), "one look at a time");
         let (store, name) = (Arc::clone(store), self.name.clone());
         self.running = Some(Box::pin(async move { store.look_at_slot(&name, asks_who).await }));
     }
 
-    /// Waits for what was seen; forever if no look runs. Cancellation-safe.
+    /// Waits for the result of the look; forever if none runs. Cancellation-safe.
     pub(super) async fn next(&mut self) -> Result<Option<SlotLook>, StoreError> {
         let Some(look) = &mut self.running else { return std::future::pending().await };
         let seen = look.await;

@@ -1,23 +1,24 @@
-//! Where a session's events come from, beside the table: the slot's stream, once the slot is made.
+//! The source of a session's events beside the table: the slot's stream, once the slot is created.
 
 use std::{fmt, future::Future, pin::Pin, time::Instant};
 
 use pg_replication::{Frame, Lsn, ReplError, ReplicationStream};
 
-/// The slot's stream, or what will become of it.
+/// The slot's stream, or the slot that is being created for it.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// The stream runs.
     Stream(Box<ReplicationStream>),
-    /// The slot is being made, which waits for older transactions. It is this relay's all the same: nobody else can read it.
+    /// The slot is being created, which waits for older transactions. It already belongs to this relay, as nobody else
+    /// can read it.
     Making(Making),
 }
 
-/// A slot that is being made, and then read.
+/// The creation of a slot and the start of its stream.
 pub(crate) struct Making {
-    /// The server process that makes it.
+    /// The server process that creates the slot.
     pub(crate) pid: i32,
-    /// Makes it, and starts its stream. Whoever drops this gives the slot up.
+    /// Creates the slot and starts its stream; dropping the future gives the slot up.
     pub(crate) start: Pin<Box<dyn Future<Output = Result<ReplicationStream, ReplError>> + Send>>,
 }
 
@@ -27,15 +28,16 @@ impl fmt::Debug for Making {
     }
 }
 
-/// What a source has brought.
+/// News from a source.
 pub(super) enum Brought {
+    /// A frame of the stream.
     Frame(Frame),
-    /// The slot is made, and its stream has started.
+    /// The slot was created, and its stream has started.
     Stream,
 }
 
 impl Source {
-    /// The server process at the other end.
+    /// The server process that streams, or creates the slot.
     pub(super) fn pid(&self) -> i32 {
         match self {
             Self::Stream(stream) => stream.pid(),
@@ -47,8 +49,8 @@ impl Source {
         matches!(self, Self::Stream(_))
     }
 
-    /// What comes next, or why there is nothing any more. Frames come only if they are wanted; a server that has fallen silent is
-    /// noticed in any case. Cancellation-safe.
+    /// Waits for the next news, or for the error that ends the source. Frames are returned only if `wants_frame`; a
+    /// silent server is noticed in any case. Cancellation-safe.
     pub(super) async fn next(&mut self, wants_frame: bool) -> Result<Brought, ReplError> {
         match self {
             Self::Stream(stream) if wants_frame => stream.next().await.map(Brought::Frame),
@@ -60,7 +62,7 @@ impl Source {
         }
     }
 
-    /// The next frame, if it has come already.
+    /// The next frame, if it has arrived already.
     pub(super) fn try_next(&mut self) -> Result<Option<Frame>, ReplError> {
         match self {
             Self::Stream(stream) => stream.try_next(),
@@ -68,7 +70,7 @@ impl Source {
         }
     }
 
-    /// Tells the server how far the WAL is worked off.
+    /// Acknowledges the WAL to the server up to `position`.
     pub(super) async fn acknowledge(&mut self, position: Lsn) -> Result<(), ReplError> {
         match self {
             Self::Stream(stream) => stream.status(position, false).await,
@@ -76,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Since when the server is silent, although it was asked whether it is there.
+    /// Since when the server has not answered a status update that asked for an answer.
     pub(super) fn silent_since(&self) -> Option<Instant> {
         match self {
             Self::Stream(stream) => stream.silent_since(),

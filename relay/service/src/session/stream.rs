@@ -1,4 +1,4 @@
-//! From the replication stream's frames to what the core is told.
+//! Translates the replication stream's frames into inputs of the core.
 
 use std::sync::Arc;
 
@@ -15,41 +15,41 @@ use crate::{
     store::{BadRow, Layout, Row},
 };
 
-/// Prefix of the logical message by which the status trigger tells of rows that are `PENDING` again.
+/// Prefix of the logical message by which the status trigger announces rows that are `PENDING` again.
 const REPLAYED: &[u8] = b"outbox";
 
 #[derive(Default)]
 pub(super) struct Reader {
     decoder: Decoder,
-    /// The table as the stream last described it, and where its columns stand.
+    /// The table as the stream last described it, and the positions of its columns.
     table: Option<(Arc<Relation>, Result<Layout, BadRow>)>,
-    /// When the transaction that is being read committed.
+    /// Commit time of the transaction that is being read, in microseconds since the Unix epoch.
     committed_at_us: Option<i64>,
     warnings: Repeats,
 }
 
 impl Reader {
-    /// Reads a frame and hands on what it says.
-    pub(super) fn read(&mut self, frame: Frame, tell: impl FnOnce(Streamed<'_>)) -> Result<(), SessionError> {
+    /// Reads a frame and passes its meaning, if it concerns the core, to `input`.
+    pub(super) fn read(&mut self, frame: Frame, input: impl FnOnce(Streamed<'_>)) -> Result<(), SessionError> {
         let data = match frame {
             Frame::XLogData { data, .. } => data,
             Frame::Keepalive { wal_end, reply_requested } => {
-                tell(Streamed::Keepalive { wal_end: Lsn(wal_end.0), reply_requested });
+                input(Streamed::Keepalive { wal_end: Lsn(wal_end.0), reply_requested });
                 return Ok(());
             }
             Frame::Oversized { bytes, head } => {
                 if self.decoder.table_of_insert(&head).is_none_or(is_outbox) {
-                    tell(Streamed::TooLarge { bytes });
+                    input(Streamed::TooLarge { bytes });
                 }
                 return Ok(());
             }
             Frame::Warning(warning) => {
-                // Whoever keeps the stream waiting is named twice a second.
+                // A process that keeps the stream waiting is named in a warning twice a second.
                 if let (true, times) = self.warnings.count(&warning.to_string()) {
                     warn!(target: "relay", %warning, times, "warning from the server");
                 }
                 if warning.publication_skipped() {
-                    tell(Streamed::PublicationSkipped);
+                    input(Streamed::PublicationSkipped);
                 }
                 return Ok(());
             }
@@ -58,20 +58,20 @@ impl Reader {
         match message {
             Message::Begin { final_lsn, commit_time_us, xid } => {
                 self.committed_at_us = Some(commit_time_us);
-                tell(Streamed::Begin { xid, final_lsn: Lsn(final_lsn.0) });
+                input(Streamed::Begin { xid, final_lsn: Lsn(final_lsn.0) });
             }
-            Message::Commit { end_lsn, .. } => tell(Streamed::Commit { end_lsn: Lsn(end_lsn.0) }),
-            // Someone may have added other tables to the publication.
+            Message::Commit { end_lsn, .. } => input(Streamed::Commit { end_lsn: Lsn(end_lsn.0) }),
+            // The publication may contain other tables, if somebody has added them.
             Message::Insert { relation, tuple } if is_outbox(&relation) => {
                 let fields: Vec<Option<&[u8]>> = tuple.columns().map(Column::bytes).collect();
                 let committed_at_us = self.committed_at_us;
                 match self.layout(&relation) {
-                    Ok(layout) => tell(Streamed::Insert(&Row::new(layout, &fields).committed_at(committed_at_us))),
-                    Err(error) => tell(Streamed::InsertWithoutColumns(error.to_string())),
+                    Ok(layout) => input(Streamed::Insert(&Row::new(layout, &fields).committed_at(committed_at_us))),
+                    Err(error) => input(Streamed::InsertWithoutColumns(error.to_string())),
                 }
             }
-            Message::Message { transactional: true, prefix, .. } if prefix == REPLAYED => tell(Streamed::Replayed),
-            Message::Relation(relation) if is_outbox(&relation) => tell(Streamed::TableDescribed),
+            Message::Message { transactional: true, prefix, .. } if prefix == REPLAYED => input(Streamed::Replayed),
+            Message::Relation(relation) if is_outbox(&relation) => input(Streamed::TableDescribed),
             Message::Insert { .. } | Message::Message { .. } | Message::Relation(_) | Message::Other(_) => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The operation on the table that runs beside the session's other work.
+//! Runs one operation on the table at a time, beside the session's other work.
 
 use std::sync::Arc;
 

@@ -1,31 +1,31 @@
-//! Warnings about events that were not delivered: one by one where they are few, summed where they are many. Pure.
+//! Counts events that were not delivered, so that few are logged one by one and many as sums. Pure.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
-/// Between the first of a topic and the sum of those that follow it.
+/// Time between the first event that gets its own log line and the sums of the events that follow.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// So many topics are told apart in an interval.
+/// Most pairs of topic and reason that are counted apart in an interval; it bounds the memory.
 const MOST_TOPICS: usize = 100;
 
-/// What events are summed by.
+/// The properties that the events of one sum share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct About {
     pub(super) topic: String,
-    /// What has become of them.
+    /// The events' status after the answer.
     pub(super) status: &'static str,
-    /// The broker's words.
+    /// The broker's reason.
     pub(super) error: String,
 }
 
-/// The sum of an interval.
+/// A number of events of one interval.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sum {
-    /// `None`: all further topics together.
+    /// `None`: the events beyond [`MOST_TOPICS`], together.
     pub(super) about: Option<About>,
-    /// Events without a line of their own.
+    /// Number of events without a log line of their own.
     pub(super) count: u64,
 }
 
@@ -37,28 +37,28 @@ pub(super) struct Unsent {
 }
 
 impl Unsent {
-    /// Notes an event. Returns whether it is the first of its topic and reason: it gets a line of its own.
+    /// Counts an event. Returns whether it gets its own log line, as the first of its topic and reason.
     pub(super) fn note(&mut self, about: About, now: Instant) -> bool {
         self.sum_at.get_or_insert(now + INTERVAL);
         if let Some(count) = self.counts.get_mut(&about) {
             *count += 1;
             return false;
         }
-        let is_told_apart = self.counts.len() < MOST_TOPICS;
-        if is_told_apart {
+        let has_own_line = self.counts.len() < MOST_TOPICS;
+        if has_own_line {
             self.counts.insert(about, 0);
         } else {
             self.others += 1;
         }
-        is_told_apart
+        has_own_line
     }
 
-    /// When the sums are due.
+    /// When the sums are due to be logged; `None`: there is nothing to sum up.
     pub(super) fn due(&self) -> Option<Instant> {
         self.sum_at
     }
 
-    /// The sums of the interval, which is over.
+    /// Ends the interval and returns its sums, the largest first.
     pub(super) fn take(&mut self) -> Vec<Sum> {
         self.sum_at = None;
         let topics = self.counts.drain().map(|(about, count)| Sum { about: Some(about), count });
@@ -81,8 +81,8 @@ mod tests {
     fn the_first_of_a_topic_has_its_line_and_the_others_are_counted() {
         let now = Instant::now();
         let mut unsent = Unsent::default();
-        let told = [1, 1, 2, 1].map(|topic| unsent.note(about(topic), now));
-        assert_eq!(told, [true, false, true, false]);
+        let logged = [1, 1, 2, 1].map(|topic| unsent.note(about(topic), now));
+        assert_eq!(logged, [true, false, true, false]);
         assert_eq!(unsent.due(), Some(now + INTERVAL));
         assert_eq!(unsent.take(), [Sum { about: Some(about(1)), count: 2 }]);
         assert_eq!((unsent.due(), unsent.take()), (None, vec![]));

@@ -1,4 +1,4 @@
-//! The connection to a broker: made, lost, and made again. What only one broker knows it says through [`Connect`].
+//! The connection to a broker, which is made again when it is lost. [`Connect`] contains what differs between brokers.
 //!
 //! ```text
 //!  Waiting ──▶ Connecting ──▶ Open
@@ -20,27 +20,27 @@ use outbox_core::{Absence, Backoff, Event, Notice, Outcome};
 use uuid::Uuid;
 
 use super::{Sink, SinkFigures};
-use crate::{address::BadFile, contact::Contact, error::RunError};
+use crate::{address::BadFile, error::RunError, peer::ServerPeer};
 
-/// Pauses between attempts to connect: from a blink to what an operator still accepts after a repair.
+/// Pauses between attempts to connect: short at first, and at most as long as an operator accepts after a repair.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(100), max: Duration::from_secs(5) };
 
-/// After a connection over which the broker has taken a message, the failures before it count as no more than these: the next
+/// Most failures that still count after a connection over which the broker has taken a message, so that the next
 /// attempt follows within 0.4 s.
 const PROVEN_FAILURES: u32 = 2;
 
-/// After a connection that lived for so long, the next attempt follows at once: another node may be there. After a shorter
-/// connection it waits, so that a broker that ends each connection is not asked over and over.
+/// After a connection of at least this length, the next attempt follows at once, because another node may be available.
+/// After a shorter one it waits, so that a broker that ends each connection is not asked over and over.
 const LIVED_FOR: Duration = Duration::from_secs(1);
 
-/// Why the relay gives a connection up.
+/// The reason shown when the relay gives a connection up.
 const SILENT: &str = "the broker left messages unanswered while others waited, so the relay connects anew";
 
-/// A connection under way.
+/// A running attempt to connect.
 pub(crate) type Attempt<C> =
     Pin<Box<dyn Future<Output = Result<<C as Connect>::Connection, <C as Connect>::Error>> + Send>>;
 
-/// How one kind of broker is connected to, and what it says.
+/// How the relay connects to one kind of broker, and what the broker's answers mean.
 pub(crate) trait Connect: Send {
     /// An open connection.
     type Connection: Send;
@@ -49,56 +49,56 @@ pub(crate) trait Connect: Send {
     /// Why a connection has ended.
     type Loss: Send;
 
-    /// Begins to connect. `is_first`: this process has not been connected before.
+    /// Begins an attempt to connect. `is_first`: this process has not been connected before.
     ///
     /// # Errors
     ///
-    /// There is no address at the moment.
+    /// The address is in a file that contains none at the moment.
     fn connect(&mut self, is_first: bool) -> Result<Attempt<Self>, BadFile>;
 
-    /// A connection is open.
+    /// Takes note of a new connection.
     fn opened(&mut self, connection: &Self::Connection) -> Opened;
 
-    /// No connection was made. `since`: when this process first tried.
+    /// Takes note of a failed attempt. `since`: when this process first tried.
     fn failed(&mut self, error: &Self::Error, since: Instant) -> Failed;
 
-    /// The error with which the relay ends, if this one comes at the start and is not waited for.
+    /// The error that ends the relay, if this one comes during the startup and is not waited for.
     fn end_of_start(&self, error: &Self::Error) -> RunError;
 
-    /// Waits for what the broker says. Cancellation-safe.
+    /// Waits for the broker's next answer. Cancellation-safe.
     fn next(&mut self, connection: &mut Self::Connection) -> impl Future<Output = Heard<Self::Loss>> + Send;
 
-    /// The connection has ended by itself, after so long.
+    /// Takes note of a connection that has ended by itself, after the time `lived`.
     fn lost(&mut self, connection: Self::Connection, loss: &Self::Loss, lived: Duration) -> Lost;
 
-    /// The connection is given up, for this reason.
+    /// Drops a connection that the relay gives up for the reason `why`.
     fn given_up(&mut self, connection: Self::Connection, why: &'static str);
 
-    /// Hands events over, to be published in order. Never waits.
+    /// Publishes events in order. Never waits.
     fn publish(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);
 
-    /// Hands events over, each to be published where no other waits behind it. Never waits.
+    /// Publishes events on side channels, so that no other event waits behind them. Never waits.
     fn publish_beside(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);
 
-    /// What the broker has answered so far, as the parts of [`SinkFigures`] that count answers.
+    /// The number of the broker's answers so far, in those fields of [`SinkFigures`] that count answers.
     fn answers(&self) -> SinkFigures;
 
-    /// Says goodbye to the broker.
+    /// Closes the connection properly.
     fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
 }
 
-/// A connection that was made.
+/// A new connection.
 pub(crate) struct Opened {
-    pub(crate) contact: Contact,
-    /// The broker has taken a message over it already.
+    pub(crate) peer: ServerPeer,
+    /// Whether the broker has taken a message over the connection already.
     pub(crate) is_proven: bool,
-    /// Side channels that it may use.
+    /// Number of side channels that the connection has.
     pub(crate) side_channels: usize,
 }
 
-/// A connection that was not made.
+/// A failed attempt to connect.
 pub(crate) struct Failed {
-    /// Which hosts, and why, in one line.
+    /// The hosts with their errors, in one line.
     pub(crate) why: String,
     /// Whether another attempt may succeed.
     pub(crate) is_transient: bool,
@@ -106,28 +106,28 @@ pub(crate) struct Failed {
 
 /// A connection that has ended.
 pub(crate) struct Lost {
-    /// Which node, and why, in one line.
+    /// The node with the reason, in one line.
     pub(crate) why: String,
-    /// A message that was in flight may be the reason.
+    /// Whether a message that was in flight may be the reason.
     pub(crate) may_be_a_message: bool,
-    /// The broker had taken a message over it when it opened.
+    /// Whether the broker took a message over the connection when it opened.
     pub(crate) was_proven: bool,
 }
 
-/// What a broker says.
+/// An answer of a broker.
 pub(crate) enum Heard<L> {
-    /// What has become of messages.
+    /// The outcomes of messages.
     Outcomes(Vec<(Uuid, Outcome)>),
-    /// It takes no messages for a while, for this reason.
+    /// The broker takes no messages for a while, for this reason.
     Blocked(String),
-    /// It takes messages again.
+    /// The broker takes messages again.
     Unblocked,
     /// The connection has ended.
     Lost(L),
 }
 
-/// The first connection of this process to the broker. Once it is made, the start is over: what is declared at the start was declared
-/// and has bindings from then on, which a new exchange would not have; and no failure ends the relay any more.
+/// The first connection of this process to the broker; with it, the broker's startup is over. No failure ends the relay
+/// any more, and the exchange is not declared again, because a new exchange would lack the bindings of the old one.
 #[derive(Debug)]
 pub(crate) struct FirstConnection {
     was_made: AtomicBool,
@@ -136,7 +136,7 @@ pub(crate) struct FirstConnection {
 }
 
 impl FirstConnection {
-    /// Not made yet. `is_waited_for`: as long as no host can be reached.
+    /// A connection that was not made yet. `is_waited_for`: the startup waits while no host can be reached.
     pub(crate) fn new(is_waited_for: bool) -> Self {
         Self { was_made: AtomicBool::new(false), is_waited_for, since: Instant::now() }
     }
@@ -150,30 +150,30 @@ impl FirstConnection {
     }
 }
 
-/// A broker, by one connection after the other.
+/// A broker over one connection after the other.
 pub(crate) struct Link<C: Connect> {
     broker: C,
     first: Arc<FirstConnection>,
     state: State<C>,
     absence: Absence,
-    /// Attempts in a row that failed, and connections that ended without an answer.
+    /// Attempts that failed in a row, and connections that ended without an answer.
     failures: u32,
     jitter: fastrand::Rng,
-    connected_to: Option<Contact>,
+    connected_to: Option<ServerPeer>,
     error: Option<String>,
     reconnects: u64,
 }
 
 enum State<C: Connect> {
-    /// Since when.
+    /// Connected since this time.
     Open(C::Connection, Instant),
     Connecting(Attempt<C>),
-    /// Until when.
+    /// Pausing until this time.
     Waiting(Instant),
 }
 
 impl<C: Connect> Link<C> {
-    /// Connects with the first [`next`](Sink::next).
+    /// A link without a connection; the first [`next`](Sink::next) connects.
     pub(crate) fn new(broker: C, first: Arc<FirstConnection>) -> Self {
         let now = Instant::now();
         Self {
@@ -189,17 +189,17 @@ impl<C: Connect> Link<C> {
         }
     }
 
-    /// Since when there is no connection; `None`: there is one.
+    /// Since when the broker has been away; `None`: it takes messages.
     pub(crate) fn away_since(&self) -> Option<Instant> {
         self.absence.away_since()
     }
 
     fn opened(&mut self, connection: C::Connection) -> Notice {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
-        let Opened { contact, is_proven, side_channels } = self.broker.opened(&connection);
-        let host = contact.peer.clone();
+        let Opened { peer, is_proven, side_channels } = self.broker.opened(&connection);
+        let host = peer.description.clone();
         self.reconnects += u64::from(is_another);
-        (self.connected_to, self.error) = (Some(contact), None);
+        (self.connected_to, self.error) = (Some(peer), None);
         let now = Instant::now();
         self.state = State::Open(connection, now);
         self.absence.opened(now);
@@ -215,7 +215,7 @@ impl<C: Connect> Link<C> {
         }
     }
 
-    /// There is no address at the moment.
+    /// Handles a file that contains no address at the moment.
     fn nowhere(&mut self, bad: BadFile) -> Result<Notice, RunError> {
         if self.first.is_given_up(true) { Err(bad.into()) } else { Ok(self.try_again(bad.to_string())) }
     }
@@ -237,9 +237,9 @@ impl<C: Connect> Link<C> {
         let Lost { why, may_be_a_message, was_proven } = self.broker.lost(connection, loss, lived);
         let since = self.absence.lost(now);
         if since == now {
-            self.failures = 0; // the broker had taken messages, or the connection had lived for long enough
+            self.failures = 0; // the broker had taken messages, or the connection had lasted for long enough
         } else if was_proven {
-            self.failures = self.failures.min(PROVEN_FAILURES); // it takes messages, and others wait
+            self.failures = self.failures.min(PROVEN_FAILURES); // the broker takes messages, so a retry is worthwhile
         }
         let at_once = self.failures == 0 && lived >= LIVED_FOR;
         self.failures = self.failures.saturating_add(1);
@@ -278,7 +278,7 @@ impl<C: Connect> Sink for Link<C> {
             match &mut self.state {
                 State::Open(connection, _) => match self.broker.next(connection).await {
                     Heard::Outcomes(outcomes) => {
-                        // Not when it opens: a broker that accepts a connection may still refuse every message.
+                        // An open connection does not reset the failures, because the broker may refuse every message.
                         self.failures = 0;
                         self.absence.answered();
                         return Ok(Notice::Outcomes(outcomes));

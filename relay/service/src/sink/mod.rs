@@ -1,4 +1,4 @@
-//! Brokers: where events go.
+//! Brokers, to which events are published.
 
 pub(crate) mod link;
 pub mod rabbitmq;
@@ -7,24 +7,24 @@ use std::{future::Future, sync::Arc};
 
 use outbox_core::{Event, Notice};
 
-use crate::{contact::Contact, error::RunError};
+use crate::{error::RunError, peer::ServerPeer};
 
-/// What a sink has counted, and what it is connected to.
+/// A sink's counts, and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkFigures {
-    /// The broker's node, while there is a connection.
-    pub connected_to: Option<Contact>,
-    /// Why there is none.
+    /// The broker's node; `None`: there is no connection.
+    pub connected_to: Option<ServerPeer>,
+    /// Why there is no connection.
     pub error: Option<String>,
-    /// Connections that were made after one was lost.
+    /// Connections made after the first one.
     pub reconnects: u64,
     /// Messages that the broker has confirmed.
     pub confirmed: u64,
-    /// Messages for which it had no queue.
+    /// Messages that the broker has returned, because no queue is bound for them.
     pub returned: u64,
-    /// Messages that a queue did not take.
+    /// Messages that the broker has nacked, because a queue did not take them.
     pub nacked: u64,
-    /// Messages that the broker has rejected for good, for what they are, or for where they were to go.
+    /// Messages that the broker has rejected for good, because of their contents or their destination.
     pub rejected: u64,
 }
 
@@ -34,7 +34,7 @@ impl SinkFigures {
         self.confirmed + self.returned + self.nacked + self.rejected
     }
 
-    /// With what earlier sinks have counted.
+    /// Adds the counts of earlier sinks.
     pub(crate) fn after(mut self, past: &Self) -> Self {
         self.reconnects += past.reconnects;
         self.confirmed += past.confirmed;
@@ -45,29 +45,30 @@ impl SinkFigures {
     }
 }
 
-/// A broker, and the connection to it, which comes back by itself.
+/// A broker and the connection to it, which is made again when it is lost.
 ///
-/// What only one broker knows ends here: how it refuses a message, what it says when it has no room, which message has closed a channel.
+/// The sink hides what differs between brokers: how one refuses a message, how it reports that it has no room, which
+/// message has closed a channel.
 pub trait Sink: Send {
-    /// Hands events over, to be published in order. Never waits.
+    /// Publishes events in order. Never waits.
     fn publish(&mut self, events: Vec<Arc<Event>>);
 
-    /// Hands events over, each to be published where no other waits behind it. Never waits.
+    /// Publishes events apart from the others, so that no other event waits behind them. Never waits.
     fn publish_beside(&mut self, events: Vec<Arc<Event>>);
 
-    /// Gives the connection up, which moves no longer, and makes another, to the same node if it can.
+    /// Gives up a connection that makes no progress, and makes another, to the same node if possible.
     fn connect_anew(&mut self);
 
-    /// Waits for news. Cancellation-safe: what is under way stays in `self`.
+    /// Waits for the next notice. Cancellation-safe: unfinished work stays in `self`.
     ///
     /// # Errors
     ///
-    /// The broker has never let this relay in, and is not to be waited for any longer.
+    /// The broker has never accepted this relay, and the startup waits no longer.
     fn next(&mut self) -> impl Future<Output = Result<Notice, RunError>> + Send;
 
-    /// What it shows of itself.
+    /// The sink's counts, and its connection.
     fn figures(&self) -> SinkFigures;
 
-    /// Says goodbye to the broker.
+    /// Closes the connection properly.
     fn close(self) -> impl Future<Output = ()> + Send;
 }

@@ -1,4 +1,4 @@
-//! What the server must offer, and what to do where it does not.
+//! Checks what the server must offer, and gives the operator a hint for everything that is missing.
 
 use pg_replication::{ConnInfo, ReplError};
 use tokio_postgres::{Client, error::SqlState};
@@ -17,7 +17,7 @@ use crate::{
     store::{StoreError, sql},
 };
 
-/// Checks version and settings.
+/// Checks the server's version and settings.
 pub(super) async fn server(client: &Client, config: &Config) -> Result<(), RunError> {
     let database = &config.database_url;
     let server = Server::of(client).await?;
@@ -31,7 +31,7 @@ pub(super) async fn server(client: &Client, config: &Config) -> Result<(), RunEr
     Ok(())
 }
 
-/// Checks whose the extension is, its version, and that this role may run its functions.
+/// Checks the extension's owner and version, and that this role may run its functions.
 pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> Result<(), RunError> {
     let not_installed = || {
         let what = format!("the extension outbox is not installed in this database ({database})");
@@ -47,7 +47,8 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
             return Err(not_installed());
         }
         Err(error) if is(&error, &[SqlState::INSUFFICIENT_PRIVILEGE]) => {
-            return Err(not_granted(database).source(error)); // the use of the schema, which is everybody's unless rights got lost
+            // The right to use the schema is missing, which everybody has unless somebody revoked it.
+            return Err(not_granted(database).source(error));
         }
         Err(error) => return Err(error.into()),
     };
@@ -75,13 +76,13 @@ fn not_granted(database: &Address<ConnInfo>) -> RunError {
         .hint(format!("as the extension's owner: SELECT outbox.grant_relay('{role}')"))
 }
 
-/// What a failure of the replication connection means for the operator.
+/// A failure of the replication connection, in the operator's terms.
 pub(super) async fn stream_error(config: &Config, client: &Client, error: ReplError) -> RunError {
     if error.plugin_refused() {
         return plugin_refused(Platform::of(client).await).source(error);
     }
     if error.sqlstate() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-        // A server may let the connection in, and ask for the right only at the first command.
+        // A server may accept the connection, and check the right only at the first command.
         no_replication_right(&config.database_url, Platform::of(client).await).source(error)
     } else if error.slot_invalidated() {
         invalidated(config).source(error)
@@ -95,7 +96,7 @@ pub(super) async fn stream_error(config: &Config, client: &Client, error: ReplEr
     }
 }
 
-/// The server has a list of the plugins that may read its WAL, and pgoutput is not on it.
+/// The error about a server whose list of permitted output plugins lacks pgoutput.
 fn plugin_refused(platform: Platform) -> RunError {
     RunError::new(Kind::Slot, "the server does not let pgoutput read its WAL: output_plugin_libraries does not name it")
         .hint(platform.allow_pgoutput())
@@ -106,7 +107,7 @@ pub(super) fn invalidated(config: &Config) -> RunError {
         .hint("drop it and run `outbox-relay init`: events that are PENDING are read from the table, none is lost")
 }
 
-/// A statement of the session to come that failed.
+/// A statement that failed during the preparation of a session.
 pub(super) fn store_error(error: StoreError, what: &str) -> RunError {
     let is_transient = matches!(&error, StoreError::Sql(error) if is_transient(error));
     RunError::new(Kind::Database, what).transient_if(is_transient).source(error)

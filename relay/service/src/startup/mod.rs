@@ -1,4 +1,4 @@
-//! From settings to a session, with a clear answer to whatever is missing.
+//! From settings to a session, with a clear error for everything that is missing.
 
 mod checks;
 mod publication;
@@ -18,13 +18,13 @@ use tokio_postgres::Client;
 use tracing::{info, warn};
 
 pub use self::slot::SlotState;
-use self::{publication::Publication, takeover::Turn};
+use self::{publication::Publication, takeover::Takeover};
 use crate::{
     config::Config,
-    contact::Contact,
     database::{errors::connect_error, postgres},
     error::{Kind, RunError},
     observe::{Observed, Phase},
+    peer::ServerPeer,
     repeats::Repeats,
     session::{Session, SessionError, Source},
     sink::{
@@ -35,22 +35,22 @@ use crate::{
     traces::Traces,
 };
 
-/// Pause before a waiting relay connects again.
+/// Pause before a standby connects again after a transient error.
 const STANDBY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The same after a refusal, which somebody must change first.
+/// Pause before a standby connects again after a refusal, which an operator must resolve first.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 
-/// What `init` found or made.
+/// The publication and the slot that `init` found or created.
 #[derive(Debug)]
 pub struct InitReport {
     /// Name of the publication, and what `outbox.ensure_publication` did.
     pub publication: (String, String),
-    /// Name of the slot, and what became of it.
+    /// Name of the slot, and what `init` did to it.
     pub slot: (String, SlotState),
 }
 
-/// Makes publication and slot.
+/// Creates the publication and the slot, if they are missing.
 pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     let Connected { client, mut connection, mut replication, .. } = connect(config).await?;
     let publication = publication::ensure(config, &client).await?;
@@ -63,19 +63,19 @@ pub async fn init(config: &Config) -> Result<InitReport, RunError> {
     Ok(report)
 }
 
-/// What the end of a session asks of the next one.
+/// What the next session must do because of the way the last one ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Nothing.
+    /// Nothing in particular.
     #[default]
     Usual,
-    /// The slot cannot be read on: it must be created again.
+    /// The slot cannot be read any further and must be created again.
     SlotUseless,
-    /// The server cannot send what comes next in the WAL: the stream must begin behind it.
+    /// The server cannot send the next part of the WAL, so the stream must begin behind it.
     NotStreamable,
-    /// The publication publishes every event again: the stream must begin behind the time when it did not.
+    /// The publication was incomplete and is complete again, so the stream must begin behind the incomplete part.
     PublishedAgain,
-    /// It met a row that is larger than any event.
+    /// The database sent a row larger than any event, so the table must be read row by row.
     RowTooLarge,
 }
 
@@ -90,28 +90,28 @@ impl After {
         }
     }
 
-    /// Whether a part of the WAL is passed over.
+    /// Whether the stream leaves out a part of the WAL.
     fn passes_over(self) -> bool {
         matches!(self, Self::NotStreamable | Self::PublishedAgain)
     }
 }
 
-/// What a session inherits from the one before.
+/// What a session inherits from the session before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {
-    /// How it ended.
+    /// How the session before ended.
     pub(crate) after: After,
-    /// The server process of its stream, which may not have noticed yet that the stream has ended.
+    /// The server process of the last session's stream, which may not have noticed yet that the stream has ended.
     pub(crate) walsender: Option<i32>,
 }
 
-/// The database's part of a session: the slot is this relay's, and its stream has started.
+/// The database's part of a session: this relay has the slot, and its stream has started or the slot is being created.
 pub(crate) struct Database {
     store: Store,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
     source: Source,
     publication: Publication,
-    /// How long the server bears silence.
+    /// After this time without a message from the relay, the server ends the stream.
     silence: Duration,
     confirmed: Lsn,
     passed_over: Option<Snapshot>,
@@ -126,7 +126,7 @@ pub(crate) async fn take_over(
 ) -> Result<Database, RunError> {
     let Inherited { after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
-    let mut turn = Turn::new(walsender);
+    let mut takeover = Takeover::new(walsender);
     let (mut away, mut lost_at) = (Repeats::default(), None);
     let (client, connection, (source, publication), database) = loop {
         let taken = async {
@@ -138,16 +138,16 @@ pub(crate) async fn take_over(
             }
             (away, lost_at) = (Repeats::default(), None);
             let from = if after.passes_over() { slot::behind_the_log(&client, after).await? } else { Lsn(0) };
-            let taken = takeover::take(config, &client, &server, replication, from, &mut turn, observed).await?;
+            let taken = takeover::take(config, &client, &server, replication, from, &mut takeover, observed).await?;
             Ok::<_, RunError>((client, connection, taken, database))
         };
         match taken.await {
-            // A relay that waits for its turn outlives a restart of the database: that is when it may be needed.
-            Err(error) if turn.is_standby() => {
+            // A standby outlives a restart of the database, after which it may have to take over.
+            Err(error) if takeover.is_standby() => {
                 observed.enters(Phase::Disconnected { error: Some(error.to_string()) });
                 let since: Instant = *lost_at.get_or_insert_with(Instant::now);
                 if let (true, tries) = away.count(&error.to_string()) {
-                    tell(&error, tries, since.elapsed());
+                    log_retry(&error, tries, since.elapsed());
                 }
                 tokio::time::sleep(if error.is_transient() { STANDBY_PAUSE } else { REFUSED_PAUSE }).await;
             }
@@ -167,13 +167,13 @@ pub(crate) async fn take_over(
         let cannot = |error| checks::store_error(error, "cannot learn which transactions run");
         passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
     }
-    info!(target: "relay", state = %"connected", slot = config.slot, host = database.peer, "connected to {}", config.database_url);
+    info!(target: "relay", state = %"connected", slot = config.slot, host = database.description, "connected to {}", config.database_url);
     let row_by_row = after == After::RowTooLarge;
     Ok(Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row })
 }
 
-/// Tells what keeps the relay from a session, for so long.
-pub(super) fn tell(error: &RunError, tries: u32, lasted: Duration) {
+/// Logs an error after which the relay tries again; `lasted` is the time since the first attempt.
+pub(super) fn log_retry(error: &RunError, tries: u32, lasted: Duration) {
     if error.kind() == Kind::ExtensionVersion {
         warn!(target: "relay", %error, tries, for = ?lasted, "the schema's version does not fit; trying again");
     } else {
@@ -181,7 +181,7 @@ pub(super) fn tell(error: &RunError, tries: u32, lasted: Duration) {
     }
 }
 
-/// A session between the two servers. The broker may be away.
+/// Begins a session between the two servers; the broker may be away.
 pub(crate) fn begin(
     config: &Config,
     database: Database,
@@ -223,17 +223,18 @@ pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces
     Ok(Link::new(broker, first))
 }
 
-/// Both kinds of session with the database, the task that drives the one for SQL, and the host of that one.
+/// The SQL session and the replication session with the database, with the task that drives the SQL session.
 struct Connected {
     client: Client,
     connection: JoinSet<Result<(), tokio_postgres::Error>>,
-    /// The server of both, and who has logged in.
+    /// The address and the login of both sessions.
     server: ConnInfo,
     replication: Replication,
-    database: Contact,
+    /// The host of the SQL session.
+    database: ServerPeer,
 }
 
-/// Connects in both ways, and checks that all is there: a relay that waits must not learn it when its turn has come.
+/// Opens both sessions and checks all requirements, so that a standby reports a missing one before it has to take over.
 async fn connect(config: &Config) -> Result<Connected, RunError> {
     let database = &config.database_url;
     let server = database.now()?;
@@ -244,11 +245,11 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     for comfort in [sql::NOTICE_A_LOST_RELAY, sql::OWN_SETTINGS, sql::NOTICE_A_DEAD_RELAY] {
         waiting::for_comfort(&client, comfort).await;
     }
-    // One that stands still in the middle of a pass keeps no row from vacuum for longer than another waits to take over.
+    // A relay that is frozen in the middle of a pass must not delay vacuum for longer than a standby's takeover takes.
     let bound = sql::bound_idle_transactions(config.takeover_after);
     waiting::for_comfort(&client, &bound).await;
     checks::server(&client, config).await?;
     let replication = slot::connect(config, &server, &client).await?;
     checks::extension(&client, database).await?;
-    Ok(Connected { client, connection, server, replication, database: Contact::with_database(&peer) })
+    Ok(Connected { client, connection, server, replication, database: ServerPeer::with_database(&peer) })
 }

@@ -1,7 +1,7 @@
-//! The publication: made or repaired, or done without.
+//! The publication: created or repaired, or replaced by reading the table.
 //!
-//! A database can refuse to have it repaired: an event trigger that freezes DDL, a right that this role lacks. The events stand in the
-//! table all the same.
+//! A database can refuse the repair, by an event trigger that freezes DDL or because this role lacks a right. The
+//! events are in the table all the same.
 
 use tokio_postgres::Client;
 use tracing::warn;
@@ -13,25 +13,26 @@ use crate::{
     store::{refusal, sql},
 };
 
-/// What a session has of the publication.
+/// The state of the publication at the beginning of a session.
 pub(super) enum Publication {
-    /// It publishes every insert.
+    /// The publication publishes every insert.
     Whole {
-        /// Whether this role may repair it.
+        /// Whether this role may repair the publication.
         is_repairable: bool,
     },
-    /// It does not, and cannot be repaired; the server's words. The table is read instead.
+    /// The publication is incomplete and cannot be repaired, for the server's reason; the table is read instead.
     Useless(String),
 }
 
-/// Makes or repairs the publication; says what had to be done.
+/// Creates or repairs the publication. Returns what `outbox.ensure_publication` did.
 pub(super) async fn ensure(config: &Config, client: &Client) -> Result<String, RunError> {
     let rows = waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await?;
     let row = rows.first().ok_or_else(|| RunError::new(Kind::Internal, "ensure_publication() has said nothing"))?;
     Ok(row.try_get(0)?)
 }
 
-/// The same; if that is refused, looks what the publication is good for, and tells.
+/// Creates or repairs the publication. If the server refuses, checks whether the publication is complete, and logs the
+/// refusal.
 pub(super) async fn ensure_if_permitted(config: &Config, client: &Client) -> Result<Publication, RunError> {
     let refused = match waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await {
         Ok(_) => return Ok(Publication::Whole { is_repairable: true }),

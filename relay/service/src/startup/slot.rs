@@ -1,4 +1,4 @@
-//! The replication slot: found, made, or created again.
+//! The replication slot: found, created, or created again.
 
 use std::{fmt, time::Duration};
 
@@ -17,18 +17,19 @@ use crate::{
     store::sql,
 };
 
-/// How often the server looks whether this relay lives while a command waits.
+/// How often the server checks whether this relay is alive while a command waits.
 const CLIENT_CHECK: &str = "client_connection_check_interval";
 const CLIENT_CHECK_MS: &str = "500";
 
-/// What became of the slot.
+/// What `init` did to the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Made now, with this consistent point.
+    /// The slot was created, with this consistent point.
     Created(Lsn),
-    /// It was there.
+    /// The slot existed already.
     Exists,
-    /// The server had invalidated it; dropped and created again. Rows that are `PENDING` lose nothing by it.
+    /// The server had invalidated the slot, so it was dropped and created again. Events that are `PENDING` are not
+    /// lost.
     Recreated(Lsn),
 }
 
@@ -42,28 +43,30 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// What the server knows of the slot.
+/// The state of the slot on the server.
 pub(super) enum Found {
+    /// There is no slot of this name.
     Nothing,
-    /// Nobody reads it.
+    /// No process reads the slot.
     Free {
-        /// Whether standbys may copy it.
+        /// Whether standbys may copy the slot.
         is_copied: bool,
     },
-    /// Somebody reads it, or is making it.
-    Taken(Holder),
-    /// The WAL that it needs is gone.
+    /// A server process reads the slot, or is creating it.
+    Taken(Reader),
+    /// The server has removed WAL that the slot needs.
     Invalidated,
 }
 
-/// Who has the slot: a server process, its role, and its program's name, which only some may see.
-pub(super) struct Holder {
+/// The server process that reads the slot or creates it.
+pub(super) struct Reader {
     pub(super) pid: i32,
     pub(super) user: String,
+    /// The program's name; `None`: this role may not see it.
     pub(super) application: Option<String>,
 }
 
-/// Looks for the slot.
+/// Finds the slot. A slot of the same name that no relay of this database can read is an error.
 pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunError> {
     let Some(row) = client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(Found::Nothing) };
     let (plugin, here, lost): (Option<&str>, Option<bool>, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
@@ -80,27 +83,27 @@ pub(super) async fn find(config: &Config, client: &Client) -> Result<Found, RunE
         return Err(RunError::new(Kind::Slot, what).hint(hint));
     }
     Ok(match pid {
-        Some(pid) => Found::Taken(holder(client, pid).await),
+        Some(pid) => Found::Taken(reader(client, pid).await),
         None if lost => Found::Invalidated,
         None => Found::Free { is_copied: row.try_get(4)? },
     })
 }
 
-/// Who the server process is, as far as this role may see.
-async fn holder(client: &Client, pid: i32) -> Holder {
+/// The role and program of the server process, as far as this role may see them.
+async fn reader(client: &Client, pid: i32) -> Reader {
     let (mut user, mut application) = (String::new(), None);
     if let Ok(Some(row)) = client.query_opt(sql::SESSION, &[&pid]).await {
         (user, application) = (row.try_get(0).unwrap_or_default(), row.try_get(1).unwrap_or_default());
     }
-    Holder { pid, user, application }
+    Reader { pid, user, application }
 }
 
-/// A WAL of which so much is unread, in bytes, holds thousands of events. Those without a verdict are read from the table in any case, and
-/// before the stream has come to them: to have them sent costs the server much, and is for nothing. 100,000 that were committed one by one
-/// took it 0.36 s, and 0.05 s to pass over (measured on PostgreSQL 15).
+/// Above this number of unread bytes, which contain thousands of events, the stream begins behind the present WAL. The
+/// first pass publishes the events before the stream reaches them: for 100,000 single commits, streaming took the
+/// server 0.36 s and skipping 0.05 s (measured on PostgreSQL 15).
 const LONG_LOG: i64 = 32 << 20;
 
-/// Where a stream begins that is to leave out all that is in the WAL now. What it leaves out stands in the table.
+/// The position behind all present WAL, for a stream that must leave it out. Its events are read from the table.
 pub(super) async fn behind_the_log(client: &Client, after: After) -> Result<Lsn, RunError> {
     let lsn: String = client.query_one(sql::FLUSHED, &[]).await?.try_get(0)?;
     if after == After::PublishedAgain {
@@ -111,14 +114,15 @@ pub(super) async fn behind_the_log(client: &Client, after: After) -> Result<Lsn,
     position(&lsn)
 }
 
-/// How long a start waits for the transactions that may have committed in a long WAL unseen.
+/// How long the startup waits for transactions whose commits in a long WAL may not be visible yet.
 const UNSEEN: Duration = Duration::from_secs(1);
 
-/// The position after the present WAL, if its unread part is long and every commit in it is visible in the table; otherwise 0.
+/// The position behind the present WAL, if its unread part is long and every commit in it is visible in the table;
+/// otherwise 0, and all WAL is streamed.
 ///
-/// A commit stands in the WAL before others can see it. So that none is missed by the stream and by the pass, everything that ran when the
-/// position was taken must have ended. While a long transaction is open, the WAL is streamed.
-/// Comfort only: where this role may not look, all is streamed.
+/// A commit is in the WAL before it is visible, so all transactions open at the position must end before the pass
+/// begins; otherwise both the stream and the pass would miss it. A role that may not see the WAL's length streams all
+/// of it.
 pub(super) async fn behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
     match look_behind_a_long_log(config, client).await {
         Err(error) if error.kind() == Kind::NotPermitted => {
@@ -152,7 +156,7 @@ fn position(lsn: &str) -> Result<Lsn, RunError> {
     lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the WAL cannot be read").source(error))
 }
 
-/// The slot must be there.
+/// Fails unless the slot exists and can be read.
 pub(super) fn require(config: &Config, found: &Found) -> Result<(), RunError> {
     match found {
         Found::Free { .. } | Found::Taken(_) => Ok(()),
@@ -162,17 +166,17 @@ pub(super) fn require(config: &Config, found: &Found) -> Result<(), RunError> {
     }
 }
 
-/// What must be done before the slot can be read as the settings say.
+/// What must be done to the slot before it can be read and agrees with the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToDo {
     Nothing,
-    /// It must be made.
+    /// The slot must be created.
     Make,
-    /// Standbys are to be let copy it.
+    /// Standbys must be permitted to copy the slot.
     LetCopy,
 }
 
-/// Makes the slot if it is missing or lost.
+/// Creates the slot if it is missing or invalidated.
 pub(super) async fn ensure(
     config: &Config,
     client: &Client,
@@ -194,7 +198,7 @@ pub(super) async fn ensure(
     })
 }
 
-/// What must be done to the slot. One that is lost is dropped for that.
+/// What must be done to the slot. Drops an invalidated slot, so that it can be created again.
 pub(super) async fn to_do(config: &Config, client: &Client) -> Result<ToDo, RunError> {
     match find(config, client).await? {
         Found::Free { is_copied } if config.failover_slot && !is_copied => Ok(ToDo::LetCopy),
@@ -208,11 +212,11 @@ pub(super) async fn to_do(config: &Config, client: &Client) -> Result<ToDo, RunE
     }
 }
 
-/// The largest row that is taken from the stream: the largest payload that `outbox.max_payload_bytes` can let in, as much as
-/// RabbitMQ takes by default at most (128 MiB), and what is beside it.
+/// Longest row that is accepted from the stream, in bytes: the largest payload that `outbox.max_payload_bytes` permits,
+/// which is RabbitMQ's default limit (128 MiB), and 16 MiB for the rest of the row.
 const LARGEST_INSERT: usize = (128 + 16) << 20;
 
-/// Starts the stream, after what is to be done before.
+/// Carries out `to_do`, and then starts the stream at `from`.
 pub(super) fn start(config: &Config, mut session: Replication, from: Lsn, to_do: ToDo) -> Making {
     let (pid, slot, publication) = (session.pid(), config.slot.clone(), config.publication.clone());
     let is_copied = config.failover_slot;
@@ -222,7 +226,7 @@ pub(super) fn start(config: &Config, mut session: Replication, from: Lsn, to_do:
             ToDo::LetCopy => session.let_standbys_copy(&slot).await?,
             ToDo::Make => match make(&mut session, &slot, is_copied).await {
                 Ok(lsn) => info!(target: "relay", slot, %lsn, "created the replication slot"),
-                Err(error) if error.slot_exists() => {} // another relay was quicker
+                Err(error) if error.slot_exists() => {} // another relay has created it
                 Err(error) => return Err(error),
             },
         }
@@ -233,7 +237,7 @@ pub(super) fn start(config: &Config, mut session: Replication, from: Lsn, to_do:
     Making { pid, start: Box::pin(start) }
 }
 
-/// Drops a slot that cannot be read on. What it would have brought stands in the table.
+/// Drops a slot that cannot be read any further. The events of its unread part are read from the table.
 pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunError> {
     if drop_unread(config, client).await? {
         warn!(target: "relay", slot = config.slot, "dropped the slot: a part of what it would read cannot be streamed; events are read from the table");
@@ -241,7 +245,8 @@ pub(super) async fn discard(config: &Config, client: &Client) -> Result<(), RunE
     Ok(())
 }
 
-/// Drops the slot unless somebody reads it. Says whether it did: another relay can be quicker at either.
+/// Drops the slot unless somebody reads it. Returns whether it was dropped; another relay may have dropped it or begun
+/// to read it.
 async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError> {
     let dropped = client.execute(sql::DROP_SLOT, &[&config.slot]).await;
     match dropped {
@@ -252,7 +257,7 @@ async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError>
     }
 }
 
-/// Opens a session that can make the slot, and read it.
+/// Opens a replication session, which can create the slot and read it.
 pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client) -> Result<Replication, RunError> {
     let database = &config.database_url;
     let mut replication = match server.connect_replication(&config.application_name).await {
@@ -266,11 +271,12 @@ pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client)
         }
         debug!(target: "relay", error = chain(&error), "the server keeps its own wal_sender_timeout");
     }
-    // What the role's settings say is meant for statements. Making a slot waits for locks of all older transactions, and a large
-    // transaction is streamed within one.
+    // The role's time limits are meant for ordinary statements. Creating a slot waits for locks of all older
+    // transactions, and a whole large transaction is streamed within one statement.
     for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
         if let Err(error) = replication.set(timeout, "0").await {
-            debug!(target: "relay", error = chain(&error), "the server does not know the timeout"); // the last one is new in PostgreSQL 17
+            // transaction_timeout is new in PostgreSQL 17.
+            debug!(target: "relay", error = chain(&error), "the server does not know the timeout");
         }
     }
     if let Err(error) = replication.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
@@ -279,14 +285,15 @@ pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client)
     Ok(replication)
 }
 
-/// What the slot has confirmed: where its stream begins.
+/// The position that the slot has confirmed, where its stream begins; 0: there is no slot yet.
 pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, RunError> {
     let Some(row) = client.query_opt(sql::CONFIRMED, &[&config.slot]).await? else { return Ok(Lsn(0)) };
     let confirmed: Option<&str> = row.try_get(0)?;
     Ok(confirmed.and_then(|lsn| lsn.parse().ok()).unwrap_or_default())
 }
 
-/// How long the server bears a stream's reader that says nothing: its own `wal_sender_timeout`, or less, also where it may not be seen.
+/// The stream's `wal_sender_timeout`: the server's own, but at most `takeover_after`, so that a standby takes over in
+/// time. Where this role may not see the server's, `takeover_after` is used.
 pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration, RunError> {
     let millis: i32 = match client.query_one(sql::WAL_SENDER_TIMEOUT, &[]).await {
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => 0,
@@ -297,18 +304,19 @@ pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration
 }
 
 async fn make(session: &mut Replication, slot: &str, is_copied: bool) -> Result<Lsn, ReplError> {
-    // The server begins to look whether the client lives with a statement of SQL, and goes on as long as a command is busy then. A
-    // replication command by itself does not begin it: a relay that dies would keep the slot until the older transactions end.
+    // A SQL statement starts the server's check of the client, which then continues during the next command. A
+    // replication command alone does not start it, so a relay that dies would keep the slot until the older
+    // transactions end.
     if let Err(error) = session.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
         debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
     }
     if is_copied { session.create_failover_slot(slot).await } else { session.create_slot(slot).await }
 }
 
-/// Making a slot waits for every transaction that is older: says which, when it takes long. `None`: another relay was
-/// quicker.
+/// Creates the slot; `None`: another relay has created it. Creation waits for every older transaction; after
+/// [`waiting::PATIENCE`] the oldest one is logged.
 async fn create(config: &Config, client: &Client, replication: &mut Replication) -> Result<Option<Lsn>, RunError> {
-    let mut told = Repeats::default();
+    let mut waits = Repeats::default();
     let creation = make(replication, &config.slot, config.failover_slot);
     tokio::pin!(creation);
     loop {
@@ -318,7 +326,7 @@ async fn create(config: &Config, client: &Client, replication: &mut Replication)
                 Err(error) => Err(checks::stream_error(config, client, error).await),
                 Ok(lsn) => Ok(Some(lsn)),
             },
-            () = tokio::time::sleep(waiting::PATIENCE) => waiting::oldest_transaction(client, &mut told).await,
+            () = tokio::time::sleep(waiting::PATIENCE) => waiting::oldest_transaction(client, &mut waits).await,
         }
     }
 }

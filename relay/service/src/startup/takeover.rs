@@ -1,7 +1,7 @@
-//! One relay reads the slot; the others wait here, connected.
+//! Takes the slot over: one relay reads it, and the others wait as standbys, connected.
 //!
-//! The slot is the lock: the server lets one session read it, and only a role that may replicate. So nobody without that
-//! right can keep the relays from their work, and a stream is never started beside another.
+//! The slot is the lock: the server lets only one session read it, of a role that may replicate. Two streams therefore
+//! never run at once, and nobody without that right can block the relays.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tracing::info;
 use super::{
     checks,
     publication::{self, Publication},
-    slot::{self, Found, Holder, ToDo},
+    slot::{self, Found, Reader, ToDo},
     waiting,
 };
 use crate::{
@@ -24,46 +24,48 @@ use crate::{
     store::sql,
 };
 
-/// How often a waiting relay looks whether the slot is free. A `START_REPLICATION` in its stead would write an error into
-/// the server's log each time.
+/// Pause between two checks of a standby whether the slot is free. It does not try `START_REPLICATION`, which would
+/// write an error into the server's log each time.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Where a stream begins that is to bring nothing. It holds the slot, and moves it, but the server asks no publication about what it
-/// passes over.
+/// The start position of a stream that brings no events. The stream keeps the slot and advances it, but the server does
+/// not use the publication for WAL that is skipped.
 const NOWHERE: Lsn = Lsn(u64::MAX);
 
-/// A server needs a moment to notice that a stream's reader is gone: until then nobody is said to read the slot.
+/// Only after this time is a reader of the slot taken for another relay. The server needs a moment to notice that the
+/// reader of an ended stream is gone.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// This relay's place in the queue for the slot; it outlives a lost connection.
+/// This relay's wait for the slot; it outlives a lost connection.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct Takeover {
+    /// When the wait began.
     since: Option<Instant>,
     is_standby: bool,
     /// The server process of this relay's earlier stream.
     own: Option<i32>,
-    told_of_own: bool,
+    is_own_logged: bool,
 }
 
-impl Turn {
+impl Takeover {
     pub(super) fn new(own: Option<i32>) -> Self {
         Self { own, ..Self::default() }
     }
 
-    /// Whether another relay was seen at work.
+    /// Whether another relay was seen to read the slot.
     pub(super) fn is_standby(&self) -> bool {
         self.is_standby
     }
 
-    fn wait_for(&mut self, holder: &Holder, config: &Config) {
+    fn wait_for(&mut self, reader: &Reader, config: &Config) {
         let since = *self.since.get_or_insert_with(Instant::now);
         if self.is_standby || since.elapsed() < MOMENT {
             return;
         }
-        let Holder { pid, user, application } = holder;
+        let Reader { pid, user, application } = reader;
         if self.own == Some(*pid) {
-            if !self.told_of_own {
-                self.told_of_own = true;
+            if !self.is_own_logged {
+                self.is_own_logged = true;
                 info!(target: "relay", pid, "the server has not noticed yet that this relay's last stream has ended: waiting");
             }
             return;
@@ -80,7 +82,7 @@ impl Turn {
         }
     }
 
-    fn has_come(&mut self) {
+    fn log_success(&self) {
         if self.is_standby {
             let waited = self.since.map(|since| since.elapsed()).unwrap_or_default();
             info!(target: "relay", ?waited, "the other relay is gone: taking over");
@@ -88,34 +90,37 @@ impl Turn {
     }
 }
 
-/// Waits until nobody reads the slot, and starts the stream at `from`, or where the slot has confirmed if that is later; or behind a WAL
-/// that is long. Makes publication and slot where they are missing. If making the slot takes long, that goes on beside the session.
+/// Waits until nobody reads the slot, creates publication and slot if they are missing, and starts the stream.
 ///
-/// A waiting relay has no replication connection: it takes none of `max_wal_senders`.
+/// The stream begins at `from`, at the slot's confirmed position or behind a long WAL, whichever is latest. If creating
+/// the slot takes long, it continues beside the session.
+///
+/// A standby has no replication connection, so it uses none of `max_wal_senders`.
 pub(super) async fn take(
     config: &Config,
     client: &Client,
     server: &ConnInfo,
     replication: Replication,
     from: Lsn,
-    turn: &mut Turn,
+    takeover: &mut Takeover,
     observed: &Observed,
 ) -> Result<(Source, Publication), RunError> {
     let mut replication = Some(replication);
     let mut has_waited = false;
     loop {
         let found = slot::find(config, client).await?;
-        if let Found::Taken(holder) = &found {
+        if let Found::Taken(reader) = &found {
             (replication, has_waited) = (None, true);
-            turn.wait_for(holder, config);
-            if turn.is_standby() {
+            takeover.wait_for(reader, config);
+            if takeover.is_standby() {
                 observed.enters(Phase::Standby);
             }
             tokio::time::sleep(PAUSE).await;
             continue;
         }
         if has_waited {
-            checks::extension(client, &config.database_url).await?; // it may have been upgraded meanwhile, or dropped
+            // The extension may have been upgraded or dropped during the wait.
+            checks::extension(client, &config.database_url).await?;
             has_waited = false;
         }
         let session = match replication.take() {
@@ -141,16 +146,16 @@ pub(super) async fn take(
             () = tokio::time::sleep(waiting::PATIENCE), if to_do == ToDo::Make => {
                 waiting::oldest_transaction(client, &mut Repeats::default()).await;
                 info!(target: "relay", state = %"parked", slot = config.slot, "the slot is not made yet: the table is read every second until it is");
-                turn.has_come();
+                takeover.log_success();
                 return Ok((Source::Making(making), publication));
             }
         };
         match started {
             Ok(stream) => {
-                turn.has_come();
+                takeover.log_success();
                 return Ok((Source::Stream(Box::new(stream)), publication));
             }
-            // Another relay was quicker, or one that died while it made the slot has taken it along.
+            // Another relay reads the slot, or the slot is gone because a relay died while it created it.
             Err(error) if error.slot_in_use() || error.slot_missing() => tokio::time::sleep(PAUSE).await,
             Err(error) => match slot::find(config, client).await? {
                 Found::Invalidated if config.create_slot => {}
@@ -160,7 +165,8 @@ pub(super) async fn take(
     }
 }
 
-/// How to log in now to the server of a session that may be hours old. The stream of one server, and the table of another, must not meet.
+/// The current login for the server of `session`, which may be hours old. Another server is an error: stream and table
+/// must belong to the same one.
 fn same_server(config: &Config, session: &ConnInfo) -> Result<ConnInfo, RunError> {
     let now = config.database_url.now()?;
     if now.to_string() == session.to_string() {

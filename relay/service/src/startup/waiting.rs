@@ -1,4 +1,4 @@
-//! Says for whom a start waits, when it takes long.
+//! Logs which session or transaction a startup waits for, when it takes long.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{
     store::{Blocker, sql},
 };
 
-/// How long a start may wait before it says for whom.
+/// How long a startup waits before it logs the reason.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs a statement that needs the table, however long somebody has locked it.
+/// Runs a statement that needs the table; waits without a time limit while somebody has locked it.
 pub(super) async fn for_table(
     client: &Client,
     sql: &str,
@@ -37,24 +37,24 @@ pub(super) async fn for_table(
     }
 }
 
-/// Runs statements without which the relay works as well, if less comfortably: nobody's refusal of one keeps it from its work. A lost
-/// connection shows at the next statement.
+/// Runs statements that the relay can do without; a refusal is logged at debug level only. A lost connection shows at
+/// the next statement.
 pub(super) async fn for_comfort(client: &Client, sql: &str) {
     if let Err(error) = client.batch_execute(sql).await {
         debug!(target: "relay", statement = sql, error = chain(&error), "the server refuses a statement that the relay can do without");
     }
 }
 
-/// Making a slot waits for every transaction that is older: tells for whose, if there is one that this role may see.
+/// Logs the oldest transaction, for which the creation of a slot waits, if this role may see one.
 pub(super) async fn oldest_transaction(client: &Client, waits: &mut Repeats) {
     log(client, sql::OLDEST_TRANSACTION, &[], Blocker::OF_SLOT, waits).await;
 }
 
-/// Tells who it is, the first time and then ever more seldom.
+/// Logs the blocker that the statement `find` returns, less and less often while it stays the same.
 async fn log(client: &Client, find: &str, parameters: &[&(dyn ToSql + Sync)], what: &str, waits: &mut Repeats) {
     let found = client.query_opt(find, parameters).await.and_then(|row| row.as_ref().map(Blocker::read).transpose());
     match found {
-        Ok(Some(blocker)) if waits.count(&blocker.to_string()).0 => blocker.tell(what),
+        Ok(Some(blocker)) if waits.count(&blocker.to_string()).0 => blocker.log(what),
         Ok(_) => {}
         Err(error) => debug!(target: "relay", error = chain(&error), "{what}; for whom is not to be seen"),
     }

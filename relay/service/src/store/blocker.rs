@@ -1,29 +1,29 @@
-//! Who holds a transaction or a lock open, as far as this role may see.
+//! The session or prepared transaction that keeps a transaction or a lock open, as far as this role may see it.
 
 use std::fmt;
 
 use tokio_postgres::{Error, Row};
 use tracing::info;
 
-/// Somebody for whom others wait.
+/// A session or prepared transaction for which others wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Blocker {
     /// `None`: a prepared transaction, which has no session any more.
     pub(crate) pid: Option<i32>,
     pub(crate) user: String,
-    /// The program's name; a prepared transaction's own.
+    /// The program's name, or the name of the prepared transaction.
     pub(crate) application: Option<String>,
-    /// `None`: the session is another role's, and may not be seen.
+    /// `None`: the session is another role's, and this role may not see it.
     pub(crate) state: Option<String>,
-    /// How long its transaction has lasted.
+    /// Age of the transaction, in seconds; `None`: this role may not see it.
     pub(crate) seconds: Option<i64>,
 }
 
 impl Blocker {
-    /// What making a slot waits for.
+    /// The log's text for a blocker that delays the creation of a slot.
     pub(crate) const OF_SLOT: &str = "making the slot waits for an older transaction to end";
 
-    /// Of a row whose first columns are pid, role, application, state and seconds.
+    /// Reads a row whose first columns are pid, role, application, state and seconds.
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             pid: row.try_get(0)?,
@@ -34,13 +34,13 @@ impl Blocker {
         })
     }
 
-    /// Tells people what it is that waits for this one.
-    pub(crate) fn tell(&self, what: &str) {
+    /// Logs this blocker; `what` names the operation that waits for it.
+    pub(crate) fn log(&self, what: &str) {
         let Self { pid, user, application, state, seconds } = self;
         if state.is_some() {
             info!(target: "relay", pid, user, application, state, seconds, "{what}");
         } else {
-            // The session is another role's.
+            // The session is another role's, so its application and state are hidden.
             info!(target: "relay", pid, user, "{what}; to see its application and state, GRANT pg_read_all_stats to the relay's role");
         }
     }

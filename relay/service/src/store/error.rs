@@ -1,4 +1,4 @@
-//! What a failed statement means.
+//! Failed statements, and what can be done about them.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::error::chain;
 #[derive(thiserror::Error)]
 pub enum StoreError {
     /// The server's or the connection's error.
-    #[error("{}", told(.0))]
+    #[error("{}", summary(.0))]
     Sql(tokio_postgres::Error),
     /// The table is not the extension's.
     #[error(transparent)]
@@ -23,7 +23,7 @@ pub enum StoreError {
     Answer(String),
 }
 
-/// As it is told: the server's whole answer can hold a row.
+/// Shows the same as `Display`, because the server's whole answer can contain a row.
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -37,24 +37,24 @@ impl From<tokio_postgres::Error> for StoreError {
 }
 
 impl StoreError {
-    /// The server's words, if it has refused the statement; see [`refusal`].
+    /// The server's reason, if it has refused the statement; see [`refusal`].
     pub(super) fn refusal(&self) -> Option<String> {
         let Self::Sql(error) = self else { return None };
         refusal(error)
     }
 
-    /// Whether a row that was read may be the cause: it is too large to print, or its pages on disk are damaged.
+    /// Whether a row that was read may be the cause, being too large to print or on a damaged page on disk.
     pub(super) fn may_be_a_rows(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         self.remedy() == Some(Remedy::Isolate) || error.code() == Some(&SqlState::OUT_OF_MEMORY)
     }
 
-    /// Whether the statement may succeed when it is run again, whatever the rows.
+    /// Whether the same statement may succeed later with the same rows.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self.remedy(), Some(Remedy::Repeat | Remedy::PassLocks))
     }
 
-    /// The failure, if something can be done about it in this session.
+    /// The failure with its remedy, or the error itself if the session must end.
     pub(super) fn failure(self) -> Result<Failure, Self> {
         match self.remedy() {
             Some(remedy) => Ok(Failure { remedy, error: self.to_string() }),
@@ -62,14 +62,14 @@ impl StoreError {
         }
     }
 
-    /// What can be done about it; `None`: the session must end.
+    /// What this session can do about the error; `None`: the session must end.
     fn remedy(&self) -> Option<Remedy> {
         let Self::Sql(error) = self else { return None };
         let state = error.code().filter(|_| !error.is_closed())?;
         match state.code().get(..2) {
             _ if *state == SqlState::LOCK_NOT_AVAILABLE => Some(Remedy::PassLocks),
-            // On a server that takes no writes, 25006, the primary is elsewhere; with statements that do not fit the schema,
-            // prepare them anew.
+            // 25006 means that the primary is another server now, so the relay connects anew. Statements that no longer
+            // fit the schema are prepared anew by the next session.
             Some("08" | "0A" | "25" | "26" | "3F" | "42" | "57") if *state != SqlState::QUERY_CANCELED => None,
             Some("40" | "53" | "55" | "57") => Some(Remedy::Repeat),
             _ => Some(Remedy::Isolate),
@@ -77,8 +77,9 @@ impl StoreError {
     }
 }
 
-/// What the server says to a statement that it refuses, which another session would hear as well: the message, its code, and where, as in
-/// an event trigger. `None`: the failure is of another kind. For statements that touch no row, whose DETAIL is nobody's payload.
+/// The reason for which the server refuses a statement in every session: message, SQLSTATE, and the place, such as an
+/// event trigger; `None`: the failure is of another kind. Only for statements that touch no row, because the DETAIL of
+/// others can contain a payload.
 pub(crate) fn refusal(error: &tokio_postgres::Error) -> Option<String> {
     let refused = error.as_db_error().filter(|_| !error.is_closed())?;
     let state = refused.code();
@@ -88,11 +89,11 @@ pub(crate) fn refusal(error: &tokio_postgres::Error) -> Option<String> {
     }
     let place = [refused.detail(), refused.where_()].into_iter().flatten();
     let place: Vec<String> = place.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    Some([vec![told(error)], place].concat().join("; "))
+    Some([vec![summary(error)], place].concat().join("; "))
 }
 
-/// The server's message and code. Not its DETAIL, which can hold a whole row, payload and all.
-fn told(error: &tokio_postgres::Error) -> String {
+/// The server's message and SQLSTATE, without its DETAIL, which can contain a whole row with its payload.
+fn summary(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(refusal) => format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code()),
         None => chain(error),

@@ -1,4 +1,4 @@
-//! What a scan has found so far: rows as events, as many as memory has room for; and how many to ask for next.
+//! The events that a scan has found so far, up to its limits, and the number of rows to ask for next.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -7,35 +7,37 @@ use tokio_postgres::types::{FromSql, Type};
 
 use super::{Layout, Row, StoreError};
 
-/// Rows that one query of a scan brings at most.
-pub(super) const CHUNK_ROWS: i32 = 500;
-/// Stored bytes that one query of a scan brings at most, but for a single larger row: what a scan needs of memory
-/// beside the events that it keeps.
-pub(super) const CHUNK_BYTES: i64 = 2 << 20;
+/// Most rows that one query of a scan returns.
+pub(super) const QUERY_ROWS: i32 = 500;
+/// Most stored bytes that one query of a scan returns, except for a single larger row. A scan needs this memory beside
+/// the events that it keeps.
+pub(super) const QUERY_BYTES: i64 = 2 << 20;
 
-/// Bytes of an average event below which a scan that has met large ones tries chunks again whose bytes the server does not count
-/// (`sql/relay/owed.sql`).
+/// Average size of an event, in bytes, below which a scan that has met large events returns to queries without a count
+/// of bytes (`sql/relay/owed.sql`).
 pub(super) const LARGE: usize = 16 * 1024;
 
-/// How a scan reads rows.
+/// How the queries of a scan read rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chunks {
-    /// In one query, at most.
+pub(super) struct Queries {
+    /// Most rows of one query.
     pub(super) rows: i32,
-    /// Each row is tried before it is read.
+    /// Whether the database tests each row before it returns it.
     pub(super) row_by_row: bool,
 }
 
-impl Chunks {
+impl Queries {
     pub(super) const ROW_BY_ROW: Self = Self { rows: 1, row_by_row: true };
 }
 
+/// The events that a scan has found.
 pub(super) struct Found<'s> {
     scan: &'s Scan,
     left_out: HashSet<(Option<&'s [u8]>, &'s [u8])>,
     pub(super) events: Vec<Arc<Event>>,
+    /// Memory of the events, in bytes.
     pub(super) bytes: usize,
-    /// A limit was reached before the rows ended.
+    /// Whether a limit of the scan was reached before the rows ended.
     pub(super) cut: bool,
 }
 
@@ -50,21 +52,22 @@ impl<'s> Found<'s> {
         self.events.len() >= self.scan.max_rows || self.bytes >= self.scan.max_bytes
     }
 
-    /// Rows to ask for next: a chunk's, or what the limits leave. What comes beyond was fetched and printed for nothing: with 10 kB a
-    /// row a quarter of a page, which cost PostgreSQL as much of an event's CPU.
-    pub(super) fn may_take(&self, chunks: Chunks) -> i32 {
+    /// Number of rows to ask for next: a full query, or as many as the scan's limits have room for. The server would
+    /// print further rows for nothing: at 10 kB a row, a quarter of all rows, and of its CPU time for each event.
+    pub(super) fn may_take(&self, queries: Queries) -> i32 {
         if !self.scan.known.is_empty() {
-            return chunks.rows; // how many of them come first is not known
+            return queries.rows; // the query may return any number of known events before the new ones
         }
-        let chunk_bytes = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
+        let query_bytes = usize::try_from(QUERY_BYTES).unwrap_or(usize::MAX);
         let average = self.bytes.checked_div(self.events.len());
-        let average = average.unwrap_or(chunk_bytes / usize::try_from(chunks.rows).unwrap_or(1).max(1)).max(1);
+        let average = average.unwrap_or(query_bytes / usize::try_from(queries.rows).unwrap_or(1).max(1)).max(1);
         let by_bytes = self.scan.max_bytes.saturating_sub(self.bytes) / average + 1;
         let by_rows = self.scan.max_rows.saturating_sub(self.events.len()).max(1);
-        i32::try_from(by_bytes.min(by_rows)).unwrap_or(i32::MAX).min(chunks.rows)
+        i32::try_from(by_bytes.min(by_rows)).unwrap_or(i32::MAX).min(queries.rows)
     }
 
-    /// Takes a row's event, unless it is in memory or left out. Returns the row's `seq`; `None`: a limit is reached.
+    /// Adds a row's event, unless the event is in memory already or its key is left out. Returns the row's `seq`;
+    /// `None`: a limit was reached, and the row was not taken.
     pub(super) fn take(&mut self, layout: &Layout, row: &tokio_postgres::Row) -> Result<Option<i64>, StoreError> {
         let fields: Vec<Option<&[u8]>> = (0..row.len())
             .map(|place| Ok(row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes)))
@@ -89,7 +92,7 @@ impl<'s> Found<'s> {
     }
 }
 
-/// A value as it came from the wire.
+/// A value in PostgreSQL's binary format.
 struct Raw<'a>(&'a [u8]);
 
 impl<'a> FromSql<'a> for Raw<'a> {

@@ -1,4 +1,4 @@
-//! The outbox in the database: its table's rows, and every statement that the relay sends.
+//! The outbox in the database: the rows of its table, and the service's SQL statements.
 
 mod blocker;
 mod error;
@@ -33,7 +33,7 @@ pub use self::{
 };
 use crate::error::chain;
 
-/// An operation that runs.
+/// A running table operation.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
 
 /// The relay's one SQL connection, and its prepared statements.
@@ -44,8 +44,8 @@ pub struct Store {
     snapshot: Statement,
     flushed: Statement,
     flush: Statement,
-    owed: Statement,
-    pending: Statement,
+    pending_by_rows: Statement,
+    pending_by_bytes: Statement,
     holding: Statement,
     due: Statement,
     next_due: Statement,
@@ -58,18 +58,18 @@ pub struct Store {
     oldest_transaction: Statement,
     table_lock: Statement,
     layout: Layout,
-    /// Whether the database can hold text in any script.
-    holds_any_text: bool,
-    /// Rows that one query of a scan asks for.
-    chunk_rows: AtomicI32,
+    /// Whether the database's encoding can represent any text.
+    stores_any_text: bool,
+    /// Most rows that one query of a scan asks for.
+    query_rows: AtomicI32,
 }
 
 impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client, publication: &str) -> Result<Self, StoreError> {
         let columns = Layout::columns();
-        let pending = client.prepare(&sql::pending(&columns)).await?;
-        let layout = Layout::new(pending.columns().iter().map(|column| column.name()))?;
+        let pending_by_bytes = client.prepare(&sql::pending_by_bytes(&columns)).await?;
+        let layout = Layout::new(pending_by_bytes.columns().iter().map(|column| column.name()))?;
         if let Err(error) = client.batch_execute(sql::PATIENCE_WITH_LOCKS).await {
             debug!(target: "relay", error = chain(&error), "statements wait for locks as long as the role's settings say");
         }
@@ -79,7 +79,7 @@ impl Store {
             snapshot: client.prepare(sql::SNAPSHOT).await?,
             flushed: client.prepare(sql::FLUSHED).await?,
             flush: client.prepare(sql::FLUSH).await?,
-            owed: client.prepare(&sql::owed(&columns)).await?,
+            pending_by_rows: client.prepare(&sql::pending_by_rows(&columns)).await?,
             due: client.prepare(&sql::due(&columns)).await?,
             next_due: client.prepare(sql::NEXT_DUE).await?,
             holding: client.prepare(sql::HOLDING).await?,
@@ -91,22 +91,22 @@ impl Store {
             slot: client.prepare(sql::SLOT_KEEPS).await?,
             oldest_transaction: client.prepare(sql::OLDEST_TRANSACTION).await?,
             table_lock: client.prepare(sql::TABLE_LOCK).await?,
-            pending,
+            pending_by_bytes,
             layout,
-            holds_any_text: ["UTF8", "SQL_ASCII"].contains(&encoding.as_str()),
-            chunk_rows: AtomicI32::new(found::CHUNK_ROWS),
+            stores_any_text: ["UTF8", "SQL_ASCII"].contains(&encoding.as_str()),
+            query_rows: AtomicI32::new(found::QUERY_ROWS),
             client,
         })
     }
 
-    /// Carries out an operation.
+    /// Carries out a table operation.
     ///
-    /// A future for each kind, as large as that kind needs: one for all would be as large as a scan, 9 kB, and be moved for each batch
-    /// of verdicts, of which the events of a single strict key bring one for every seven.
+    /// Each kind has a future of its own size. A common future would have a scan's size, 9 kB, and be moved for each
+    /// batch of verdicts, of which a single strict key brings one for every seven events.
     ///
     /// # Errors
     ///
-    /// The session with the database is of no more use.
+    /// An error after which the session with the database must end.
     pub fn perform(self: Arc<Self>, request: Request) -> Operation {
         match request {
             Request::Settle(batch) => Box::pin(async move {
@@ -129,12 +129,12 @@ impl Store {
         }
     }
 
-    /// Which transactions are visible now.
+    /// The current snapshot: which transactions are visible.
     pub async fn current_snapshot(&self) -> Result<Snapshot, StoreError> {
         parse(&self.client.query_one(&self.snapshot, &[]).await?, 0)
     }
 
-    /// Writes verdicts, all or none but those that it says.
+    /// Writes all verdicts except the returned ones; after an error, none.
     async fn settle(&self, batch: &Batch) -> Result<NotWritten, StoreError> {
         let verdicts = &batch.verdicts;
         let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.id).collect();
@@ -148,9 +148,11 @@ impl Store {
             .iter()
             .map(|verdict| verdict.retry_in.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)))
             .collect();
-        let holds: Vec<bool> = of_retries.iter().map(|verdict| verdict.holds_key).collect();
-        let rows =
-            self.client.query(&self.settle, &[&ids, &statuses, &errors, &retry_ms, &holds, &batch.skip_locked]).await?;
+        let holds_key: Vec<bool> = of_retries.iter().map(|verdict| verdict.holds_key).collect();
+        let rows = self
+            .client
+            .query(&self.settle, &[&ids, &statuses, &errors, &retry_ms, &holds_key, &batch.skip_locked])
+            .await?;
         let mut not_written = NotWritten::default();
         for row in &rows {
             let status: Option<&str> = row.try_get("status")?;
@@ -164,31 +166,32 @@ impl Store {
         Ok(not_written)
     }
 
-    /// What the broker said, as the database can hold it: a verdict must not fail for a name in another script.
+    /// The broker's reason in characters that the database can store, so that no verdict fails because of a name in
+    /// another script.
     fn storable<'a>(&self, error: &'a str) -> Cow<'a, str> {
-        if self.holds_any_text || error.is_ascii() {
+        if self.stores_any_text || error.is_ascii() {
             return Cow::Borrowed(error);
         }
         error.chars().map(|char| if char.is_ascii() { char } else { '?' }).collect()
     }
 
-    /// Makes or repairs the publication. Returns what had to be done: `exists`, if nothing.
+    /// Creates or repairs the publication. Returns what was done; `exists`: nothing.
     async fn ensure_publication(&self) -> Result<String, StoreError> {
         Ok(self.client.query_one(&self.ensure_publication, &[&self.publication]).await?.try_get(0)?)
     }
 
-    /// Looks whether the publication is still the same.
+    /// The publication's identity, which changes with the publication, and a snapshot taken with it.
     async fn published(&self) -> Result<Published, StoreError> {
         let row = self.client.query_one(&self.published, &[&self.publication]).await?;
         let (publication, its_writer): (Option<u32>, Option<&str>) = (row.try_get(1)?, row.try_get(2)?);
         let (table, tables_writer): (Option<u32>, Option<&str>) = (row.try_get(3)?, row.try_get(4)?);
         let identity = publication.map(|_| format!("{publication:?} {its_writer:?} {table:?} {tables_writer:?}"));
         let changed_by = [its_writer, tables_writer].into_iter().flatten().map(id).collect::<Result<_, _>>()?;
-        // After the snapshot: who has ended in between is seen by the next one.
+        // The writers are read after the snapshot; transactions that end in between are visible in the next snapshot.
         Ok(Published { identity, changed_by, snapshot: parse(&row, 0)?, writers: self.writers().await? })
     }
 
-    /// Which transactions have written to the table and have not ended; `None`: this role may not see.
+    /// Ids of the open transactions that have written to the table; `None`: this role may not see them.
     async fn writers(&self) -> Result<Option<Vec<u32>>, StoreError> {
         match self.client.query(&self.writers, &[]).await {
             Ok(rows) => rows.iter().map(|row| id(row.try_get(0)?)).collect::<Result<_, _>>().map(Some),
@@ -198,7 +201,8 @@ impl Store {
     }
 }
 
-/// A statement that only reads has no row to be blamed for what may pass.
+/// Runs an operation that writes no verdicts. No row can be the cause of its transient errors, so they become
+/// [`Finished::NotRead`], after which the core tries again.
 fn reads(read: impl Future<Output = Result<Finished, StoreError>> + Send + 'static) -> Operation {
     Box::pin(async move {
         match read.await {
@@ -208,7 +212,7 @@ fn reads(read: impl Future<Output = Result<Finished, StoreError>> + Send + 'stat
     })
 }
 
-/// A transaction's id, as PostgreSQL prints an `xid`.
+/// Reads a transaction's id in the form in which PostgreSQL prints an `xid`.
 fn id(text: &str) -> Result<u32, StoreError> {
     text.parse().map_err(|_| StoreError::Answer(format!("{text:?} is no transaction's id")))
 }

@@ -1,6 +1,6 @@
 //! A row of `outbox.events`, in PostgreSQL's binary format, as an [`Event`].
 //!
-//! The stream and a resync scan both bring rows in this format, so there is one reader for both.
+//! The stream and a pass both bring rows in this format, so both use this reader.
 
 #[cfg(test)]
 mod tests;
@@ -51,26 +51,27 @@ columns! {
     Status = "status",
 }
 
-/// Where each column stands in a row: by name, so that the table may gain columns in any order.
+/// The position of each column in a row, found by name, so that the table may gain columns in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout([usize; Column::ALL.len()]);
 
-/// Why a row cannot be read. It tells of a table that is not the extension's, not of a bad event.
+/// Why a row cannot be read. The cause is a table that is not the extension's; an event that cannot be sent is no
+/// error.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadRow {
-    /// The table has no such column.
+    /// The table lacks this column.
     #[error("outbox.events has no column {0}")]
     MissingColumn(&'static str),
     /// The value is not in the binary format of the type that the extension gives the column.
     #[error("outbox.events.{0} is not of the type that this relay expects")]
     WrongType(&'static str),
-    /// The column is null, and may not be.
+    /// The column is null, although the extension declares it `NOT NULL`.
     #[error("outbox.events.{0} is null")]
     Null(&'static str),
 }
 
 impl Layout {
-    /// The columns to select from the table, with commas between: not what a user has added to it.
+    /// The columns that the relay selects, with commas between. Columns that users have added are not among them.
     pub fn columns() -> String {
         let quoted: Vec<String> = Column::ALL.iter().map(|column| format!("\"{}\"", column.name())).collect();
         quoted.join(", ")
@@ -87,21 +88,20 @@ impl Layout {
     }
 }
 
-/// One row, borrowed from the wire.
+/// One row, borrowed from the buffer in which it was received.
 pub struct Row<'a> {
     layout: &'a Layout,
     fields: &'a [Option<&'a [u8]>],
     committed_at_us: Option<i64>,
 }
 
-/// Which row, without what applications have put into it.
+/// Shows the row's id, and none of the applications' data.
 impl fmt::Debug for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Row").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 
-/// As far as the core asks.
 impl outbox_core::Row for Row<'_> {
     fn id(&self) -> Result<Uuid, String> {
         Row::id(self).map_err(|error| error.to_string())
@@ -126,23 +126,23 @@ impl<'a> Row<'a> {
         Self { layout, fields, committed_at_us: None }
     }
 
-    /// Says when the row's transaction committed, in microseconds since the Unix epoch.
+    /// Sets the commit time of the row's transaction, in microseconds since the Unix epoch.
     #[must_use]
     pub fn committed_at(self, us: Option<i64>) -> Self {
         Self { committed_at_us: us, ..self }
     }
 
-    /// Primary key.
+    /// The primary key.
     pub fn id(&self) -> Result<Uuid, BadRow> {
         self.fixed(Column::Id).map(Uuid::from_bytes)
     }
 
-    /// Place in the table's own order.
+    /// The row's position in the table's order.
     pub fn seq(&self) -> Result<i64, BadRow> {
         self.fixed(Column::Seq).map(i64::from_be_bytes)
     }
 
-    /// Copies the row into one allocation of its own. What cannot be sent of it is its event's own failure, not an error.
+    /// Copies the row into one allocation of its own. If the row cannot be sent, the event's `body` has the reason.
     pub fn to_event(&self) -> Result<Event, BadRow> {
         let topic = self.field(Column::Topic);
         let payload = self.json(Column::Payload);
@@ -178,7 +178,7 @@ impl<'a> Row<'a> {
             },
         };
         if topic.is_none() {
-            // The database could not read the row (sql/relay/page.sql), and says why.
+            // The database could not read the row (sql/relay/page.sql), and last_error has the reason.
             let reason = self.field(Column::LastError).unwrap_or(b"the row has no topic");
             event.body = Err(String::from_utf8_lossy(reason).into());
         } else if let Some(column) = copy.defect {
@@ -201,8 +201,9 @@ impl<'a> Row<'a> {
         Ok(i64::from_be_bytes(self.fixed(column)?).saturating_add(POSTGRES_EPOCH_US))
     }
 
-    /// The binary format of `json` is its text. That of `jsonb`, which rows have in WAL from before the upgrade to 0.3.0,
-    /// has a version number before it, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON begins.
+    /// The text of a JSON column. The binary format of `json` is its text; that of `jsonb`, in WAL from before the
+    /// upgrade to 0.3.0, begins with a version, always 1 (`jsonb_send` in PostgreSQL's `jsonb.c`), with which no JSON
+    /// begins.
     fn json(&self, column: Column) -> Option<&'a [u8]> {
         self.field(column).map(|field| field.strip_prefix(&[1]).unwrap_or(field))
     }
@@ -212,7 +213,7 @@ impl<'a> Row<'a> {
 struct Copy<'r, 'a> {
     row: &'r Row<'a>,
     buffer: BytesMut,
-    /// A column of text that is none.
+    /// The first text column that is not UTF-8.
     defect: Option<Column>,
 }
 

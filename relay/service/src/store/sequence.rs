@@ -1,7 +1,7 @@
-//! The sequence of `seq`: mended, or done without.
+//! Repairs the sequence of `seq`, if the database permits it.
 //!
-//! A pass reads the table in the order of `seq`, so an event needs a greater number than the earlier ones of its key. A database can refuse
-//! to have the sequence mended, as by an event trigger that freezes DDL. Events leave all the same.
+//! A pass reads the table in the order of `seq`, so an event needs a greater number than the earlier events of its key.
+//! A database can refuse the repair, for example by an event trigger that freezes DDL; events are delivered anyway.
 
 use outbox_core::Sequence;
 use tokio_postgres::error::SqlState;
@@ -9,11 +9,11 @@ use tracing::warn;
 
 use super::{Store, StoreError, sql};
 
-/// What `outbox.ensure_sequence()` returns if there was nothing to mend.
+/// The answer of `outbox.ensure_sequence()` if nothing had to be repaired.
 const IN_ORDER: &str = "in order";
 
 impl Store {
-    /// Mends the sequence, if that is needed and permitted. Takes two seconds at most.
+    /// Repairs the sequence, if that is needed and permitted, within two seconds at most.
     pub(crate) async fn ensure_sequence(&self) -> Result<Sequence, StoreError> {
         self.client.batch_execute(sql::BRIEFLY).await?;
         let done = self.client.query_one(&self.ensure_sequence, &[]).await;
@@ -26,7 +26,8 @@ impl Store {
         }
     }
 
-    /// The same at a start.
+    /// Repairs the sequence as [`ensure_sequence`](Self::ensure_sequence) does, during the startup, and logs the
+    /// result.
     pub(crate) async fn ensure_sequence_at_start(&self) -> Result<(), StoreError> {
         match self.ensure_sequence().await? {
             Sequence::InOrder => {}
@@ -37,8 +38,8 @@ impl Store {
     }
 }
 
-/// Whether the error says more than that the look has failed, as on a damaged page: the connection or the server is
-/// going, the server takes no writes, or the statements do not fit the schema.
+/// Whether the session must end: the connection or the server is going down, the server takes no writes, or the
+/// statements do not fit the schema. Other errors, such as a damaged page, concern the sequence alone.
 fn ends_session(error: &StoreError) -> bool {
     let StoreError::Sql(error) = error else { return true };
     let Some(state) = error.code().filter(|_| !error.is_closed()) else { return true };

@@ -1,4 +1,4 @@
-//! What PostgreSQL says of the slot, and the end of a slot that is dropped.
+//! The state of the slot in PostgreSQL, and the dropping of a slot.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use super::{Blocker, Store, StoreError, sql};
 
-/// How long the server may take to end this relay's stream before the slot is left to the next look.
+/// Time limit for the server to end this relay's stream. After it, the slot is not dropped, and the next look decides.
 const END_OF_STREAM: Duration = Duration::from_secs(10);
-/// Between two looks whether it has.
+/// Pause between two checks whether the stream has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The slot as it is; sizes are in bytes.
+/// The result of a look at the slot. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotLook {
     /// `reserved`, `extended`, `unreserved` or `lost`.
     pub(crate) wal_status: String,
-    /// What the slot keeps of the WAL.
+    /// WAL that the slot keeps.
     pub(crate) kept: i64,
-    /// What may be written before the slot is lost; `None`: there is no limit.
+    /// WAL that may be written before the slot is lost; `None`: there is no limit.
     pub(crate) safe: Option<i64>,
-    /// What was written since the position that the relay has acknowledged; `None`: the slot is being made.
+    /// WAL behind the position that the relay has acknowledged; `None`: the slot is being created.
     pub(crate) unconfirmed: Option<i64>,
-    /// The oldest transaction whose view of the catalogues is kept for the slot.
+    /// Id of the oldest transaction whose view of the catalogues is kept for the slot.
     pub(crate) xmin: Option<String>,
     /// Whether the stream waits for the standbys of `synchronized_standby_slots`.
     pub(crate) awaits_standby: bool,
-    /// The other slot of this server that keeps most, and how much.
+    /// The other slot of this server that keeps most WAL, and how much.
     pub(crate) other: Option<(String, i64)>,
-    /// Whether it was asked who holds the slot back.
+    /// Whether the look also asked for `writer` and `locker`.
     pub(crate) asked_who: bool,
-    /// Who may hold it back, if that was asked.
+    /// The oldest writing transaction, which may keep the slot from moving on.
     pub(crate) writer: Option<Writer>,
-    /// Who has locked the table, if that was asked.
+    /// The session that has locked the table.
     pub(crate) locker: Option<Blocker>,
 }
 
 impl SlotLook {
-    /// What the core needs of it.
+    /// The part that the core needs.
     pub(crate) fn size(&self) -> SlotSize {
         let size = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
         SlotSize {
@@ -51,7 +51,7 @@ impl SlotLook {
     }
 }
 
-/// The oldest transaction that writes.
+/// The oldest writing transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
     pub(crate) who: Blocker,
@@ -59,8 +59,8 @@ pub(crate) struct Writer {
 }
 
 impl Store {
-    /// Looks at the slot; `None`: there is none. If asked, looks also who may hold it back. All statements are sent at once, so that
-    /// none falls into a transaction that begins meanwhile.
+    /// Looks at the slot; `None`: there is none. With `asks_who`, also finds what may keep it from moving on. All
+    /// statements are sent at once, so that none of them runs inside a scan's transaction that begins meanwhile.
     pub(crate) async fn look_at_slot(&self, slot: &str, asks_who: bool) -> Result<Option<SlotLook>, StoreError> {
         let of_slot: [&(dyn ToSql + Sync); 1] = [&slot];
         if !asks_who {
@@ -78,14 +78,14 @@ impl Store {
         Ok(Some(SlotLook { asked_who: true, writer: writer.transpose()?, locker, ..look }))
     }
 
-    /// Drops the slot that `walsender`, this relay's stream, has read or made until now. Returns whether it is gone: another relay may
-    /// have taken it, and then it is that one's.
+    /// Drops the slot that `walsender`, the server process of this relay's stream, has read or created. Returns whether
+    /// the slot is gone; a slot that another relay reads stays.
     pub(crate) async fn drop_slot(&self, slot: &str, walsender: i32) -> Result<bool, StoreError> {
         let until = Instant::now() + END_OF_STREAM;
         while Instant::now() < until {
             let Some(row) = self.client.query_opt(sql::OWN_SLOT_READER, &[&slot]).await? else { return Ok(true) };
             match row.try_get::<_, Option<i32>>(0)? {
-                // In the middle of a large transaction the server does not hear that the stream is to end.
+                // In the middle of a large transaction the server does not notice the request to end the stream.
                 Some(pid) if pid == walsender => {
                     self.client.execute("SELECT pg_catalog.pg_terminate_backend($1)", &[&pid]).await?;
                 }

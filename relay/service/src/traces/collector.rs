@@ -1,4 +1,4 @@
-//! The way of a batch to the collector: opentelemetry-otlp over HTTP or gRPC.
+//! Sends batches of spans to the collector by opentelemetry-otlp, over HTTP or gRPC.
 
 use std::{
     env,
@@ -31,45 +31,45 @@ use tonic::{metadata::MetadataMap, transport::Endpoint};
 
 use crate::collector::{OtlpEndpoint, OtlpHeaders};
 
-/// How long a collector may take for a request, from the connection to its whole answer: OTLP's own default.
+/// Time limit of a request, from the connection to the whole answer: OTLP's own default.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The time limit of one [`send`](Collector::send): two requests and the longest pause that the exporter lets a
-/// collector ask for, 30 s. The exporter does not judge a failure after its time limit.
+/// Time limit of one [`send`](Collector::send): two requests, and the longest pause that the exporter accepts from a
+/// collector, 30 s. After the limit, the exporter does not judge whether a failure is transient.
 const SEND_LIMIT: Duration = Duration::from_secs(60);
 
-/// How much of the collector's words is logged, in characters.
-const WORDS: usize = 200;
+/// Most characters of a collector's remark that are logged.
+const REMARK_CHARS: usize = 200;
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// A collector, as far as it has answered.
+/// A collector, with its answer to the last batch.
 #[derive(Debug)]
 pub(super) struct Collector {
     exporter: SpanExporter,
     heard: Arc<Heard>,
 }
 
-/// What a collector says of a batch that it took.
+/// A collector's answer to a batch that it has taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Spans that it has rejected.
+    /// Number of rejected spans.
     pub(super) rejected: u64,
-    /// Why, or a warning; often empty.
-    pub(super) words: String,
+    /// The reason of the rejection, or a warning; often empty.
+    pub(super) remark: String,
 }
 
 /// Why a batch was not taken.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// For people.
+    /// The reason, for people.
     pub(super) why: String,
     /// Whether the collector may take the batch later.
     pub(super) is_transient: bool,
 }
 
 impl Collector {
-    /// Connects with the first batch. Must be called within a tokio runtime.
+    /// A collector that the first batch connects to. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
@@ -91,13 +91,13 @@ impl Collector {
         let Answer { requests, error, taken } = std::mem::take(&mut *self.heard.lock());
         sent.map(|()| taken).map_err(|failed| Failure {
             why: error.unwrap_or_else(|| failed.to_string()),
-            // The exporter knows OTLP's rules for that, and shows by a second request what it has judged.
+            // The exporter knows which failures OTLP calls transient, and repeats the request only after those.
             is_transient: requests > 1,
         })
     }
 }
 
-/// One repetition: see [`Collector::send`].
+/// The policy for one repetition, as [`Collector::send`] documents it.
 fn retry_once() -> RetryPolicy {
     let pause = Duration::from_millis(500);
     RetryPolicy::default()
@@ -136,7 +136,7 @@ fn by_grpc(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, heard: &Arc<Heard>) -
         .with_channel(channel)
         .with_interceptor(move |mut request: tonic::Request<()>| {
             heard.begins();
-            // Instead of what the exporter has read from the environment: the relay's own setting wins.
+            // The relay's own setting replaces the headers that the exporter has read from the environment.
             *request.metadata_mut() = metadata.clone();
             Ok(request)
         })
@@ -148,7 +148,8 @@ fn by_grpc(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, heard: &Arc<Heard>) -
 
 const PROGRAM: &str = concat!("outbox-relay/", env!("CARGO_PKG_VERSION"));
 
-/// TLS with the machine's authorities. A machine without any must not end the relay: then no handshake succeeds.
+/// TLS with the machine's certificate authorities. A machine without any must not end the relay, so only the handshakes
+/// fail.
 fn tls(endpoint: &OtlpEndpoint) -> Result<ClientConfig, rustls::Error> {
     let mut roots = RootCertStore::empty();
     if endpoint.is_tls() {
@@ -158,13 +159,13 @@ fn tls(endpoint: &OtlpEndpoint) -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// What the exporter's result leaves out.
+/// The details of an answer that the exporter's result leaves out.
 #[derive(Debug, Default)]
 struct Heard(Mutex<Answer>);
 
 #[derive(Debug, Default)]
 struct Answer {
-    /// Requests for the batch.
+    /// Number of requests for the batch.
     requests: u32,
     /// Why the last request had no answer.
     error: Option<String>,
@@ -182,8 +183,9 @@ impl Heard {
     }
 }
 
-/// The HTTP client below the exporter, which otherwise keeps the reason of a failure and a partial success to itself.
-#[derive(Debug)] // the values of the headers are marked as sensitive, which leaves them out
+/// The HTTP client below the exporter. It records the reason of a failure and a partial success, which the exporter
+/// does not return.
+#[derive(Debug)] // values of headers are marked as sensitive, so `Debug` leaves them out
 struct Http {
     client: HyperClient<HttpsConnector<HttpConnector>>,
     headers: HeaderMap,
@@ -195,7 +197,7 @@ impl HttpClient for Http {
     async fn send_bytes(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         self.heard.begins();
         let content_type = request.headers_mut().remove(CONTENT_TYPE);
-        // Instead of what the exporter has read from the environment: the relay's own setting wins.
+        // The relay's own setting replaces the headers that the exporter has read from the environment.
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().extend(content_type.map(|value| (CONTENT_TYPE, value)));
         let sent = self.client.send_bytes(request).await;
@@ -214,9 +216,9 @@ fn in_full(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let reason = error.to_string();
+        if !text.contains(&reason) {
+            text = format!("{text}: {reason}");
         }
         cause = error.source();
     }
@@ -226,8 +228,8 @@ fn in_full(error: &(dyn Error + 'static)) -> String {
 fn taken(body: &[u8]) -> Taken {
     let answer = ExportTraceServiceResponse::decode(body).unwrap_or_default();
     let Some(partial) = answer.partial_success else { return Taken::default() };
-    let words = partial.error_message.chars().filter(|c| !c.is_control()).take(WORDS).collect();
-    Taken { rejected: u64::try_from(partial.rejected_spans).unwrap_or(0), words }
+    let remark = partial.error_message.chars().filter(|c| !c.is_control()).take(REMARK_CHARS).collect();
+    Taken { rejected: u64::try_from(partial.rejected_spans).unwrap_or(0), remark }
 }
 
 #[cfg(test)]
@@ -238,14 +240,14 @@ mod tests {
 
     #[test]
     fn an_answer_is_believed_as_far_as_it_makes_sense() {
-        let said = |rejected_spans, message: &str| {
+        let partly_taken = |rejected_spans, message: &str| {
             let partial = ExportTracePartialSuccess { rejected_spans, error_message: message.to_owned() };
             taken(&ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec())
         };
         assert_eq!(taken(b""), Taken::default());
         assert_eq!(taken(b"<html>"), Taken::default());
-        assert_eq!(said(3, "too old"), Taken { rejected: 3, words: "too old".to_owned() });
-        assert_eq!(said(-3, "\u{1b}[31m\n"), Taken { rejected: 0, words: "[31m".to_owned() });
-        assert_eq!(said(0, &"ä".repeat(9999)).words.chars().count(), WORDS);
+        assert_eq!(partly_taken(3, "too old"), Taken { rejected: 3, remark: "too old".to_owned() });
+        assert_eq!(partly_taken(-3, "\u{1b}[31m\n"), Taken { rejected: 0, remark: "[31m".to_owned() });
+        assert_eq!(partly_taken(0, &"ä".repeat(9999)).remark.chars().count(), REMARK_CHARS);
     }
 }

@@ -1,16 +1,17 @@
 //! W3C Trace Context: the header `traceparent` (<https://www.w3.org/TR/trace-context/>). Pure.
 //!
-//! The SDK's `TraceContextPropagator` also accepts what the standard forbids: blanks around the text, shorter ids.
+//! The SDK's `TraceContextPropagator` is not used, because it accepts blanks around the text and shorter ids, which the
+//! standard forbids.
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
-/// Bytes of a `traceparent` of version 00. A later version may append more, after a dash.
+/// Length of a `traceparent` of version 00, in bytes. A later version may append more, after a dash.
 const TRACEPARENT_BYTES: usize = 55;
 
 /// The flags of version 00 and the random flag, which belongs to the trace id. Unknown flags are not passed on.
 const KNOWN_FLAGS: u8 = 0b11;
 
-/// Reads the parent of a span in another process. `None`: the text is not valid.
+/// Reads a `traceparent`, which names a span of another process; `None`: the text is not valid.
 pub(crate) fn parse(traceparent: &str, state: TraceState) -> Option<SpanContext> {
     let (text, rest) = traceparent.split_at_checked(TRACEPARENT_BYTES)?;
     let is_in_alphabet = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'));
@@ -26,7 +27,7 @@ pub(crate) fn parse(traceparent: &str, state: TraceState) -> Option<SpanContext>
     Some(SpanContext::new(trace_id, span_id, flags, true, state)).filter(SpanContext::is_valid)
 }
 
-/// The header that names a span as parent, of version 00.
+/// The `traceparent` of version 00 that names this span.
 pub(crate) fn traceparent(context: &SpanContext) -> String {
     format!("00-{}-{}-{:02x}", context.trace_id(), context.span_id(), context.trace_flags())
 }

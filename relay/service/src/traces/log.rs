@@ -1,4 +1,4 @@
-//! What people are told of spans, less and less often while nothing changes.
+//! Logs what happens to spans, less and less often while nothing changes.
 
 use std::sync::{
     Arc,
@@ -11,26 +11,27 @@ use crate::{observe::SpanCounts, repeats::Repeats};
 
 /// The log of one exporter.
 pub(super) struct Log {
-    /// Spans that were dropped, in all.
+    /// Number of dropped spans, in all.
     dropped: Arc<AtomicU64>,
-    /// How many of them the log has seen, and how many it has told.
+    /// Number of dropped spans at the last check.
     seen: u64,
-    told: u64,
+    /// Number of dropped spans that were logged.
+    logged: u64,
     is_away: bool,
     failures: Repeats,
-    words: Repeats,
+    remarks: Repeats,
     losses: Repeats,
 }
 
 impl Log {
-    /// Nothing is told yet.
+    /// A log without any lines yet.
     pub(super) fn new(counts: &SpanCounts) -> Self {
         let dropped = Arc::clone(&counts.dropped);
-        let (failures, words, losses) = Default::default();
-        Self { dropped, seen: 0, told: 0, is_away: false, failures, words, losses }
+        let (failures, remarks, losses) = Default::default();
+        Self { dropped, seen: 0, logged: 0, is_away: false, failures, remarks, losses }
     }
 
-    /// The collector did not take a batch.
+    /// Logs that the collector did not take a batch.
     pub(super) fn failed(&mut self, error: &str) {
         self.is_away = true;
         let (is_news, times) = self.failures.count(error);
@@ -41,43 +42,43 @@ impl Log {
         }
     }
 
-    /// The collector has taken a batch, perhaps with a remark.
-    pub(super) fn taken(&mut self, words: &str) {
+    /// Logs that the collector takes batches again, and its remark on a batch.
+    pub(super) fn taken(&mut self, remark: &str) {
         if std::mem::take(&mut self.is_away) {
             info!(target: "relay", dropped = self.dropped.load(Relaxed), "the collector takes spans again");
-            (self.failures, self.words, self.losses) = Default::default();
+            (self.failures, self.remarks, self.losses) = Default::default();
         }
-        if !words.is_empty() {
-            let (is_news, times) = self.words.count(words);
+        if !remark.is_empty() {
+            let (is_news, times) = self.remarks.count(remark);
             if is_news {
-                warn!(target: "relay", words, times, "the collector has taken spans, with a remark");
+                warn!(target: "relay", words = remark, times, "the collector has taken spans, with a remark");
             }
         }
     }
 
-    /// Spans may have been dropped since the last call.
+    /// Logs spans that were dropped since the last call.
     pub(super) fn dropped(&mut self) {
         let in_all = self.dropped.load(Relaxed);
         if in_all > self.seen {
             self.seen = in_all;
             if self.losses.count("").0 {
-                self.tell(in_all);
+                self.log_dropped(in_all);
             }
         }
     }
 
-    fn tell(&mut self, in_all: u64) {
-        warn!(target: "relay", spans = in_all - self.told, in_all, "spans were dropped");
-        self.told = in_all;
+    fn log_dropped(&mut self, in_all: u64) {
+        warn!(target: "relay", spans = in_all - self.logged, in_all, "spans were dropped");
+        self.logged = in_all;
     }
 }
 
-/// When the exporter ends, what was not told yet is.
+/// Logs the remaining dropped spans when the exporter ends.
 impl Drop for Log {
     fn drop(&mut self) {
         let in_all = self.dropped.load(Relaxed);
-        if in_all > self.told {
-            self.tell(in_all);
+        if in_all > self.logged {
+            self.log_dropped(in_all);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The span processor: a bounded queue, and the thread that sends what is in it.
+//! The span processor: a bounded queue, and the thread that sends its spans.
 //!
-//! The SDK's `BatchSpanProcessor` drops a batch after 10 s and does not count it, and says only at its end how many
-//! spans its full queue has cost.
+//! The SDK's `BatchSpanProcessor` is not used: it drops a batch after 10 s without counting it, and reports only at its
+//! end how many spans were dropped because its queue was full.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -25,23 +25,23 @@ use super::{
 };
 use crate::observe::SpanCounts;
 
-/// Spans that wait to be sent, at most: OTLP's own default. With some KiB each and a batch that is being sent, this is
-/// a few MiB.
+/// Most spans that wait to be sent: OTLP's own default. With some KiB each, the queue and the batch that is being sent
+/// need a few MiB.
 const QUEUE: usize = 2048;
 
-/// Spans of one request, at most: OTLP's own default.
+/// Most spans of one request: OTLP's own default.
 const BATCH: usize = 512;
 
 /// How long a span waits for others to share its request.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// Pauses between attempts for a batch.
+/// Pauses between attempts to send a batch.
 const PAUSES: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// Attempts for a batch. After that, some four minutes later, newer spans are worth more.
+/// Most attempts to send a batch. They take some four minutes, after which newer spans are worth more.
 const ATTEMPTS: u32 = 12;
 
-/// Takes finished spans. It never waits: spans beyond the queue are dropped and counted.
+/// Takes finished spans without waiting. Spans beyond the queue are dropped and counted.
 #[derive(Debug)]
 pub(super) struct Queue {
     spans: Sender<SpanData>,
@@ -58,7 +58,7 @@ pub(super) struct Worker {
     jitter: fastrand::Rng,
 }
 
-/// A queue, and its worker, whose [`run`](Worker::run) ends with the deadline that is sent to `end`.
+/// A queue with its worker. [`Worker::run`] ends by the deadline that is sent to `end`.
 pub(super) fn queue(
     collector: Collector,
     counts: SpanCounts,
@@ -83,14 +83,14 @@ impl SpanProcessor for Queue {
         Ok(())
     }
 
-    /// The worker's `end` does that, with a deadline.
+    /// Does nothing, because the worker's `end` shuts the processor down with a deadline.
     fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
         Ok(())
     }
 }
 
 impl Worker {
-    /// Sends spans until the end, and then what is left, as far as the deadline allows.
+    /// Sends spans until the end, and then the remaining ones, as far as the deadline allows.
     pub(super) async fn run(mut self) {
         loop {
             let batch = self.gather().await;
@@ -102,8 +102,8 @@ impl Worker {
         }
     }
 
-    /// Waits for spans, and then for more of them, until a batch is full or the first has waited for long enough. Empty
-    /// only when the end has come and nothing is left.
+    /// Collects a batch, until it is full or its first span has waited for [`GATHER`]. An empty batch means that the
+    /// end has come and no spans are left.
     async fn gather(&mut self) -> Vec<SpanData> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut until = None;
@@ -119,7 +119,7 @@ impl Worker {
                 () = self.end.has_begun(), if !self.spans.is_closed() => self.spans.close(),
                 received = self.spans.recv_many(&mut batch, room) => {
                     if received == 0 {
-                        break; // closed, and nothing is left
+                        break; // the queue is closed and empty
                     }
                     until = until.or_else(|| Some(Instant::now() + GATHER));
                 }
@@ -129,11 +129,11 @@ impl Worker {
         batch
     }
 
-    /// Sends a batch until it is taken, rejected or given up. At the end there is one more attempt.
+    /// Sends a batch until it is taken, rejected or given up. After the end has begun, there is one last attempt.
     async fn deliver(&mut self, batch: Vec<SpanData>) {
         let spans = batch.len();
         for attempt in 1..=ATTEMPTS {
-            // What is under way when the end comes is waited for, so that no span is sent twice.
+            // A request that is under way when the end begins is waited for, so that no span is sent twice.
             let sent = tokio::select! { biased;
                 sent = self.collector.send(batch.clone()) => sent,
                 () = self.end.is_over() => {
@@ -149,7 +149,7 @@ impl Worker {
                     }
                 }
             }
-            self.log.dropped(); // by a queue that is full meanwhile
+            self.log.dropped(); // the queue may have been full meanwhile
             tokio::select! { biased;
                 () = self.end.has_begun() => self.spans.close(),
                 () = sleep(PAUSES.delay(attempt, &mut self.jitter)) => {}
@@ -162,11 +162,11 @@ impl Worker {
         let rejected = taken.rejected.min(spans as u64);
         self.counts.exported.fetch_add(spans as u64 - rejected, Relaxed);
         self.counts.dropped.fetch_add(rejected, Relaxed);
-        self.log.taken(&taken.words);
+        self.log.taken(&taken.remark);
     }
 }
 
-/// The deadline for everything, once there is one. Nobody waits for the end of a worker whose sender is gone.
+/// The deadline of the worker; `None` until the end begins. If the sender is gone, nobody waits for the worker.
 struct End(watch::Receiver<Option<Instant>>);
 
 impl End {

@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use client_socket::Expiry;
 use outbox_core::PassReason;
 use outbox_service::{
-    contact::Contact,
     observe::{Readiness, State},
+    peer::ServerPeer,
 };
 use prometheus_client::registry::Unit;
 
@@ -131,7 +131,7 @@ pub static METRICS: &[Metric] = &[
         help: "Which host a connection leads to, of those that the setting names; without a connection no series, and to the broker only while this relay is at work.",
         labels: &["peer", "host"],
         read: Read::Infos(|seen| {
-            seen.contacts().map(|(peer, contact)| vec![peer.to_owned(), contact.host.clone()]).collect()
+            seen.peers().map(|(server, peer)| vec![server.to_owned(), peer.host.clone()]).collect()
         }),
     },
     Metric {
@@ -141,11 +141,11 @@ pub static METRICS: &[Metric] = &[
                relay (client) if it has one. Without TLS no series. A server's new certificate is seen at the next connection.",
         labels: &["peer", "side"],
         read: Read::GaugesOfTwo(|seen| {
-            let of_peer = |(peer, contact): (&'static str, &Contact)| {
-                let Expiry { server, client } = contact.expiry;
-                [("server", server), ("client", client)].map(|(side, until)| Some(([peer, side], since_epoch(until?))))
+            let of_peer = |(server, peer): (&'static str, &ServerPeer)| {
+                let Expiry { server: theirs, client: own } = peer.expiry;
+                [("server", theirs), ("client", own)].map(|(side, until)| Some(([server, side], since_epoch(until?))))
             };
-            seen.contacts().flat_map(of_peer).flatten().collect()
+            seen.peers().flat_map(of_peer).flatten().collect()
         }),
     },
     Metric {

@@ -3,7 +3,7 @@
 use std::{fmt, time::Instant};
 
 use outbox_core::{BOUNDS_US, Histogram};
-use outbox_service::{contact::Contact, observe::View};
+use outbox_service::{observe::View, peer::ServerPeer};
 use prometheus_client::{
     encoding::{DescriptorEncoder, NoLabelSet},
     metrics::MetricType,
@@ -52,10 +52,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The servers that the relay is connected to, by their names as peers.
-    pub(super) fn contacts(&self) -> impl Iterator<Item = (&'static str, &Contact)> {
+    /// The servers that the relay is connected to, each with its name in the label `peer`.
+    pub(super) fn peers(&self) -> impl Iterator<Item = (&'static str, &ServerPeer)> {
         let both = [("database", &self.view.database), ("broker", &self.view.sink.connected_to)];
-        both.into_iter().filter_map(|(peer, contact)| Some((peer, contact.as_ref()?)))
+        both.into_iter().filter_map(|(server, peer)| Some((server, peer.as_ref()?)))
     }
 
     pub(super) fn health(&self, read: fn(&Health) -> f64) -> Option<f64> {

@@ -54,7 +54,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use client_socket::Expiry;
-    use outbox_service::contact::Contact;
+    use outbox_service::peer::ServerPeer;
     use prometheus_client::metrics::MetricType;
 
     use super::*;
@@ -84,7 +84,11 @@ mod tests {
         let health = Health { slot, ..Health::default() };
         let observed: Arc<Observed> = Arc::default();
         let expiry = Expiry { server: Some(UNIX_EPOCH), client: None };
-        observed.connected(Contact { host: "db:5432".to_owned(), peer: "db:5432 (10.0.0.7)".to_owned(), expiry });
+        observed.connected(ServerPeer {
+            host: "db:5432".to_owned(),
+            description: "db:5432 (10.0.0.7)".to_owned(),
+            expiry,
+        });
         observed.retention_kept_back(0);
         let text = encode(&observed, Some(health), "shop").unwrap();
         for metric in METRICS {

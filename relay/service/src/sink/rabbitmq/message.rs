@@ -12,28 +12,28 @@ use super::reserved;
 /// An event on its way to RabbitMQ.
 pub struct Outbound {
     pub(super) event: Arc<Event>,
-    /// `traceparent` that the message carries instead of the event's own.
+    /// The message's `traceparent`; `None`: the message has the event's own.
     pub(super) traceparent: Option<Box<str>>,
-    /// Whether the headers tell the ordering key.
-    pub(super) tells_key: bool,
+    /// Whether the headers contain the ordering key.
+    pub(super) key_headers: bool,
 }
 
 impl Outbound {
-    /// An event as it is: whatever it says of a trace goes into the message unchanged.
+    /// A message with all of the event's own headers, those of a trace included.
     pub fn new(event: Arc<Event>) -> Self {
-        Self { event, traceparent: None, tells_key: true }
+        Self { event, traceparent: None, key_headers: true }
     }
 
-    /// With the `traceparent` of a span that the message's consumers continue, if there is one.
+    /// Sets the `traceparent` of a span that the message's consumers continue, if there is one.
     #[must_use]
     pub(super) fn continuing(self, traceparent: Option<Box<str>>) -> Self {
         Self { traceparent, ..self }
     }
 
-    /// Whether the headers tell the ordering key; they do unless told otherwise.
+    /// Sets whether the headers contain the ordering key; by default they do.
     #[must_use]
-    pub fn telling_key(self, tells_key: bool) -> Self {
-        Self { tells_key, ..self }
+    pub fn telling_key(self, key_headers: bool) -> Self {
+        Self { key_headers, ..self }
     }
 }
 
@@ -61,8 +61,10 @@ impl Outgoing for Outbound {
         Ok(Message { exchange, routing_key: event.topic.as_bytes(), properties, body })
     }
 
-    /// The relay's headers and the event's own. A header of the event that the relay sets itself is replaced. One that says it were a
-    /// replay is left out, as are one that has become a property, and those that would harm ([`reserved`]).
+    /// Writes the relay's headers and the event's own; a header of the event that the relay sets itself is replaced.
+    ///
+    /// An event's header is left out if it pretends that the event is a replay, if it has become an AMQP property, or
+    /// if it would harm the broker ([`reserved`]).
     fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), InvalidHeaders> {
         const SEQ: &str = "x-outbox-seq";
         const REPLAY: &str = "x-outbox-replay";
@@ -75,7 +77,7 @@ impl Outgoing for Outbound {
             headers.integer(REPLAY, event.replays.into())?;
         }
         let [key_type, key_id] =
-            [&event.aggregate_type, &event.aggregate_id].map(|text| text.as_ref().filter(|_| self.tells_key));
+            [&event.aggregate_type, &event.aggregate_id].map(|text| text.as_ref().filter(|_| self.key_headers));
         for (name, text) in [(AGGREGATE_TYPE, key_type), (AGGREGATE_ID, key_id)] {
             if let Some(text) = text {
                 headers.text(name, text.as_bytes())?;

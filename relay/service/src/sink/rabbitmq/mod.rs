@@ -1,4 +1,4 @@
-//! RabbitMQ as a sink: how the publisher connects, and what its confirms mean.
+//! RabbitMQ as a sink: how the publisher connects, and the outcomes of its confirms.
 
 mod message;
 mod refusal;
@@ -31,40 +31,41 @@ use super::{
 };
 use crate::{
     address::{Address, BadFile},
-    contact::Contact,
     error::RunError,
+    peer::ServerPeer,
 };
 
-/// RabbitMQ, by one connection after the other.
+/// RabbitMQ over one connection after the other.
 pub(crate) type RabbitMq = Link<RabbitMqBroker>;
 
 /// A connection over which events are published.
 pub type Publisher = amqp::Publisher<Outbound>;
 
-/// What an event is told that a queue did not take.
+/// The reason recorded for an event that a queue did not take.
 pub const NACKED: &str = "the broker refused the message (basic.nack)";
 
-/// The longest wait before a channel is opened in place of a closed one. It doubles up to here each time that the broker had not
-/// counted the closed one off.
+/// Longest pause before a channel is opened in place of a closed one. The pause doubles each time that the broker still
+/// counted the closed one.
 const LONGEST_REOPEN: Duration = Duration::from_secs(1);
 
-/// After a connection that lived for so long, as many side channels are asked for as at first: what the broker had still counted is gone.
+/// After a connection of at least this length, the relay asks for the configured number of side channels again, because
+/// the broker counts none of the closed ones any more.
 const CHANNELS_COUNTED_OFF: Duration = Duration::from_secs(3600);
 
-/// What becomes of an event that no queue is bound for.
+/// What happens to an event whose destination has no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroutable {
-    /// It is `FAILED` at once.
+    /// The event is `FAILED` at once.
     Fail,
-    /// It is tried again, as after a nack.
+    /// The event is retried with its back-off, and counts an attempt each time.
     Retry,
 }
 
-/// How RabbitMQ is connected to, and what its confirms mean.
+/// How the relay connects to RabbitMQ, and the outcomes of RabbitMQ's confirms.
 pub(crate) struct RabbitMqBroker {
     address: Address<AmqpUrl>,
     config: PublishConfig,
-    /// Side channels that are asked for at first.
+    /// Configured number of side channels, for which the first connection asks.
     side_channels: u16,
     unroutable: Unroutable,
     key_headers: bool,
@@ -84,7 +85,8 @@ impl RabbitMqBroker {
         Self { address, config, side_channels, unroutable, key_headers, answers, spans }
     }
 
-    /// The user may not have as many channels as were opened, or a closed one still counts.
+    /// Reduces the number of channels after RabbitMQ's channel limit was reached: the user may have fewer, or the
+    /// broker still counts a closed one.
     fn use_fewer_channels(&mut self) {
         self.config.side_channels /= 2;
         self.config.reopen_after = (2 * self.config.reopen_after).min(LONGEST_REOPEN);
@@ -110,7 +112,7 @@ impl RabbitMqBroker {
     }
 }
 
-/// Why a span ends with an error, if it does: its `error.type`, and the reason.
+/// The `error.type` and the reason of the event's span; `None`: the span ends without an error.
 fn error(confirm: &ConfirmKind) -> Option<(&'static str, String)> {
     match confirm {
         ConfirmKind::Acked => None,
@@ -120,9 +122,9 @@ fn error(confirm: &ConfirmKind) -> Option<(&'static str, String)> {
     }
 }
 
-/// An event as a message, and its span by OpenTelemetry's conventions for RabbitMQ
+/// Makes the event's message, and begins its span by OpenTelemetry's conventions for RabbitMQ
 /// (<https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>). Without OpenTelemetry only the message is made.
-fn outbound(event: Arc<Event>, exchange: &str, tells_key: bool, spans: &mut Spans) -> Outbound {
+fn outbound(event: Arc<Event>, exchange: &str, key_headers: bool, spans: &mut Spans) -> Outbound {
     let traceparent = spans.published(&event, || {
         let exchange = event.exchange.as_ref().map_or(exchange, Text::as_str);
         let destination = match (exchange, event.topic.as_str()) {
@@ -132,7 +134,7 @@ fn outbound(event: Arc<Event>, exchange: &str, tells_key: bool, spans: &mut Span
         };
         (destination, [("messaging.rabbitmq.destination.routing_key", event.topic.as_str().to_owned())])
     });
-    Outbound::new(event).continuing(traceparent).telling_key(tells_key)
+    Outbound::new(event).continuing(traceparent).telling_key(key_headers)
 }
 
 fn is_channel_limit(error: &AmqpError) -> bool {
@@ -157,7 +159,7 @@ impl Connect for RabbitMqBroker {
         let Peer { host, address, .. } = publisher.peer();
         self.spans.connected(host, *address);
         Opened {
-            contact: Contact::with_broker(publisher),
+            peer: ServerPeer::with_broker(publisher),
             is_proven: publisher.is_proven(),
             side_channels: usize::from(publisher.side_channels()),
         }
@@ -167,7 +169,7 @@ impl Connect for RabbitMqBroker {
         if error.failures.iter().any(|failure| is_channel_limit(&failure.cause)) {
             self.use_fewer_channels();
         }
-        // What a proof says counts directly after an ending only; and a broker that blocks publishing gives none.
+        // A proof is useful only directly after a lost connection, and a broker that blocks publishing gives none.
         self.config.prove = false;
         let is_login = matches!(error.refusal(), Some(AmqpError::Authentication { .. }));
         let is_transient = error.is_transient() || is_login && self.address.may_change(since);
@@ -204,13 +206,13 @@ impl Connect for RabbitMqBroker {
         if is_channel_limit(error) {
             self.use_fewer_channels();
         }
-        // Whether the broker takes messages at all, the next connection has to show, before anything is thought of this one's.
+        // If a message may have ended this connection, the next one first proves that the broker takes messages at all.
         self.config.prove = error.may_be_a_message();
         Lost { why, may_be_a_message: self.config.prove, was_proven: publisher.is_proven() }
     }
 
     fn given_up(&mut self, publisher: Box<Publisher>, why: &'static str) {
-        // The others may be the nodes that are down, and that cost a time limit each.
+        // The same node is tried first: other nodes may be down, and each of them would cost a time limit.
         self.config.try_first = Some(publisher.peer().clone());
         (self.config.try_last, self.config.prove) = (None, false);
         self.spans.lost(why);

@@ -1,4 +1,4 @@
-//! What stands for spans in a relay that is built without OpenTelemetry: nothing, at no cost.
+//! `Spans` of a relay built without OpenTelemetry: does nothing, at no cost.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::traces::Traces;
 
-/// No spans.
+/// Makes no spans.
 pub(crate) struct Spans;
 
 impl Spans {

@@ -1,4 +1,4 @@
-//! Why there is no connection to RabbitMQ, in the operator's terms.
+//! Failed connections to RabbitMQ, in the operator's terms.
 
 use amqp_publisher::{AmqpError, AmqpUrl, ConnectError};
 
@@ -11,7 +11,7 @@ const MISMATCH: &str = "name another exchange, or use this one as it is with dec
 const MISSING: &str = "make it again with its bindings, or import the broker's definitions; \
                        started with declare_exchange = true, the relay makes it, without any bindings";
 
-/// The error, its causes, and what to do about it where that is known, in one line.
+/// The error with its causes and, if there is one, a hint, in one line.
 pub fn explain(error: &AmqpError) -> String {
     match error {
         AmqpError::ExchangeMismatch { exchange, text } => {
@@ -22,7 +22,7 @@ pub fn explain(error: &AmqpError) -> String {
     }
 }
 
-/// Hosts and causes in one line; if the login is refused, with the place that it stands in.
+/// The hosts with their errors in one line; for a refused login, with the place where the login is set.
 pub(super) fn why(error: &ConnectError, url: &Address<AmqpUrl>) -> String {
     let hosts = error.describe(explain);
     match error.refusal() {
@@ -37,7 +37,7 @@ fn check_login(url: &Address<AmqpUrl>) -> String {
     format!("check user, password and virtual host in {}, and the user's permissions", url.place("AMQP_URL"))
 }
 
-/// What ends the start.
+/// The error that ends the startup.
 pub fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunError {
     let (kind, what, hint) = if error.refusal().is_some() {
         (Kind::BrokerRefused, format!("{url} refused the connection"), check_login(url))
@@ -49,7 +49,7 @@ pub fn end_of_start(error: &ConnectError, url: &Address<AmqpUrl>) -> RunError {
     if error.failures.iter().any(|failure| says_what_to_do(&failure.cause)) { failed } else { failed.hint(hint) }
 }
 
-/// Whether [`explain`] tells the operator how to fix it.
+/// Whether the text of [`explain`] contains a hint.
 fn says_what_to_do(error: &AmqpError) -> bool {
     matches!(
         error,

@@ -1,7 +1,7 @@
-//! What a message does not carry of its event's headers, whatever the row holds, because RabbitMQ or one of its plugins crashes over it.
+//! Leaves out headers and properties over which RabbitMQ or one of its plugins crashes.
 //!
-//! `emit()` refuses all of it (`outbox_ext/src/reserved.rs` has the reasons, and the same lists). A row can have it all the same: an
-//! earlier version has admitted it, or it came in past the checks.
+//! `emit()` rejects all of them (`outbox_ext/src/reserved.rs` has the reasons, and the same lists). A row can contain
+//! them all the same, if an earlier version has accepted it or it was inserted past the checks.
 
 use std::cell::Cell;
 
@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 /// The header that becomes the AMQP property `content_encoding`.
 pub(super) const CONTENT_ENCODING: &str = "content-encoding";
 
-/// The AMQP `type` by which RabbitMQ takes a body for encoded AMQP 1.0.
+/// The AMQP `type` that makes RabbitMQ decode the body as AMQP 1.0.
 pub(super) const AMQP_1_0: &[u8] = b"amqp-1.0";
 
-/// Whether a correlation id says that it is a uuid and is none, which RabbitMQ 4 closes the connection over.
+/// Whether a correlation id has the form `urn:uuid:…` but contains no uuid, for which RabbitMQ 4 closes the connection.
 pub(super) fn is_broken_urn(correlation_id: &str) -> bool {
     let uuid = correlation_id.strip_prefix("urn:uuid:").filter(|uuid| uuid.len() == 36);
     uuid.is_some_and(|uuid| uuid::Uuid::try_parse(uuid).is_err())
@@ -28,7 +28,7 @@ fn is_brokers(name: &str) -> bool {
     written.contains(&name) || families.iter().any(|family| name.starts_with(family))
 }
 
-/// Whether the header's value is one that RabbitMQ and its plugins can bear; `None`: any is.
+/// The check whether RabbitMQ and its plugins accept a value of this header; `None`: they accept any.
 fn shape(name: &str) -> Option<fn(&Value) -> bool> {
     match name {
         "x-cache-ttl" => Some(Value::is_number),
@@ -44,12 +44,12 @@ fn shape(name: &str) -> Option<fn(&Value) -> bool> {
     }
 }
 
-/// Writes the headers of a JSON object, but those that `skip` names, and those that would harm.
+/// Writes the headers of a JSON object, without those that `skip` selects and those that would harm the broker.
 pub(super) fn put(headers: &mut Headers<'_>, json: &[u8], skip: impl Fn(&str) -> bool) -> Result<(), InvalidHeaders> {
     let has_shaped = Cell::new(false);
     headers.json(json, |name| {
         if !name.starts_with("x-") {
-            return skip(name); // nearly always
+            return skip(name); // the usual case
         }
         let is_shaped = shape(name).is_some();
         has_shaped.set(has_shaped.get() || is_shaped);
@@ -67,14 +67,14 @@ pub(super) fn put(headers: &mut Headers<'_>, json: &[u8], skip: impl Fn(&str) ->
     Ok(())
 }
 
-/// What the headers say of the body's encoding, if it can be an AMQP property.
+/// The header `content-encoding`, if its value can be an AMQP property.
 pub(super) fn content_encoding(json: &[u8]) -> Option<&[u8]> {
     #[derive(Deserialize)]
     struct Encoded<'a> {
         #[serde(rename = "content-encoding", borrow)]
         encoding: &'a str,
     }
-    // A search is quicker than to parse, and serde would take an array for the struct's fields.
+    // A search is quicker than parsing; the check for `{` is needed because serde would read an array as the struct.
     let is_candidate = |json: &&str| json.contains(CONTENT_ENCODING) && json.trim_start().starts_with('{');
     let json = str::from_utf8(json).ok().filter(is_candidate)?;
     let Encoded { encoding } = serde_json::from_str(json).ok()?;

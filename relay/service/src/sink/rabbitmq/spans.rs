@@ -1,8 +1,8 @@
-//! Spans of sampled events: from the commit to the broker's answer, as a child of the span in which the event was
-//! emitted, and parent of those that consume the message.
+//! Spans of sampled events. A span lasts from the commit to the broker's answer; its parent is the span that emitted
+//! the event, and its children are the spans that consume the message.
 //!
-//! Nothing here knows which broker it is: the sink brings what OpenTelemetry's conventions ask of one
-//! (<https://opentelemetry.io/docs/specs/semconv/messaging/>), whose version is [`SCHEMA`](crate::traces::SCHEMA).
+//! This module knows no particular broker. The sink supplies the attributes that OpenTelemetry's conventions require
+//! (<https://opentelemetry.io/docs/specs/semconv/messaging/>); their version is [`SCHEMA`](crate::traces::SCHEMA).
 
 use std::{
     collections::HashMap,
@@ -22,30 +22,31 @@ use uuid::Uuid;
 
 use crate::traces::{self, Traces};
 
-/// As much of a `tracestate` as the standard asks to be handed on; in bytes.
+/// Longest `tracestate` that is passed on, in bytes: the length that the standard requires.
 const STATE_BYTES: usize = 512;
 
-/// As much of a reason as a span shows, in bytes: AMQP's limit for the broker's words.
+/// Longest reason in a span, in bytes: AMQP's limit for the broker's reasons.
 const REASON_BYTES: usize = 255;
 
-/// The spans of one sink. Those that are unanswered when it goes end as such.
+/// The spans of one sink. Dropping it ends the open spans as unanswered.
 pub(crate) struct Spans {
-    /// `None`: nobody wants any.
+    /// `None`: no collector is configured.
     tracer: Option<SdkTracer>,
+    /// The attribute `messaging.system`.
     system: &'static str,
-    /// The broker's node.
+    /// Attributes that describe the broker's node.
     peer: Vec<KeyValue>,
-    /// Of events that the broker has not answered, with the time of publishing: no more than may be in flight.
+    /// Spans of unanswered events with the times of publishing; no more than the events in flight.
     open: HashMap<Uuid, (Span, SystemTime)>,
 }
 
 impl Spans {
-    /// Of a sink for this `messaging.system`.
+    /// The spans of a sink for the broker `system`.
     pub(crate) fn new(traces: &Traces, system: &'static str) -> Self {
         Self { tracer: traces.tracer(), system, peer: Vec::new(), open: HashMap::new() }
     }
 
-    /// There is a connection to this node.
+    /// Sets the node to which the sink is connected.
     pub(super) fn connected(&mut self, host: &str, address: SocketAddr) {
         let port = i64::from(address.port());
         self.peer = vec![
@@ -56,8 +57,8 @@ impl Spans {
         ];
     }
 
-    /// An event is published now. If it is sampled, its span is open from here on; returns the `traceparent` that the
-    /// message then carries. `destination` gives its name, and further attributes.
+    /// Begins the span of an event that is published now, if the event is sampled. Returns the message's `traceparent`;
+    /// `destination` returns the destination's name, and further attributes.
     pub(super) fn published<const N: usize>(
         &mut self,
         event: &Event,
@@ -88,7 +89,7 @@ impl Spans {
         attributes.extend_from_slice(&self.peer);
         let span = SpanBuilder::from_name(format!("publish {destination}"))
             .with_kind(SpanKind::Producer)
-            .with_start_time(committed.min(now)) // it is another machine's clock, or what an emitter has written
+            .with_start_time(committed.min(now)) // the time is from another machine's clock, or set by an emitter
             .with_attributes(attributes)
             .with_events(vec![SpanEvent::new("outbox.published", now, Vec::new(), 0)])
             .start_with_context(tracer, &Context::new().with_remote_span_context(parent));
@@ -97,17 +98,18 @@ impl Spans {
         Some(traceparent)
     }
 
-    /// The broker has answered. `error` gives its `error.type` and the reason, if the event is not delivered.
+    /// Ends the span of an answered event. `error` returns the `error.type` and the reason, if the event is not
+    /// delivered.
     pub(super) fn answered(&mut self, id: Uuid, error: impl FnOnce() -> Option<(&'static str, String)>) {
         if self.open.is_empty() {
-            return; // nearly always
+            return; // the usual case: no event is sampled
         }
         if let Some(open) = self.open.remove(&id) {
             end(open, error());
         }
     }
 
-    /// No more answers will come: whether the broker has the messages is not known.
+    /// Ends all open spans as unanswered: whether the broker has the messages is unknown.
     pub(super) fn lost(&mut self, why: &str) {
         for (_, open) in self.open.drain() {
             end(open, Some(("unanswered", why.to_owned())));
@@ -132,9 +134,9 @@ impl Drop for Spans {
     }
 }
 
-/// The context of an event that is sampled.
+/// The context of the span that emitted the event; `None`: the event is not sampled.
 fn sampled(event: &Event) -> Option<SpanContext> {
-    /// Of all the headers. One of another type is no context.
+    /// The headers of a trace, which count only if they are texts.
     #[derive(Deserialize)]
     struct Carried<'a> {
         #[serde(borrow)]
@@ -142,7 +144,7 @@ fn sampled(event: &Event) -> Option<SpanContext> {
         #[serde(borrow)]
         tracestate: Option<&'a RawValue>,
     }
-    /// Text without escapes: a valid context needs none.
+    /// Reads a text without escapes, which a valid context does not need.
     fn text(value: &RawValue) -> Option<&str> {
         serde_json::from_str(value.get()).ok()
     }
@@ -152,7 +154,7 @@ fn sampled(event: &Event) -> Option<SpanContext> {
     traces::parse(text(carried.traceparent?)?, state).filter(SpanContext::is_sampled)
 }
 
-/// As many whole characters as fit.
+/// The beginning of the text, as many whole characters as fit into `bytes`.
 fn beginning(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }

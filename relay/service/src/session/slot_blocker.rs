@@ -1,4 +1,4 @@
-//! Who holds the slot back, and what its limits are, in words. Pure.
+//! What keeps the slot from moving on, and the limits of its WAL, as text for people. Pure.
 
 use std::{
     fmt,
@@ -12,10 +12,10 @@ use crate::{
     store::{Blocker, SlotLook, Writer},
 };
 
-/// PostgreSQL notes every 15 s which transactions run, and a slot moves on only then.
+/// PostgreSQL records the running transactions every 15 s, and a slot moves on only then.
 const MOVES_EVERY_SECONDS: i64 = 15;
 
-/// The limits of what the slot keeps, in words.
+/// The limits of the WAL that the slot keeps, as text.
 pub(super) fn limits(look: &SlotLook, max: Option<u64>) -> String {
     let own = max.map(|max| format!("max_slot_wal {}", numbers::bytes(max.try_into().unwrap_or(i64::MAX))));
     let server = look.safe.map(|safe| {
@@ -26,13 +26,13 @@ pub(super) fn limits(look: &SlotLook, max: Option<u64>) -> String {
     if all.is_empty() { "none but the disk".to_owned() } else { all.join("; ") }
 }
 
-/// The oldest transaction of some looks in a row. A role without `pg_read_all_stats` does not see since when others' transactions
-/// are open, only which they are.
+/// The oldest writing transaction, and when it was first seen. A role without `pg_read_all_stats` sees the ids of other
+/// roles' transactions, but not their age.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Option<(String, Instant)>);
 
 impl Oldest {
-    /// Adds how long it is open, at least, if the server does not say it.
+    /// Sets the least possible age of the transaction, if the server does not show it.
     pub(super) fn seen(&mut self, writer: Option<&mut Writer>, now: Instant) {
         let Some((writer, xid)) = writer.and_then(|writer| writer.xid.clone().map(|xid| (writer, xid))) else {
             self.0 = None;
@@ -48,25 +48,25 @@ impl Oldest {
     }
 }
 
-/// Who holds the slot back.
+/// What keeps the slot from moving on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum SlotBlocker {
     /// A transaction that has written and has not ended.
     Transaction(Blocker),
-    /// A standby that `synchronized_standby_slots` names.
+    /// A PostgreSQL standby that `synchronized_standby_slots` names.
     Standby,
-    /// Somebody who has locked the table, so that verdicts cannot be written.
+    /// A session that has locked the table, so that verdicts cannot be written.
     Lock(Blocker),
-    /// RabbitMQ has not answered what this relay has read.
+    /// RabbitMQ, which has not answered the messages that this relay has published.
     Broker,
     /// This relay, which reads the WAL more slowly than it is written.
     Relay,
-    /// Nobody any more: it moves on soon.
+    /// Nothing any more; the slot moves on soon.
     Nobody,
 }
 
-impl Holder {
-    /// From what was seen of the slot, with who may hold it, and what the session is about.
+impl SlotBlocker {
+    /// Judges by the last look at the slot and by the session's figures.
     pub(super) fn of(look: &SlotLook, figures: &Figures) -> Self {
         let is_making = look.unconfirmed.is_none();
         let keeps_view = |writer: &&Writer| is_making || writer.xid.is_some() && writer.xid == look.xmin;
@@ -91,7 +91,7 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for SlotBlocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transaction(who) => {
@@ -102,7 +102,7 @@ impl fmt::Display for Holder {
                     (_, None) => "a transaction",
                 };
                 write!(f, "{kind} of {who}")?;
-                // If the session may not be seen, it was open before it was noticed.
+                // The age of a hidden session is counted from the first look, so it was open for longer.
                 let open_for = if who.state.is_some() { "open for" } else { "open for more than" };
                 who.seconds.map_or(Ok(()), |seconds| {
                     let lasted = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_are_told_with_what_is_left_of_them() {
+    fn the_limits_are_shown_with_what_is_left_of_them() {
         assert_eq!(
             limits(&look(90 * MB, Some(10 * MB)), Some(50 << 20)),
             "max_slot_wal 50 MB; max_slot_wal_keep_size, about 100 MB: 10 MB left"
@@ -143,16 +143,16 @@ mod tests {
         let unseen =
             |xid: &str| Writer { who: Blocker { pid: Some(7), ..Blocker::default() }, xid: Some(xid.to_owned()) };
         let (mut oldest, start) = (Oldest::default(), Instant::now());
-        let mut holder_at = |xid: &str, second: u64| {
+        let mut blocker_at = |xid: &str, second: u64| {
             let mut writer = unseen(xid);
             oldest.seen(Some(&mut writer), start + Duration::from_secs(second));
             let look = SlotLook { writer: Some(writer), xmin: Some("600".to_owned()), ..look(100, None) };
-            Holder::of(&look, &Figures::default()).to_string()
+            SlotBlocker::of(&look, &Figures::default()).to_string()
         };
-        let nobody = Holder::Nobody.to_string();
-        assert_eq!((holder_at("700", 0), holder_at("700", 10)), (nobody.clone(), nobody.clone()));
-        assert_eq!(holder_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15 s");
-        assert_eq!(holder_at("701", 20), nobody, "it is another one");
+        let nobody = SlotBlocker::Nobody.to_string();
+        assert_eq!((blocker_at("700", 0), blocker_at("700", 10)), (nobody.clone(), nobody.clone()));
+        assert_eq!(blocker_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15 s");
+        assert_eq!(blocker_at("701", 20), nobody, "it is another one");
     }
 
     #[test]
@@ -166,21 +166,21 @@ mod tests {
         };
         let writer = |xid: &str| Some(Writer { who: who.clone(), xid: Some(xid.to_owned()) });
         let idle = Figures::default();
-        let held = SlotLook { writer: writer("700"), xmin: Some("700".to_owned()), ..look(100, None) };
+        let blocked = SlotLook { writer: writer("700"), xmin: Some("700".to_owned()), ..look(100, None) };
         assert_eq!(
-            Holder::of(&held, &idle).to_string(),
+            SlotBlocker::of(&blocked, &idle).to_string(),
             "an idle transaction of process 7 of role \"app\", open for 3 s"
         );
-        let passing = SlotLook { writer: writer("900"), ..held.clone() };
-        assert_eq!(Holder::of(&passing, &idle), Holder::Nobody);
+        let passing = SlotLook { writer: writer("900"), ..blocked.clone() };
+        assert_eq!(SlotBlocker::of(&passing, &idle), SlotBlocker::Nobody);
         let behind = SlotLook { unconfirmed: Some(90), ..passing.clone() };
-        assert_eq!(Holder::of(&behind, &idle), Holder::Relay);
+        assert_eq!(SlotBlocker::of(&behind, &idle), SlotBlocker::Relay);
         let unanswered = Figures { read_to: Lsn(90), acknowledged: Lsn(0), ..idle };
-        assert_eq!(Holder::of(&behind, &unanswered), Holder::Broker);
+        assert_eq!(SlotBlocker::of(&behind, &unanswered), SlotBlocker::Broker);
         let locked = SlotLook { locker: Some(who.clone()), ..behind };
-        assert_eq!(Holder::of(&locked, &Figures { unwritten: 1, ..unanswered }), Holder::Lock(who.clone()));
-        assert_eq!(Holder::of(&SlotLook { awaits_standby: true, ..held }, &idle), Holder::Standby);
+        assert_eq!(SlotBlocker::of(&locked, &Figures { unwritten: 1, ..unanswered }), SlotBlocker::Lock(who.clone()));
+        assert_eq!(SlotBlocker::of(&SlotLook { awaits_standby: true, ..blocked }, &idle), SlotBlocker::Standby);
         let making = SlotLook { unconfirmed: None, ..passing };
-        assert_eq!(Holder::of(&making, &idle), Holder::Transaction(who));
+        assert_eq!(SlotBlocker::of(&making, &idle), SlotBlocker::Transaction(who));
     }
 }

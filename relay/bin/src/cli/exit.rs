@@ -24,7 +24,7 @@ const MEANINGS: [(Kind, &str); 13] = [
     (Kind::Internal, "a fault of the relay or of its machine"),
 ];
 
-/// The exit code of an errand that was done and whose answer is no, as grep's.
+/// The exit code of an command that was done and whose answer is no, as grep's.
 pub(crate) const NO: u8 = 1;
 
 /// Exit codes of a process that a second signal ended, as a shell reports them: 128 + the signal's number.

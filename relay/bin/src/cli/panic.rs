@@ -58,12 +58,12 @@ mod tests {
             .env(CHILD, "1")
             .output();
         let child = child.unwrap();
-        let told = String::from_utf8_lossy(&child.stderr);
-        assert_eq!(child.status.code(), Some(70), "{told}");
+        let stderr = String::from_utf8_lossy(&child.stderr);
+        assert_eq!(child.status.code(), Some(70), "{stderr}");
         let line = "outbox-relay: the thread \"retention\" panicked at ";
         assert!(
-            told.contains(line) && told.contains("panic.rs:") && told.contains(": two and two are five (hint: "),
-            "{told}"
+            stderr.contains(line) && stderr.contains("panic.rs:") && stderr.contains(": two and two are five (hint: "),
+            "{stderr}"
         );
     }
 }

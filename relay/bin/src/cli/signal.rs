@@ -28,13 +28,13 @@ impl Signals {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hang_up = if to_hang_up { Some(signal(SignalKind::hangup())?) } else { None };
-        let (told, first) = oneshot::channel();
+        let (signalled, first) = oneshot::channel();
         let listener = tokio::spawn(async move {
             tokio::select! {
                 _ = next(&mut terminate, &mut interrupt) => {}
                 () = received(hang_up.as_mut()) => {}
             }
-            let _ = told.send(()); // an error: nobody waits any more, because the process is about to end
+            let _ = signalled.send(()); // an error: nobody waits any more, because the process is about to end
             exit(next(&mut terminate, &mut interrupt).await);
         });
         Ok(Self { listener, first })

@@ -5,7 +5,7 @@
 //! | `line` | every command, and which settings its help text shows |
 //! | `settings`, `shell`, `version` | `config`; `completions` and `man`; `version` |
 
-mod line;
+mod parser;
 #[cfg(test)]
 mod reference;
 mod settings;
@@ -13,8 +13,8 @@ mod shell;
 mod version;
 
 pub(crate) use self::{
-    line::{Command, program, read},
-    settings::carry_out as config,
+    parser::{Command, program, read},
+    settings::run as config,
     shell::{completions, manual},
-    version::carry_out as version,
+    version::run as version,
 };

@@ -49,7 +49,7 @@ impl Build {
 /// # Errors
 ///
 /// It cannot be written.
-pub(crate) fn carry_out(options: Options) -> Result<(), RunError> {
+pub(crate) fn run(options: Options) -> Result<(), RunError> {
     let mut output = Output::new(options.form);
     let build = Build::this();
     if output.json { output.object(&build) } else { output.print(&build.for_people()) }

@@ -12,7 +12,7 @@ use outbox_service::{
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    given::{Given, Origin},
+    raw::{Origin, RawSettings},
     setting::nearest,
     settings::{SETTINGS, by_key},
 };
@@ -27,17 +27,17 @@ pub(super) fn usual(path: &str) -> Option<PathBuf> {
 
 /// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
 /// its message and the line's number are told.
-pub(super) fn read(path: &Path, given: &mut Given) {
+pub(super) fn read(path: &Path, raw: &mut RawSettings) {
     let text = match text_file::once(path) {
         Ok(text) => text,
-        Err(why) => return given.refuse(format!("{}: {why}", file_name(path))),
+        Err(why) => return raw.add_problem(format!("{}: {why}", file_name(path))),
     };
     match DeTable::parse(&text) {
-        Ok(table) => take(path, &text, table.get_ref(), given),
+        Ok(table) => take(path, &text, table.get_ref(), raw),
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             let place = format!("{}:{line}", file_name(path));
-            given.refuse(match key_without_value(&text, line) {
+            raw.add_problem(match key_without_value(&text, line) {
                 Some(key) => {
                     format!("{place}: {key}: there is no value: write \"\" for an empty one, or leave the line out")
                 }
@@ -47,28 +47,28 @@ pub(super) fn read(path: &Path, given: &mut Given) {
     }
 }
 
-fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
+fn take(path: &Path, text: &str, table: &DeTable<'_>, raw: &mut RawSettings) {
     for (key, value) in table {
         let line = line_of(text, key.span().start);
         let shown = redacted(key.get_ref()).escape_debug().to_string();
         let place = format!("{}:{line}: {}", file_name(path), shown);
         if let DeValue::Table(_) = value.get_ref() {
-            given.refuse(format!(
+            raw.add_problem(format!(
                 "{place}: a section: the file is one flat table, so write the settings without [{}]",
                 shown
             ));
             continue;
         }
         let Some(setting) = by_key(key.get_ref()) else {
-            given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
+            raw.add_problem(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
                 Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
                 None => format!("{place}: unknown key: outbox-relay run --help lists the known settings"),
             });
             continue;
         };
         match scalar(value.get_ref()) {
-            Some(text) => given.give(setting, &text, Origin::File { path: path.to_owned(), line }),
-            None => given.refuse(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
+            Some(text) => raw.set(setting, &text, Origin::File { path: path.to_owned(), line }),
+            None => raw.add_problem(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
         }
     }
 }

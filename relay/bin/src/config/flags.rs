@@ -11,7 +11,7 @@ use outbox_service::redact::{HIDDEN, redacted};
 
 use super::{
     environment, file,
-    given::{Given, Origin},
+    raw::{Origin, RawSettings},
     rule::Rule,
     setting::Setting,
     settings::SETTINGS,
@@ -88,21 +88,21 @@ fn without_secrets(mut error: clap::Error) -> clap::Error {
 }
 
 /// Takes what the file, the environment, and the flags before and behind the command give, each overriding the one before. What is wrong
-/// with a setting is told by [`Given::resolve`].
-pub(crate) fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Given {
+/// with a setting is told by [`RawSettings::resolve`].
+pub(crate) fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (OsString, OsString)>) -> RawSettings {
     let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
     let places: Vec<&ArgMatches> =
         flags.subcommand().map(|(_, behind)| behind).into_iter().chain(std::iter::once(flags)).collect();
-    let mut given = Given::of(SETTINGS);
+    let mut raw = RawSettings::of(SETTINGS);
     let file = places.iter().find_map(|flags| flags.get_one::<PathBuf>("config").cloned());
     if let Some(path) = file.or_else(|| environment::config_file(&variables)).or_else(|| file::usual(file::USUAL)) {
-        file::read(&path, &mut given);
+        file::read(&path, &mut raw);
     }
-    environment::read(&variables, &mut given);
+    environment::read(&variables, &mut raw);
     for setting in SETTINGS {
         if let Some(text) = places.iter().find_map(|flags| flags.get_one::<String>(setting.key)) {
-            given.give(setting, text, Origin::Flag);
+            raw.set(setting, text, Origin::Flag);
         }
     }
-    given
+    raw
 }

@@ -4,14 +4,14 @@
 //! values, the help text and the reference pages are all made from it.
 //!
 //! ```text
-//!  file ─▶ environment ─▶ flags ─▶ Given ─▶ resolve ─▶ Config
+//!  file ─▶ environment ─▶ flags ─▶ RawSettings ─▶ resolve ─▶ Config
 //!  (each overrides the one before)  (text, origin)  (checks every value)
 //! ```
 
 mod environment;
 mod file;
 mod flags;
-mod given;
+mod raw;
 mod resolve;
 mod rule;
 mod setting;
@@ -28,7 +28,7 @@ use outbox_service::collector::Collector;
 use self::value::AfterFailed;
 pub(crate) use self::{
     flags::{PRECEDENCE, collect, read, with_settings},
-    given::Given,
+    raw::RawSettings,
     resolve::Servers,
     setting::Setting,
     settings::Config,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{
-    given::Given,
+    raw::RawSettings,
     setting::Setting,
     settings::{Config, SETTINGS, by_key},
     value::Value,
@@ -38,7 +38,7 @@ pub(crate) struct InForce {
     pub(crate) origin: String,
 }
 
-impl Given {
+impl RawSettings {
     /// Checks every value for a command that needs these servers.
     pub(crate) fn resolve(&self, servers: Servers) -> Result<Config, Invalid> {
         let mut problems = self.problems.clone();

@@ -113,12 +113,12 @@ macro_rules! settings {
             /// Reads every setting; `needs` says whether it must have a value. `None` when any is bad: each then stands
             /// in `problems`.
             pub(super) fn read(
-                given: &Given,
+                raw: &RawSettings,
                 needs: impl Fn(&Setting) -> bool,
                 problems: &mut Vec<String>,
             ) -> Option<Self> {
                 $($(let $key = by_key(stringify!($key))
-                    .and_then(|setting| given.value::<$type>(setting, needs(setting), problems));)+)+
+                    .and_then(|setting| raw.value::<$type>(setting, needs(setting), problems));)+)+
                 Some(Self { $($($key: $key?,)+)+ })
             }
         }

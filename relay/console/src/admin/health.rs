@@ -9,7 +9,7 @@ use axum::{extract::State, http::StatusCode};
 use outbox_service::observe::{PULSE_LIMIT, Readiness};
 use tokio::time::timeout;
 
-use super::{owed::sentence, shared::Shared};
+use super::{backlog::sentence, shared::Shared};
 
 /// A probe waits for so long for what the database knows: less than the second that Kubernetes gives it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, St
     if readiness.is_ready() {
         return (StatusCode::OK, format!("{}\n", readiness.sentence()));
     }
-    let health = timeout(PATIENCE, shared.desk.health()).await.ok().flatten();
+    let health = timeout(PATIENCE, shared.backlog.health()).await.ok().flatten();
     let waiting = health.as_ref().map(sentence).unwrap_or_default();
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}{waiting}\n", readiness.sentence()))
 }

@@ -93,7 +93,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, routes: Router) {
 /// The format is that of <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 async fn scrape(State(shared): State<Arc<Shared>>) -> Response {
     const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let health = shared.desk.health().await;
+    let health = shared.backlog.health().await;
     match metrics::encode(&shared.observed, health, &shared.database) {
         Ok(text) => ([(header::CONTENT_TYPE, FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),

@@ -1,10 +1,10 @@
 //! The relay's edge for people and machines that look at it: HTTP, and systemd. Off the hot path: a thread of its own, which sees the
 //! session only through what that [publishes](outbox_service::observe).
 
+mod backlog;
 mod health;
 mod http;
 pub mod metrics;
-mod owed;
 mod shared;
 mod systemd;
 
@@ -58,7 +58,7 @@ impl Admin {
         let shared = shared::Shared {
             observed: Arc::clone(observed),
             database: config.relay.database_url.database(),
-            desk: owed::Desk::new(config.relay.clone()),
+            backlog: backlog::BacklogMonitor::new(config.relay.clone()),
             dashboard: dashboard.flatten(),
         };
         let shared = Arc::new(shared);
@@ -86,7 +86,7 @@ fn serve(
                     warn!(target: "relay", %error, "the HTTP server has stopped");
                 }
             }
-            () = systemd::tell(&shared.observed, watchdog) => {}
+            () = systemd::notify_systemd(&shared.observed, watchdog) => {}
             _ = ended => systemd::stopping(),
         }
     });

@@ -32,7 +32,7 @@ use outbox_service::{
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 /// How soon systemd learns of a change.
-const LOOK: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(500);
 
 /// `READY=1` is withheld for no longer than this. A relay may wait for hours for a server, an upgrade or the end of a backlog, and
 /// `systemctl start`, which a package manager may have called, must not. What is refused at once ends the relay sooner.
@@ -68,18 +68,18 @@ pub(super) fn watchdog() -> Result<Option<Duration>, RunError> {
 }
 
 /// Tells what happens, forever. `watchdog` is what [`watchdog`] gives.
-pub(super) async fn tell(observed: &Observed, watchdog: Option<Duration>) {
+pub(super) async fn notify_systemd(observed: &Observed, watchdog: Option<Duration>) {
     if !is_asked() {
         return pending().await;
     }
     // Half of what is allowed, as sd_watchdog_enabled(3) recommends.
     let watchdog = watchdog.map(|limit| limit / 2);
-    let mut looks = interval(watchdog.map_or(LOOK, |half| half.min(LOOK)));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(watchdog.map_or(INTERVAL, |half| half.min(INTERVAL)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let began = Instant::now();
     let (mut is_ready, mut last, mut failed) = (false, String::new(), Repeats::default());
     loop {
-        looks.tick().await;
+        ticks.tick().await;
         let view = observed.view();
         let is_up = matches!(view.state(), State::Streaming | State::Standby) || began.elapsed() >= START;
         if !is_ready && is_up {
@@ -106,8 +106,8 @@ pub(super) fn stopping() {
 fn notify(state: &NotifyState<'_>, failed: &mut Repeats) -> bool {
     let sent = send(state);
     if let Err(error) = &sent {
-        let (is_told, times) = failed.count(&error.to_string());
-        if is_told {
+        let (is_news, times) = failed.count(&error.to_string());
+        if is_news {
             warn!(target: "relay", %error, times, "systemd cannot be told of the relay's state");
         }
     }

@@ -20,7 +20,7 @@ pub(super) enum Found {
     NoExchange,
 }
 
-pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
+pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
     let Some(address) = &config.amqp_url else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
         return Found::Nothing;
@@ -34,7 +34,7 @@ pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
     };
     let publish = config.publish(url.clone());
     match url.open(CONNECT_LIMIT).await {
-        Ok(socket) => certificate::look_at_broker(&socket, report),
+        Ok(socket) => certificate::inspect_broker(&socket, report),
         Err(error) => {
             report.bad("broker", end_of_start(&error, address).to_string(), "");
             return Found::Nothing;
@@ -75,7 +75,7 @@ pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
 }
 
 /// `is_at_work`: whether a relay reads the slot.
-pub(super) fn tell_of_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
+pub(super) fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
     let found = format!("there is no exchange {:?}", config.exchange);
     if config.declare_exchange && is_at_work {
         let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";

@@ -32,23 +32,23 @@ impl Seen {
 }
 
 /// The database's. Nobody logs in for this.
-pub(super) async fn look_at_database(config: &Config, report: &mut Report) {
+pub(super) async fn inspect_database(config: &Config, report: &mut Report) {
     let server = match config.database_url.now() {
         Ok(server) => server,
         Err(bad) => return report.unknown("database_certificate", format!("no connection: {bad}"), ""),
     };
     match server.open(|socket| async move { Ok(Seen::of(&socket)) }).await {
-        Ok((seen, _)) => tell("database_certificate", &seen, report),
+        Ok((seen, _)) => report_expiry("database_certificate", &seen, report),
         Err(error) => report.unknown("database_certificate", format!("no connection: {}", chain(&error)), ""),
     }
 }
 
 /// The broker's, seen on a socket to it.
-pub(super) fn look_at_broker(socket: &Socket, report: &mut Report) {
-    tell("broker_certificate", &Seen::of(socket), report);
+pub(super) fn inspect_broker(socket: &Socket, report: &mut Report) {
+    report_expiry("broker_certificate", &Seen::of(socket), report);
 }
 
-fn tell(check: &'static str, seen: &Seen, report: &mut Report) {
+fn report_expiry(check: &'static str, seen: &Seen, report: &mut Report) {
     let (server, client) = match seen {
         Seen::NotEncrypted => return report.ok(check, "the connection is not encrypted: there is no certificate"),
         Seen::Unreadable => return report.unknown(check, "the certificate's end cannot be read", ""),

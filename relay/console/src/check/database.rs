@@ -18,7 +18,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// How often the clocks are compared: the quickest answer says most.
 const CLOCK_TRIES: usize = 5;
 
-pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) {
     let platform = Platform::of(&session.client).await;
     if let Err(error) = server(session, config, platform, report).await {
         report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), "");
@@ -30,9 +30,9 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
 /// Whether the server lets pgoutput read its WAL.
 async fn output_plugin(session: &Session, config: &Config, platform: Platform, report: &mut Report) {
     const CHECK: &str = "output_plugin";
-    let looked = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
-    let looked = looked.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
-    match looked {
+    let answer = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
+    let answer = answer.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
+    match answer {
         Ok((Some(list), Some(false))) => {
             let found = format!("output_plugin_libraries is {list:?}: pgoutput may not read the WAL, so no relay can");
             report.bad(CHECK, found, platform.allow_pgoutput());

@@ -148,7 +148,7 @@ impl Report {
     }
 
     /// As JSON, one object for each finding; or for people.
-    pub(super) fn tell(&self, output: &mut Output) -> Result<(), RunError> {
+    pub(super) fn print(&self, output: &mut Output) -> Result<(), RunError> {
         if output.json {
             return self.findings.iter().try_for_each(|finding| output.object(finding));
         }

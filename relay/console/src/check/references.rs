@@ -8,7 +8,7 @@ use crate::queries::{session::Session, sql};
 
 const CHECK: &str = "foreign_keys";
 
-pub(super) async fn look(session: &Session, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match without_index(session).await {
         Ok(keys) if keys.is_empty() => report.ok(CHECK, "none refers to outbox.events without an index"),
         Ok(keys) => {

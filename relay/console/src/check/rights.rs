@@ -15,13 +15,13 @@ use outbox_service::{
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{finding::Report, sequence, slot};
-use crate::queries::{finished::MAINTAINING, session::Session, sql};
+use crate::queries::{finished::RETENTION_FUNCTIONS, session::Session, sql};
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
 
 /// Says whether the schema is there, and what is in it may be called.
-pub(super) async fn look(session: &Session, console: &crate::Config, report: &mut Report) -> bool {
+pub(super) async fn inspect(session: &Session, console: &crate::Config, report: &mut Report) -> bool {
     let config = &console.relay;
     let owner = match Ownership::of(&session.client).await {
         Ok(Ownership::Nothing) => {
@@ -46,7 +46,7 @@ pub(super) async fn look(session: &Session, console: &crate::Config, report: &mu
     if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
-        unknown_if_failed("sequence", sequence::look(session, report).await, report);
+        unknown_if_failed("sequence", sequence::inspect(session, report).await, report);
         if let Some(found) = not_the_relays(session, config).await.unwrap_or_default() {
             for check in ["grants", "replication_right"] {
                 report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");
@@ -72,8 +72,8 @@ async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<Str
     Ok(reads_events.then(|| format!("the role {role:?} has the rights of those who look at events, and not a relay's")))
 }
 
-fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mut Report) {
-    if let Err(error) = looked {
+fn unknown_if_failed(check: &'static str, answer: Result<(), Error>, report: &mut Report) {
+    if let Err(error) = answer {
         report.unknown(check, chain(&error), "");
     }
 }
@@ -169,7 +169,7 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
     let role = console.relay.database_url.user();
     if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
         if console.retention.deletes()
-            && !session.client.query_one(sql::MAY_CALL, &[&MAINTAINING]).await?.try_get::<_, bool>(0)?
+            && !session.client.query_one(sql::MAY_CALL, &[&RETENTION_FUNCTIONS]).await?.try_get::<_, bool>(0)?
         {
             let found = format!("retention is set, and the role {role:?} may not delete old events");
             report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));

@@ -24,7 +24,7 @@ const NAMED: usize = 5;
 
 const CHECK: &str = "routes";
 
-pub(super) async fn look(session: &Session, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match session.client.query(sql::ROUTES, &[&MOST]).await {
         Ok(rows) => {
             if let Err(error) = judge(&rows, report) {

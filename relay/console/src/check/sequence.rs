@@ -18,7 +18,7 @@ const NEEDS_THE_OWNER: [(&str, &str); 3] = [
     ),
 ];
 
-pub(super) async fn look(session: &Session, report: &mut Report) -> Result<(), Error> {
+pub(super) async fn inspect(session: &Session, report: &mut Report) -> Result<(), Error> {
     let row = session.client.query_one(sql::SEQUENCE, &[]).await?;
     let (next, codes): (Option<i64>, Vec<String>) = (row.try_get("next_value")?, row.try_get("codes")?);
     let Some(fault) = row.try_get::<_, Option<&str>>("fault")? else {

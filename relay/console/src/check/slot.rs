@@ -17,14 +17,14 @@ use crate::{
 const MUCH: i64 = 1 << 30;
 
 /// Looks at the slot. Says whether it keeps so much that one wants to know why.
-pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) -> bool {
+pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) -> bool {
     match session.client.query_opt(sql::SLOT, &[&config.slot]).await {
         Ok(None) if config.create_slot => {
             let found = format!("there is no slot {:?} yet", config.slot);
             report.warning("slot", found, "the relay makes it at its start, or run `outbox-relay init`");
         }
         Ok(None) => report.bad("slot", format!("there is no slot {:?}", config.slot), "run `outbox-relay init`"),
-        Ok(Some(row)) => match tell(&row, config, report) {
+        Ok(Some(row)) => match report_slot(&row, config, report) {
             Ok(keeps_much) => return keeps_much,
             Err(error) => report.unknown("slot", chain(&error), ""),
         },
@@ -41,7 +41,7 @@ pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, 
     Ok(is_here == Some(true) && active && !is_temporary)
 }
 
-fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
+fn report_slot(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
     let slot = &config.slot;
     let (plugin, is_here): (Option<&str>, Option<bool>) = (row.try_get("plugin")?, row.try_get("is_here")?);
     let (active, wal_status): (bool, Option<&str>) = (row.try_get("active")?, row.try_get("wal_status")?);

@@ -13,11 +13,11 @@ const LONG: i64 = 600;
 
 /// How often, and how far apart, one whose age may not be seen is looked for again: somebody writes at every moment on a
 /// busy server, and only one that stays is worth a word.
-const LOOKS: (u32, Duration) = (10, Duration::from_millis(200));
+const TRIES: (u32, Duration) = (10, Duration::from_millis(200));
 
 /// Looks for it. Where the slot keeps much, whoever is oldest is the one to look at, however long.
-pub(super) async fn look(session: &Session, keeps_much: bool, report: &mut Report) {
-    let told = match oldest(session).await {
+pub(super) async fn inspect(session: &Session, keeps_much: bool, report: &mut Report) {
+    let reported = match oldest(session).await {
         Ok(Oldest::None) => {
             report.ok("transactions", "none is open that writes");
             return;
@@ -26,10 +26,10 @@ pub(super) async fn look(session: &Session, keeps_much: bool, report: &mut Repor
             report.ok("transactions", "none that writes has stayed open while this looked");
             return;
         }
-        Ok(Oldest::Open(row)) => tell(&row, keeps_much, report),
+        Ok(Oldest::Open(row)) => report_age(&row, keeps_much, report),
         Err(error) => Err(error),
     };
-    if let Err(error) = told {
+    if let Err(error) = reported {
         report.unknown("transactions", chain(&error), "");
     }
 }
@@ -42,9 +42,9 @@ enum Oldest {
 }
 
 async fn oldest(session: &Session) -> Result<Oldest, Error> {
-    let (looks, interval) = LOOKS;
+    let (tries, interval) = TRIES;
     let mut first = None;
-    for _ in 0..looks {
+    for _ in 0..tries {
         let Some(row) = session.client.query_opt(sql::OLDEST_TRANSACTION, &[]).await? else {
             return Ok(if first.is_some() { Oldest::Passing } else { Oldest::None });
         };
@@ -62,7 +62,7 @@ async fn oldest(session: &Session) -> Result<Oldest, Error> {
     Ok(first.map_or(Oldest::None, |(row, _)| Oldest::Open(row)))
 }
 
-fn tell(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {
+fn report_age(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {
     let (pid, user): (Option<i32>, &str) = (row.try_get(0)?, row.try_get(1)?);
     let (application, state): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
     let seconds: Option<i64> = row.try_get(4)?;

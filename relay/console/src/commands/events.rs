@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{
     commands::{
+        event_detail,
         filter::{Filter, Parameters, word},
-        life,
     },
     format::{Table, Tone, length},
     queries::{
@@ -73,7 +73,7 @@ impl Options {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer, RunError> {
     let needs = if options.payload { Grant::Operate } else { Grant::Monitor };
     let deadline = Instant::now() + options.timeout;
     let begun = within(options.timeout, config, async {
@@ -91,9 +91,9 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
         && options.status.is_none()
         && !options.holding
     {
-        let found = timeout_at(deadline + GRACE, life::find(&session, id, options.payload)).await;
-        let life = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
-        return life::show(life.as_ref(), id, &mut output);
+        let found = timeout_at(deadline + GRACE, event_detail::find(&session, id, options.payload)).await;
+        let detail = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
+        return event_detail::show(detail.as_ref(), id, &mut output);
     }
     let Found { events, ids, count, is_whole } = find(&session, &options, deadline + GRACE, &mut output).await?;
     if !events.is_empty() {
@@ -101,7 +101,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     }
     if options.payload {
         for event in &events {
-            output.print(&format!("\n{}\n{}", event.id, life::body(event)))?;
+            output.print(&format!("\n{}\n{}", event.id, event_detail::body(event)))?;
         }
     }
     if !is_whole {

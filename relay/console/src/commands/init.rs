@@ -24,7 +24,7 @@ struct Done {
     slot_state: String,
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, RunError> {
     let InitReport { publication: (publication, found), slot: (slot, state) } = outbox_service::init(config).await?;
     let done = Done { publication, publication_state: found, slot, slot_state: state.to_string() };
     let mut output = Output::new(options.form);

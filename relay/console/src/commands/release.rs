@@ -3,7 +3,7 @@
 use outbox_service::{Config, error::RunError};
 
 use crate::{
-    commands::choice::{Choice, Done, work_through},
+    commands::selection::{Done, Selection, work_through},
     format::count,
     queries::sql::{self, Among},
     terminal::{Answer, interrupt::Interrupt, output::note},
@@ -13,14 +13,14 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    choice: Choice,
+    selection: Selection,
 }
 
-pub(super) async fn carry_out(config: &Config, Options { mut choice }: Options) -> Result<Answer, RunError> {
-    let (session, mut output) = choice.begin(config, "release").await?;
-    let ids = choice.find(&session, Among::Holding, None).await?;
-    let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
-    let is_confirmed = !ids.is_empty() && choice.is_confirmed(&session, "release", &ids, &mut output).await?;
+pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> Result<Answer, RunError> {
+    let (session, mut output) = selection.begin(config, "release").await?;
+    let ids = selection.find(&session, Among::Holding, None).await?;
+    let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
+    let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
     if ids.is_empty() {
         note("No FAILED event that fits holds its key: nothing to release.");
@@ -28,5 +28,5 @@ pub(super) async fn carry_out(config: &Config, Options { mut choice }: Options) 
         done.done = work_through(&session, sql::RELEASE, &ids, &[], &interrupt).await?;
         note(&format!("Released {}: what waited behind them goes on.", count(done.done, "event")));
     }
-    choice.end(&done, &interrupt, output)
+    selection.end(&done, &interrupt, output)
 }

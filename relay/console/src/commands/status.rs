@@ -10,14 +10,14 @@ use crate::{
         relays::{self, Relays},
         session::{Grant, Session, within},
     },
-    terminal::{Answer, output::Output, question::Question},
+    terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
 /// Tell at one glance whether events flow; the exit code is 0 if they do and nothing else is wrong
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    question: Question,
+    args: QueryArgs,
 }
 
 /// What `outbox.health` says, and who is connected.
@@ -101,9 +101,9 @@ impl Status {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
-    let status = within(question.timeout, config, async {
-        let session = Session::open(config, "status", Grant::Monitor, question.timeout).await?;
+pub(super) async fn run(config: &Config, Options { args }: Options) -> Result<Answer, RunError> {
+    let status = within(args.timeout, config, async {
+        let session = Session::open(config, "status", Grant::Monitor, args.timeout).await?;
         let failed = |error| session.failed(error);
         let health = session.client.query_one(&health::with_codes(), &[&config.slot]).await.map_err(failed)?;
         let name = &config.application_name;
@@ -117,7 +117,7 @@ pub(super) async fn carry_out(config: &Config, Options { question }: Options) ->
         })
     });
     let status = status.await?;
-    let mut output = Output::new(question.form);
+    let mut output = Output::new(args.form);
     if output.json {
         output.object(&status)?;
     } else {

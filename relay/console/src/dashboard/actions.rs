@@ -20,7 +20,7 @@ const MOST_IDS: usize = 1000;
 
 /// What is to be done, to which events.
 #[derive(Debug, PartialEq, Eq)]
-enum Deed {
+enum Action {
     /// Ids, as PostgreSQL writes an array.
     ReplayIds(String),
     ReplayFailed(Filter),
@@ -34,7 +34,7 @@ struct Filter {
     error: String,
 }
 
-impl Deed {
+impl Action {
     fn read(body: &Value) -> Result<Self, Refusal> {
         let action = body.get("action").and_then(Value::as_str);
         let filter = body.get("filter").ok_or_else(|| Refusal::bad("The request has no filter."))?;
@@ -123,7 +123,7 @@ pub(super) async fn preview(
     body: Bytes,
 ) -> Result<Response, Refusal> {
     dashboard.access.may_act(&headers)?;
-    let (sql, arguments) = Deed::read(&parse(&body)?)?.preview();
+    let (sql, arguments) = Action::read(&parse(&body)?)?.preview();
     let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
     let found = dashboard.operator()?.json(&sql, &arguments).await?.as_u64().unwrap_or_default();
     Ok(refusal::json(&json!({ "events": found.min(MOST), "is_more": found > MOST })))
@@ -139,12 +139,12 @@ pub(super) async fn act(
     let body = parse(&body)?;
     let previewed = body.get("events").and_then(Value::as_u64).filter(|events| (1..=MOST).contains(events));
     let most = previewed.ok_or_else(|| Refusal::bad("Say how many events the preview has counted."))?;
-    let deed = Deed::read(&body)?;
-    let (sql, arguments) = deed.statement(most);
+    let action = Action::read(&body)?;
+    let (sql, arguments) = action.statement(most);
     let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
     let name = who.name.unwrap_or_default();
     let changed = dashboard.operator()?.act(&name, sql, &arguments).await?;
-    info!(target: "relay", name, ?deed, events = changed.as_u64(), "an operator has acted in the dashboard");
+    info!(target: "relay", name, deed = ?action, events = changed.as_u64(), "an operator has acted in the dashboard");
     Ok(refusal::json(&json!({ "events": changed })))
 }
 
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_page_offers_is_a_deed() {
-        let read = |text: &str| Deed::read(&serde_json::from_str(text).unwrap()).ok();
+    fn only_what_the_page_offers_is_an_action() {
+        let read = |text: &str| Action::read(&serde_json::from_str(text).unwrap()).ok();
         let id = "0190163d-8694-739b-aea5-966c26f8ad91";
         assert_eq!(
             read(&format!(r#"{{"action": "release", "filter": {{"ids": ["{id}"]}}}}"#)),
-            Some(Deed::ReleaseIds(format!("{{{id}}}")))
+            Some(Action::ReleaseIds(format!("{{{id}}}")))
         );
         for refused in [
             r#"{"action": "replay"}"#,

@@ -33,7 +33,7 @@ const LISTED_ERROR: usize = 300;
 const SHOWN_ERROR: usize = 4000;
 
 /// Which events a page looks through, and in which order.
-struct Walk {
+struct Scan {
     /// `$1` is where the page before ended.
     among: &'static str,
     order: &'static str,
@@ -44,11 +44,11 @@ struct Walk {
 }
 
 /// By the word for the state; every state for no word.
-fn walk(state: &str) -> Option<Walk> {
+fn scan(state: &str) -> Option<Scan> {
     const BY_ID: &str = "($1::text IS NULL OR e.id < $1::text::uuid)";
-    let by_id = |also| Walk { among: BY_ID, order: "e.id DESC", place: "e.id::text", also };
+    let by_id = |also| Scan { among: BY_ID, order: "e.id DESC", place: "e.id::text", also };
     let due = |also| {
-        Walk {
+        Scan {
         among: "e.status = 'PENDING' AND e.available_at IS NOT NULL AND ($1::text IS NULL
                 OR (e.available_at, e.seq) > (split_part($1::text, ' ', 1)::timestamptz, split_part($1::text, ' ', 2)::bigint))",
         order: "e.available_at, e.seq",
@@ -59,13 +59,13 @@ fn walk(state: &str) -> Option<Walk> {
     Some(match state {
         "" => by_id("true"),
         "sent" => by_id("e.status = 'SENT'"),
-        "failed" => Walk {
+        "failed" => Scan {
             among: "e.status = 'FAILED' AND ($1::text IS NULL OR e.seq < $1::text::bigint)",
             order: "e.seq DESC",
             place: "e.seq::text",
             also: "true",
         },
-        "pending" => Walk {
+        "pending" => Scan {
             among: "e.status = 'PENDING' AND e.available_at IS NULL AND ($1::text IS NULL OR e.seq > $1::text::bigint)",
             order: "e.seq",
             place: "e.seq::text",
@@ -89,8 +89,8 @@ fn bounds(state: &str, first: usize) -> String {
     }
 }
 
-fn statement(state: &str, walk: &Walk) -> String {
-    let Walk { among, order, place, also } = walk;
+fn statement(state: &str, scan: &Scan) -> String {
+    let Scan { among, order, place, also } = scan;
     let bounds = bounds(state, 8);
     format!(
         "WITH page AS MATERIALIZED (
@@ -112,8 +112,8 @@ fn statement(state: &str, walk: &Walk) -> String {
 }
 
 /// Where the window ends; null if there is nothing behind it.
-fn end_statement(state: &str, walk: &Walk) -> String {
-    let Walk { among, order, place, .. } = walk;
+fn end_statement(state: &str, scan: &Scan) -> String {
+    let Scan { among, order, place, .. } = scan;
     let bounds = bounds(state, 2);
     format!(
         "SELECT json_build_object('end', (SELECT {place} FROM outbox.events AS e WHERE {among} {bounds} ORDER BY {order} OFFSET {last} LIMIT 1),
@@ -134,7 +134,7 @@ pub(super) async fn list(
         form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
     let asked = |name: &str| query.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let state = asked("status").unwrap_or_default();
-    let walk = walk(state).ok_or_else(|| Refusal::bad("No event has that status."))?;
+    let scan = scan(state).ok_or_else(|| Refusal::bad("No event has that status."))?;
     let (from, to) = (asked("from").map(id_at).transpose()?, asked("to").map(id_at).transpose()?);
     let arguments = [
         asked("cursor"),
@@ -148,11 +148,11 @@ pub(super) async fn list(
         to.as_deref(),
     ];
     let read = |rows: &[Row]| rows.iter().map(|row| Ok((Event::read(row, false)?, row.try_get("place")?))).collect();
-    let page: Vec<(Event, String)> = reader.read(&statement(state, &walk), &arguments, read).await?;
+    let page: Vec<(Event, String)> = reader.read(&statement(state, &scan), &arguments, read).await?;
     let (next, searched) = match page.get(PAGE - 1) {
         None => {
             let arguments = [asked("cursor"), from.as_deref(), to.as_deref()];
-            let end = reader.json(&end_statement(state, &walk), &arguments).await?;
+            let end = reader.json(&end_statement(state, &scan), &arguments).await?;
             let part = |name: &str| end.get(name).cloned().unwrap_or_default();
             (part("end"), part("events"))
         }

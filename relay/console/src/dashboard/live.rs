@@ -31,7 +31,7 @@ use super::{
     access::Role,
     refusal::{self, Refusal},
     samples::{Sample, Samples, number, quantile},
-    words::{answer, expiring},
+    summary::{expiring, summarize},
 };
 use crate::queries::health::{self, Health};
 
@@ -47,7 +47,7 @@ const MOST_STREAMS: usize = 100;
 /// What was seen last, and before.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    told: watch::Sender<Arc<str>>,
+    updates: watch::Sender<Arc<str>>,
     seen: Mutex<Seen>,
     streams: AtomicUsize,
     /// The relay's state is another one: what the database said before is about the earlier one.
@@ -83,12 +83,12 @@ pub(super) async fn watch(dashboard: &Dashboard) {
 }
 
 async fn watch_database(dashboard: &Dashboard) {
-    let mut turns = interval(HEALTH_EVERY);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(HEALTH_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = turns.tick() => {}
-            () = dashboard.live.state_changed.notified() => turns.reset(),
+            _ = ticks.tick() => {}
+            () = dashboard.live.state_changed.notified() => ticks.reset(),
         }
         let asked_at = Instant::now();
         let asked = match dashboard.reader() {
@@ -108,22 +108,22 @@ async fn watch_database(dashboard: &Dashboard) {
 }
 
 async fn watch_relay(dashboard: &Dashboard) {
-    let mut turns = interval(SECOND);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut before, mut looked) = (dashboard.observed.view(), Instant::now());
+    let mut ticks = interval(SECOND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut before, mut sampled_at) = (dashboard.observed.view(), Instant::now());
     loop {
-        turns.tick().await;
+        ticks.tick().await;
         let (view, now) = (dashboard.observed.view(), Instant::now());
         if view.state_since != before.state_since {
             dashboard.live.state_changed.notify_one();
         }
         let mut seen = dashboard.live.seen();
-        let sample = sample(&before, &view, now.duration_since(looked), seen.health.as_ref());
+        let sample = sample(&before, &view, now.duration_since(sampled_at), seen.health.as_ref());
         seen.samples.push(sample);
         let figures = figures(&view, now, &sample, &seen);
         drop(seen);
-        dashboard.live.told.send_replace(figures.to_string().into());
-        (before, looked) = (view, now);
+        dashboard.live.updates.send_replace(figures.to_string().into());
+        (before, sampled_at) = (view, now);
     }
 }
 
@@ -147,7 +147,7 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Health>)
 
 fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
     let expiring = expiring(view, SystemTime::now());
-    let (level, words) = answer(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
+    let (level, words) = summarize(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
     let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
     let mut figures: Map<String, Value> =
         sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -181,18 +181,18 @@ pub(super) async fn stream(State(dashboard): State<Arc<Dashboard>>, headers: Hea
         dashboard.live.streams.fetch_sub(1, Relaxed);
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many browsers look at this relay."));
     }
-    let mut told = dashboard.live.told.subscribe();
-    told.mark_changed(); // what is known already is told at once
+    let mut updates = dashboard.live.updates.subscribe();
+    updates.mark_changed(); // what is known already is updates at once
     let listener = Listener { dashboard, headers };
-    let events = unfold((told, listener), async |(mut told, listener)| {
+    let events = unfold((updates, listener), async |(mut updates, listener)| {
         loop {
-            told.changed().await.ok()?;
+            updates.changed().await.ok()?;
             listener.dashboard.access.at_least(Role::Reader, &listener.headers).ok()?; // signed out, or for too long
-            let figures = Arc::clone(&told.borrow_and_update());
+            let figures = Arc::clone(&updates.borrow_and_update());
             if !figures.is_empty() {
                 return Some((
                     Ok::<_, Infallible>(Event::default().event("figures").data(&*figures)),
-                    (told, listener),
+                    (updates, listener),
                 ));
             }
         }

@@ -19,12 +19,12 @@ mod events;
 mod files;
 mod guard;
 mod live;
-mod look;
+mod panels;
 mod refusal;
 mod samples;
 mod source;
+mod summary;
 mod tokens;
-mod words;
 mod wrong_tokens;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -95,10 +95,10 @@ impl Dashboard {
             .route(&at("api/events"), get(events::list))
             .route(&at("api/events/{id}"), get(events::one))
             .route(&at("api/events/{id}/contents"), get(events::contents))
-            .route(&at("api/failures"), get(look::failures))
-            .route(&at("api/keys"), get(look::keys))
-            .route(&at("api/relays"), get(look::relays))
-            .route(&at("api/audit"), get(look::audit))
+            .route(&at("api/failures"), get(panels::failures))
+            .route(&at("api/keys"), get(panels::keys))
+            .route(&at("api/relays"), get(panels::relays))
+            .route(&at("api/audit"), get(panels::audit))
             .route(&at("api/preview"), post(actions::preview))
             .route(&at("api/act"), post(actions::act));
         routes

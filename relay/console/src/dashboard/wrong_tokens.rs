@@ -8,7 +8,7 @@ const EVERY: Duration = Duration::from_mins(1);
 /// Tokens that nobody has, as they come.
 #[derive(Debug, Default)]
 pub(super) struct WrongTokens {
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
     times: u64,
 }
 
@@ -16,10 +16,10 @@ impl WrongTokens {
     /// Counts one more. How many there were since the last line, if it is time for the next.
     pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
         self.times = self.times.saturating_add(1);
-        if self.told.is_some_and(|told| now.duration_since(told) < EVERY) {
+        if self.logged_at.is_some_and(|logged_at| now.duration_since(logged_at) < EVERY) {
             return None;
         }
-        self.told = Some(now);
+        self.logged_at = Some(now);
         Some(std::mem::take(&mut self.times))
     }
 }

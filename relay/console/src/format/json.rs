@@ -6,13 +6,13 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter, value::RawValue};
 
-use crate::format::unseen::is_unseen;
+use crate::format::escape::needs_escape;
 
 /// One line: the value, and the line's end.
 pub(crate) fn line(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     // Nothing that is shown has a map with keys other than text, the one thing that fails.
-    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, Seen));
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapingFormatter));
     bytes.push(b'\n');
     String::from_utf8(bytes).unwrap_or_default()
 }
@@ -23,12 +23,12 @@ pub(crate) fn raw(text: String) -> Option<Box<RawValue>> {
 }
 
 /// serde_json's compact form, which escapes C0 only.
-struct Seen;
+struct EscapingFormatter;
 
-impl Formatter for Seen {
+impl Formatter for EscapingFormatter {
     fn write_string_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unseen(*c)) {
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| needs_escape(*c)) {
             let (seen, tail) = rest.split_at(at);
             writer.write_all(seen.as_bytes())?;
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -54,13 +54,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_one_line_without_anything_unseen_and_means_the_same(text: String, key in "[a-z]{1,5}") {
+        fn a_line_is_one_line_without_anything_that_needs_escaping_and_means_the_same(text: String, key in "[a-z]{1,5}") {
             let value = serde_json::json!({ key.as_str(): text, "raw": [1, text] });
             let pretty = raw(format!("{value:#}")).unwrap();
             for line in [line(&value), line(&pretty)] {
                 let (whole, end) = line.split_at(line.len() - 1);
                 prop_assert_eq!(end, "\n");
-                prop_assert!(!whole.chars().any(is_unseen));
+                prop_assert!(!whole.chars().any(needs_escape));
                 prop_assert_eq!(&serde_json::from_str::<Value>(whole).unwrap(), &value);
             }
         }

@@ -1,10 +1,10 @@
 //! How answers look: pure text, no I/O.
 
 mod age;
+mod escape;
 mod json;
 mod table;
 mod time;
-mod unseen;
 
 pub(crate) use self::{
     age::{age, length, parse_age},
@@ -12,7 +12,7 @@ pub(crate) use self::{
     table::fields,
     time::{is_moment, rfc3339},
 };
-pub use self::{table::Table, unseen::escaped};
+pub use self::{escape::escaped, table::Table};
 pub(crate) use outbox_service::numbers::{bytes, count, thousands};
 
 /// How a word stands out on a terminal.

@@ -7,7 +7,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 /// Functions that a role has to be granted, to delete what is old.
-pub(crate) const MAINTAINING: &[&str] = &["delete_finished", "delete_pages"];
+pub(crate) const RETENTION_FUNCTIONS: &[&str] = &["delete_finished", "delete_pages"];
 
 /// The file that the table is in, and how many pages that has.
 pub(crate) const FILE: &str = "SELECT pg_relation_filenode('outbox.events') AS file,

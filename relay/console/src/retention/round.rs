@@ -20,7 +20,7 @@ use crate::queries::finished::{Deleted, FILE, delete_older};
 
 /// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long. A
 /// row that was changed meanwhile is looked at again, whatever the role's default is.
-const ONLY_MAINTAINS: &str =
+const SESSION_SETTINGS: &str =
     "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
 
 /// What a round has done.
@@ -93,7 +93,7 @@ impl Round {
         walk: &mut Walk,
         observed: &Observed,
     ) -> Result<(), Error> {
-        client.batch_execute(ONLY_MAINTAINS).await?;
+        client.batch_execute(SESSION_SETTINGS).await?;
         let delete = client.prepare(&delete_older()).await?;
         let table = client.query_one(FILE, &[]).await?;
         let pages: i64 = table.try_get("pages")?;
@@ -106,7 +106,7 @@ impl Round {
             }
             let begun = Instant::now();
             match client.query_one(&delete, &[&sent, &failed, &from, &length]).await {
-                Ok(row) => walk.looked(&self.take(Deleted::read(&row)?, observed), Instant::now()),
+                Ok(row) => walk.visited(&self.take(Deleted::read(&row)?, observed), Instant::now()),
                 Err(error) if is_of_this_step(&error) => {
                     walk.failed();
                     self.step_failed.get_or_insert(Failed::of(&error, config));

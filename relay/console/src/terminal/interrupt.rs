@@ -28,7 +28,7 @@ impl Interrupt {
         let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
         let (mut interrupted, mut terminated) =
             (signal(interrupt).map_err(cannot)?, signal(terminate).map_err(cannot)?);
-        let (tell, first) = watch::channel(None);
+        let (sender, first) = watch::channel(None);
         let mut listener = JoinSet::new();
         listener.spawn(async move {
             loop {
@@ -36,7 +36,7 @@ impl Interrupt {
                     _ = interrupted.recv() => code(interrupt),
                     _ = terminated.recv() => code(terminate),
                 };
-                if tell.send_replace(Some(code)).is_some() {
+                if sender.send_replace(Some(code)).is_some() {
                     std::process::exit(code.into());
                 }
             }

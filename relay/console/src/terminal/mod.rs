@@ -2,7 +2,7 @@
 
 pub(crate) mod interrupt;
 pub mod output;
-pub(crate) mod question;
+pub(crate) mod query_args;
 
 /// How a command that was done ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

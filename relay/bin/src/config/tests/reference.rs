@@ -3,7 +3,7 @@
 
 use std::{fmt::Write, fs, path::PathBuf};
 
-use super::{Rule, SETTINGS, Servers, Setting, file, given};
+use super::{Rule, SETTINGS, Servers, Setting, file, raw};
 
 const BEGIN: &str = "<!-- settings: made from the code, see relay/bin/src/config/tests/reference.rs -->\n";
 const END: &str = "<!-- end of settings -->\n";
@@ -102,11 +102,11 @@ fn the_example_file_with_every_line_in_force_means_the_defaults() {
         _ => line,
     });
     let file = file(&in_force.collect::<Vec<_>>().join("\n"));
-    let config = given(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap();
+    let config = raw(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap();
     let urls = [
         ("DATABASE_URL", "postgres://user:password@host:5432/database"),
         ("AMQP_URL", "amqp://user:password@host:5672/vhost"),
     ];
-    let defaults = given(&["run"], &urls).resolve(Servers::All).unwrap();
+    let defaults = raw(&["run"], &urls).resolve(Servers::All).unwrap();
     assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
 }

@@ -86,7 +86,7 @@ fn is_of_this_step(error: &Error) -> bool {
     matches!(class, Some("XX" | "58")) || *refusal.code() == SqlState::QUERY_CANCELED
 }
 
-pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
+pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
     let failed = |error| session.failed(error);
     let seconds = i64::try_from(options.older_than.unwrap_or_default().as_secs()).unwrap_or(i64::MAX);
     let now = session.client.query_one(&sql::fixed_time(), &[&"now", &seconds]).await;
@@ -104,7 +104,7 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
         unread.await.and_then(|unread| unread.map_or(Ok(()), Err)).map_err(failed)?;
         done.matched = Some(old);
         note(&format!("{} finished before {before}.", count(old, "event")));
-        done.tell_kept();
+        done.print_kept();
     }
     let question = format!("Delete {}?", count(done.matched.unwrap_or_default(), "event"));
     let is_wanted = !options.dry_run && done.matched != Some(0) && confirmed(&question, options.yes, TRY_FIRST)?;
@@ -118,8 +118,8 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
             Ok(())
         });
         ended = deleting.await;
-        done.tell_deleted();
-        done.tell_kept();
+        done.print_deleted();
+        done.print_kept();
     }
     if output.json {
         output.object(&done)?;

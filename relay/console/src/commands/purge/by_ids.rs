@@ -26,7 +26,7 @@ use crate::{
 const BATCH: usize = 100;
 
 /// Shows the events with these ids that are finished, and deletes them.
-pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
+pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: options.status(), ids: Some(&options.ids), limit: i64::MAX };
@@ -48,10 +48,10 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     let mut ended = Ok(());
     if options.dry_run {
         done.holding = i64::try_from(holding).unwrap_or(i64::MAX);
-        done.tell_kept();
+        done.print_kept();
     } else if matched > 0 && confirmed(&question, options.yes, TRY_FIRST)? {
         ended = delete(session, options, &mut done).await;
-        done.tell_deleted();
+        done.print_deleted();
     }
     if output.json {
         output.object(&done)?;

@@ -17,7 +17,7 @@ use crate::{
     commands::filter::word,
     format::{count, escaped, length},
     queries::{
-        finished::{Deleted, MAINTAINING},
+        finished::{Deleted, RETENTION_FUNCTIONS},
         session::{Grant, Session},
         sql,
     },
@@ -98,12 +98,12 @@ impl Done {
     }
 
     /// Tells people what was deleted.
-    fn tell_deleted(&self) {
+    fn print_deleted(&self) {
         note(&format!("Deleted {}.", count(self.deleted, "event")));
     }
 
     /// Tells people what stays, for which reason, and what to do about it.
-    fn tell_kept(&self) {
+    fn print_kept(&self) {
         if let Some(id) = self.refused_id {
             let because = escaped(self.refused_because.as_deref().unwrap_or_default());
             let which = if self.refused == 1 { "It is" } else { "One is" };
@@ -121,7 +121,7 @@ impl Done {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer, RunError> {
     if options.ids.is_empty() && options.older_than.is_none() {
         return Err(RunError::new(Kind::Usage, "neither an ID nor an age is given, so nothing is deleted").hint(
             "--older-than 30d deletes events that became SENT 30 days ago or earlier; --dry-run only counts them",
@@ -132,7 +132,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     let failed = |error| session.failed(error);
     let may: bool = session
         .client
-        .query_one(sql::MAY_CALL, &[&MAINTAINING])
+        .query_one(sql::MAY_CALL, &[&RETENTION_FUNCTIONS])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;
@@ -144,8 +144,8 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     options.ids.sort_unstable();
     options.ids.dedup();
     if options.ids.is_empty() {
-        by_age::carry_out(&session, &options, &mut output).await
+        by_age::run(&session, &options, &mut output).await
     } else {
-        by_ids::carry_out(&session, &options, &mut output).await
+        by_ids::run(&session, &options, &mut output).await
     }
 }

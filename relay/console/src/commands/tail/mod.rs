@@ -67,7 +67,7 @@ pub struct Options {
     form: Form,
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, RunError> {
     if !confirmed(QUESTION, options.yes, "say --yes to go on without a question")? {
         return Ok(Answer::No);
     }

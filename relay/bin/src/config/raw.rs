@@ -14,16 +14,16 @@ use super::{
 };
 
 /// The text of every setting that was given, with its origin.
-pub(crate) struct Given {
+pub(crate) struct RawSettings {
     /// What there is to set.
     settings: &'static [Setting],
-    values: HashMap<&'static str, Raw>,
+    values: HashMap<&'static str, RawValue>,
     /// What could not be understood, a line each.
     pub(super) problems: Vec<String>,
 }
 
 /// A value before it is checked. It may be a secret: no `Debug`.
-struct Raw {
+struct RawValue {
     text: String,
     origin: Origin,
 }
@@ -38,25 +38,25 @@ pub(super) enum Origin {
     File { path: PathBuf, line: usize },
 }
 
-impl Given {
+impl RawSettings {
     /// Nothing of these settings, yet.
     pub(super) fn of(settings: &'static [Setting]) -> Self {
         Self { settings, values: HashMap::new(), problems: Vec::new() }
     }
 
     /// Takes a value; it overrides one given before. White space around it, such as a line's end from a file, is nobody's intention.
-    pub(super) fn give(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
-        self.values.insert(setting.key, Raw { text: text.trim().to_owned(), origin });
+    pub(super) fn set(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
+        self.values.insert(setting.key, RawValue { text: text.trim().to_owned(), origin });
     }
 
     /// Takes note of something that cannot be understood.
-    pub(super) fn refuse(&mut self, problem: String) {
+    pub(super) fn add_problem(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
     /// The checked value of a setting; when it is bad, `problems` grows by a line.
     pub(super) fn value<T: Value>(&self, setting: &Setting, needed: bool, problems: &mut Vec<String>) -> Option<T> {
-        let (told_as, read) = match (self.values.get(setting.key), self.file_of(setting), setting.default) {
+        let (reported_as, read) = match (self.values.get(setting.key), self.file_of(setting), setting.default) {
             (Some(raw), Some((file, _)), _) if raw.text != OFF => {
                 (setting, Err(format!("{} is given, too: leave one of them out", self.shown(file))))
             }
@@ -69,7 +69,7 @@ impl Given {
             (None, None, None) if self.names_file_of(setting) => return None,
             (None, None, None) => (setting, Err(format!("expected {}", setting.rule.allowed()))),
         };
-        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(told_as)))).ok()
+        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(reported_as)))).ok()
     }
 
     /// The setting by which a file was named that holds the value of this one, and the file.
@@ -89,7 +89,7 @@ impl Given {
     /// A setting with its value, as it is written where it stands.
     pub(super) fn shown(&self, setting: &Setting) -> String {
         let key = setting.key;
-        let Some(Raw { text, origin }) = self.values.get(key) else {
+        let Some(RawValue { text, origin }) = self.values.get(key) else {
             return match setting.default {
                 Some(default) => format!("{key} = {default} (default)"),
                 None => match self.settings.iter().find(|other| other.is_file_of(setting)) {

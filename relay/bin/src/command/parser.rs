@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use clap::{FromArgMatches, Subcommand};
 
-use outbox_console::commands::Errand;
+use outbox_console::commands::ClientCommand;
 
 use super::{settings, shell, version};
-use crate::config::{self, Given, PRECEDENCE, Servers, Setting};
+use crate::config::{self, PRECEDENCE, RawSettings, Servers, Setting};
 
 /// What the program is to do.
 #[derive(Debug, Subcommand)]
@@ -17,7 +17,7 @@ pub(crate) enum Command {
     Run,
     /// What asks or tells a server something, and ends.
     #[command(flatten)]
-    Errand(Errand),
+    ClientCommand(ClientCommand),
     #[allow(missing_docs, reason = "it says at its own place what it does")]
     Config(settings::Options),
     #[allow(missing_docs, reason = "it says at its own place what it does")]
@@ -32,7 +32,7 @@ impl Command {
     /// The servers whose addresses it must be given.
     pub(crate) fn servers(&self) -> Servers {
         match self {
-            Self::Run | Self::Config(_) | Self::Errand(Errand::Tail(_)) => Servers::All,
+            Self::Run | Self::Config(_) | Self::ClientCommand(ClientCommand::Tail(_)) => Servers::All,
             _ => Servers::Database,
         }
     }
@@ -97,13 +97,13 @@ fn shown(command: &str) -> Shown {
     })
 }
 
-/// Reads a command line, and the settings from all places. What is wrong with a setting is told by [`Given::resolve`]. An error is the
+/// Reads a command line, and the settings from all places. What is wrong with a setting is told by [`RawSettings::resolve`]. An error is the
 /// usage error or the help text to print.
 pub(crate) fn read(
     program: &mut clap::Command,
     arguments: impl IntoIterator<Item = OsString>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<(Command, Given), clap::Error> {
+) -> Result<(Command, RawSettings), clap::Error> {
     let matches = config::read(program, arguments)?;
     let command = Command::from_arg_matches(&matches)?;
     Ok((command, config::collect(&matches, variables)))

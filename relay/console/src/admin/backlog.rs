@@ -19,7 +19,7 @@ use outbox_service::{
 };
 
 /// Looks cost little, change nothing, and give up soon.
-const ONLY_LOOKS: &str =
+const READ_ONLY_SESSION: &str =
     "SET default_transaction_read_only = on; SET statement_timeout = '2s'; SET lock_timeout = '500ms'";
 
 /// An answer is good for so long, however many ask.
@@ -46,7 +46,7 @@ pub(super) fn sentence(health: &Health) -> String {
 }
 
 /// Asks the database, at most every few seconds.
-pub(super) struct Desk {
+pub(super) struct BacklogMonitor {
     config: Config,
     state: Mutex<Known>,
 }
@@ -72,7 +72,7 @@ impl Known {
     }
 }
 
-impl Desk {
+impl BacklogMonitor {
     pub(super) fn new(config: Config) -> Self {
         Self { config, state: Mutex::default() }
     }
@@ -113,7 +113,7 @@ impl Desk {
                     let _ = driver.await; // whoever asks next is told
                 });
                 let (client, _) = session.insert((client, driver.abort_handle()));
-                client.batch_execute(ONLY_LOOKS).await.map_err(|error| chain(&error))?;
+                client.batch_execute(READ_ONLY_SESSION).await.map_err(|error| chain(&error))?;
                 match Ownership::of(client).await.map_err(|error| chain(&error))? {
                     Ownership::Nothing => return Err("the extension outbox is not installed".to_owned()),
                     ownership => ownership.untrusted().map_or(Ok(()), |untrusted| Err(untrusted.what))?,

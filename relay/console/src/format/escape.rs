@@ -9,7 +9,7 @@ pub fn escaped(text: &str) -> String {
         match c {
             '\n' => shown.push_str("\\n"),
             '\t' => shown.push_str("\\t"),
-            c if is_unseen(c) => {
+            c if needs_escape(c) => {
                 let _ = write!(shown, "\\u{{{:x}}}", u32::from(c)); // a String takes every write
             }
             c => shown.push(c),
@@ -19,8 +19,8 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// Whether a terminal takes the character for a command, or does not show it, or lets it change how others are read.
-pub(crate) fn is_unseen(c: char) -> bool {
-    c.is_control() || is_noncharacter(c) || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&c))
+pub(crate) fn needs_escape(c: char) -> bool {
+    c.is_control() || is_noncharacter(c) || ESCAPED.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
 /// What Unicode keeps for use inside programs: U+FDD0 to U+FDEF, and the last two of each plane.
@@ -31,7 +31,7 @@ fn is_noncharacter(c: char) -> bool {
 /// Beside control characters and noncharacters: Unicode's format characters (category Cf), among them those that turn the direction of
 /// writing around; what is ignored where it is not supported (`Default_Ignorable_Code_Point`); line ends; and what is blank and no space.
 /// The dashboard has the same.
-const UNSEEN: [(char, char); 27] = [
+const ESCAPED: [(char, char); 27] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
     ('\u{600}', '\u{605}'),
@@ -83,7 +83,7 @@ mod tests {
     fn the_dashboard_escapes_the_same_characters_but_for_tabs_and_line_ends() {
         let page = include_str!("../dashboard/page/dom.js");
         // A surrogate without its other half is none of Rust's characters, and one of JavaScript's.
-        let is_escaped = |code: u32| char::from_u32(code).is_none_or(is_unseen) && code != 0x9 && code != 0xa;
+        let is_escaped = |code: u32| char::from_u32(code).is_none_or(needs_escape) && code != 0x9 && code != 0xa;
         let mut class = String::new();
         let mut code = 0;
         while code <= 0x10_ffff {
@@ -97,14 +97,14 @@ mod tests {
                 _ => write!(class, "\\u{{{first:x}}}-\\u{{{:x}}}", code - 1).unwrap(),
             }
         }
-        let line = format!("const UNSEEN = /[{class}]/gu;\n");
+        let line = format!("const ESCAPED = /[{class}]/gu;\n");
         assert!(page.contains(&line), "relay/console/src/dashboard/page/dom.js should have:\n{line}");
     }
 
     proptest! {
         #[test]
-        fn nothing_unseen_is_left(text: String) {
-            prop_assert!(!escaped(&text).chars().any(is_unseen));
+        fn nothing_that_needs_escaping_is_left(text: String) {
+            prop_assert!(!escaped(&text).chars().any(needs_escape));
         }
     }
 }

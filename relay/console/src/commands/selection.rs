@@ -41,7 +41,7 @@ const SHOWN: usize = 10;
 
 /// Which events, and how sure.
 #[derive(Debug, clap::Args)]
-pub(super) struct Choice {
+pub(super) struct Selection {
     /// Events
     #[arg(value_name = "ID")]
     pub(super) ids: Vec<Uuid>,
@@ -76,7 +76,7 @@ pub(super) struct Done {
     pub(super) dry_run: bool,
 }
 
-impl Choice {
+impl Selection {
     /// Opens a session for `command`, fixes the filter, and says who acts.
     pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
         self.ids.sort_unstable();

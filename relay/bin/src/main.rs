@@ -54,11 +54,11 @@ fn main() -> ExitCode {
             Ok(Answer::Interrupted(code)) => code.into(),
             done => end(done.map(|_| ()), format),
         },
-        Command::Completions(_) | Command::Man(_) | Command::Version(_) => ExitCode::SUCCESS, // done above
+        Command::Completions(_) | Command::Man(_) | Command::Version(_) => ExitCode::SUCCESS, // handled above
     }
 }
 
-/// Says why the program failed, if it did.
+/// Logs why the program failed, if it did, and returns its exit code.
 fn end(done: Result<(), RunError>, format: LogFormat) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,7 +70,8 @@ fn end(done: Result<(), RunError>, format: LogFormat) -> ExitCode {
     }
 }
 
-/// What the relay does on the way to a slot is worth telling; the other errands tell people what they have to.
+/// Runs a command. Only `init` starts logging, because the relay's own steps towards a slot are worth a log; the other
+/// commands print their results.
 fn run_command(command: ClientCommand, config: &Config) -> Result<Answer, RunError> {
     if matches!(command, ClientCommand::Init(_)) {
         logging::start(config)?;
@@ -98,6 +99,6 @@ fn block_on<T>(command: impl Future<Output = Result<T, RunError>>) -> Result<T, 
         .build()
         .map_err(|error| RunError::new(Kind::Internal, "cannot start the runtime").source(error))?;
     let ended = runtime.block_on(command);
-    runtime.shutdown_background(); // a name that is being looked up must not delay the end
+    runtime.shutdown_background(); // a pending name lookup must not delay the exit
     ended
 }

@@ -1,8 +1,8 @@
-//! The command line, and the commands that ask no server: about the program itself and its settings.
+//! The command line, and the commands that need no server: about the program itself and its settings.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `line` | every command, and which settings its help text shows |
+//! | `parser` | every command, and which settings its help text shows |
 //! | `settings`, `shell`, `version` | `config`; `completions` and `man`; `version` |
 
 mod parser;

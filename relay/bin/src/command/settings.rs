@@ -15,11 +15,11 @@ pub(crate) struct Options {
     form: Form,
 }
 
-/// Prints settings that were found right.
+/// Prints settings that [`RawSettings::resolve`] has accepted.
 ///
 /// # Errors
 ///
-/// They cannot be written.
+/// Standard output cannot be written.
 pub(crate) fn run(raw: &RawSettings, options: &Options) -> Result<(), RunError> {
     let mut output = Output::new(options.form);
     if output.json {

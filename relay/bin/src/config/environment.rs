@@ -16,18 +16,18 @@ use super::{
 
 const CONFIG: &str = "OUTBOX_RELAY_CONFIG";
 
-/// The file that the environment names.
+/// Returns the configuration file that the environment names.
 pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let path = variables.get(OsStr::new(CONFIG))?;
     let path = path.to_str().map_or(path.as_os_str(), |text| OsStr::new(text.trim()));
     Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Takes every variable of ours. An empty one, or one of white space, counts as not set: that is what compose files and charts make of a value
-/// that was left out.
+/// Reads every variable of the relay. An empty or blank variable counts as not set: compose files and charts write a
+/// value that was left out that way.
 pub(super) fn read(variables: &BTreeMap<OsString, OsString>, raw: &mut RawSettings) {
     for setting in SETTINGS {
-        // The prefixed name is meant for us alone, so it comes last and wins.
+        // The prefixed name is meant for the relay alone, so it is read last and wins.
         let shared = setting.plain_variable().into_iter().chain(setting.standard_variable());
         for name in shared.chain([setting.prefixed_variable()]) {
             let Some(value) = variables.get(OsStr::new(&name)) else {

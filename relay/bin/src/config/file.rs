@@ -17,16 +17,16 @@ use super::{
     settings::{SETTINGS, by_key},
 };
 
-/// The file that packages install.
+/// Path of the file that packages install.
 pub(super) const USUAL: &str = "/etc/outbox-relay.toml";
 
-/// The usual file, where it is there and this user may read it: it holds passwords, and is root's.
+/// Returns the usual file if it exists and this user may read it: it holds passwords, and belongs to root.
 pub(super) fn usual(path: &str) -> Option<PathBuf> {
     std::fs::File::open(path).is_ok().then(|| path.into())
 }
 
-/// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
-/// its message and the line's number are told.
+/// Reads the file at `path`. Of a parser's error only the message and the line's number are reported: its own rendering
+/// quotes the line, which may hold a password.
 pub(super) fn read(path: &Path, raw: &mut RawSettings) {
     let text = match text_file::once(path) {
         Ok(text) => text,
@@ -73,7 +73,7 @@ fn take(path: &Path, text: &str, table: &DeTable<'_>, raw: &mut RawSettings) {
     }
 }
 
-/// The value as it would be written on a command line.
+/// Returns the value as it would be written on a command line; `None` for an array or a table.
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -87,14 +87,15 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// The key of a line that ends behind its `=`, but for a comment. A value, which may be secret, is never told.
+/// Returns the key of a line that has no value, only perhaps a comment, behind its `=`. A value, which may be secret,
+/// is never returned.
 fn key_without_value(text: &str, line: usize) -> Option<Cow<'_, str>> {
     let (key, value) = text.lines().nth(line - 1)?.split_once('=')?;
     let value = value.trim();
     (value.is_empty() || value.starts_with('#')).then(|| redacted(key.trim()))
 }
 
-/// Number of the line (1 is the first) that holds the byte at `offset`.
+/// Returns the number of the line (1 is the first) that holds the byte at `offset`.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }

@@ -1,4 +1,4 @@
-//! Settings: what there is to set, where a value comes from, and what it may be.
+//! Settings: which exist, where a value comes from, and which values are allowed.
 //!
 //! [`settings`](SETTINGS) is the one list. The flags, the variables, the keys of the file, the defaults, the allowed
 //! values, the help text and the reference pages are all made from it.
@@ -38,7 +38,7 @@ pub(crate) use self::{
 pub(crate) use self::{rule::Rule, settings::SETTINGS};
 
 impl Config {
-    /// What the service is to do.
+    /// Returns the service's configuration.
     pub(crate) fn service(&self) -> outbox_service::Config {
         outbox_service::Config {
             database_url: self.database_url.clone(),
@@ -81,7 +81,7 @@ impl Config {
         }
     }
 
-    /// What the console is to show and to delete.
+    /// Returns the console's configuration.
     pub(crate) fn console(&self) -> outbox_console::Config {
         outbox_console::Config {
             relay: self.service(),

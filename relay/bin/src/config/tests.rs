@@ -1,4 +1,4 @@
-//! What is promised about settings as a whole; here is what its parts share.
+//! Promises about settings as a whole, and helpers that their tests share.
 
 mod precedence;
 mod reference;
@@ -19,7 +19,7 @@ const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
     [("DATABASE_URL", "postgres://relay:hunter2@db/shop"), ("AMQP_URL", "amqp://relay:hunter2@mq/shop")];
 
-/// A file that goes when the test ends.
+/// A file that is deleted when the test ends.
 struct TempFile(PathBuf);
 
 fn file(text: &str) -> TempFile {
@@ -65,7 +65,7 @@ fn raw(arguments: &[&str], variables: &[(&str, &str)]) -> RawSettings {
     try_raw(arguments, variables).unwrap()
 }
 
-/// Flags and variables beside the two URLs.
+/// Resolves flags and variables, together with the two URLs.
 fn resolve(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
     let arguments: Vec<&str> = ["run"].iter().chain(flags).copied().collect();
     let variables: Vec<_> = URLS.iter().chain(variables).copied().collect();

@@ -1,4 +1,4 @@
-//! Which of several values holds, and what needs none.
+//! Tests of precedence: which of several values wins, and which settings may be left out.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Keeps the reference pages and the list of settings the same. After a change of the list:
-//! `UPDATE_DOCS=1 cargo test -p outbox-relay reference` writes the pages anew.
+//! Keeps the reference pages and the list of settings the same. After a change of the list, `UPDATE_DOCS=1 cargo test
+//! -p outbox-relay reference` writes the pages anew.
 
 use std::{fmt::Write, fs, path::PathBuf};
 
@@ -12,7 +12,7 @@ fn page(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
 }
 
-/// The page as it stands; replaces it first if asked to.
+/// Returns the stored page; replaces it first if `UPDATE_DOCS` is set.
 fn stored(name: &str, made: &str) -> String {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(page(name), made).unwrap();
@@ -20,7 +20,7 @@ fn stored(name: &str, made: &str) -> String {
     fs::read_to_string(page(name)).unwrap_or_default()
 }
 
-/// Settings with their group, where a new one begins.
+/// Returns the settings, each with its group where a new group begins.
 fn grouped() -> impl Iterator<Item = (Option<&'static str>, &'static Setting)> {
     let mut current = "";
     SETTINGS.iter().map(move |setting| {

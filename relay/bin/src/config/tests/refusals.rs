@@ -1,4 +1,4 @@
-//! Bad values are refused with name, origin and range.
+//! Tests that bad values are rejected with name, origin and range.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Addresses that stand in files of their own.
+//! Tests of addresses that are read from files of their own.
 
 use std::fs;
 
 use super::{PASSWORD, URLS, file, raw};
 use crate::config::{RawSettings, Servers};
 
-/// Settings that name the files of both servers by their plain variables.
+/// Collects settings that name the files of both servers by their plain variables.
 fn in_files(database: &str, broker: &str, more: &[(&str, &str)]) -> RawSettings {
     let files = [("DATABASE_URL_FILE", database), ("AMQP_URL_FILE", broker)];
     raw(&["run"], &files.iter().chain(more).copied().collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Passwords are never shown.
+//! Tests that passwords are never shown.
 
 use super::{PASSWORD, URLS, help, raw, refusal, try_raw};
 use crate::config::Servers;

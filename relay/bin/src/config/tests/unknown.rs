@@ -1,4 +1,4 @@
-//! What is no setting is refused by name.
+//! Tests that an unknown setting is rejected by name.
 
 use super::{PASSWORD, file, refusal, resolve};
 

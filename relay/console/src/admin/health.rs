@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: for supervisors and for people.
+//! `/healthz` and `/readyz`, for supervisors and people.
 
 use std::{
     sync::Arc,
@@ -11,10 +11,11 @@ use tokio::time::timeout;
 
 use super::{backlog::sentence, shared::Shared};
 
-/// A probe waits for so long for what the database knows: less than the second that Kubernetes gives it.
+/// Longest wait of a probe for the database: Kubernetes gives a probe one second by default.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whether the relay's loop turns. A supervisor that restarts a relay for anything else makes an outage longer.
+/// Whether the relay's loop is alive. A supervisor should restart a relay for nothing else: any other restart makes an
+/// outage longer.
 pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
     if shared.observed.is_alive() {
         (StatusCode::OK, "alive\n".to_owned())
@@ -26,7 +27,7 @@ pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, S
     }
 }
 
-/// Whether events are delivered, or would be if this relay's turn came.
+/// Whether this relay delivers events, or is a standby of one that does.
 pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
     let readiness = Readiness::of(&shared.observed.view(), Instant::now());
     if readiness.is_ready() {

@@ -1,4 +1,4 @@
-//! What RabbitMQ must offer. The relay's own client asks as it does at its start, but makes nothing.
+//! Checks of RabbitMQ. The connection is the relay's own client's, and declares nothing.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{certificate, finding::Report};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What remains to be told.
+/// A finding that needs the result of another check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// The exchange is missing. What that means depends on whether a relay is at work.
+    /// The exchange is missing. The consequences depend on whether a relay is at work.
     NoExchange,
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
             return Found::Nothing;
         }
     }
-    // Not declared, only expected: a check makes nothing.
+    // The exchange is expected, not declared: a check creates nothing.
     let exchange_use = if config.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
     let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
     let exchange = &config.exchange;
@@ -65,7 +65,7 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
                 AmqpError::AccessRefused { .. } => {
                     "give the user the permission to configure the exchange, or set declare_exchange = false (rabbitmqctl set_permissions)"
                 }
-                _ => "", // the error says it
+                _ => "", // the error says what to do
             };
             report.bad("exchange", explain(cause), to_do);
         }
@@ -74,7 +74,7 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
     Found::Nothing
 }
 
-/// `is_at_work`: whether a relay reads the slot.
+/// Reports that the exchange is missing. `is_at_work` is whether a relay reads the slot.
 pub(super) fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
     let found = format!("there is no exchange {:?}", config.exchange);
     if config.declare_exchange && is_at_work {

@@ -1,4 +1,4 @@
-//! Certificates that will expire: after that nobody can connect.
+//! Checks of certificates that expire soon: after that no connection succeeds.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,11 +12,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 const EXPIRES_VERY_SOON: Duration = Duration::from_secs(3 * 86_400);
 
-/// What is known of the certificates of a connection.
+/// The certificates of a connection.
 enum Seen {
     NotEncrypted,
     Unreadable,
-    /// Until when the server's is good, and the relay's own if it has one.
+    /// Expiry of the server's certificate, and of the relay's own if it has one.
     GoodUntil(SystemTime, Option<SystemTime>),
 }
 
@@ -31,7 +31,7 @@ impl Seen {
     }
 }
 
-/// The database's. Nobody logs in for this.
+/// Checks the database's certificate, without logging in.
 pub(super) async fn inspect_database(config: &Config, report: &mut Report) {
     let server = match config.database_url.now() {
         Ok(server) => server,
@@ -43,7 +43,7 @@ pub(super) async fn inspect_database(config: &Config, report: &mut Report) {
     }
 }
 
-/// The broker's, seen on a socket to it.
+/// Checks the broker's certificate, which a socket to it has.
 pub(super) fn inspect_broker(socket: &Socket, report: &mut Report) {
     report_expiry("broker_certificate", &Seen::of(socket), report);
 }
@@ -73,7 +73,7 @@ fn report_expiry(check: &'static str, seen: &Seen, report: &mut Report) {
     }
 }
 
-/// How long a certificate is still good, and that in words.
+/// Returns how long a certificate is still valid, and the same in words.
 fn left(until: SystemTime, now: SystemTime) -> (Duration, String) {
     let left = until.duration_since(now).unwrap_or_default();
     let days = i64::try_from(left.as_secs() / DAY.as_secs()).unwrap_or(i64::MAX);

@@ -1,4 +1,5 @@
-//! What everybody may do, and is not meant to: rights that a restore has lost, or that somebody has granted to PUBLIC.
+//! Checks of rights that PUBLIC has and should not have: a restore has lost their revocation, or somebody has granted
+//! them.
 
 use outbox_service::error::chain;
 use tokio_postgres::{Error, error::SqlState};
@@ -14,14 +15,14 @@ use crate::{
 
 const CHECK: &str = "everybody";
 
-/// So many are named, each with its statement.
+/// Most rights that are named, each with its statement.
 const NAMED: usize = 5;
 
-/// A right that everybody has.
+/// A right that PUBLIC has.
 struct Open {
-    /// Such as `SELECT on table outbox.events`.
+    /// The right, such as `SELECT on table outbox.events`.
     right: String,
-    /// The statement that takes it back.
+    /// The statement that revokes it.
     closing: String,
 }
 

@@ -1,4 +1,4 @@
-//! `check`: looks at everything that a relay with these settings needs, changes nothing, and says what to do.
+//! `check`: inspects everything that a relay with these settings needs, changes nothing, and says what to do.
 
 mod broker;
 mod certificate;
@@ -36,7 +36,7 @@ pub(crate) async fn run(console: &Config, Options { args }: Options) -> Result<A
     let (config, limit) = (&console.relay, args.timeout);
     let (mut report, mut of_certificate, mut of_broker) = (Report::default(), Report::default(), Report::default());
     let mut is_at_work = false;
-    // Side by side: a server that says nothing takes the time of nobody else's check.
+    // The checks run concurrently, so that a server that does not answer costs the other checks no time.
     let (database, certificate, broker) = tokio::join!(
         timeout(limit, inspect_database(console, limit, &mut is_at_work, &mut report)),
         timeout(limit, certificate::inspect_database(config, &mut of_certificate)),
@@ -60,7 +60,7 @@ pub(crate) async fn run(console: &Config, Options { args }: Options) -> Result<A
     Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
 }
 
-/// Looks at all that a session shows. `is_at_work` becomes whether a relay reads the slot.
+/// Makes all checks that need a session with the database. Sets `is_at_work` to whether a relay reads the slot.
 async fn inspect_database(console: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
     let config = &console.relay;
     let session = match Session::connect(config, "check", Grant::Monitor, limit).await {

@@ -1,5 +1,5 @@
-//! Rights of roles that no `outbox.grant_*()` has given them: those of the default privileges of a database into which a dump was restored, or
-//! what somebody has granted by hand.
+//! Checks of rights that no `outbox.grant_*()` has given to a role: default privileges of a database into which a dump
+//! was restored, or grants by hand.
 
 use outbox_service::error::chain;
 use tokio_postgres::Error;
@@ -12,10 +12,10 @@ use crate::{
 
 const CHECK: &str = "other_rights";
 
-/// So many roles are named, each with as many of its rights.
+/// Most roles that are named, and most rights of each.
 const NAMED: usize = 3;
 
-/// A role, and what it may do beyond its grants, such as `UPDATE on table outbox.events`.
+/// A role, and its rights beyond its grants, such as `UPDATE on table outbox.events`.
 struct Other {
     role: String,
     rights: Vec<String>,

@@ -1,4 +1,4 @@
-//! Foreign keys that refer to the table: a deletion looks for the event's id in each of them.
+//! Check of foreign keys that refer to the table: a deletion searches each of them for the event's id.
 
 use outbox_service::error::chain;
 use tokio_postgres::Error;

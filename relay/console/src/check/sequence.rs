@@ -1,11 +1,11 @@
-//! The sequence of `seq`, on which the order of a key hangs in the table.
+//! Check of the sequence of `seq`, on which the order of a key's events depends.
 
 use tokio_postgres::Error;
 
 use super::finding::Report;
 use crate::queries::{session::Session, sql};
 
-/// Codes of `outbox.sequence_state()` that only the owner can act on.
+/// Codes of `outbox.sequence_state()` on which only the owner can act.
 const NEEDS_THE_OWNER: [(&str, &str); 3] = [
     ("no_sequence", "make seq GENERATED ALWAYS AS IDENTITY again, and then SELECT outbox.ensure_sequence()"),
     (

@@ -1,4 +1,4 @@
-//! The slot.
+//! Checks of the replication slot.
 
 use outbox_service::{
     Config,
@@ -13,10 +13,10 @@ use crate::{
     queries::{session::Session, sql},
 };
 
-/// From so much on, the WAL that a slot keeps is worth a look: 1 GiB.
+/// WAL in bytes above which a slot keeps much: 1 GiB.
 const MUCH: i64 = 1 << 30;
 
-/// Looks at the slot. Says whether it keeps so much that one wants to know why.
+/// Checks the slot. Returns whether it keeps so much WAL that the reason matters.
 pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) -> bool {
     match session.client.query_opt(sql::SLOT, &[&config.slot]).await {
         Ok(None) if config.create_slot => {
@@ -33,7 +33,7 @@ pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Rep
     false
 }
 
-/// Whether a relay is at work.
+/// Whether a relay reads the slot.
 pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, Error> {
     let Some(slot) = session.client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(false) };
     let (is_here, active, is_temporary): (Option<bool>, bool, bool) =
@@ -50,7 +50,7 @@ fn report_slot(row: &Row, config: &Config, report: &mut Report) -> Result<bool, 
     let is_being_made = active && row.try_get("is_unconfirmed")?;
     let keeps = kept.map(|kept| format!(", keeps {}", bytes(kept))).unwrap_or_default();
     let left = safe.map(|safe| format!(", {} until it is lost", bytes(safe))).unwrap_or_default();
-    // Of what it may keep, more than half is kept, or more than four fifths.
+    // The slot is filling at half of its limit, and nearly lost at four fifths.
     let is_filling = kept.zip(safe).is_some_and(|(kept, safe)| safe < kept);
     let is_nearly_lost = kept.zip(safe).is_some_and(|(kept, safe)| safe < kept / 4) || wal_status == Some("unreserved");
     let keeps_much = is_being_made || is_filling || is_nearly_lost || kept.is_some_and(|kept| kept > MUCH);

@@ -1,4 +1,5 @@
-//! The oldest transaction that writes: no relay can move the slot beyond it, in whichever database of the server it is.
+//! Check of the oldest transaction that writes: no relay can move the slot beyond it, whichever database of the server
+//! it is in.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use tokio_postgres::{Error, Row};
 use super::finding::{Level, Report};
 use crate::{format::age, queries::session::Session};
 
-/// Seconds after which a transaction is long where the slot keeps little: ten minutes.
+/// Age in seconds from which a transaction is long, if the slot keeps little: ten minutes.
 const LONG: i64 = 600;
 
-/// How often, and how far apart, one whose age may not be seen is looked for again: somebody writes at every moment on a
-/// busy server, and only one that stays is worth a word.
+/// Number and interval of the looks for a transaction whose age this role may not see. On a busy server some
+/// transaction always writes, so only one that stays is reported.
 const TRIES: (u32, Duration) = (10, Duration::from_millis(200));
 
-/// Looks for it. Where the slot keeps much, whoever is oldest is the one to look at, however long.
+/// Makes the check. If the slot keeps much, the oldest transaction is reported whatever its age.
 pub(super) async fn inspect(session: &Session, keeps_much: bool, report: &mut Report) {
     let reported = match oldest(session).await {
         Ok(Oldest::None) => {
@@ -36,7 +37,7 @@ pub(super) async fn inspect(session: &Session, keeps_much: bool, report: &mut Re
 
 enum Oldest {
     None,
-    /// Its age may not be seen, and it has ended since the first look.
+    /// A transaction whose age this role may not see, and which has ended since the first look.
     Passing,
     Open(Row),
 }

@@ -1,4 +1,4 @@
-//! `events ID`: what became of one event, in the order in which it happened, and who waits for whom.
+//! `events ID`: the history of one event, in order, and the events that it waits for or that wait for it.
 
 use outbox_service::error::RunError;
 use serde::Serialize;
@@ -18,23 +18,23 @@ use crate::{
     },
 };
 
-/// How many events of a key are counted, at most.
+/// Most events of a key that are counted.
 const MOST_OF_KEY: i64 = 10_000;
 
-/// An event and what stands around it.
+/// An event, and its place among the events of its key.
 #[derive(Debug, Serialize)]
 pub(super) struct EventDetail {
     #[serde(flatten)]
     event: Event,
-    /// The event that holds its key, if this one waits for it.
+    /// The event that holds the key of this one, if one does.
     held_by: Option<Holder>,
-    /// Owed events of its key that were made before it; null where it has no key, or they could not be counted.
+    /// Pending events of the key that were made before this one; null without a key, or if they could not be counted.
     key_pending_before: Option<i64>,
-    /// Owed events of its key that were made after it.
+    /// Pending events of the key that were made after this one; null as above.
     key_pending_after: Option<i64>,
 }
 
-/// Shows what was found of the event with this id.
+/// Prints the detail of the event with this id, or that no such event exists.
 pub(super) fn show(detail: Option<&EventDetail>, id: Uuid, output: &mut Output) -> Result<Answer, RunError> {
     let Some(detail) = detail else {
         note(&format!("There is no event {id}: it was never committed, or has been deleted."));
@@ -48,7 +48,7 @@ pub(super) fn show(detail: Option<&EventDetail>, id: Uuid, output: &mut Output) 
     Ok(Answer::Yes)
 }
 
-/// Finds an event, and what stands around it.
+/// Finds an event, and its place among the events of its key.
 pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<EventDetail>, RunError> {
     let failed = |error| session.failed(error);
     let filter = Filter::default();
@@ -65,7 +65,7 @@ pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<O
     let this = id.to_string();
     let holder = session.client.query_opt(HELD_BY, &[&this]).await.map_err(failed)?;
     detail.held_by = holder.as_ref().map(Holder::read).transpose().map_err(failed)?;
-    // No index leads to a key's owed events: with a large backlog they may be too many to look through.
+    // No index leads to a key's pending events, so a large backlog may take too long to search.
     match session.client.query_one(OF_ITS_KEY, &[&this, &MOST_OF_KEY]).await {
         Ok(row) => {
             detail.key_pending_before = Some(row.try_get("before").map_err(failed)?);
@@ -105,7 +105,7 @@ fn describe(detail: &EventDetail, output: &Output) -> String {
     text
 }
 
-/// What happened, and what will, with its time.
+/// Returns the steps of the event's history and its next one, each with its time.
 fn steps(event: &Event) -> Vec<(String, String)> {
     let mut steps = vec![(event.created_at.clone(), "emitted".to_owned())];
     let said = event.last_error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
@@ -133,11 +133,11 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let (Some(due), Some(at)) = (event.due(), &event.available_at) {
         steps.push((at.clone(), format!("to be sent, {due}")));
     }
-    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // each is stamped by the database, whose clock may have been set back
+    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // all times come from the database, whose clock may have been set back
     steps
 }
 
-/// Who waits for whom, in sentences without what others have written.
+/// Returns sentences about the events that this one waits for, and that wait for it. They contain no foreign text.
 fn waits(detail: &EventDetail) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(Holder { id, status, .. }) = &detail.held_by {
@@ -165,7 +165,7 @@ fn are(number: i64) -> String {
     if number == 1 { "There is 1 event".to_owned() } else { format!("There are {more}{}", count(number, "event")) }
 }
 
-/// Headers and payload, for people.
+/// Formats headers and payload, for people.
 pub(super) fn body(event: &Event) -> String {
     let Some(body) = &event.body else { return String::new() };
     let json = |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map(|raw| raw.get().to_owned());

@@ -1,4 +1,4 @@
-//! `events`: lists events, or tells the life of one.
+//! `events`: lists events, or shows the detail of one.
 
 use std::{pin::pin, time::Duration};
 
@@ -24,7 +24,8 @@ use crate::{
     },
 };
 
-/// The server ends a search at the deadline. One that does not answer is given up so much later.
+/// Time after the deadline until a server that does not answer is given up. The server itself ends a search at the
+/// deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// List events, the newest first; with an ID, tell what became of that event
@@ -123,15 +124,15 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
 }
 
 struct Found {
-    /// Those that are not printed yet.
+    /// Events that are not printed yet.
     events: Vec<Event>,
     ids: Vec<Uuid>,
     count: usize,
-    /// Whether the search came to its end.
+    /// Whether the search was complete.
     is_whole: bool,
 }
 
-/// Looks for events. As JSON, each is printed as it is found: nothing is kept.
+/// Searches for events. As JSON, each is printed as it is found, so that none stay in memory.
 async fn find(session: &Session, options: &Options, end: Instant, output: &mut Output) -> Result<Found, RunError> {
     let mut found = Found { events: Vec::new(), ids: Vec::new(), count: 0, is_whole: true };
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
@@ -173,7 +174,7 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
     Ok(found)
 }
 
-/// Events as a table.
+/// Formats events as a table.
 pub(super) fn list(events: &[Event], in_colour: bool) -> String {
     let mut table = Table::new(&["ID", "STATUS", "AGE", "TOPIC", "KEY", "ATTEMPTS", "LAST ERROR"]);
     for event in events {

@@ -1,4 +1,4 @@
-//! `init`: makes publication and slot.
+//! `init`: creates publication and slot.
 
 use outbox_service::{Config, InitReport, error::RunError};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct Options {
 #[derive(Debug, Serialize)]
 struct Done {
     publication: String,
-    /// What was done about it: `created`, `exists` or `repaired`.
+    /// The result: `created`, `exists` or `repaired`.
     publication_state: String,
     slot: String,
     slot_state: String,

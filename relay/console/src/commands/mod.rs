@@ -1,9 +1,9 @@
-//! The commands: what the program can be told to do, beside relaying.
+//! The commands that connect to a server and end.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `status`, `events`, `event_detail`, `replay`, `release`, `purge`, `tail`, `init`, and [`check`](crate::check) | a command each |
-//! | `filter`, `selection` | what several have in common: which events |
+//! | `filter`, `selection` | the arguments that several share: which events |
 
 mod event_detail;
 mod events;
@@ -22,9 +22,9 @@ use outbox_service::error::RunError;
 pub use crate::terminal::Answer;
 use crate::{Config, check};
 
-/// A command that asks or tells a server something, and ends.
+/// A command that connects to a server, and ends.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs, reason = "each says at its own place what it does")]
+#[allow(missing_docs, reason = "each command is documented at its own type")]
 pub enum ClientCommand {
     Init(init::Options),
     Check(check::Options),
@@ -36,11 +36,11 @@ pub enum ClientCommand {
     Tail(tail::Options),
 }
 
-/// Carries out an command.
+/// Runs a command.
 ///
 /// # Errors
 ///
-/// It could not be done, or only a part of it.
+/// The command failed, or did only a part of its work.
 pub async fn run(command: ClientCommand, config: &Config) -> Result<Answer, RunError> {
     let relay = &config.relay;
     match command {

@@ -1,4 +1,4 @@
-//! `release`: lets the events behind a failed one go on without it.
+//! `release`: lets the events behind a failed one be sent without it.
 
 use outbox_service::{Config, error::RunError};
 
@@ -21,7 +21,7 @@ pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> 
     let ids = selection.find(&session, Among::Holding, None).await?;
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
-    let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
+    let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
     if ids.is_empty() {
         note("No FAILED event that fits holds its key: nothing to release.");
     } else if is_confirmed {

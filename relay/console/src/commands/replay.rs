@@ -1,4 +1,4 @@
-//! `replay`: has events sent again.
+//! `replay`: sends events again.
 
 use outbox_service::{Config, error::RunError};
 use tokio_postgres::types::ToSql;
@@ -40,7 +40,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
     let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "replay", &ids, &mut output).await?;
-    let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
+    let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
     if ids.is_empty() {
         note("No event fits: nothing to replay.");
     } else if is_confirmed {

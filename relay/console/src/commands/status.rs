@@ -1,4 +1,4 @@
-//! `status`: whether events flow, at one glance.
+//! `status`: shows at a glance whether events flow.
 
 use outbox_service::{Config, error::RunError};
 use serde::Serialize;
@@ -20,21 +20,21 @@ pub struct Options {
     args: QueryArgs,
 }
 
-/// What `outbox.health` says, and who is connected.
+/// The result of `outbox.health`, and the connected relays.
 #[derive(Debug, Serialize)]
 struct Status {
-    /// The host that has answered: of several, the one that a relay would use.
+    /// The host that has answered; of several, the one that a relay would use.
     database_host: String,
     #[serde(flatten)]
     health: Health,
     /// The server process of the relay that reads the slot.
     relay_working_pid: Option<i32>,
-    /// Relays that wait to take over; null if this role may not see them.
+    /// Standbys; null if this role may not see them.
     relays_standby: Option<usize>,
 }
 
 impl Status {
-    /// The whole of it in a sentence or two, and how it should look.
+    /// Returns the state in a sentence or two, and its tone.
     fn sentence(&self) -> (String, Tone) {
         let health = &self.health;
         let text = match (health.healthy, &health.reason, &health.unseen) {

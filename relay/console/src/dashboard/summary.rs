@@ -1,4 +1,4 @@
-//! Do events flow? The answer in words, from what the relay knows of itself and what the database says. Pure.
+//! The summary: do events flow? It is made from what the relay knows of itself and what the database reports. Pure.
 
 use std::time::SystemTime;
 
@@ -11,12 +11,12 @@ use outbox_service::{
 
 use crate::queries::health::Health;
 
-/// How good the answer is.
+/// How good or bad the summary is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// Events flow.
     Ok,
-    /// Events flow, and somebody should look at something.
+    /// Events flow, but something needs attention.
     Waiting,
     /// Events do not flow.
     Wrong,
@@ -32,7 +32,7 @@ impl Level {
     }
 }
 
-/// Says which certificates of the relay's connections expire soon, if any does.
+/// Returns a sentence about the certificates of the relay's connections that expire soon, if any do.
 pub(super) fn expiring(view: &View, now: SystemTime) -> Option<String> {
     let both = [("PostgreSQL", &view.database), ("RabbitMQ", &view.sink.connected_to)];
     let summary =
@@ -41,7 +41,7 @@ pub(super) fn expiring(view: &View, now: SystemTime) -> Option<String> {
     (!summary.is_empty()).then(|| summary.join(", and "))
 }
 
-/// Says of the certificate of a connection that expires first that it does so soon, if it does.
+/// Returns a sentence about the certificate of a connection that expires first, if it expires soon.
 fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<String> {
     let (until, whose) = match (expiry.server, expiry.client) {
         (Some(theirs), Some(own)) if own < theirs => (own, format!("the relay's certificate for {server}")),
@@ -56,7 +56,8 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     }
 }
 
-/// The answer. `health` is the row of `outbox.health_with_codes()`, if the database could be asked; `expiring` says which certificates expire soon.
+/// Summarizes the state. `health` is the row of `outbox.health_with_codes()`, if the database could be queried;
+/// `expiring` names the certificates that expire soon.
 pub(super) fn summarize(readiness: &Readiness, health: Option<&Health>, expiring: Option<&str>) -> (Level, String) {
     let reason = health.and_then(|health| health.reason.as_deref());
     let flows = health.is_none_or(Health::flows);
@@ -89,7 +90,7 @@ pub(super) fn summarize(readiness: &Readiness, health: Option<&Health>, expiring
     }
 }
 
-/// How many events wait: those that are owed, and those that are tried again.
+/// Returns how many events wait: pending ones, and those that are retried.
 fn waiting(health: &Health) -> String {
     let about = if health.pending_is_estimate { "about " } else { "" };
     format!("{about}{}", numbers::count(health.pending + health.retrying, "event"))

@@ -1,11 +1,11 @@
-//! How often the log tells of tokens that nobody has. Pure.
+//! Limits the log lines about unknown tokens. Pure.
 
 use std::time::{Duration, Instant};
 
-/// At most one line in this time: whoever guesses does not fill the log.
+/// Shortest time between two log lines, so that guessing does not fill the log.
 const EVERY: Duration = Duration::from_mins(1);
 
-/// Tokens that nobody has, as they come.
+/// Counts unknown tokens.
 #[derive(Debug, Default)]
 pub(super) struct WrongTokens {
     logged_at: Option<Instant>,
@@ -13,7 +13,7 @@ pub(super) struct WrongTokens {
 }
 
 impl WrongTokens {
-    /// Counts one more. How many there were since the last line, if it is time for the next.
+    /// Counts one more. Returns how many came since the last log line, if the next line is due.
     pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
         self.times = self.times.saturating_add(1);
         if self.logged_at.is_some_and(|logged_at| now.duration_since(logged_at) < EVERY) {

@@ -1,5 +1,5 @@
-//! JSON for programs, one object a line. It may still end on a terminal: what a terminal would obey is written as `\u…`, which means the
-//! same to a program.
+//! JSON for programs, one object a line. Characters that a terminal would obey are written as `\u…`, because the output
+//! may end on one; a program reads them the same.
 
 use std::io;
 
@@ -8,21 +8,21 @@ use serde_json::{Serializer, ser::Formatter, value::RawValue};
 
 use crate::format::escape::needs_escape;
 
-/// One line: the value, and the line's end.
+/// Returns the value as one line, with its line end.
 pub(crate) fn line(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // Nothing that is shown has a map with keys other than text, the one thing that fails.
+    // Serializing fails only for maps whose keys are not text, which no printed value has.
     let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapingFormatter));
     bytes.push(b'\n');
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Text that is JSON already, as a part of another value; `None` if it is not.
+/// Returns text that is already JSON as a part of another value; `None` if it is not JSON.
 pub(crate) fn raw(text: String) -> Option<Box<RawValue>> {
     RawValue::from_string(text).ok()
 }
 
-/// serde_json's compact form, which escapes C0 only.
+/// serde_json's compact form, with more escapes: its own escapes C0 only.
 struct EscapingFormatter;
 
 impl Formatter for EscapingFormatter {
@@ -39,7 +39,8 @@ impl Formatter for EscapingFormatter {
         writer.write_all(rest.as_bytes())
     }
 
-    /// JSON has such characters in strings only, but for spaces and line ends between its parts, which a line cannot have.
+    /// Escapes such characters in raw JSON. They occur in strings only, and as spaces and line ends between the parts,
+    /// which one line cannot have.
     fn write_raw_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         fragment.split(['\n', '\r', '\t']).try_for_each(|part| self.write_string_fragment(writer, part))
     }

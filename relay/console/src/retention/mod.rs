@@ -1,5 +1,5 @@
-//! Retention: deletes finished events once they are old. At the edge, off the hot path: a thread and a connection of its own, which sees
-//! the session only through what that [publishes](outbox_service::observe). Of several relays, the one that works does it.
+//! Retention: deletes finished events once they are old, on a thread and a connection of its own, off the hot path. Of
+//! several relays the active one does it; it knows the session only through [`observe`](outbox_service::observe).
 
 mod round;
 mod walk;
@@ -26,24 +26,24 @@ use self::{
     walk::{KeptBack, Walk},
 };
 
-/// How often to look whether this relay is the one that works.
+/// Interval of the checks whether this relay is the active one.
 const PHASE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Between two tries, after a failure.
+/// Delay between two tries after a failure.
 const RETRY: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(300) };
 
-/// The work of retention. Dropping it ends that between two steps.
+/// The running retention. Dropping it ends the work between two steps.
 #[derive(Debug)]
 pub struct Retention {
     _until: Option<oneshot::Sender<()>>,
 }
 
 impl Retention {
-    /// Begins for the relay with these servers, if anything is to be deleted ever. Otherwise there is no thread.
+    /// Starts the thread of retention. If the policy never deletes anything, no thread starts.
     ///
     /// # Errors
     ///
-    /// The system has no thread to give.
+    /// The system cannot start a thread.
     pub fn start(config: &Config, policy: Policy, observed: &Arc<Observed>) -> Result<Self, RunError> {
         let Some(walk) = Walk::new(policy, Instant::now()) else { return Ok(Self { _until: None }) };
         let (until, ended) = oneshot::channel::<()>();

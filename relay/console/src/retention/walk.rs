@@ -1,9 +1,11 @@
-//! Which pages of the table to look through, and when. Pure.
+//! Decides which pages of the table to visit, and when. Pure.
 //!
-//! A table is walked in ranges of pages. Each look at a range tells when the oldest event was finished that is left there, so it
-//! need not be visited at before that one is old. Most ranges are visited at two or three times before their room is used again: soon
-//! after they were filled, and when they are old. So a walk costs little however large the table is, and needs no index. One whose events
-//! are of all ages is visited at twenty times in the time that they are kept.
+//! The table is walked in ranges of pages. Each visit of a range returns the age of its oldest remaining finished
+//! event, so the range is not visited again before that one is old.
+//!
+//! Most ranges are visited two or three times before their space is reused: soon after they were filled, and when their
+//! events are old. So a walk costs little however large the table is, and needs no index; a range with events of all
+//! ages is visited twenty times within the retention time.
 
 use std::{
     ops::Range,
@@ -13,36 +15,36 @@ use std::{
 /// Pages of the shortest range: 2 MiB, some thousand events, which one statement deletes in some ten milliseconds.
 const RANGE_PAGES: u32 = 256;
 
-/// Stretches at most, so that they take little memory. Beyond 128 GiB they become longer.
+/// Most ranges, so that they take little memory. Beyond 128 GiB they become longer.
 const MOST_RANGES: u32 = 1 << 16;
 
-/// Of one range, at most, in the time that its events are kept.
+/// Most visits of one range within the retention time.
 const MOST_VISITS: u32 = 20;
 
-/// Bounds of the time between two rounds.
+/// Shortest and longest time between two rounds.
 const ROUNDS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(3600);
 
-/// How long events are kept once they are finished; `None`: for ever.
+/// How long finished events are kept; `None` for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Those that are SENT.
+    /// Retention time of SENT events.
     pub sent: Option<Duration>,
-    /// Those that have FAILED.
+    /// Retention time of FAILED events.
     pub failed: Option<Duration>,
 }
 
 impl Policy {
-    /// Whether anything is deleted ever.
+    /// Whether any events are ever deleted.
     pub(crate) fn deletes(&self) -> bool {
         self.shortest().is_some()
     }
 
-    /// The shorter of both; `None`: nothing is ever deleted.
+    /// Returns the shorter of both times; `None` if nothing is ever deleted.
     fn shortest(&self) -> Option<Duration> {
         self.sent.into_iter().chain(self.failed).min()
     }
 
-    /// In how long the first of a range's events is old, going by the ages of the oldest of each kind.
+    /// Returns the time until the first event of a range is old, from the ages of its oldest event of each kind.
     fn first_is_old_in(&self, left: &Left) -> Option<Duration> {
         let sent = self.sent.zip(left.sent).map(|(kept, age)| kept.saturating_sub(age));
         let failed = self.failed.zip(left.failed).map(|(kept, age)| kept.saturating_sub(age));
@@ -50,8 +52,8 @@ impl Policy {
     }
 }
 
-/// What a range still has: how long ago the oldest events were finished that may go one day, `None` if it has none of the kind, and how
-/// many are old and stay.
+/// The remaining finished events of a range: the ages of the oldest of each kind that may be deleted one day (`None` if
+/// there is none), and the numbers of old events that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) sent: Option<Duration>,
@@ -59,54 +61,54 @@ pub(super) struct Left {
     pub(super) kept_back: KeptBack,
 }
 
-/// Events that are old and stay.
+/// Numbers of old events that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptBack {
-    /// They hold their keys.
+    /// Events that hold their keys.
     pub(super) holding: i64,
-    /// Their deletion was refused.
+    /// Events whose deletion was refused.
     pub(super) refused: i64,
 }
 
-/// A walk through the table that begins anew, round after round.
+/// A walk through the table, repeated in rounds.
 #[derive(Debug)]
 pub(super) struct Walk {
     policy: Policy,
     shortest: Duration,
-    /// Between the beginnings of two rounds.
+    /// Time from the beginning of one round to the next.
     every: Duration,
-    /// Pages of a range.
+    /// Pages per range.
     length: u32,
     ranges: Vec<PageRange>,
-    /// The file that they are in.
+    /// The table's file that the ranges belong to.
     file: Option<u32>,
-    /// When this round began.
+    /// Beginning of this round.
     began: Instant,
-    /// The range that is next in this round.
+    /// Index of the next range in this round.
     at: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct PageRange {
-    /// When to look at it again.
+    /// Earliest time of the next visit.
     due: Instant,
     kept_back: KeptBack,
 }
 
 impl Walk {
-    /// `None`: the policy keeps everything for ever.
+    /// Begins a walk; `None` if the policy keeps everything for ever.
     pub(super) fn new(policy: Policy, now: Instant) -> Option<Self> {
         let shortest = policy.shortest()?;
         let every = (shortest / 10).clamp(ROUNDS.start, ROUNDS.end);
         Some(Self { policy, shortest, every, length: RANGE_PAGES, ranges: Vec::new(), file: None, began: now, at: 0 })
     }
 
-    /// Between the beginnings of two rounds.
+    /// Time from the beginning of one round to the next.
     pub(super) fn every(&self) -> Duration {
         self.every
     }
 
-    /// The table is in this file. In another than before, such as VACUUM FULL makes, nothing is where it was.
+    /// Sets the table's file. A new file, such as VACUUM FULL makes, forgets all ranges, because every row has moved.
     pub(super) fn is_in(&mut self, file: Option<u32>) {
         if self.file != file {
             self.ranges.clear();
@@ -114,7 +116,7 @@ impl Walk {
         }
     }
 
-    /// A round begins, and the table has so many pages. What it has got since the last round is to be visited at.
+    /// Begins a round over the table's `pages`. Pages that were added since the last round are due at once.
     pub(super) fn begin(&mut self, pages: u32, now: Instant) {
         let length = pages.div_ceil(MOST_RANGES).max(1).div_ceil(RANGE_PAGES) * RANGE_PAGES;
         if length != self.length {
@@ -126,7 +128,7 @@ impl Walk {
         (self.began, self.at) = (now, 0);
     }
 
-    /// The range that is to be visited at next: its first page, and how many; `None`: the round is over.
+    /// Returns the next range to visit, as its first page and number of pages; `None` if the round is over.
     pub(super) fn next(&mut self, now: Instant) -> Option<(i64, i32)> {
         let ahead = self.ranges.get(self.at..)?.iter().position(|range| range.due <= now)?;
         self.at += ahead;
@@ -134,9 +136,10 @@ impl Walk {
         Some((from, i32::try_from(self.length).unwrap_or(i32::MAX)))
     }
 
-    /// The range was visited at, and this is left there.
+    /// Records a visit of the range, and what is left there.
     ///
-    /// What could not be deleted stays old: it waits for the next round. What comes in from now on is not finished before now.
+    /// Old events that could not be deleted are tried again in the next round. Events that come in from now on are
+    /// finished later than now.
     pub(super) fn visited(&mut self, left: &Left, now: Instant) {
         let until_old = self.policy.first_is_old_in(left).unwrap_or(self.shortest).min(self.shortest);
         let rest = if until_old.is_zero() { self.every } else { self.every.max(self.shortest / MOST_VISITS) };
@@ -146,7 +149,7 @@ impl Walk {
         self.at += 1;
     }
 
-    /// The range could not be visited at: it waits for the next round.
+    /// Records that the range could not be visited: it is due again in the next round.
     pub(super) fn failed(&mut self) {
         if let Some(range) = self.ranges.get_mut(self.at) {
             range.due = self.began + self.every;
@@ -154,7 +157,7 @@ impl Walk {
         self.at += 1;
     }
 
-    /// What is old and stays, in the whole table.
+    /// Returns the numbers of old events that stay, in the whole table.
     pub(super) fn kept_back(&self) -> KeptBack {
         let add = |sum: KeptBack, range: &PageRange| KeptBack {
             holding: sum.holding + range.kept_back.holding,
@@ -176,7 +179,7 @@ mod tests {
         Walk::new(Policy { sent: Some(30 * DAY), failed: None }, Instant::now()).unwrap()
     }
 
-    /// Looks at everything that is due, and finds this everywhere; says how much that was.
+    /// Visits everything that is due, each time with `left` as the result, and returns the number of visits.
     fn round(walk: &mut Walk, pages: u32, left: &Left, now: Instant) -> usize {
         walk.begin(pages, now);
         let mut visits = 0;

@@ -8,7 +8,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use outbox_console::{
     admin::Admin,
-    commands::{self, Answer, Errand},
+    commands::{self, Answer, ClientCommand},
     retention::Retention,
 };
 use outbox_service::{
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let ends = format!("{PRECEDENCE}\n\n{}", exit::help());
     let mut program =
         command::program().mut_subcommand("run", |run| run.after_long_help(ends.clone())).after_long_help(ends);
-    let (command, given) = match command::read(&mut program, std::env::args_os(), std::env::vars_os()) {
+    let (command, raw) = match command::read(&mut program, std::env::args_os(), std::env::vars_os()) {
         Ok(read) => read,
         Err(error) => error.exit(), // the help text, or a usage error: code 2
     };
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Command::Version(options) => return end(command::version(options), LogFormat::Text),
         _ => {}
     }
-    let config = match given.resolve(command.servers()) {
+    let config = match raw.resolve(command.servers()) {
         Ok(config) => config,
         Err(invalid) => {
             invalid.problems().for_each(logging::complain);
@@ -48,17 +48,17 @@ fn main() -> ExitCode {
     let format = config.log_format;
     match command {
         Command::Run => end(logging::start(&config).and_then(|()| block_on(run(&config))), format),
-        Command::Config(options) => end(command::config(&given, &options), format),
-        Command::Errand(errand) => match carry_out(errand, &config) {
+        Command::Config(options) => end(command::config(&raw, &options), format),
+        Command::ClientCommand(command) => match run_command(command, &config) {
             Ok(Answer::No) => exit::NO.into(),
             Ok(Answer::Interrupted(code)) => code.into(),
             done => end(done.map(|_| ()), format),
         },
-        Command::Completions(_) | Command::Man(_) | Command::Version(_) => ExitCode::SUCCESS, // done above
+        Command::Completions(_) | Command::Man(_) | Command::Version(_) => ExitCode::SUCCESS, // handled above
     }
 }
 
-/// Says why the program failed, if it did.
+/// Logs why the program failed, if it did, and returns its exit code.
 fn end(done: Result<(), RunError>, format: LogFormat) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,12 +70,13 @@ fn end(done: Result<(), RunError>, format: LogFormat) -> ExitCode {
     }
 }
 
-/// What the relay does on the way to a slot is worth telling; the other errands tell people what they have to.
-fn carry_out(errand: Errand, config: &Config) -> Result<Answer, RunError> {
-    if matches!(errand, Errand::Init(_)) {
+/// Runs a command. Only `init` starts logging, because the relay's own steps towards a slot are worth a log; the other
+/// commands print their results.
+fn run_command(command: ClientCommand, config: &Config) -> Result<Answer, RunError> {
+    if matches!(command, ClientCommand::Init(_)) {
         logging::start(config)?;
     }
-    block_on(commands::carry_out(errand, &config.console()))
+    block_on(commands::run(command, &config.console()))
 }
 
 /// Starts the console, each part on a thread of its own, and relays until a signal asks for the end.
@@ -98,6 +99,6 @@ fn block_on<T>(command: impl Future<Output = Result<T, RunError>>) -> Result<T, 
         .build()
         .map_err(|error| RunError::new(Kind::Internal, "cannot start the runtime").source(error))?;
     let ended = runtime.block_on(command);
-    runtime.shutdown_background(); // a name that is being looked up must not delay the end
+    runtime.shutdown_background(); // a pending name lookup must not delay the exit
     ended
 }

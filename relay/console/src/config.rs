@@ -1,4 +1,4 @@
-//! What the console is to show, and what it is to delete.
+//! Configuration of the console.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -7,32 +7,32 @@ use pg_replication::ConnInfo;
 
 use crate::retention::Policy;
 
-/// The settings of the console. docs/configuration.md says of each what it means to an operator.
+/// The settings of the console. docs/configuration.md explains each for operators.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The relay that is asked about: its servers, and its names on them.
+    /// The relay that the console observes: its servers, and its names on them.
     pub relay: outbox_service::Config,
-    /// How long events are kept once they are finished.
+    /// How long finished events are kept.
     pub retention: Policy,
-    /// Where to answer HTTP; `None`: nowhere.
+    /// Address of the HTTP server; `None` if there is none.
     pub http_listen: Option<SocketAddr>,
-    /// The dashboard, to be served there; `None`: there is none.
+    /// The dashboard on that server; `None` if it is off.
     pub dashboard: Option<DashboardConfig>,
 }
 
-/// The dashboard: which roles it has, and whom it lets in.
+/// The dashboard's configuration: its database roles, and its users.
 #[derive(Clone, Debug)]
 pub struct DashboardConfig {
-    /// PostgreSQL, by a role that sees no payloads.
+    /// PostgreSQL for readers, with a role that cannot read payloads.
     pub database_url: Option<Address<ConnInfo>>,
-    /// PostgreSQL, by a role that sees payloads, replays and releases.
+    /// PostgreSQL for operators, with a role that reads payloads, replays and releases.
     pub operator_database_url: Option<Address<ConnInfo>>,
-    /// File with the tokens of those who may read.
+    /// File with the readers' tokens.
     pub readers: Option<PathBuf>,
-    /// File with the tokens of those who may also see payloads, replay and release.
+    /// File with the operators' tokens; operators may also see payloads, replay and release.
     pub operators: Option<PathBuf>,
     /// Host names under which browsers may reach it, separated by commas.
     pub hosts: String,
-    /// Path below which it is.
+    /// Path below which the dashboard is served.
     pub path: String,
 }

@@ -1,18 +1,18 @@
-//! What people and machines ask of an outbox: commands, checks, metrics, a dashboard; and the rounds of retention.
+//! The console: commands, checks, metrics, a dashboard, and retention.
 //!
 //! The console sees the session only through the picture that [`outbox_service::observe`] publishes, and the database
 //! through connections of its own. The service does not know the console.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`commands`] | what the program can be told to do, beside relaying |
-//! | `check` | the largest of the commands: looks at everything that a relay needs |
-//! | [`admin`] | the edge for those who look: HTTP and systemd, on a thread of their own |
+//! | [`commands`] | the commands beside `run` |
+//! | `check` | the largest command: inspects everything that a relay needs |
+//! | [`admin`] | the edge: HTTP and systemd, on a thread of their own |
 //! | `dashboard` | a page for people, served at that edge |
-//! | [`retention`] | deletes what is old, on a thread of its own |
-//! | `queries` | what is asked of the database, each question once: its statement and its row |
+//! | [`retention`] | deletes old finished events, on a thread of its own |
+//! | `queries` | queries of the database, each once: its statement and its row |
 //! | [`terminal`] | standard output, questions, progress, signals |
-//! | [`format`] | tables, JSON, ages, times, and what a terminal must not be told. Pure |
+//! | [`format`] | tables, JSON, ages, times, and escaping of foreign text. Pure |
 
 pub mod admin;
 mod check;

@@ -24,10 +24,10 @@ const MEANINGS: [(Kind, &str); 13] = [
     (Kind::Internal, "a fault of the relay or of its machine"),
 ];
 
-/// The exit code of an errand that was done and whose answer is no, as grep's.
+/// The exit code of a command that ran and whose answer is no, as grep's.
 pub(crate) const NO: u8 = 1;
 
-/// Exit codes of a process that a second signal ended, as a shell reports them: 128 + the signal's number.
+/// Exit codes of a process that a second signal has ended, as a shell reports them: 128 + the signal's number.
 pub(crate) const SIGINT: u8 = 130;
 pub(crate) const SIGTERM: u8 = 143;
 
@@ -36,7 +36,7 @@ pub(crate) fn code(kind: Kind) -> u8 {
     kind as u8
 }
 
-/// Code and meaning of every way to end, success and signals included.
+/// Returns code and meaning of every way to end, success and signals included.
 fn rows() -> impl Iterator<Item = (u8, &'static str)> {
     let signals = [
         (SIGINT, "SIGINT ended it: a command, or run at once as the second signal"),
@@ -49,10 +49,10 @@ fn rows() -> impl Iterator<Item = (u8, &'static str)> {
     answers.into_iter().chain(MEANINGS.map(|(kind, meaning)| (code(kind), meaning))).chain(signals)
 }
 
-/// The codes, for the end of the help text.
+/// Lists the codes for the end of the help text.
 pub(crate) fn help() -> String {
     rows().fold("Exit codes:\n".to_owned(), |mut text, (code, meaning)| {
-        let _ = writeln!(text, "  {code:>3}  {meaning}"); // a String takes every write
+        let _ = writeln!(text, "  {code:>3}  {meaning}"); // writing to a String cannot fail
         text
     })
 }

@@ -1,4 +1,4 @@
-//! Log lines on standard error, for people or as JSON. Standard output is for what a command was asked to print.
+//! Log lines go to standard error, for people or as JSON. Standard output is for the results of commands.
 
 use std::{
     fmt::Display,
@@ -13,10 +13,10 @@ use tracing_subscriber::{EnvFilter, filter::filter_fn, fmt, layer::SubscriberExt
 
 use crate::config::{Config, LogFormat};
 
-/// The form of the lines that are written, for those who do not know the settings.
+/// The form of log lines, for code that cannot reach the settings, such as the panic hook.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// The form of the lines that are written.
+/// Returns the form of log lines; text until [`start`] was called.
 pub(crate) fn format() -> LogFormat {
     FORMAT.get().copied().unwrap_or(LogFormat::Text)
 }
@@ -44,13 +44,13 @@ pub(crate) fn start(config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Below info, tokio-postgres logs the parameters of every statement: error texts of the broker, and whatever else a
-/// statement may carry one day.
+/// Whether a log line shows no statement parameters. Below info, tokio-postgres logs the parameters of every statement,
+/// and they contain the broker's error texts.
 fn shows_no_parameters(line: &Metadata<'_>) -> bool {
     *line.level() <= Level::INFO || !line.target().starts_with("tokio_postgres")
 }
 
-/// Writes the last line of a run that failed, in the form of the lines before it.
+/// Logs why a run failed, as its last line and in the form of the lines before it.
 pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
     if format == LogFormat::Json && tracing::enabled!(target: "relay", Level::ERROR) {
         error!(target: "relay", kind = ?failed.kind(), exit_code = code, "{failed}");
@@ -59,7 +59,8 @@ pub(crate) fn failure(format: LogFormat, failed: &RunError, code: u8) {
     }
 }
 
-/// Writes a plain line to standard error, without what a terminal would obey: parts of it may be a server's words. A failure to write is passed over: there is nowhere left to report it.
+/// Prints a plain line to standard error, escaped because parts of it may come from a server. A failed write is
+/// ignored: no place is left to report it.
 pub(crate) fn complain(what: impl Display) {
     let _ = writeln!(stderr(), "outbox-relay: {}", escaped(&what.to_string()));
 }

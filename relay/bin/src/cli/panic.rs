@@ -1,5 +1,5 @@
-//! A fault of the relay ends the process. A thread that dies alone would leave a relay without its dashboard, its metrics or its retention, and
-//! nobody would know.
+//! A panic of any thread ends the process. Otherwise a thread could die unnoticed and leave a relay without its
+//! dashboard, its metrics or its retention.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -13,14 +13,14 @@ use outbox_service::{
 
 use crate::cli::{exit, logging};
 
-/// From now on, a panic of any thread ends the process with the code of [`Kind::Internal`], after a line that says where it was.
+/// Installs a panic hook that logs where the panic was and exits with the code of [`Kind::Internal`].
 pub(crate) fn end_the_process() {
     set_hook(Box::new(|panic| {
         let failed = RunError::new(Kind::Internal, sentence(panic))
             .hint("this is a fault of the relay: please report it; events without a verdict are still PENDING");
         let code = exit::code(Kind::Internal);
         logging::failure(logging::format(), &failed, code);
-        let trace = Backtrace::capture(); // if RUST_BACKTRACE asks for it
+        let trace = Backtrace::capture(); // captured only if RUST_BACKTRACE is set
         if trace.status() == BacktraceStatus::Captured {
             logging::complain(trace);
         }
@@ -43,7 +43,7 @@ mod tests {
 
     const CHILD: &str = "OUTBOX_TEST_PANICS";
 
-    /// The program of this test, as it is started again by itself, is the process that ends.
+    /// The test starts its own executable again, because a panic ends the process.
     #[test]
     fn a_thread_that_panics_ends_the_process_with_code_70_and_says_where() {
         if std::env::var_os(CHILD).is_some() {
@@ -58,12 +58,12 @@ mod tests {
             .env(CHILD, "1")
             .output();
         let child = child.unwrap();
-        let told = String::from_utf8_lossy(&child.stderr);
-        assert_eq!(child.status.code(), Some(70), "{told}");
+        let stderr = String::from_utf8_lossy(&child.stderr);
+        assert_eq!(child.status.code(), Some(70), "{stderr}");
         let line = "outbox-relay: the thread \"retention\" panicked at ";
         assert!(
-            told.contains(line) && told.contains("panic.rs:") && told.contains(": two and two are five (hint: "),
-            "{told}"
+            stderr.contains(line) && stderr.contains("panic.rs:") && stderr.contains(": two and two are five (hint: "),
+            "{stderr}"
         );
     }
 }

@@ -1,5 +1,7 @@
-//! SIGTERM, SIGINT and SIGHUP: the first asks for a drain, and a second SIGTERM or SIGINT ends the process at once. A SIGHUP never does:
-//! a terminal that closes may send several. Where it was ignored before the start, as `nohup` has it, it stays so.
+//! SIGTERM, SIGINT and SIGHUP: the first signal asks for a drain, and a second SIGTERM or SIGINT ends the process at
+//! once. A second SIGHUP does not, because a terminal that closes may send several.
+//!
+//! A SIGHUP that was ignored before the start, as by `nohup`, stays ignored.
 
 use std::io;
 
@@ -11,39 +13,39 @@ use tokio::{
 
 use crate::cli::exit;
 
-/// Listens to the signals on a task of its own, so that a second signal works even when everything else hangs.
+/// Listens for signals on a task of its own, so that a second signal works even when everything else hangs.
 pub(crate) struct Signals {
     listener: JoinHandle<()>,
     first: oneshot::Receiver<()>,
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Begins to listen.
     pub(crate) fn listen() -> io::Result<Self> {
         Self::listen_and(!ignores_hang_up(), |code| std::process::exit(code.into()))
     }
 
-    /// Calls `exit` with the exit code on the second signal.
+    /// Begins to listen, to SIGHUP only if `to_hang_up`. The second signal calls `exit` with the exit code.
     fn listen_and(to_hang_up: bool, exit: impl FnOnce(u8) + Send + 'static) -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hang_up = if to_hang_up { Some(signal(SignalKind::hangup())?) } else { None };
-        let (told, first) = oneshot::channel();
+        let (signalled, first) = oneshot::channel();
         let listener = tokio::spawn(async move {
             tokio::select! {
                 _ = next(&mut terminate, &mut interrupt) => {}
                 () = received(hang_up.as_mut()) => {}
             }
-            let _ = told.send(()); // an error: nobody waits any more, because the process is about to end
+            let _ = signalled.send(()); // fails if nobody waits any more: the process is about to end
             exit(next(&mut terminate, &mut interrupt).await);
         });
         Ok(Self { listener, first })
     }
 
-    /// Ready at the first signal.
+    /// Waits for the first signal.
     pub(crate) async fn first(&mut self) {
         if (&mut self.first).await.is_err() {
-            std::future::pending::<()>().await; // the listener is gone: no signal can come
+            std::future::pending::<()>().await; // the listener has ended: no signal will come
         }
     }
 }
@@ -68,7 +70,8 @@ async fn received(signal: Option<&mut Signal>) {
     }
 }
 
-/// Whether whoever has started this process has SIGHUP ignored. To listen to it would undo that. Where there is no /proc, nobody knows.
+/// Whether SIGHUP was ignored when the process started: listening to it would end that. Without /proc, the answer is
+/// no.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
@@ -96,7 +99,8 @@ mod tests {
         assert_eq!(exited.await.unwrap(), exit::SIGINT);
         drop(signals);
 
-        // A terminal that closes, and says so more than once. In the same test: the signals reach every listener of the process.
+        // This simulates a terminal that closes and sends several SIGHUPs. It is part of the same test, because signals
+        // reach every listener of the process.
         let (exit, exited) = oneshot::channel();
         let mut signals = Signals::listen_and(true, |code| exit.send(code).unwrap()).unwrap();
         send("HUP");

@@ -1,11 +1,11 @@
-//! The command line, and the commands that ask no server: about the program itself and its settings.
+//! The command line, and the commands that need no server: about the program itself and its settings.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `line` | every command, and which settings its help text shows |
+//! | `parser` | every command, and which settings its help text shows |
 //! | `settings`, `shell`, `version` | `config`; `completions` and `man`; `version` |
 
-mod line;
+mod parser;
 #[cfg(test)]
 mod reference;
 mod settings;
@@ -13,8 +13,8 @@ mod shell;
 mod version;
 
 pub(crate) use self::{
-    line::{Command, program, read},
-    settings::carry_out as config,
+    parser::{Command, program, read},
+    settings::run as config,
     shell::{completions, manual},
-    version::carry_out as version,
+    version::run as version,
 };

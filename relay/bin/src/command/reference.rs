@@ -1,5 +1,5 @@
-//! Keeps docs/command-line.md and the command line the same. After a change of either:
-//! `UPDATE_DOCS=1 cargo test -p outbox-relay reference` writes the page anew.
+//! Keeps docs/command-line.md and the command line the same. After a change of either, `UPDATE_DOCS=1 cargo test -p
+//! outbox-relay reference` writes the page anew.
 
 use std::{fmt::Write, fs, path::PathBuf};
 
@@ -18,7 +18,7 @@ fn begin(command: &str) -> String {
     format!("<!-- options of {command}: made from the code, see relay/bin/src/command/reference.rs -->\n")
 }
 
-/// What the command takes beside settings.
+/// Returns the command's own arguments, without the settings.
 fn own(command: &clap::Command) -> Vec<&Arg> {
     let is_setting = |argument: &Arg| {
         argument.get_id() == "config" || SETTINGS.iter().any(|setting| argument.get_id() == setting.key)

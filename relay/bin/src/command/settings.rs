@@ -6,7 +6,7 @@ use outbox_console::{
 };
 use outbox_service::error::RunError;
 
-use crate::config::Given;
+use crate::config::RawSettings;
 
 /// Print the effective settings and where each comes from, without connecting
 #[derive(Debug, clap::Args)]
@@ -15,18 +15,18 @@ pub(crate) struct Options {
     form: Form,
 }
 
-/// Prints settings that were found right.
+/// Prints settings that [`RawSettings::resolve`] has accepted.
 ///
 /// # Errors
 ///
-/// They cannot be written.
-pub(crate) fn carry_out(given: &Given, options: &Options) -> Result<(), RunError> {
+/// Standard output cannot be written.
+pub(crate) fn run(raw: &RawSettings, options: &Options) -> Result<(), RunError> {
     let mut output = Output::new(options.form);
     if output.json {
-        return given.in_force().try_for_each(|setting| output.object(&setting));
+        return raw.in_force().try_for_each(|setting| output.object(&setting));
     }
     let mut table = Table::new(&["SETTING", "VALUE", "FROM"]);
-    for setting in given.in_force() {
+    for setting in raw.in_force() {
         let tone = if setting.origin == "default" { Tone::Dim } else { Tone::Plain };
         table.row(vec![
             (setting.key.to_owned(), Tone::Bold),

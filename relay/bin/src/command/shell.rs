@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a shell and `man` know of the program.
+//! `completions` and `man`: shell completions and manual pages of the program.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ pub(crate) struct Manual {
 ///
 /// # Errors
 ///
-/// They cannot be written.
+/// Standard output or a file cannot be written.
 pub(crate) fn completions(mut program: clap::Command, options: Completions) -> Result<(), RunError> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut program, "outbox-relay", &mut script);
@@ -44,7 +44,7 @@ pub(crate) fn completions(mut program: clap::Command, options: Completions) -> R
 ///
 /// # Errors
 ///
-/// They cannot be written.
+/// Standard output or a file cannot be written.
 pub(crate) fn manual(mut program: clap::Command, options: &Manual) -> Result<(), RunError> {
     program.build();
     let Some(folder) = &options.dir else {

@@ -12,12 +12,12 @@ pub(crate) struct Options {
     form: Form,
 }
 
-/// What was fixed when the relay was built.
+/// Facts that were fixed when the relay was built.
 #[derive(Debug, Serialize)]
 struct Build {
     version: &'static str,
-    /// Packages and images name it, by the variable `OUTBOX_COMMIT` of their build; nothing asks git, so that no commit makes a
-    /// build begin anew.
+    /// The commit, if the build's variable `OUTBOX_COMMIT` names it, as packages and images do. Nothing runs git, so
+    /// that a new commit does not rebuild everything.
     commit: Option<&'static str>,
     features: &'static [&'static str],
     platform: String,
@@ -48,8 +48,8 @@ impl Build {
 ///
 /// # Errors
 ///
-/// It cannot be written.
-pub(crate) fn carry_out(options: Options) -> Result<(), RunError> {
+/// Standard output cannot be written.
+pub(crate) fn run(options: Options) -> Result<(), RunError> {
     let mut output = Output::new(options.form);
     let build = Build::this();
     if output.json { output.object(&build) } else { output.print(&build.for_people()) }

@@ -9,25 +9,25 @@ use std::{
 use outbox_service::redact::redacted;
 
 use super::{
-    given::{Given, Origin},
+    raw::{Origin, RawSettings},
     setting::{PREFIX, Setting, nearest},
     settings::{SETTINGS, by_key},
 };
 
 const CONFIG: &str = "OUTBOX_RELAY_CONFIG";
 
-/// The file that the environment names.
+/// Returns the configuration file that the environment names.
 pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let path = variables.get(OsStr::new(CONFIG))?;
     let path = path.to_str().map_or(path.as_os_str(), |text| OsStr::new(text.trim()));
     Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Takes every variable of ours. An empty one, or one of white space, counts as not set: that is what compose files and charts make of a value
-/// that was left out.
-pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) {
+/// Reads every variable of the relay. An empty or blank variable counts as not set: compose files and charts write a
+/// value that was left out that way.
+pub(super) fn read(variables: &BTreeMap<OsString, OsString>, raw: &mut RawSettings) {
     for setting in SETTINGS {
-        // The prefixed name is meant for us alone, so it comes last and wins.
+        // The prefixed name is meant for the relay alone, so it is read last and wins.
         let shared = setting.plain_variable().into_iter().chain(setting.standard_variable());
         for name in shared.chain([setting.prefixed_variable()]) {
             let Some(value) = variables.get(OsStr::new(&name)) else {
@@ -35,8 +35,8 @@ pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) 
             };
             match value.to_str() {
                 Some(text) if text.trim().is_empty() => {}
-                Some(text) => given.give(setting, text, Origin::Variable(name)),
-                None => given.refuse(format!("{name}: not UTF-8: expected {}", setting.rule.allowed())),
+                Some(text) => raw.set(setting, text, Origin::Variable(name)),
+                None => raw.add_problem(format!("{name}: not UTF-8: expected {}", setting.rule.allowed())),
             }
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn read(variables: &BTreeMap<OsString, OsString>, given: &mut Given) 
         };
         let is_known = name == CONFIG || SETTINGS.iter().any(|setting| setting.prefixed_variable() == name);
         if !is_known && !value.is_empty() && !is_service_link(rest, value) {
-            given.refuse(unknown(name, rest));
+            raw.add_problem(unknown(name, rest));
         }
     }
 }

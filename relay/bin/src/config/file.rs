@@ -12,32 +12,32 @@ use outbox_service::{
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    given::{Given, Origin},
+    raw::{Origin, RawSettings},
     setting::nearest,
     settings::{SETTINGS, by_key},
 };
 
-/// The file that packages install.
+/// Path of the file that packages install.
 pub(super) const USUAL: &str = "/etc/outbox-relay.toml";
 
-/// The usual file, where it is there and this user may read it: it holds passwords, and is root's.
+/// Returns the usual file if it exists and this user may read it: it holds passwords, and belongs to root.
 pub(super) fn usual(path: &str) -> Option<PathBuf> {
     std::fs::File::open(path).is_ok().then(|| path.into())
 }
 
-/// Reads the file at `path`. The parser's own rendering of an error quotes the line, which may hold a password: only
-/// its message and the line's number are told.
-pub(super) fn read(path: &Path, given: &mut Given) {
+/// Reads the file at `path`. Of a parser's error only the message and the line's number are reported: its own rendering
+/// quotes the line, which may hold a password.
+pub(super) fn read(path: &Path, raw: &mut RawSettings) {
     let text = match text_file::once(path) {
         Ok(text) => text,
-        Err(why) => return given.refuse(format!("{}: {why}", file_name(path))),
+        Err(why) => return raw.add_problem(format!("{}: {why}", file_name(path))),
     };
     match DeTable::parse(&text) {
-        Ok(table) => take(path, &text, table.get_ref(), given),
+        Ok(table) => take(path, &text, table.get_ref(), raw),
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             let place = format!("{}:{line}", file_name(path));
-            given.refuse(match key_without_value(&text, line) {
+            raw.add_problem(match key_without_value(&text, line) {
                 Some(key) => {
                     format!("{place}: {key}: there is no value: write \"\" for an empty one, or leave the line out")
                 }
@@ -47,33 +47,33 @@ pub(super) fn read(path: &Path, given: &mut Given) {
     }
 }
 
-fn take(path: &Path, text: &str, table: &DeTable<'_>, given: &mut Given) {
+fn take(path: &Path, text: &str, table: &DeTable<'_>, raw: &mut RawSettings) {
     for (key, value) in table {
         let line = line_of(text, key.span().start);
         let shown = redacted(key.get_ref()).escape_debug().to_string();
         let place = format!("{}:{line}: {}", file_name(path), shown);
         if let DeValue::Table(_) = value.get_ref() {
-            given.refuse(format!(
+            raw.add_problem(format!(
                 "{place}: a section: the file is one flat table, so write the settings without [{}]",
                 shown
             ));
             continue;
         }
         let Some(setting) = by_key(key.get_ref()) else {
-            given.refuse(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
+            raw.add_problem(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
                 Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
                 None => format!("{place}: unknown key: outbox-relay run --help lists the known settings"),
             });
             continue;
         };
         match scalar(value.get_ref()) {
-            Some(text) => given.give(setting, &text, Origin::File { path: path.to_owned(), line }),
-            None => given.refuse(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
+            Some(text) => raw.set(setting, &text, Origin::File { path: path.to_owned(), line }),
+            None => raw.add_problem(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
         }
     }
 }
 
-/// The value as it would be written on a command line.
+/// Returns the value as it would be written on a command line; `None` for an array or a table.
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -87,14 +87,15 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// The key of a line that ends behind its `=`, but for a comment. A value, which may be secret, is never told.
+/// Returns the key of a line that has no value, only perhaps a comment, behind its `=`. A value, which may be secret,
+/// is never returned.
 fn key_without_value(text: &str, line: usize) -> Option<Cow<'_, str>> {
     let (key, value) = text.lines().nth(line - 1)?.split_once('=')?;
     let value = value.trim();
     (value.is_empty() || value.starts_with('#')).then(|| redacted(key.trim()))
 }
 
-/// Number of the line (1 is the first) that holds the byte at `offset`.
+/// Returns the number of the line (1 is the first) that holds the byte at `offset`.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }

@@ -1,17 +1,17 @@
-//! Settings: what there is to set, where a value comes from, and what it may be.
+//! Settings: which exist, where a value comes from, and which values are allowed.
 //!
 //! [`settings`](SETTINGS) is the one list. The flags, the variables, the keys of the file, the defaults, the allowed
 //! values, the help text and the reference pages are all made from it.
 //!
 //! ```text
-//!  file ─▶ environment ─▶ flags ─▶ Given ─▶ resolve ─▶ Config
+//!  file ─▶ environment ─▶ flags ─▶ RawSettings ─▶ resolve ─▶ Config
 //!  (each overrides the one before)  (text, origin)  (checks every value)
 //! ```
 
 mod environment;
 mod file;
 mod flags;
-mod given;
+mod raw;
 mod resolve;
 mod rule;
 mod setting;
@@ -28,7 +28,7 @@ use outbox_service::collector::Collector;
 use self::value::AfterFailed;
 pub(crate) use self::{
     flags::{PRECEDENCE, collect, read, with_settings},
-    given::Given,
+    raw::RawSettings,
     resolve::Servers,
     setting::Setting,
     settings::Config,
@@ -38,7 +38,7 @@ pub(crate) use self::{
 pub(crate) use self::{rule::Rule, settings::SETTINGS};
 
 impl Config {
-    /// What the service is to do.
+    /// Returns the service's configuration.
     pub(crate) fn service(&self) -> outbox_service::Config {
         outbox_service::Config {
             database_url: self.database_url.clone(),
@@ -81,7 +81,7 @@ impl Config {
         }
     }
 
-    /// What the console is to show and to delete.
+    /// Returns the console's configuration.
     pub(crate) fn console(&self) -> outbox_console::Config {
         outbox_console::Config {
             relay: self.service(),

@@ -1,45 +1,46 @@
-//! From what was given to a [`Config`], or to everything that is wrong with it.
+//! Turns raw settings into a [`Config`], or into a list of everything that is wrong with them.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{
-    given::Given,
+    raw::RawSettings,
     setting::Setting,
     settings::{Config, SETTINGS, by_key},
     value::Value,
 };
 
-/// The servers that a command must be told of.
+/// The servers whose addresses a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// Both.
+    /// PostgreSQL and RabbitMQ.
     All,
     /// PostgreSQL alone: a DBA who runs `init` needs no broker.
     Database,
 }
 
 impl Servers {
-    /// Whether the command cannot work without `setting`. The others' files may well be closed to who asks.
+    /// Whether the command cannot work without `setting`. The other settings' files may be closed to the user who runs
+    /// the command.
     fn need(self, setting: &Setting) -> bool {
         self == Self::All || !setting.rule.is_secret() || setting.key == "database_url"
     }
 }
 
-/// A setting as it is in force.
+/// A setting in force.
 #[derive(Debug, Serialize)]
 pub(crate) struct InForce {
-    /// Its key.
+    /// The setting's key.
     pub(crate) key: &'static str,
-    /// Its value, without a password; null where there is none.
+    /// The value, without a password; null if there is none.
     pub(crate) value: Option<String>,
-    /// Where the value stands: a flag, a variable, a file with its line, or `default`.
+    /// Where the value was given: a flag, a variable, a file with its line, or `default`.
     pub(crate) origin: String,
 }
 
-impl Given {
-    /// Checks every value for a command that needs these servers.
+impl RawSettings {
+    /// Checks every value, for a command that needs these servers.
     pub(crate) fn resolve(&self, servers: Servers) -> Result<Config, Invalid> {
         let mut problems = self.problems.clone();
         let config = Config::read(self, |setting| servers.need(setting), &mut problems);
@@ -61,7 +62,7 @@ impl Given {
         }
     }
 
-    /// Checks a setting that may not be greater than another, if both are good by themselves.
+    /// Checks that `low` is not greater than `high`, if both are valid by themselves.
     fn compare<T: Value + PartialOrd>(&self, low: &str, high: &str, problems: &mut Vec<String>) {
         let read = |key: &str| {
             let setting = by_key(key)?;
@@ -74,14 +75,14 @@ impl Given {
         }
     }
 
-    /// Says that two settings cannot both be so, and why.
+    /// Returns a line that says that two settings contradict each other, and why.
     fn contradiction(&self, one: &str, other: &str, why: &str) -> String {
         let shown = |key: &str| by_key(key).map(|setting| self.shown(setting)).unwrap_or_default();
         format!("{}: not together with {}: {why}", shown(one), shown(other))
     }
 
-    /// Every setting with its value and origin; secrets without their passwords. For settings that [`resolve`](Self::resolve)
-    /// has accepted.
+    /// Returns every setting with its value and origin, without passwords. The settings must be ones that
+    /// [`resolve`](Self::resolve) has accepted.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = InForce> {
         SETTINGS.iter().map(|setting| InForce {
             key: setting.key,
@@ -91,7 +92,7 @@ impl Given {
     }
 }
 
-/// Everything that is wrong with the settings, one line for each: name, origin, value (unless secret), allowed values.
+/// Everything that is wrong with the settings, a line each: name, origin, value (unless secret), allowed values.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", problems.join("\n"))]
 pub(crate) struct Invalid {
@@ -99,7 +100,7 @@ pub(crate) struct Invalid {
 }
 
 impl Invalid {
-    /// One line for each problem.
+    /// Returns one line for each problem.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
         self.problems.iter().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Which values a setting takes, in words and as a check.
+//! Rules: the values that a setting takes, in words and as a check.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::units::{parse_size, parse_time, show_size, show_time};
 
-/// Bytes of a file's name, as long as Linux takes one.
+/// Longest file name in bytes (Linux: PATH_MAX).
 const LONGEST_PATH: usize = 4096;
 
 /// The values that a setting takes.
@@ -35,21 +35,21 @@ pub(crate) enum Rule {
     Identifier,
     /// Printable text.
     Text {
-        /// Most bytes; 255 is AMQP's limit of a short string.
+        /// Most bytes; 255 is AMQP's limit for a short string.
         max_bytes: usize,
     },
     /// A server's address with credentials: never shown.
     Url {
-        /// What it looks like.
+        /// Its form, as an example.
         form: &'static str,
-        /// Says what may be shown of it, or why it is refused; both without its secrets.
+        /// Returns the part that may be shown, or why the value is wrong; both without its secrets.
         check: fn(&str) -> Result<String, String>,
     },
-    /// What holds a key: never shown.
+    /// A secret such as a key: never shown.
     Secret {
-        /// What it looks like.
+        /// Its form, as an example.
         form: &'static str,
-        /// As of a server's address.
+        /// The same as for a server's address.
         check: fn(&str) -> Result<String, String>,
     },
     /// Name of a file, or `off`.
@@ -65,12 +65,12 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// Whether the value may not be shown.
+    /// Whether the value must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
         matches!(self, Self::Url { .. } | Self::Secret { .. })
     }
 
-    /// The allowed values, in words that follow "expected".
+    /// Returns the allowed values, in words that follow "expected".
     pub(crate) fn allowed(&self) -> String {
         match self {
             Self::Count(range) => format!("a whole number from {} to {}", range.start(), range.end()),
@@ -111,7 +111,7 @@ impl Rule {
         }
     }
 
-    /// Placeholder of the value in help.
+    /// Returns the placeholder of the value in the help text.
     pub(crate) fn placeholder(&self) -> String {
         match self {
             Self::Count(_) | Self::CountOrOff(_) => "N".to_owned(),
@@ -130,7 +130,7 @@ impl Rule {
         }
     }
 
-    /// The number that `text` means, of a count or a size.
+    /// Returns the number that `text` means, of a count or a size; `None` if the rule does not allow it.
     pub(super) fn number(&self, text: &str) -> Option<u64> {
         let (number, range) = match self {
             Self::Count(range) | Self::CountOrOff(range) => (parse_count(text)?, range),
@@ -140,7 +140,7 @@ impl Rule {
         range.contains(&number).then_some(number)
     }
 
-    /// The time that `text` means.
+    /// Returns the time that `text` means; `None` if the rule does not allow it.
     pub(super) fn time(&self, text: &str) -> Option<Duration> {
         let (Self::Time(range) | Self::TimeOrOff(range)) = self else { return None };
         parse_time(text).filter(|time| range.contains(time))
@@ -148,7 +148,7 @@ impl Rule {
 
     /// Whether `text` is allowed by a rule that takes text as it is.
     pub(super) fn takes(&self, text: &str) -> bool {
-        // Accepted, it would be shown: in the log, in pg_stat_activity, to the broker.
+        // A login would be shown if it were accepted: in the log, in pg_stat_activity, to the broker.
         if holds_login(text) {
             return false;
         }
@@ -168,7 +168,7 @@ impl Rule {
     }
 }
 
-/// Digits only: `from_str` alone would take a plus sign.
+/// Parses digits only: `from_str` alone would accept a plus sign.
 fn parse_count(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -177,7 +177,7 @@ fn is_printable(text: &str, max_bytes: usize) -> bool {
     (1..=max_bytes).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-/// As browsers send it: labels of ASCII with dots between.
+/// Whether the name has the form in which browsers send it: labels of ASCII with dots between.
 fn is_host_name(name: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
@@ -185,10 +185,10 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// What `http_listen` serves beside the dashboard.
+/// Paths that `http_listen` serves beside the dashboard.
 const TAKEN_PATHS: [&str; 3] = ["metrics", "healthz", "readyz"];
 
-/// Plain parts between single slashes: nothing that a router or a proxy takes for something else.
+/// Whether the path has only plain parts between single slashes, which no router or proxy interprets.
 fn is_path(text: &str) -> bool {
     let is_plain = |part: &str| {
         !part.is_empty()
@@ -201,8 +201,8 @@ fn is_path(text: &str) -> bool {
             && parts.is_some_and(|parts| !TAKEN_PATHS.contains(&parts) && parts.split('/').all(is_plain))
 }
 
-/// `EnvFilter` takes a lone word that is no level for a target, and then logs nothing else: `inof` would silence the
-/// relay. So a lone word has to be a level. A space would become part of a target's name.
+/// Whether a lone word is a level, and no directive contains a space. `EnvFilter` takes any other lone word for a
+/// target, so `inof` would silence the relay; a space would become part of a target's name.
 fn is_filter(text: &str) -> bool {
     const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
     let is_directive = |part: &str| {

@@ -5,54 +5,54 @@ use super::rule::Rule;
 /// A setting: one line of the list.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    /// Key in the file. Flag and variable are made from it.
+    /// Key in the file. Flag and variable are derived from it.
     pub(crate) key: &'static str,
     /// Heading under which help and reference show it.
     pub(crate) group: &'static str,
-    /// What it means, line by line; the first sentence stands alone in the short help.
+    /// Its meaning, line by line; the first sentence stands alone in the short help.
     pub(crate) help: &'static [&'static str],
-    /// Which values it takes.
+    /// The values that it takes.
     pub(crate) rule: Rule,
-    /// Value when nothing is given; `None`: it must be given.
+    /// Value when nothing is given; `None` if the setting must be given.
     pub(crate) default: Option<&'static str>,
 }
 
-/// What the name of a setting ends with that says in which file another's value stands.
+/// Suffix of a setting whose value names the file that holds another setting's value.
 const FILE: &str = "_file";
 
-/// What the names of all variables begin with.
+/// Prefix of all variables.
 pub(super) const PREFIX: &str = "OUTBOX_RELAY_";
 
 impl Setting {
-    /// The long flag, without its dashes.
+    /// Returns the long flag, without its dashes.
     pub(crate) fn flag(&self) -> String {
         self.key.replace('_', "-")
     }
 
-    /// The environment variable to document.
+    /// Returns the environment variable to document.
     pub(crate) fn variable(&self) -> String {
         self.plain_variable().unwrap_or_else(|| self.prefixed_variable())
     }
 
-    /// `OUTBOX_RELAY_…`: every setting has it.
+    /// Returns `OUTBOX_RELAY_…`, the variable that every setting has.
     pub(super) fn prefixed_variable(&self) -> String {
         format!("{PREFIX}{}", self.key.to_uppercase())
     }
 
-    /// `DATABASE_URL` and `AMQP_URL`: the names that platforms give to servers they provide; and, with `_FILE` behind them, those by
-    /// which images of containers are told where a secret is mounted.
+    /// Returns the unprefixed variable, if the setting has one. Platforms set `DATABASE_URL` and `AMQP_URL` for servers
+    /// that they provide; container images use the same names with `_FILE` for mounted secrets.
     pub(super) fn plain_variable(&self) -> Option<String> {
         let server = self.key.strip_suffix(FILE).unwrap_or(self.key);
         ["database_url", "amqp_url"].contains(&server).then(|| self.key.to_uppercase())
     }
 
-    /// Whether it names the file in which the value of another setting stands.
+    /// Whether this setting names the file that holds the value of `other`.
     pub(super) fn is_file_of(&self, other: &Self) -> bool {
         self.key.strip_suffix(FILE) == Some(other.key)
     }
 
-    /// The name that OpenTelemetry gives to this setting of any program. It is set for a whole namespace at a time, so a relay without
-    /// OpenTelemetry passes it over.
+    /// Returns OpenTelemetry's name for this setting, if it has one. The variable is often set for a whole namespace,
+    /// so a relay without OpenTelemetry ignores it.
     pub(super) fn standard_variable(&self) -> Option<String> {
         let name = match self.key {
             "otlp_endpoint" => "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -63,19 +63,19 @@ impl Setting {
         cfg!(feature = "otel").then(|| name.to_owned())
     }
 
-    /// The whole help text as one paragraph.
+    /// Returns the whole help text as one paragraph.
     pub(crate) fn text(&self) -> String {
         self.help.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The help text's first sentence, without its full stop.
+    /// Returns the help text's first sentence, without its full stop.
     pub(crate) fn summary(&self) -> String {
         let text = self.text();
         text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first).to_owned()
     }
 }
 
-/// The name closest to `word`, if any is close enough to be what was meant. Case and dashes do not count.
+/// Returns the name closest to `word`, if one is close enough to be meant. Case and dashes do not count.
 pub(super) fn nearest(word: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     let word = word.to_lowercase().replace('-', "_");
     names
@@ -86,8 +86,8 @@ pub(super) fn nearest(word: &str, names: impl IntoIterator<Item = &'static str>)
         .map(|(_, name)| name)
 }
 
-/// Makes `SETTINGS` and `Config` from the list in `settings.rs`, so that no setting can be documented and not read, or
-/// read and not checked.
+/// Generates `SETTINGS` and `Config` from the list in `settings.rs`, so that no setting can be documented and not read,
+/// or read and not checked.
 macro_rules! settings {
     ($($group:literal {
         $($(#[doc = $help:literal])+ $key:ident: $type:ty = $rule:expr, $default:expr;)+
@@ -97,12 +97,12 @@ macro_rules! settings {
             Setting { key: stringify!($key), group: $group, help: &[$($help),+], rule: $rule, default: $default },
         )+)+];
 
-        /// The setting with this key.
+        /// Returns the setting with this key.
         pub(super) fn by_key(key: &str) -> Option<&'static Setting> {
             SETTINGS.iter().find(|setting| setting.key == key)
         }
 
-        /// What the relay works with: every value checked and typed.
+        /// The settings that the relay works with, every value checked and typed.
         #[derive(Clone, Debug)]
         #[expect(dead_code, reason = "the name of a file in which another setting stands is read with that one")]
         pub(crate) struct Config {
@@ -110,15 +110,15 @@ macro_rules! settings {
         }
 
         impl Config {
-            /// Reads every setting; `needs` says whether it must have a value. `None` when any is bad: each then stands
-            /// in `problems`.
+            /// Reads every setting; `needs` says whether a setting must have a value. Returns `None` if any is bad, and
+            /// adds a line for each bad one to `problems`.
             pub(super) fn read(
-                given: &Given,
+                raw: &RawSettings,
                 needs: impl Fn(&Setting) -> bool,
                 problems: &mut Vec<String>,
             ) -> Option<Self> {
                 $($(let $key = by_key(stringify!($key))
-                    .and_then(|setting| given.value::<$type>(setting, needs(setting), problems));)+)+
+                    .and_then(|setting| raw.value::<$type>(setting, needs(setting), problems));)+)+
                 Some(Self { $($($key: $key?,)+)+ })
             }
         }

@@ -12,7 +12,7 @@ use outbox_service::{
 use pg_replication::ConnInfo;
 
 use super::{
-    given::Given,
+    raw::RawSettings,
     rule::Rule::{self, Count, File, Filter, HostNames, Identifier, Size, SlotName, Switch, Text, Time, Url, UrlPath},
     setting::{Setting, settings},
     value::{

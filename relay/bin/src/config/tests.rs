@@ -1,4 +1,4 @@
-//! What is promised about settings as a whole; here is what its parts share.
+//! Promises about settings as a whole, and helpers that their tests share.
 
 mod precedence;
 mod reference;
@@ -13,13 +13,13 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Config, Given, Rule, SETTINGS, Servers, Setting, collect, read, with_settings};
+use super::{Config, RawSettings, Rule, SETTINGS, Servers, Setting, collect, read, with_settings};
 
 const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
     [("DATABASE_URL", "postgres://relay:hunter2@db/shop"), ("AMQP_URL", "amqp://relay:hunter2@mq/shop")];
 
-/// A file that goes when the test ends.
+/// A file that is deleted when the test ends.
 struct TempFile(PathBuf);
 
 fn file(text: &str) -> TempFile {
@@ -55,21 +55,21 @@ fn help() -> String {
     program.find_subcommand_mut("run").unwrap().render_long_help().to_string()
 }
 
-fn try_given(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Given, clap::Error> {
+fn try_raw(arguments: &[&str], variables: &[(&str, &str)]) -> Result<RawSettings, clap::Error> {
     let arguments = ["outbox-relay"].iter().chain(arguments).map(Into::into);
     let matches = read(&mut program(), arguments)?;
     Ok(collect(&matches, variables.iter().map(|(name, value)| (name.into(), value.into()))))
 }
 
-fn given(arguments: &[&str], variables: &[(&str, &str)]) -> Given {
-    try_given(arguments, variables).unwrap()
+fn raw(arguments: &[&str], variables: &[(&str, &str)]) -> RawSettings {
+    try_raw(arguments, variables).unwrap()
 }
 
-/// Flags and variables beside the two URLs.
+/// Resolves flags and variables, together with the two URLs.
 fn resolve(flags: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
     let arguments: Vec<&str> = ["run"].iter().chain(flags).copied().collect();
     let variables: Vec<_> = URLS.iter().chain(variables).copied().collect();
-    given(&arguments, &variables).resolve(Servers::All).map_err(|invalid| invalid.to_string())
+    raw(&arguments, &variables).resolve(Servers::All).map_err(|invalid| invalid.to_string())
 }
 
 fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {

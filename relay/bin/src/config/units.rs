@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// Largest first, so that a value is shown in the largest unit that divides it.
+/// Units of time in milliseconds, largest first, so that a value is shown in the largest unit that divides it.
 const TIME_UNITS_MS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// Powers of 1024 only: `MB` means 1024² bytes to PostgreSQL and 1000² to most others.
+/// Units of size in bytes, powers of 1024 only: `MB` means 1024² bytes to PostgreSQL and 1000² to most other programs.
 const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// `200ms`, `10s`, `5m`, `1h`, `30d`. A number without a unit is refused, except 0.
+/// Parses `200ms`, `10s`, `5m`, `1h`, `30d`. A number without a unit is rejected, except 0.
 pub(super) fn parse_time(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -22,7 +22,7 @@ pub(super) fn show_time(time: Duration) -> String {
     if ms == 0 { "0s".to_owned() } else { show(ms, &TIME_UNITS_MS) }
 }
 
-/// `32MiB`, `1GiB`. A number without a unit is bytes.
+/// Parses `32MiB`, `1GiB`. A number without a unit is bytes.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     parse(text, &SIZE_UNITS).or_else(|| parse(&format!("{text}B"), &SIZE_UNITS))
 }

@@ -1,4 +1,4 @@
-//! From the text of a setting to its typed value.
+//! Typed values of settings, and how each is read from text.
 
 use std::{
     fmt::Display,
@@ -21,46 +21,46 @@ use pg_replication::ConnInfo;
 
 use super::rule::Rule;
 
-/// What becomes of the later events of a key when one has `FAILED`.
+/// Whether the later events of a key go on when one event has `FAILED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterFailed {
-    /// They go on without it.
+    /// Later events go on without the failed one.
     Continue,
-    /// They wait until an operator decides.
+    /// Later events wait until an operator replays or releases the failed one.
     Hold,
 }
 
-/// Form of log lines.
+/// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// Where to listen for HTTP; `None`: nowhere.
+/// Where to listen for HTTP; `None` if nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listen(pub Option<SocketAddr>);
 
-/// What may be left out; written as `off`.
+/// A value that may be left out, written as `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Optional<T>(pub Option<T>);
 
-/// The word for what is left out.
+/// The word for a value that is left out.
 pub(super) const OFF: &str = "off";
 
 /// The type of a setting's value.
 pub(super) trait Value: Sized {
-    /// Reads `text` if `rule` allows it. The error says what was expected, and repeats nothing of a secret.
+    /// Reads `text` if `rule` allows it. The error says what was expected, and contains nothing of a secret.
     fn read(rule: &Rule, text: &str) -> Result<Self, String>;
 
-    /// Takes the value that stands in a file; reads it, if that is needed now. The error repeats nothing of a secret.
+    /// Takes the value from a file, and reads it now if it is `needed`. The error contains nothing of a secret.
     fn in_file(path: PathBuf, _needed: bool) -> Result<Self, String> {
         Err(format!("cannot stand in a file, as in {}", file_name(&path)))
     }
 
-    /// What stands for a value that is not given and not needed.
+    /// Returns the value of a setting that was not given and is not needed.
     fn unneeded() -> Option<Self> {
         None
     }
@@ -158,7 +158,7 @@ impl Value for Optional<Address<ConnInfo>> {
     }
 }
 
-/// What may be left out and holds a secret otherwise.
+/// Implements [`Value`] for secrets that may be left out.
 macro_rules! optional_secret {
     ($($type:ident)+) => {
         $(impl Value for Optional<$type> {
@@ -203,10 +203,10 @@ pub(super) const OPTIONAL_DATABASE: Rule =
 /// A size of the WAL that may be left out.
 pub(super) const OPTIONAL_WAL: Rule = Rule::SizeOrOff(64 << 20..=1 << 50);
 
-/// Events in a second that may be left unbounded.
+/// Events per second, or `off` for no limit.
 pub(super) const OPTIONAL_RATE: Rule = Rule::CountOrOff(1..=1_000_000);
 
-/// A time after which something goes, if ever: up to ten years.
+/// A time after which something is deleted, up to ten years, or `off` for never.
 pub(super) const RETENTION: Rule = Rule::TimeOrOff(Duration::from_secs(1)..=Duration::from_secs(3650 * 24 * 3600));
 
 /// A collector that may be left out.
@@ -223,17 +223,17 @@ fn harmless_or_off<T: FromStr<Err: Display> + Display>(text: &str) -> Result<Str
     if text == OFF { Ok(OFF.to_owned()) } else { harmless::<T>(text) }
 }
 
-/// A server's address. Its errors repeat nothing of the text, which holds a password.
+/// Parses a server's address. The errors contain nothing of the text, which holds a password.
 fn address<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// What may be shown of a server's address, or why it is refused.
+/// Returns the part of a server's address that may be shown, or why the address is wrong.
 pub(super) fn harmless<T: FromStr<Err: Display> + Display>(text: &str) -> Result<String, String> {
     address::<T>(text).map(|address| address.to_string())
 }
 
-/// An enum whose variants are words: the rule and the reading of it come from one list.
+/// Generates, from one list of words, the rule and the reading of an enum.
 macro_rules! choice {
     ($rule:ident: $type:ty { $($word:literal => $variant:expr),+ $(,)? }) => {
         pub(super) const $rule: Rule = Rule::Choice(&[$($word),+]);

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: for supervisors and for people.
+//! `/healthz` and `/readyz`, for supervisors and people.
 
 use std::{
     sync::Arc,
@@ -9,12 +9,13 @@ use axum::{extract::State, http::StatusCode};
 use outbox_service::observe::{PULSE_LIMIT, Readiness};
 use tokio::time::timeout;
 
-use super::{owed::sentence, shared::Shared};
+use super::{backlog::sentence, shared::Shared};
 
-/// A probe waits for so long for what the database knows: less than the second that Kubernetes gives it.
+/// Longest wait of a probe for the database: Kubernetes gives a probe one second by default.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whether the relay's loop turns. A supervisor that restarts a relay for anything else makes an outage longer.
+/// Whether the relay's loop is alive. A supervisor should restart a relay for nothing else: any other restart makes an
+/// outage longer.
 pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
     if shared.observed.is_alive() {
         (StatusCode::OK, "alive\n".to_owned())
@@ -26,13 +27,13 @@ pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, S
     }
 }
 
-/// Whether events are delivered, or would be if this relay's turn came.
+/// Whether this relay delivers events, or is a standby of one that does.
 pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
     let readiness = Readiness::of(&shared.observed.view(), Instant::now());
     if readiness.is_ready() {
         return (StatusCode::OK, format!("{}\n", readiness.sentence()));
     }
-    let health = timeout(PATIENCE, shared.desk.health()).await.ok().flatten();
+    let health = timeout(PATIENCE, shared.backlog.health()).await.ok().flatten();
     let waiting = health.as_ref().map(sentence).unwrap_or_default();
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}{waiting}\n", readiness.sentence()))
 }

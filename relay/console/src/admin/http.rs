@@ -1,4 +1,4 @@
-//! What is served over HTTP.
+//! The HTTP server: metrics, health and the dashboard.
 
 use std::{
     collections::VecDeque,
@@ -34,14 +34,14 @@ use tokio::{
 
 use super::{health, metrics, shared::Shared};
 
-/// Connections at a time, so that the relay keeps its file descriptors. One more, and the oldest goes: whoever holds many and asks
-/// nothing does not keep out a probe, and a browser comes back by itself.
+/// Most connections at a time, so that the relay keeps its file descriptors. A new connection beyond them closes the
+/// oldest, so that idle clients do not keep out a probe; a browser reconnects by itself.
 const MOST_CONNECTIONS: usize = 256;
 
-/// Whoever sends no request for so long loses the connection.
+/// Longest time that a connection may be open without sending a request.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Answers requests, forever. Without a listener it waits forever.
+/// Answers requests, forever. Without a listener it does nothing, forever.
 pub(super) async fn serve(listener: Option<TcpListener>, shared: Arc<Shared>) -> io::Result<()> {
     let Some(listener) = listener else { return pending().await };
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -71,14 +71,14 @@ async fn accept(listener: tokio::net::TcpListener, routes: Router) -> Infallible
                     }
                     by_age.push_back(connections.spawn(serve_one(stream, peer, routes.clone())));
                 }
-                Err(_) => sleep(Duration::from_millis(100)).await, // the process is out of file descriptors
+                Err(_) => sleep(Duration::from_millis(100)).await, // the process has no file descriptor left
             },
             Some(_) = connections.join_next() => by_age.retain(|connection| !connection.is_finished()),
         }
     }
 }
 
-/// Whatever goes wrong with a connection, the browser knows.
+/// Serves one connection. Its errors are ignored, because the client sees them itself.
 async fn serve_one(stream: TcpStream, peer: SocketAddr, routes: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(REQUEST_PATIENCE);
@@ -90,10 +90,10 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, routes: Router) {
     let _ = http.serve_connection(TokioIo::new(stream), from_peer).await;
 }
 
-/// The format is that of <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
+/// Answers a scrape, in the format of <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 async fn scrape(State(shared): State<Arc<Shared>>) -> Response {
     const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let health = shared.desk.health().await;
+    let health = shared.backlog.health().await;
     match metrics::encode(&shared.observed, health, &shared.database) {
         Ok(text) => ([(header::CONTENT_TYPE, FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),

@@ -1,10 +1,10 @@
-//! The relay's edge for people and machines that look at it: HTTP, and systemd. Off the hot path: a thread of its own, which sees the
-//! session only through what that [publishes](outbox_service::observe).
+//! The relay's edge for people and machines: HTTP, and systemd. It runs off the hot path, on a thread of its own, and
+//! sees the session only through [`observe`](outbox_service::observe).
 
+mod backlog;
 mod health;
 mod http;
 pub mod metrics;
-mod owed;
 mod shared;
 mod systemd;
 
@@ -22,18 +22,19 @@ use tracing::{info, warn};
 
 use crate::{Config, dashboard::Dashboard};
 
-/// The edge. Dropping it ends its thread's work.
+/// The running edge. Dropping it stops its thread's work.
 #[derive(Debug)]
 pub struct Admin {
     _until: Option<oneshot::Sender<()>>,
 }
 
 impl Admin {
-    /// Listens as configured, and tells systemd what it asks for. Without either there is no thread.
+    /// Starts the thread that serves HTTP and notifies systemd, as configured. If neither is configured, no thread
+    /// starts.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on, or what systemd asks for cannot be done.
+    /// The address cannot be listened on, or systemd's watchdog time is invalid.
     pub fn start(config: &Config, observed: &Arc<Observed>) -> Result<Self, RunError> {
         let listener = config.http_listen.map(|address| {
             let cannot = |error| {
@@ -58,7 +59,7 @@ impl Admin {
         let shared = shared::Shared {
             observed: Arc::clone(observed),
             database: config.relay.database_url.database(),
-            desk: owed::Desk::new(config.relay.clone()),
+            backlog: backlog::BacklogMonitor::new(config.relay.clone()),
             dashboard: dashboard.flatten(),
         };
         let shared = Arc::new(shared);
@@ -86,7 +87,7 @@ fn serve(
                     warn!(target: "relay", %error, "the HTTP server has stopped");
                 }
             }
-            () = systemd::tell(&shared.observed, watchdog) => {}
+            () = systemd::notify_systemd(&shared.observed, watchdog) => {}
             _ = ended => systemd::stopping(),
         }
     });

@@ -1,17 +1,17 @@
-//! What every page of the edge has at hand.
+//! State that every page of the edge shares.
 
 use std::sync::Arc;
 
 use outbox_service::observe::Observed;
 
-use super::owed::Desk;
+use super::backlog::BacklogMonitor;
 use crate::dashboard::Dashboard;
 
-/// What every page has at hand.
+/// State that every page shares.
 pub(super) struct Shared {
     pub(super) observed: Arc<Observed>,
-    /// Name of the database: a label of every metric.
+    /// Name of the database, a label of every metric.
     pub(super) database: String,
-    pub(super) desk: Desk,
+    pub(super) backlog: BacklogMonitor,
     pub(super) dashboard: Option<Arc<Dashboard>>,
 }

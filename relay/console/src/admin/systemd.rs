@@ -1,5 +1,6 @@
-//! systemd's protocol for services: `READY=1` once the relay streams or waits for its turn, or has been starting for a while;
-//! `WATCHDOG=1` as long as its loop turns; `STATUS=` the sentence of `/readyz` without its times (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>).
+//! systemd's protocol for services (<https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>):
+//! `READY=1` once the relay streams or is a standby, or has been starting for a while; `WATCHDOG=1` as long as its loop
+//! is alive; `STATUS=` the sentence of `/readyz` without its times.
 
 use std::{
     env,
@@ -28,29 +29,29 @@ use outbox_service::{
     repeats::Repeats,
 };
 
-/// Where systemd listens.
+/// Variable that names systemd's socket.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
-/// How soon systemd learns of a change.
-const LOOK: Duration = Duration::from_millis(500);
+/// Interval of the notifications, so the longest delay with which systemd learns of a change.
+const INTERVAL: Duration = Duration::from_millis(500);
 
-/// `READY=1` is withheld for no longer than this. A relay may wait for hours for a server, an upgrade or the end of a backlog, and
-/// `systemctl start`, which a package manager may have called, must not. What is refused at once ends the relay sooner.
+/// Longest delay of `READY=1`. A relay may wait for hours for a server, an upgrade or the end of a backlog, and
+/// `systemctl start`, perhaps called by a package manager, must not; permanent errors end the relay sooner.
 const START: Duration = Duration::from_secs(10);
 
-/// A thread that is to speak twice as often would do little else.
+/// Shortest watchdog time: the thread notifies twice as often, and would do little else below this.
 const SHORTEST_WATCHDOG: Duration = Duration::from_millis(1);
 
-/// Whether systemd, or whoever stands in for it, asks to be told.
+/// Whether systemd, or a substitute, listens for notifications.
 pub(super) fn is_asked() -> bool {
     env::var_os(NOTIFY_SOCKET).is_some_and(|socket| !socket.is_empty())
 }
 
-/// How long systemd's watchdog bears silence, if it looks at this process.
+/// Returns the time of systemd's watchdog; `None` if it does not watch this process.
 ///
 /// # Errors
 ///
-/// The variable is no number of microseconds, or so small a one that it could not be kept: systemd would kill the relay.
+/// The variable is not a number of microseconds, or is too short to be kept: systemd would kill the relay.
 pub(super) fn watchdog() -> Result<Option<Duration>, RunError> {
     let text = |name| env::var_os(name).map(|value| value.to_string_lossy().trim().to_owned());
     let (limit, process) = (text("WATCHDOG_USEC").filter(|text| !text.is_empty()), text("WATCHDOG_PID"));
@@ -67,19 +68,19 @@ pub(super) fn watchdog() -> Result<Option<Duration>, RunError> {
     parsed.map(Some).ok_or_else(bad)
 }
 
-/// Tells what happens, forever. `watchdog` is what [`watchdog`] gives.
-pub(super) async fn tell(observed: &Observed, watchdog: Option<Duration>) {
+/// Notifies systemd of the relay's state, forever. `watchdog` comes from [`watchdog`].
+pub(super) async fn notify_systemd(observed: &Observed, watchdog: Option<Duration>) {
     if !is_asked() {
         return pending().await;
     }
-    // Half of what is allowed, as sd_watchdog_enabled(3) recommends.
+    // The interval is half of the watchdog's time, as sd_watchdog_enabled(3) recommends.
     let watchdog = watchdog.map(|limit| limit / 2);
-    let mut looks = interval(watchdog.map_or(LOOK, |half| half.min(LOOK)));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(watchdog.map_or(INTERVAL, |half| half.min(INTERVAL)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let began = Instant::now();
     let (mut is_ready, mut last, mut failed) = (false, String::new(), Repeats::default());
     loop {
-        looks.tick().await;
+        ticks.tick().await;
         let view = observed.view();
         let is_up = matches!(view.state(), State::Streaming | State::Standby) || began.elapsed() >= START;
         if !is_ready && is_up {
@@ -95,36 +96,38 @@ pub(super) async fn tell(observed: &Observed, watchdog: Option<Duration>) {
     }
 }
 
-/// Tells that the relay ends.
+/// Notifies systemd that the relay stops.
 pub(super) fn stopping() {
     if is_asked() {
         notify(&NotifyState::Stopping, &mut Repeats::default());
     }
 }
 
-/// Whether systemd was told.
+/// Notifies systemd; returns whether that worked, and logs a failure.
 fn notify(state: &NotifyState<'_>, failed: &mut Repeats) -> bool {
     let sent = send(state);
     if let Err(error) = &sent {
-        let (is_told, times) = failed.count(&error.to_string());
-        if is_told {
+        let (is_news, times) = failed.count(&error.to_string());
+        if is_news {
             warn!(target: "relay", %error, times, "systemd cannot be told of the relay's state");
         }
     }
     sent.is_ok()
 }
 
-/// Not by the crate's own `notify`, which takes each name for a path, and waits: a full socket would stop all HTTP.
+/// Sends a notification without waiting. The crate's own `notify` takes each name for a path, and waits: a full socket
+/// would stop all HTTP.
 fn send(state: &NotifyState<'_>) -> io::Result<()> {
     let name = env::var_os(NOTIFY_SOCKET).unwrap_or_default();
     let mut message = String::new();
-    let _ = writeln!(message, "{state}"); // a String takes everything
+    let _ = writeln!(message, "{state}"); // writing to a String cannot fail
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
     socket.send_to_addr(message.as_bytes(), &address(&name)?).map(drop)
 }
 
-/// A path, or a name in Linux's abstract namespace, which systemd writes with an @ before it.
+/// Returns the socket's address: a path, or a name in Linux's abstract namespace, which systemd writes with an @ before
+/// it.
 fn address(name: &OsStr) -> io::Result<SocketAddr> {
     match name.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name),

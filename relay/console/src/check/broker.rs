@@ -1,4 +1,4 @@
-//! What RabbitMQ must offer. The relay's own client asks as it does at its start, but makes nothing.
+//! Checks of RabbitMQ. The connection is the relay's own client's, and declares nothing.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use super::{certificate, finding::Report};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What remains to be told.
+/// A finding that needs the result of another check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// The exchange is missing. What that means depends on whether a relay is at work.
+    /// The exchange is missing. The consequences depend on whether a relay is at work.
     NoExchange,
 }
 
-pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
+pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
     let Some(address) = &config.amqp_url else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
         return Found::Nothing;
@@ -34,13 +34,13 @@ pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
     };
     let publish = config.publish(url.clone());
     match url.open(CONNECT_LIMIT).await {
-        Ok(socket) => certificate::look_at_broker(&socket, report),
+        Ok(socket) => certificate::inspect_broker(&socket, report),
         Err(error) => {
             report.bad("broker", end_of_start(&error, address).to_string(), "");
             return Found::Nothing;
         }
     }
-    // Not declared, only expected: a check makes nothing.
+    // The exchange is expected, not declared: a check creates nothing.
     let exchange_use = if config.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
     let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
     let exchange = &config.exchange;
@@ -65,7 +65,7 @@ pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
                 AmqpError::AccessRefused { .. } => {
                     "give the user the permission to configure the exchange, or set declare_exchange = false (rabbitmqctl set_permissions)"
                 }
-                _ => "", // the error says it
+                _ => "", // the error says what to do
             };
             report.bad("exchange", explain(cause), to_do);
         }
@@ -74,8 +74,8 @@ pub(super) async fn look(config: &Config, report: &mut Report) -> Found {
     Found::Nothing
 }
 
-/// `is_at_work`: whether a relay reads the slot.
-pub(super) fn tell_of_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
+/// Reports that the exchange is missing. `is_at_work` is whether a relay reads the slot.
+pub(super) fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
     let found = format!("there is no exchange {:?}", config.exchange);
     if config.declare_exchange && is_at_work {
         let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";

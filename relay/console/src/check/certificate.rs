@@ -1,4 +1,4 @@
-//! Certificates that will expire: after that nobody can connect.
+//! Checks of certificates that expire soon: after that no connection succeeds.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,11 +12,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 const EXPIRES_VERY_SOON: Duration = Duration::from_secs(3 * 86_400);
 
-/// What is known of the certificates of a connection.
+/// The certificates of a connection.
 enum Seen {
     NotEncrypted,
     Unreadable,
-    /// Until when the server's is good, and the relay's own if it has one.
+    /// Expiry of the server's certificate, and of the relay's own if it has one.
     GoodUntil(SystemTime, Option<SystemTime>),
 }
 
@@ -31,24 +31,24 @@ impl Seen {
     }
 }
 
-/// The database's. Nobody logs in for this.
-pub(super) async fn look_at_database(config: &Config, report: &mut Report) {
+/// Checks the database's certificate, without logging in.
+pub(super) async fn inspect_database(config: &Config, report: &mut Report) {
     let server = match config.database_url.now() {
         Ok(server) => server,
         Err(bad) => return report.unknown("database_certificate", format!("no connection: {bad}"), ""),
     };
     match server.open(|socket| async move { Ok(Seen::of(&socket)) }).await {
-        Ok((seen, _)) => tell("database_certificate", &seen, report),
+        Ok((seen, _)) => report_expiry("database_certificate", &seen, report),
         Err(error) => report.unknown("database_certificate", format!("no connection: {}", chain(&error)), ""),
     }
 }
 
-/// The broker's, seen on a socket to it.
-pub(super) fn look_at_broker(socket: &Socket, report: &mut Report) {
-    tell("broker_certificate", &Seen::of(socket), report);
+/// Checks the broker's certificate, which a socket to it has.
+pub(super) fn inspect_broker(socket: &Socket, report: &mut Report) {
+    report_expiry("broker_certificate", &Seen::of(socket), report);
 }
 
-fn tell(check: &'static str, seen: &Seen, report: &mut Report) {
+fn report_expiry(check: &'static str, seen: &Seen, report: &mut Report) {
     let (server, client) = match seen {
         Seen::NotEncrypted => return report.ok(check, "the connection is not encrypted: there is no certificate"),
         Seen::Unreadable => return report.unknown(check, "the certificate's end cannot be read", ""),
@@ -73,7 +73,7 @@ fn tell(check: &'static str, seen: &Seen, report: &mut Report) {
     }
 }
 
-/// How long a certificate is still good, and that in words.
+/// Returns how long a certificate is still valid, and the same in words.
 fn left(until: SystemTime, now: SystemTime) -> (Duration, String) {
     let left = until.duration_since(now).unwrap_or_default();
     let days = i64::try_from(left.as_secs() / DAY.as_secs()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! What PostgreSQL must be like.
+//! Checks of the PostgreSQL server.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,13 +12,13 @@ use tokio_postgres::{Error, error::SqlState};
 use super::{finding::Report, slot};
 use crate::queries::{session::Session, sql};
 
-/// What clocks may differ by. Nothing that the relay decides depends on it: people who compare times are misled.
+/// Tolerated difference of the clocks. No decision of the relay depends on it; it misleads people who compare times.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// How often the clocks are compared: the quickest answer says most.
+/// Number of comparisons of the clocks: the quickest answer is the most exact.
 const CLOCK_TRIES: usize = 5;
 
-pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) {
     let platform = Platform::of(&session.client).await;
     if let Err(error) = server(session, config, platform, report).await {
         report.unknown("primary", format!("the server's settings cannot be read: {}", chain(&error)), "");
@@ -27,12 +27,12 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
     clock(session, report).await;
 }
 
-/// Whether the server lets pgoutput read its WAL.
+/// Checks whether the server lets pgoutput read its WAL.
 async fn output_plugin(session: &Session, config: &Config, platform: Platform, report: &mut Report) {
     const CHECK: &str = "output_plugin";
-    let looked = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
-    let looked = looked.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
-    match looked {
+    let answer = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
+    let answer = answer.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
+    match answer {
         Ok((Some(list), Some(false))) => {
             let found = format!("output_plugin_libraries is {list:?}: pgoutput may not read the WAL, so no relay can");
             report.bad(CHECK, found, platform.allow_pgoutput());
@@ -58,7 +58,7 @@ async fn server(session: &Session, config: &Config, platform: Platform, report: 
     if let Some(unfit) = server.unfit(&config.database_url, config.failover_slot) {
         report.bad("primary", unfit.what, unfit.hint);
     } else if row.try_get("others_are_read_only")? {
-        // This session has turned it off for itself, and the relay's do not.
+        // This session has turned the setting off for itself; the relay's sessions have not.
         let (user, database) = (config.database_url.user(), config.database_url.database());
         let found = format!("default_transaction_read_only is on for the role {user:?} in the database {database:?}");
         let to_do = format!(
@@ -105,7 +105,7 @@ async fn server(session: &Session, config: &Config, platform: Platform, report: 
     Ok(())
 }
 
-/// Whether one more fits in; `has_own`: the relay has its own already.
+/// Checks whether the server has room for one more; `has_own` is whether the relay already has its own.
 fn room(
     check: &'static str,
     setting: &str,
@@ -124,7 +124,7 @@ fn room(
     }
 }
 
-/// Compares the clocks.
+/// Compares the clocks of the database and of this machine.
 async fn clock(session: &Session, report: &mut Report) {
     let mut best: Option<(Duration, f64)> = None;
     for _ in 0..CLOCK_TRIES {
@@ -152,8 +152,8 @@ async fn clock(session: &Session, report: &mut Report) {
     }
 }
 
-/// What an answer says that took so long, with a time that was so many seconds ahead of the middle of the question; and whether the
-/// clocks may well agree.
+/// Returns the difference of the clocks in words, and whether it is within the tolerance. `took` is the duration of the
+/// query, `ahead` how many seconds the database's answer was ahead of the query's middle.
 fn compared(took: Duration, ahead: f64) -> (String, bool) {
     let direction = if ahead < 0.0 { "behind" } else { "ahead of" };
     let unsure = took.as_secs_f64() / 2.0;

@@ -1,4 +1,5 @@
-//! What everybody may do, and is not meant to: rights that a restore has lost, or that somebody has granted to PUBLIC.
+//! Checks of rights that PUBLIC has and should not have: a restore has lost their revocation, or somebody has granted
+//! them.
 
 use outbox_service::error::chain;
 use tokio_postgres::{Error, error::SqlState};
@@ -14,22 +15,22 @@ use crate::{
 
 const CHECK: &str = "everybody";
 
-/// So many are named, each with its statement.
+/// Most rights that are named, each with its statement.
 const NAMED: usize = 5;
 
-/// A right that everybody has.
+/// A right that PUBLIC has.
 struct Open {
-    /// Such as `SELECT on table outbox.events`.
+    /// The right, such as `SELECT on table outbox.events`.
     right: String,
-    /// The statement that takes it back.
+    /// The statement that revokes it.
     closing: String,
 }
 
-pub(super) async fn look(session: &Session, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match open(session).await {
         Ok(open) if open.is_empty() => report.ok(CHECK, "PUBLIC may do nothing that was not meant for everybody"),
         Ok(open) => {
-            let (found, to_do) = told(&open);
+            let (found, to_do) = describe(&open);
             report.bad(CHECK, found, to_do);
         }
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
@@ -49,7 +50,7 @@ async fn open(session: &Session) -> Result<Vec<Open>, Error> {
     rows.iter().map(|row| Ok(Open { right: row.try_get("open_right")?, closing: row.try_get("closing")? })).collect()
 }
 
-fn told(open: &[Open]) -> (String, String) {
+fn describe(open: &[Open]) -> (String, String) {
     let named: Vec<&str> = open.iter().take(NAMED).map(|open| &*open.right).collect();
     let found = format!("everybody may do what was not meant for everybody: {}", named.join(", "));
     let rest = i64::try_from(open.len().saturating_sub(NAMED)).unwrap_or(i64::MAX);
@@ -69,10 +70,10 @@ mod tests {
     #[test]
     fn few_rights_are_told_with_their_statements_and_many_with_the_call_that_takes_all_back() {
         let right = |number| Open { right: format!("SELECT on table t{number}"), closing: format!("REVOKE {number}") };
-        let (found, to_do) = told(&[right(1), right(2)]);
+        let (found, to_do) = describe(&[right(1), right(2)]);
         assert!(found.ends_with(": SELECT on table t1, SELECT on table t2"), "{found}");
         assert_eq!(to_do, "as the outbox's owner: REVOKE 1; REVOKE 2");
-        let (found, to_do) = told(&(1..=NAMED + 2).map(right).collect::<Vec<_>>());
+        let (found, to_do) = describe(&(1..=NAMED + 2).map(right).collect::<Vec<_>>());
         assert!(found.ends_with("SELECT on table t5, and 2 rights more"), "{found}");
         assert!(to_do.contains("outbox.grant_relay") || to_do.contains("grant_relay"), "{to_do}");
     }

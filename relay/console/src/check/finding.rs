@@ -1,4 +1,4 @@
-//! What a check has found.
+//! Findings of checks.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::{
     terminal::output::Output,
 };
 
-/// How a check has ended.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     Ok,
-    /// Works, and will not under some circumstances.
+    /// It works, and will not under some circumstances.
     Warning,
-    /// Events do not flow, or will not; or somebody may do with them what was granted to nobody.
+    /// Events do not flow, or will not; or a role may change or read events without a grant.
     Bad,
-    /// It could not be looked at.
+    /// The check could not be made.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ impl Level {
     }
 }
 
-/// Every check, in the order in which findings are told.
+/// Every check, in the order in which findings are printed.
 pub(super) const CHECKS: [&str; 25] = [
     "database",
     "primary",
@@ -72,24 +72,24 @@ pub(super) const CHECKS: [&str; 25] = [
     "broker_certificate",
 ];
 
-/// What one check has found.
+/// The finding of one check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     check: &'static str,
     level: Level,
     found: String,
-    /// What to do about it.
+    /// What to do about the finding.
     to_do: Option<String>,
 }
 
-/// What has been found.
+/// All findings.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Takes what a check has found.
+    /// Adds the finding of a check.
     pub(super) fn add(
         &mut self,
         check: &'static str,
@@ -118,17 +118,18 @@ impl Report {
         self.add(check, Level::Unknown, found, to_do);
     }
 
-    /// Takes what was found at the same time.
+    /// Adds the findings of checks that ran concurrently.
     pub(super) fn join(&mut self, other: Self) {
         self.findings.extend(other.findings);
     }
 
-    /// Whether this was looked at.
+    /// Whether the check was made.
     pub(super) fn has(&self, check: &str) -> bool {
         self.findings.iter().any(|finding| finding.check == check)
     }
 
-    /// Brings findings into their order. What was not looked at is unknown: because `out_of_time` was over, if it was.
+    /// Sorts the findings. Checks that were not made are unknown, for the reason that `out_of_time` was over, if it
+    /// was.
     pub(super) fn complete(mut self, out_of_time: Option<Duration>) -> Self {
         for check in CHECKS.into_iter().filter(|check| !self.has(check)).collect::<Vec<_>>() {
             match out_of_time {
@@ -142,13 +143,13 @@ impl Report {
         self
     }
 
-    /// Whether nothing that was found is bad.
+    /// Whether no finding is bad.
     pub(super) fn is_fine(&self) -> bool {
         self.findings.iter().all(|finding| finding.level != Level::Bad)
     }
 
-    /// As JSON, one object for each finding; or for people.
-    pub(super) fn tell(&self, output: &mut Output) -> Result<(), RunError> {
+    /// Prints the findings: as JSON, one object each, or for people.
+    pub(super) fn print(&self, output: &mut Output) -> Result<(), RunError> {
         if output.json {
             return self.findings.iter().try_for_each(|finding| output.object(finding));
         }

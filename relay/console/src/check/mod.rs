@@ -1,4 +1,4 @@
-//! `check`: looks at everything that a relay with these settings needs, changes nothing, and says what to do.
+//! `check`: inspects everything that a relay with these settings needs, changes nothing, and says what to do.
 
 mod broker;
 mod certificate;
@@ -22,25 +22,25 @@ use self::finding::Report;
 use crate::{
     Config,
     queries::session::{Grant, Session, silent},
-    terminal::{Answer, output::Output, question::Question},
+    terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
 /// Look at everything that a relay with these settings needs, change nothing, and say what to do; exit code 1 if something is bad
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    question: Question,
+    args: QueryArgs,
 }
 
-pub(crate) async fn carry_out(console: &Config, Options { question }: Options) -> Result<Answer, RunError> {
-    let (config, limit) = (&console.relay, question.timeout);
+pub(crate) async fn run(console: &Config, Options { args }: Options) -> Result<Answer, RunError> {
+    let (config, limit) = (&console.relay, args.timeout);
     let (mut report, mut of_certificate, mut of_broker) = (Report::default(), Report::default(), Report::default());
     let mut is_at_work = false;
-    // Side by side: a server that says nothing takes the time of nobody else's check.
+    // The checks run concurrently, so that a server that does not answer costs the other checks no time.
     let (database, certificate, broker) = tokio::join!(
-        timeout(limit, look_at_database(console, limit, &mut is_at_work, &mut report)),
-        timeout(limit, certificate::look_at_database(config, &mut of_certificate)),
-        timeout(limit, broker::look(config, &mut of_broker)),
+        timeout(limit, inspect_database(console, limit, &mut is_at_work, &mut report)),
+        timeout(limit, certificate::inspect_database(config, &mut of_certificate)),
+        timeout(limit, broker::inspect(config, &mut of_broker)),
     );
     let out_of_time = [database.is_err(), certificate.is_err(), broker.is_err()].contains(&true).then_some(limit);
     report.join(of_certificate);
@@ -49,34 +49,34 @@ pub(crate) async fn carry_out(console: &Config, Options { question }: Options) -
         report.bad("database", silent(&config.database_url, limit).to_string(), "");
     }
     match (broker, &config.amqp_url) {
-        (Ok(broker::Found::NoExchange), _) => broker::tell_of_missing_exchange(config, is_at_work, &mut report),
+        (Ok(broker::Found::NoExchange), _) => broker::report_missing_exchange(config, is_at_work, &mut report),
         (Err(_elapsed), Some(address)) if !report.has("broker") => {
             report.bad("broker", silent(address, limit).to_string(), "");
         }
         _ => {}
     }
     let report = report.complete(out_of_time);
-    report.tell(&mut Output::new(question.form))?;
+    report.print(&mut Output::new(args.form))?;
     Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
 }
 
-/// Looks at all that a session shows. `is_at_work` becomes whether a relay reads the slot.
-async fn look_at_database(console: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
+/// Makes all checks that need a session with the database. Sets `is_at_work` to whether a relay reads the slot.
+async fn inspect_database(console: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
     let config = &console.relay;
     let session = match Session::connect(config, "check", Grant::Monitor, limit).await {
         Ok(session) => session,
         Err(error) => return report.bad("database", error.to_string(), ""),
     };
     report.ok("database", format!("connected to {}", config.database_url));
-    database::look(&session, config, report).await;
-    let keeps_much = slot::look(&session, config, report).await;
+    database::inspect(&session, config, report).await;
+    let keeps_much = slot::inspect(&session, config, report).await;
     *is_at_work = slot::is_read(&session, config).await.unwrap_or_default();
-    transactions::look(&session, keeps_much, report).await;
-    let is_trusted = rights::look(&session, console, report).await;
-    references::look(&session, report).await;
+    transactions::inspect(&session, keeps_much, report).await;
+    let is_trusted = rights::inspect(&session, console, report).await;
+    references::inspect(&session, report).await;
     if is_trusted {
-        everybody::look(&session, report).await;
-        others::look(&session, report).await;
-        routes::look(&session, report).await;
+        everybody::inspect(&session, report).await;
+        others::inspect(&session, report).await;
+        routes::inspect(&session, report).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Rights of roles that no `outbox.grant_*()` has given them: those of the default privileges of a database into which a dump was restored, or
-//! what somebody has granted by hand.
+//! Checks of rights that no `outbox.grant_*()` has given to a role: default privileges of a database into which a dump
+//! was restored, or grants by hand.
 
 use outbox_service::error::chain;
 use tokio_postgres::Error;
@@ -12,20 +12,20 @@ use crate::{
 
 const CHECK: &str = "other_rights";
 
-/// So many roles are named, each with as many of its rights.
+/// Most roles that are named, and most rights of each.
 const NAMED: usize = 3;
 
-/// A role, and what it may do beyond its grants, such as `UPDATE on table outbox.events`.
+/// A role, and its rights beyond its grants, such as `UPDATE on table outbox.events`.
 struct Other {
     role: String,
     rights: Vec<String>,
 }
 
-pub(super) async fn look(session: &Session, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match others(session).await {
         Ok(others) if others.is_empty() => report.ok(CHECK, "no role may do more than outbox.grant_*() lets it"),
         Ok(others) => {
-            let (found, to_do) = told(&others);
+            let (found, to_do) = describe(&others);
             report.warning(CHECK, found, to_do);
         }
         Err(error) => report.unknown(CHECK, chain(&error), ""),
@@ -37,7 +37,7 @@ async fn others(session: &Session) -> Result<Vec<Other>, Error> {
     rows.iter().map(|row| Ok(Other { role: row.try_get("role")?, rights: row.try_get("rights")? })).collect()
 }
 
-fn told(others: &[Other]) -> (String, String) {
+fn describe(others: &[Other]) -> (String, String) {
     let more = |length: usize, noun| match i64::try_from(length.saturating_sub(NAMED)).unwrap_or(i64::MAX) {
         0 => String::new(),
         rest => format!(" and {} more", count(rest, noun)),
@@ -74,10 +74,10 @@ mod tests {
             role: role.to_owned(),
             rights: (1..=rights).map(|number| format!("SELECT on table t{number}")).collect(),
         };
-        let (found, to_do) = told(&[other("reporting", 1)]);
+        let (found, to_do) = describe(&[other("reporting", 1)]);
         assert!(found.ends_with(": reporting has SELECT on table t1"), "{found}");
         assert!(to_do.contains("REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM reporting"), "{to_do}");
-        let (found, _) = told(&[other("a", 4), other("b", 1), other("c", 1), other("d", 1)]);
+        let (found, _) = describe(&[other("a", 4), other("b", 1), other("c", 1), other("d", 1)]);
         assert!(
             found.contains("a has SELECT on table t1, SELECT on table t2, SELECT on table t3 and 1 right more;"),
             "{found}"

@@ -1,4 +1,4 @@
-//! Foreign keys that refer to the table: a deletion looks for the event's id in each of them.
+//! Check of foreign keys that refer to the table: a deletion searches each of them for the event's id.
 
 use outbox_service::error::chain;
 use tokio_postgres::Error;
@@ -8,7 +8,7 @@ use crate::queries::{session::Session, sql};
 
 const CHECK: &str = "foreign_keys";
 
-pub(super) async fn look(session: &Session, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match without_index(session).await {
         Ok(keys) if keys.is_empty() => report.ok(CHECK, "none refers to outbox.events without an index"),
         Ok(keys) => {

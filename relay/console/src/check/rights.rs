@@ -1,4 +1,4 @@
-//! The extension, what guards its table, the publication, and what this role may do.
+//! Checks of the extension, the triggers of its table, the publication, and the rights of this role.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use outbox_service::{
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{finding::Report, sequence, slot};
-use crate::queries::{finished::MAINTAINING, session::Session, sql};
+use crate::queries::{finished::RETENTION_FUNCTIONS, session::Session, sql};
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
 
-/// Says whether the schema is there, and what is in it may be called.
-pub(super) async fn look(session: &Session, console: &crate::Config, report: &mut Report) -> bool {
+/// Makes the checks. Returns whether the schema exists and its functions may safely be called.
+pub(super) async fn inspect(session: &Session, console: &crate::Config, report: &mut Report) -> bool {
     let config = &console.relay;
     let owner = match Ownership::of(&session.client).await {
         Ok(Ownership::Nothing) => {
@@ -46,7 +46,7 @@ pub(super) async fn look(session: &Session, console: &crate::Config, report: &mu
     if is_installed {
         unknown_if_failed("triggers", triggers(session, report).await, report);
         unknown_if_failed("publication", publication(session, config, report).await, report);
-        unknown_if_failed("sequence", sequence::look(session, report).await, report);
+        unknown_if_failed("sequence", sequence::inspect(session, report).await, report);
         if let Some(found) = not_the_relays(session, config).await.unwrap_or_default() {
             for check in ["grants", "replication_right"] {
                 report.unknown(check, found.clone(), "check with the relay's own DATABASE_URL");
@@ -59,7 +59,8 @@ pub(super) async fn look(session: &Session, console: &crate::Config, report: &mu
     is_installed
 }
 
-/// By what this role is seen not to be the relay's: what it lacks then says nothing of that one.
+/// Returns why this role cannot be the relay's, if it cannot: the rights that it lacks then say nothing about the
+/// relay's.
 async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<String>, Error> {
     if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
         return Ok(None);
@@ -72,13 +73,13 @@ async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<Str
     Ok(reads_events.then(|| format!("the role {role:?} has the rights of those who look at events, and not a relay's")))
 }
 
-fn unknown_if_failed(check: &'static str, looked: Result<(), Error>, report: &mut Report) {
-    if let Err(error) = looked {
+fn unknown_if_failed(check: &'static str, answer: Result<(), Error>, report: &mut Report) {
+    if let Err(error) = answer {
         report.unknown(check, chain(&error), "");
     }
 }
 
-/// Looks whether the extension is there, in a version that fits. Says whether the rest can be looked at.
+/// Checks that the extension is installed, in a version that fits. Returns whether the other checks can be made.
 async fn extension(session: &Session, role: &str, owner: &str, report: &mut Report) -> bool {
     match session.client.query_one(sql::VERSION, &[]).await.and_then(|row| row.try_get::<_, String>(0)) {
         Ok(version) => match mismatch(&version) {
@@ -169,7 +170,7 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
     let role = console.relay.database_url.user();
     if session.client.query_one(sql::MAY_CALL, &[&sql::RELAYING]).await?.try_get(0)? {
         if console.retention.deletes()
-            && !session.client.query_one(sql::MAY_CALL, &[&MAINTAINING]).await?.try_get::<_, bool>(0)?
+            && !session.client.query_one(sql::MAY_CALL, &[&RETENTION_FUNCTIONS]).await?.try_get::<_, bool>(0)?
         {
             let found = format!("retention is set, and the role {role:?} may not delete old events");
             report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));
@@ -194,7 +195,7 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
     Ok(())
 }
 
-/// Whether a role may replicate is for the server to say: on some platforms it comes from membership in a role.
+/// Asks the server whether the role may replicate: on some platforms that right comes from membership in a role.
 async fn replication(session: &Session, config: &Config, report: &mut Report) {
     let database = &config.database_url;
     let server = match database.now() {

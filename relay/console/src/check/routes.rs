@@ -1,8 +1,10 @@
-//! Whether a queue is bound for every topic of the last day.
+//! Check whether a queue is bound for every topic of the last day.
 //!
-//! AMQP cannot list bindings, and the one way to ask for a route is to publish: a message that is routed is there, for consumers to see.
-//! So nothing is asked. The table knows: `SENT` means that RabbitMQ has routed that event when it was sent, and `FAILED` that it has not, for
-//! a reason that is shown in the broker's words. A topic is as good as its last verdict; one without a verdict is unknown.
+//! AMQP cannot list bindings, and only publishing tests a route: consumers would see the test message. So the check
+//! reads the table.
+//!
+//! `SENT` means that RabbitMQ has routed the event, and `FAILED`, with the broker's words, that it has not. The last
+//! verdict of a topic counts; a topic without a verdict is unknown.
 
 use outbox_service::error::chain;
 use tokio_postgres::{Error, Row, error::SqlState};
@@ -16,15 +18,15 @@ use crate::{
     },
 };
 
-/// Events of the last day that are looked at, at most: about a second's work.
+/// Most events of the last day that are read: about a second's work.
 const MOST: i64 = 200_000;
 
-/// Topics that are named.
+/// Most topics that are named.
 const NAMED: usize = 5;
 
 const CHECK: &str = "routes";
 
-pub(super) async fn look(session: &Session, report: &mut Report) {
+pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match session.client.query(sql::ROUTES, &[&MOST]).await {
         Ok(rows) => {
             if let Err(error) = judge(&rows, report) {
@@ -38,12 +40,13 @@ pub(super) async fn look(session: &Session, report: &mut Report) {
         Err(error) if took_too_long(&error) => {
             report.unknown(CHECK, "there are too many events to look at in time", "allow more by --timeout");
         }
-        // The extension is missing or broken: said elsewhere.
+        // The extension is missing or broken, which another check reports.
         Err(error) => report.unknown(CHECK, chain(&error), ""),
     }
 }
 
-/// What the rows say: exchange and topic, how many events, how many seconds ago one was routed and one has failed, and why.
+/// Reports the topics without a queue. A row has exchange and topic, the number of events, how many seconds ago the
+/// last was routed and the last has failed, and why.
 fn judge(rows: &[Row], report: &mut Report) -> Result<(), Error> {
     let (mut unrouted, mut unknown, mut events) = (Vec::new(), Vec::new(), 0);
     let mut oldest_proof: f64 = 0.0;

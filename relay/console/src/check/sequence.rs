@@ -1,11 +1,11 @@
-//! The sequence of `seq`, on which the order of a key hangs in the table.
+//! Check of the sequence of `seq`, on which the order of a key's events depends.
 
 use tokio_postgres::Error;
 
 use super::finding::Report;
 use crate::queries::{session::Session, sql};
 
-/// Codes of `outbox.sequence_state()` that only the owner can act on.
+/// Codes of `outbox.sequence_state()` on which only the owner can act.
 const NEEDS_THE_OWNER: [(&str, &str); 3] = [
     ("no_sequence", "make seq GENERATED ALWAYS AS IDENTITY again, and then SELECT outbox.ensure_sequence()"),
     (
@@ -18,7 +18,7 @@ const NEEDS_THE_OWNER: [(&str, &str); 3] = [
     ),
 ];
 
-pub(super) async fn look(session: &Session, report: &mut Report) -> Result<(), Error> {
+pub(super) async fn inspect(session: &Session, report: &mut Report) -> Result<(), Error> {
     let row = session.client.query_one(sql::SEQUENCE, &[]).await?;
     let (next, codes): (Option<i64>, Vec<String>) = (row.try_get("next_value")?, row.try_get("codes")?);
     let Some(fault) = row.try_get::<_, Option<&str>>("fault")? else {

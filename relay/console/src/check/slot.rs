@@ -1,4 +1,4 @@
-//! The slot.
+//! Checks of the replication slot.
 
 use outbox_service::{
     Config,
@@ -13,18 +13,18 @@ use crate::{
     queries::{session::Session, sql},
 };
 
-/// From so much on, the WAL that a slot keeps is worth a look: 1 GiB.
+/// WAL in bytes above which a slot keeps much: 1 GiB.
 const MUCH: i64 = 1 << 30;
 
-/// Looks at the slot. Says whether it keeps so much that one wants to know why.
-pub(super) async fn look(session: &Session, config: &Config, report: &mut Report) -> bool {
+/// Checks the slot. Returns whether it keeps so much WAL that the reason matters.
+pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) -> bool {
     match session.client.query_opt(sql::SLOT, &[&config.slot]).await {
         Ok(None) if config.create_slot => {
             let found = format!("there is no slot {:?} yet", config.slot);
             report.warning("slot", found, "the relay makes it at its start, or run `outbox-relay init`");
         }
         Ok(None) => report.bad("slot", format!("there is no slot {:?}", config.slot), "run `outbox-relay init`"),
-        Ok(Some(row)) => match tell(&row, config, report) {
+        Ok(Some(row)) => match report_slot(&row, config, report) {
             Ok(keeps_much) => return keeps_much,
             Err(error) => report.unknown("slot", chain(&error), ""),
         },
@@ -33,7 +33,7 @@ pub(super) async fn look(session: &Session, config: &Config, report: &mut Report
     false
 }
 
-/// Whether a relay is at work.
+/// Whether a relay reads the slot.
 pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, Error> {
     let Some(slot) = session.client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(false) };
     let (is_here, active, is_temporary): (Option<bool>, bool, bool) =
@@ -41,7 +41,7 @@ pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, 
     Ok(is_here == Some(true) && active && !is_temporary)
 }
 
-fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
+fn report_slot(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> {
     let slot = &config.slot;
     let (plugin, is_here): (Option<&str>, Option<bool>) = (row.try_get("plugin")?, row.try_get("is_here")?);
     let (active, wal_status): (bool, Option<&str>) = (row.try_get("active")?, row.try_get("wal_status")?);
@@ -50,7 +50,7 @@ fn tell(row: &Row, config: &Config, report: &mut Report) -> Result<bool, Error> 
     let is_being_made = active && row.try_get("is_unconfirmed")?;
     let keeps = kept.map(|kept| format!(", keeps {}", bytes(kept))).unwrap_or_default();
     let left = safe.map(|safe| format!(", {} until it is lost", bytes(safe))).unwrap_or_default();
-    // Of what it may keep, more than half is kept, or more than four fifths.
+    // The slot is filling at half of its limit, and nearly lost at four fifths.
     let is_filling = kept.zip(safe).is_some_and(|(kept, safe)| safe < kept);
     let is_nearly_lost = kept.zip(safe).is_some_and(|(kept, safe)| safe < kept / 4) || wal_status == Some("unreserved");
     let keeps_much = is_being_made || is_filling || is_nearly_lost || kept.is_some_and(|kept| kept > MUCH);

@@ -1,4 +1,5 @@
-//! The oldest transaction that writes: no relay can move the slot beyond it, in whichever database of the server it is.
+//! Check of the oldest transaction that writes: no relay can move the slot beyond it, whichever database of the server
+//! it is in.
 
 use std::time::Duration;
 
@@ -8,16 +9,16 @@ use tokio_postgres::{Error, Row};
 use super::finding::{Level, Report};
 use crate::{format::age, queries::session::Session};
 
-/// Seconds after which a transaction is long where the slot keeps little: ten minutes.
+/// Age in seconds from which a transaction is long, if the slot keeps little: ten minutes.
 const LONG: i64 = 600;
 
-/// How often, and how far apart, one whose age may not be seen is looked for again: somebody writes at every moment on a
-/// busy server, and only one that stays is worth a word.
-const LOOKS: (u32, Duration) = (10, Duration::from_millis(200));
+/// Number and interval of the looks for a transaction whose age this role may not see. On a busy server some
+/// transaction always writes, so only one that stays is reported.
+const TRIES: (u32, Duration) = (10, Duration::from_millis(200));
 
-/// Looks for it. Where the slot keeps much, whoever is oldest is the one to look at, however long.
-pub(super) async fn look(session: &Session, keeps_much: bool, report: &mut Report) {
-    let told = match oldest(session).await {
+/// Makes the check. If the slot keeps much, the oldest transaction is reported whatever its age.
+pub(super) async fn inspect(session: &Session, keeps_much: bool, report: &mut Report) {
+    let reported = match oldest(session).await {
         Ok(Oldest::None) => {
             report.ok("transactions", "none is open that writes");
             return;
@@ -26,25 +27,25 @@ pub(super) async fn look(session: &Session, keeps_much: bool, report: &mut Repor
             report.ok("transactions", "none that writes has stayed open while this looked");
             return;
         }
-        Ok(Oldest::Open(row)) => tell(&row, keeps_much, report),
+        Ok(Oldest::Open(row)) => report_age(&row, keeps_much, report),
         Err(error) => Err(error),
     };
-    if let Err(error) = told {
+    if let Err(error) = reported {
         report.unknown("transactions", chain(&error), "");
     }
 }
 
 enum Oldest {
     None,
-    /// Its age may not be seen, and it has ended since the first look.
+    /// A transaction whose age this role may not see, and which has ended since the first look.
     Passing,
     Open(Row),
 }
 
 async fn oldest(session: &Session) -> Result<Oldest, Error> {
-    let (looks, interval) = LOOKS;
+    let (tries, interval) = TRIES;
     let mut first = None;
-    for _ in 0..looks {
+    for _ in 0..tries {
         let Some(row) = session.client.query_opt(sql::OLDEST_TRANSACTION, &[]).await? else {
             return Ok(if first.is_some() { Oldest::Passing } else { Oldest::None });
         };
@@ -62,7 +63,7 @@ async fn oldest(session: &Session) -> Result<Oldest, Error> {
     Ok(first.map_or(Oldest::None, |(row, _)| Oldest::Open(row)))
 }
 
-fn tell(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {
+fn report_age(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Error> {
     let (pid, user): (Option<i32>, &str) = (row.try_get(0)?, row.try_get(1)?);
     let (application, state): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(3)?);
     let seconds: Option<i64> = row.try_get(4)?;

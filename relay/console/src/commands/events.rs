@@ -1,4 +1,4 @@
-//! `events`: lists events, or tells the life of one.
+//! `events`: lists events, or shows the detail of one.
 
 use std::{pin::pin, time::Duration};
 
@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{
     commands::{
+        event_detail,
         filter::{Filter, Parameters, word},
-        life,
     },
     format::{Table, Tone, length},
     queries::{
@@ -24,7 +24,8 @@ use crate::{
     },
 };
 
-/// The server ends a search at the deadline. One that does not answer is given up so much later.
+/// Time after the deadline until a server that does not answer is given up. The server itself ends a search at the
+/// deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// List events, the newest first; with an ID, tell what became of that event
@@ -73,7 +74,7 @@ impl Options {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer, RunError> {
     let needs = if options.payload { Grant::Operate } else { Grant::Monitor };
     let deadline = Instant::now() + options.timeout;
     let begun = within(options.timeout, config, async {
@@ -91,9 +92,9 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
         && options.status.is_none()
         && !options.holding
     {
-        let found = timeout_at(deadline + GRACE, life::find(&session, id, options.payload)).await;
-        let life = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
-        return life::show(life.as_ref(), id, &mut output);
+        let found = timeout_at(deadline + GRACE, event_detail::find(&session, id, options.payload)).await;
+        let detail = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
+        return event_detail::show(detail.as_ref(), id, &mut output);
     }
     let Found { events, ids, count, is_whole } = find(&session, &options, deadline + GRACE, &mut output).await?;
     if !events.is_empty() {
@@ -101,7 +102,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     }
     if options.payload {
         for event in &events {
-            output.print(&format!("\n{}\n{}", event.id, life::body(event)))?;
+            output.print(&format!("\n{}\n{}", event.id, event_detail::body(event)))?;
         }
     }
     if !is_whole {
@@ -123,15 +124,15 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
 }
 
 struct Found {
-    /// Those that are not printed yet.
+    /// Events that are not printed yet.
     events: Vec<Event>,
     ids: Vec<Uuid>,
     count: usize,
-    /// Whether the search came to its end.
+    /// Whether the search was complete.
     is_whole: bool,
 }
 
-/// Looks for events. As JSON, each is printed as it is found: nothing is kept.
+/// Searches for events. As JSON, each is printed as it is found, so that none stay in memory.
 async fn find(session: &Session, options: &Options, end: Instant, output: &mut Output) -> Result<Found, RunError> {
     let mut found = Found { events: Vec::new(), ids: Vec::new(), count: 0, is_whole: true };
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
@@ -173,7 +174,7 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
     Ok(found)
 }
 
-/// Events as a table.
+/// Formats events as a table.
 pub(super) fn list(events: &[Event], in_colour: bool) -> String {
     let mut table = Table::new(&["ID", "STATUS", "AGE", "TOPIC", "KEY", "ATTEMPTS", "LAST ERROR"]);
     for event in events {

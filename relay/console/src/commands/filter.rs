@@ -1,4 +1,4 @@
-//! Which events: the filters that `events`, `replay` and `release` share, by the names that `outbox.replay_many` has for them.
+//! Filters of events, which `events`, `replay` and `release` share. Their names are those of `outbox.replay_many`.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use outbox_service::error::{Kind, RunError};
@@ -10,7 +10,7 @@ use crate::{
     queries::{session::Session, sql},
 };
 
-/// Which events.
+/// The filters.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Filter {
     /// Only events with this topic
@@ -40,7 +40,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Whether it lets all events pass.
+    /// Whether all events pass the filters.
     pub(super) fn is_empty(&self) -> bool {
         self.texts().iter().all(|text| text.is_none()) && self.since.is_none() && self.until.is_none()
     }
@@ -56,7 +56,7 @@ impl Filter {
         ]
     }
 
-    /// Turns times that count from now into fixed ones, so that what is looked at and what is done are the same.
+    /// Turns relative times into absolute ones, so that preview and change see the same events.
     pub(super) async fn fix(mut self, session: &Session) -> Result<Self, RunError> {
         for (name, time) in [("since", &mut self.since), ("until", &mut self.until)] {
             if let Some(text) = time {
@@ -81,7 +81,7 @@ async fn fixed(session: &Session, name: &str, text: &str) -> Result<String, RunE
 }
 
 impl Filter {
-    /// Its values in the order in which [`sql::FITS`] and [`sql::REPLAY`] take them.
+    /// Returns the values in the order in which [`sql::FITS`] and [`sql::REPLAY`] take them.
     pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 8] {
         let Self { topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like } = self;
         [topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like]
@@ -105,12 +105,12 @@ impl Parameters<'_> {
     }
 }
 
-/// Reads one of some words, in whatever case, for an option.
+/// Parses an option that is one word of a list, in any case.
 pub(super) fn word(words: &'static [&'static str]) -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(words).map(|word| word.to_uppercase())
 }
 
-/// Reads a pattern of LIKE for an option. The server would complain of one that is none only once an event is looked at that fits so far.
+/// Parses a LIKE pattern. The server would report an invalid pattern only when it compares the first event with it.
 fn pattern(text: &str) -> Result<String, String> {
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     if backslashes.is_multiple_of(2) {
@@ -122,7 +122,7 @@ fn pattern(text: &str) -> Result<String, String> {
 
 const A_TIME: &str = "say how long ago, as in 10m, 2h or 7d, or a time such as 2026-01-31T08:00Z";
 
-/// Reads a time for an option: how long ago, or when.
+/// Parses a time: how long ago, or when.
 fn moment(text: &str) -> Result<String, String> {
     if parse_age(text).is_some() || is_moment(text) { Ok(text.to_owned()) } else { Err(A_TIME.to_owned()) }
 }

@@ -1,4 +1,4 @@
-//! `init`: makes publication and slot.
+//! `init`: creates publication and slot.
 
 use outbox_service::{Config, InitReport, error::RunError};
 use serde::Serialize;
@@ -18,13 +18,13 @@ pub struct Options {
 #[derive(Debug, Serialize)]
 struct Done {
     publication: String,
-    /// What was done about it: `created`, `exists` or `repaired`.
+    /// The result: `created`, `exists` or `repaired`.
     publication_state: String,
     slot: String,
     slot_state: String,
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, RunError> {
     let InitReport { publication: (publication, found), slot: (slot, state) } = outbox_service::init(config).await?;
     let done = Done { publication, publication_state: found, slot, slot_state: state.to_string() };
     let mut output = Output::new(options.form);

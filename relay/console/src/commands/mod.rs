@@ -1,18 +1,18 @@
-//! The commands: what the program can be told to do, beside relaying.
+//! The commands that connect to a server and end.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `status`, `events`, `life`, `replay`, `release`, `purge`, `tail`, `init`, and [`check`](crate::check) | a command each |
-//! | `filter`, `choice` | what several have in common: which events |
+//! | `status`, `events`, `event_detail`, `replay`, `release`, `purge`, `tail`, `init`, and [`check`](crate::check) | a command each |
+//! | `filter`, `selection` | the arguments that several share: which events |
 
-mod choice;
+mod event_detail;
 mod events;
 mod filter;
 mod init;
-mod life;
 mod purge;
 mod release;
 mod replay;
+mod selection;
 mod status;
 mod tail;
 
@@ -22,10 +22,10 @@ use outbox_service::error::RunError;
 pub use crate::terminal::Answer;
 use crate::{Config, check};
 
-/// A command that asks or tells a server something, and ends.
+/// A command that connects to a server, and ends.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs, reason = "each says at its own place what it does")]
-pub enum Errand {
+#[allow(missing_docs, reason = "each command is documented at its own type")]
+pub enum ClientCommand {
     Init(init::Options),
     Check(check::Options),
     Status(status::Options),
@@ -36,21 +36,21 @@ pub enum Errand {
     Tail(tail::Options),
 }
 
-/// Carries out an errand.
+/// Runs a command.
 ///
 /// # Errors
 ///
-/// It could not be done, or only a part of it.
-pub async fn carry_out(errand: Errand, config: &Config) -> Result<Answer, RunError> {
+/// The command failed, or did only a part of its work.
+pub async fn run(command: ClientCommand, config: &Config) -> Result<Answer, RunError> {
     let relay = &config.relay;
-    match errand {
-        Errand::Init(options) => init::carry_out(relay, options).await,
-        Errand::Check(options) => check::carry_out(config, options).await,
-        Errand::Status(options) => status::carry_out(relay, options).await,
-        Errand::Events(options) => events::carry_out(relay, options).await,
-        Errand::Replay(options) => replay::carry_out(relay, options).await,
-        Errand::Release(options) => release::carry_out(relay, options).await,
-        Errand::Purge(options) => purge::carry_out(relay, options).await,
-        Errand::Tail(options) => tail::carry_out(relay, options).await,
+    match command {
+        ClientCommand::Init(options) => init::run(relay, options).await,
+        ClientCommand::Check(options) => check::run(config, options).await,
+        ClientCommand::Status(options) => status::run(relay, options).await,
+        ClientCommand::Events(options) => events::run(relay, options).await,
+        ClientCommand::Replay(options) => replay::run(relay, options).await,
+        ClientCommand::Release(options) => release::run(relay, options).await,
+        ClientCommand::Purge(options) => purge::run(relay, options).await,
+        ClientCommand::Tail(options) => tail::run(relay, options).await,
     }
 }

@@ -1,9 +1,9 @@
-//! `release`: lets the events behind a failed one go on without it.
+//! `release`: lets the events behind a failed one be sent without it.
 
 use outbox_service::{Config, error::RunError};
 
 use crate::{
-    commands::choice::{Choice, Done, work_through},
+    commands::selection::{Done, Selection, work_through},
     format::count,
     queries::sql::{self, Among},
     terminal::{Answer, interrupt::Interrupt, output::note},
@@ -13,20 +13,20 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    choice: Choice,
+    selection: Selection,
 }
 
-pub(super) async fn carry_out(config: &Config, Options { mut choice }: Options) -> Result<Answer, RunError> {
-    let (session, mut output) = choice.begin(config, "release").await?;
-    let ids = choice.find(&session, Among::Holding, None).await?;
-    let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
-    let is_confirmed = !ids.is_empty() && choice.is_confirmed(&session, "release", &ids, &mut output).await?;
-    let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
+pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> Result<Answer, RunError> {
+    let (session, mut output) = selection.begin(config, "release").await?;
+    let ids = selection.find(&session, Among::Holding, None).await?;
+    let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
+    let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
+    let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
     if ids.is_empty() {
         note("No FAILED event that fits holds its key: nothing to release.");
     } else if is_confirmed {
         done.done = work_through(&session, sql::RELEASE, &ids, &[], &interrupt).await?;
         note(&format!("Released {}: what waited behind them goes on.", count(done.done, "event")));
     }
-    choice.end(&done, &interrupt, output)
+    selection.end(&done, &interrupt, output)
 }

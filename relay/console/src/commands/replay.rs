@@ -1,12 +1,12 @@
-//! `replay`: has events sent again.
+//! `replay`: sends events again.
 
 use outbox_service::{Config, error::RunError};
 use tokio_postgres::types::ToSql;
 
 use crate::{
     commands::{
-        choice::{Choice, Done, work_through},
         filter::word,
+        selection::{Done, Selection, work_through},
     },
     format::count,
     queries::sql::{self, Among},
@@ -17,40 +17,40 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    choice: Choice,
+    selection: Selection,
     /// Which of the events that fit: FAILED, found by an index, or SENT, for which the whole table is read [default: FAILED; with IDs
     /// either]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["FAILED", "SENT"]))]
     status: Option<String>,
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
-    let Options { mut choice, status } = options;
-    let (session, mut output) = choice.begin(config, "replay").await?;
+pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, RunError> {
+    let Options { mut selection, status } = options;
+    let (session, mut output) = selection.begin(config, "replay").await?;
     let statuses = match status.as_deref() {
         Some(status) => vec![status],
-        None if choice.ids.is_empty() => vec!["FAILED"],
+        None if selection.ids.is_empty() => vec!["FAILED"],
         None => vec!["FAILED", "SENT"],
     };
     let mut chosen = Vec::new();
     for status in statuses {
         let among = if status == "FAILED" { Among::Failed } else { Among::All };
-        chosen.push((status, choice.find(&session, among, Some(status)).await?));
+        chosen.push((status, selection.find(&session, among, Some(status)).await?));
     }
     let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
-    let mut done = Done { matched: ids.len(), done: 0, dry_run: choice.dry_run };
-    let is_confirmed = !ids.is_empty() && choice.is_confirmed(&session, "replay", &ids, &mut output).await?;
-    let interrupt = Interrupt::listen()?; // until here a signal ends the process as it does any other
+    let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
+    let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "replay", &ids, &mut output).await?;
+    let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
     if ids.is_empty() {
         note("No event fits: nothing to replay.");
     } else if is_confirmed {
         for (status, ids) in &chosen {
-            let filter = choice.filter.values();
+            let filter = selection.filter.values();
             let parameters: Vec<&(dyn ToSql + Sync)> =
                 std::iter::once(status as &(dyn ToSql + Sync)).chain(filter).collect();
             done.done += work_through(&session, sql::REPLAY, ids, &parameters, &interrupt).await?;
         }
         note(&format!("Replayed {}: the relay sends them again.", count(done.done, "event")));
     }
-    choice.end(&done, &interrupt, output)
+    selection.end(&done, &interrupt, output)
 }

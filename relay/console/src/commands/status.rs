@@ -1,4 +1,4 @@
-//! `status`: whether events flow, at one glance.
+//! `status`: shows at a glance whether events flow.
 
 use outbox_service::{Config, error::RunError};
 use serde::Serialize;
@@ -10,31 +10,31 @@ use crate::{
         relays::{self, Relays},
         session::{Grant, Session, within},
     },
-    terminal::{Answer, output::Output, question::Question},
+    terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
 /// Tell at one glance whether events flow; the exit code is 0 if they do and nothing else is wrong
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    question: Question,
+    args: QueryArgs,
 }
 
-/// What `outbox.health` says, and who is connected.
+/// The result of `outbox.health`, and the connected relays.
 #[derive(Debug, Serialize)]
 struct Status {
-    /// The host that has answered: of several, the one that a relay would use.
+    /// The host that has answered; of several, the one that a relay would use.
     database_host: String,
     #[serde(flatten)]
     health: Health,
     /// The server process of the relay that reads the slot.
     relay_working_pid: Option<i32>,
-    /// Relays that wait to take over; null if this role may not see them.
+    /// Standbys; null if this role may not see them.
     relays_standby: Option<usize>,
 }
 
 impl Status {
-    /// The whole of it in a sentence or two, and how it should look.
+    /// Returns the state in a sentence or two, and its tone.
     fn sentence(&self) -> (String, Tone) {
         let health = &self.health;
         let text = match (health.healthy, &health.reason, &health.unseen) {
@@ -101,9 +101,9 @@ impl Status {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, Options { question }: Options) -> Result<Answer, RunError> {
-    let status = within(question.timeout, config, async {
-        let session = Session::open(config, "status", Grant::Monitor, question.timeout).await?;
+pub(super) async fn run(config: &Config, Options { args }: Options) -> Result<Answer, RunError> {
+    let status = within(args.timeout, config, async {
+        let session = Session::open(config, "status", Grant::Monitor, args.timeout).await?;
         let failed = |error| session.failed(error);
         let health = session.client.query_one(&health::with_codes(), &[&config.slot]).await.map_err(failed)?;
         let name = &config.application_name;
@@ -117,7 +117,7 @@ pub(super) async fn carry_out(config: &Config, Options { question }: Options) ->
         })
     });
     let status = status.await?;
-    let mut output = Output::new(question.form);
+    let mut output = Output::new(args.form);
     if output.json {
         output.object(&status)?;
     } else {

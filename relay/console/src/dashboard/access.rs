@@ -1,7 +1,8 @@
-//! Who somebody is, and what they may do.
+//! Authentication and roles of the dashboard's users.
 //!
-//! A token says it: in `Authorization: Bearer …` for scripts, or given once by a person, whose browser then has a cookie that no script
-//! of the page can read. Without a file of readers' tokens, whoever reaches a relay that listens on loopback may read.
+//! A token identifies a user: in `Authorization: Bearer …` for scripts, or given once by a person, whose browser then
+//! has a cookie that no script of the page can read. Without a file of readers' tokens, everybody who reaches a relay
+//! that listens on loopback may read.
 
 use std::{
     collections::HashMap,
@@ -29,32 +30,32 @@ use super::{
 };
 use crate::DashboardConfig;
 
-/// How long somebody stays signed in.
+/// Lifetime of a browser's session.
 const SIGNED_IN_FOR: Duration = Duration::from_secs(12 * 3600);
 
-/// Most people who are signed in at a time; one more, and the one who has been for longest has to sign in again.
+/// Most browser sessions at a time; a new one beyond them ends the oldest.
 const MOST_SESSIONS: usize = 1000;
 
-/// Most of these of one name, so that nobody signs out others by signing in again and again.
+/// Most sessions of one name, so that repeated sign-ins of one user do not sign out others.
 const MOST_SESSIONS_OF_A_NAME: usize = 20;
 
-/// How long an unknown token waits for the answer.
+/// Delay of the answer to an unknown token.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
 
-/// Why nobody comes in, and what to do about it.
+/// The reason why nobody can sign in, and what to do about it.
 const NO_TOKENS: &str = "it has no tokens, and listens on more than the loopback address; name a file of tokens \
     (dashboard_readers), or listen on 127.0.0.1 (http_listen)";
 
-/// The same of a dashboard that lets in whoever comes over loopback, and of a request that a proxy has forwarded.
+/// The reason why a forwarded request is not let in, on a dashboard that is open over loopback.
 const FORWARDED_WITHOUT_TOKENS: &str = "this request was forwarded by a proxy, and without a token only those who come \
     to the relay's machine themselves may read; name a file of tokens (dashboard_readers)";
 
-/// What somebody may do.
+/// What a user may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
-    /// Look, but not at payloads.
+    /// May read everything but payloads.
     Reader,
-    /// Everything: look at payloads, replay, release.
+    /// May also read payloads, replay and release.
     Operator,
 }
 
@@ -67,13 +68,14 @@ impl Role {
     }
 }
 
-/// Somebody who asks.
+/// The user who makes a request.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) role: Role,
-    /// The name beside the token; none without a token.
+    /// The name beside the token; `None` without a token.
     pub(super) name: Option<String>,
-    /// What a request that changes something has to repeat, if a cookie says who it is: another site cannot know it.
+    /// The secret that a request must repeat to change something, if a cookie identifies the user: another site cannot
+    /// know it.
     csrf: Option<String>,
 }
 
@@ -83,16 +85,17 @@ struct Session {
     since: Instant,
 }
 
-/// The tokens, and who has shown one.
+/// The tokens, and the sessions of users who have signed in.
 #[derive(Debug)]
 pub(super) struct Access {
     readers: Option<Tokens>,
     operators: Option<Tokens>,
-    /// Whether those without a token may read.
+    /// Whether users without a token may read.
     is_open: bool,
-    /// Cookies are the host's, whatever the port: two relays on a host must not take each other's.
+    /// Name of the cookie. It contains the port, because browsers send a host's cookies to every port: two relays on a
+    /// host must not take each other's.
     cookie: String,
-    /// Names by which browsers may call this host, beside addresses and localhost.
+    /// Names under which browsers may reach this host, beside addresses and localhost.
     pub(super) hosts: Vec<String>,
     sessions: Mutex<HashMap<String, Session>>,
     wrong_tokens: Mutex<WrongTokens>,
@@ -129,7 +132,8 @@ impl Access {
         })
     }
 
-    /// Who asks, if they may at all. Behind a proxy nobody is let in without a token: loopback is the proxy's.
+    /// Returns the user of a request; `None` if nobody is let in. A forwarded request needs a token, because its
+    /// loopback address is the proxy's.
     pub(super) fn who(&self, headers: &HeaderMap) -> Option<Who> {
         if let Some(token) = bearer(headers) {
             return self.owner(token);
@@ -148,7 +152,7 @@ impl Access {
         }))
     }
 
-    /// Who asks, if they may do what this role may.
+    /// Returns the user of a request, if they have at least this role.
     pub(super) fn at_least(&self, role: Role, headers: &HeaderMap) -> Result<Who, Refusal> {
         let who = self.who(headers).ok_or_else(|| {
             let closed = self.closed().map(|why| format!("Nobody is let in: {why}."));
@@ -160,7 +164,8 @@ impl Access {
         Ok(who)
     }
 
-    /// As [`at_least`](Self::at_least) an operator, for a request that changes something.
+    /// Returns the user of a request that changes something, if they are an operator and the request has the secret of
+    /// their session.
     pub(super) fn may_act(&self, headers: &HeaderMap) -> Result<Who, Refusal> {
         let who = self.at_least(Role::Operator, headers)?;
         let repeated = headers.get("x-outbox-csrf").and_then(|value| value.to_str().ok());
@@ -170,7 +175,7 @@ impl Access {
         Ok(who)
     }
 
-    /// Why nobody can sign in; `None`: with a token somebody can.
+    /// Returns why nobody can sign in; `None` if a token lets somebody in.
     fn closed(&self) -> Option<&'static str> {
         let has_tokens = self.readers.is_some() || self.operators.is_some();
         (!has_tokens).then_some(if self.is_open { FORWARDED_WITHOUT_TOKENS } else { NO_TOKENS })
@@ -189,7 +194,7 @@ impl Access {
         bearer(headers).is_some_and(|token| self.owner(token).is_none())
     }
 
-    /// Tells the log, now and then, who shows tokens that nobody has, and lets them wait; nobody else waits.
+    /// Delays a request with an unknown token, and logs it at most once a minute; no other request waits.
     pub(super) async fn slow_down(&self, headers: HeaderMap, peer: Option<SocketAddr>) {
         let now = Instant::now();
         let times = self.wrong_tokens.lock().unwrap_or_else(PoisonError::into_inner).count(now);
@@ -226,7 +231,7 @@ impl Access {
     }
 }
 
-/// What the page needs to know of whoever looks at it.
+/// Returns what the page needs to know of its user.
 pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Response {
     let access = &dashboard.access;
     let who = access.who(&headers);
@@ -240,7 +245,7 @@ pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: Heade
     }))
 }
 
-/// Takes a token, and gives a cookie for it.
+/// Signs in with a token, and sets a cookie for it.
 pub(super) async fn sign_in(
     State(dashboard): State<Arc<Dashboard>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -255,12 +260,12 @@ pub(super) async fn sign_in(
     };
     info!(target: "relay", name = who.name, role = who.role.word(), "signed in to the dashboard");
     let id = access.begin(who)?;
-    // No Path: the browser takes the one below which the page is, whatever a proxy has made of it.
+    // The cookie has no Path: the browser then uses the page's own path, even behind a proxy that has rewritten it.
     let cookie = set_cookie(&headers, &access.cookie, &id, SIGNED_IN_FOR.as_secs());
     Ok(([(header::SET_COOKIE, cookie)], refusal::json(&json!({}))).into_response())
 }
 
-/// Forgets the cookie.
+/// Signs out: ends the session and removes the cookie.
 pub(super) async fn sign_out(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Response {
     let access = &dashboard.access;
     if let Some(id) = cookie(&headers, &access.cookie) {
@@ -269,7 +274,8 @@ pub(super) async fn sign_out(State(dashboard): State<Arc<Dashboard>>, headers: H
     ([(header::SET_COOKIE, set_cookie(&headers, &access.cookie, "", 0))], refusal::json(&json!({}))).into_response()
 }
 
-/// What gives the browser a cookie; one that it may send over TLS only, where a proxy says that it came over TLS.
+/// Returns the header that sets a cookie. The cookie is restricted to TLS if a proxy says that the request came over
+/// TLS.
 fn set_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> String {
     let scheme = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_tls = scheme.split(',').next().is_some_and(|first| first.trim().eq_ignore_ascii_case("https"));
@@ -277,8 +283,8 @@ fn set_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> Str
     format!("{name}={value}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
 }
 
-/// Whether a proxy says that the request is another's. Proxies name their client under many names, which have a form in common: they
-/// end with `ip` or `addr`, or have `forwarded` in them. Browsers and scripts send none of these by themselves.
+/// Whether a proxy has forwarded the request. Proxies name their client in headers that end with `ip` or `addr`, or
+/// contain `forwarded`; browsers and scripts send none of these by themselves.
 fn is_forwarded(headers: &HeaderMap) -> bool {
     let says_so = |name: &str| {
         ["via", "cdn-loop", "client", "x-client", "x-remote", "x-envoy-external-address", "x-amzn-trace-id"]
@@ -301,7 +307,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Whether a request says by itself who it is, which no other site can make a browser do.
+/// Whether the request has a token in its header, which no other site can make a browser send.
 pub(super) fn has_token(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
@@ -311,7 +317,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     cookies.flat_map(|line| line.split(';')).find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// 256 bits that nobody can guess, in hexadecimal.
+/// Returns 256 random bits, in hexadecimal.
 fn random() -> Result<String, Refusal> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|_| Refusal::unavailable("This machine has no random numbers."))?;

@@ -1,5 +1,5 @@
-//! Replay and release. A preview counts what the deed would change; the deed changes no more than was counted. The functions of the
-//! database write the audit, for the name beside the operator's token.
+//! Replay and release. A preview counts the events that an action would change, and the action changes no more than
+//! that; the database's functions write the audit, under the name of the operator's token.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use super::{
     refusal::{self, Refusal},
 };
 
-/// Events that one deed changes, at most: one transaction, some seconds.
+/// Most events that one action changes: one transaction of some seconds.
 const MOST: u64 = 10_000;
 
-/// Ids that may be named one by one.
+/// Most ids in one request.
 const MOST_IDS: usize = 1000;
 
-/// What is to be done, to which events.
+/// An action, and its events.
 #[derive(Debug, PartialEq, Eq)]
-enum Deed {
-    /// Ids, as PostgreSQL writes an array.
+enum Action {
+    /// The ids, as PostgreSQL writes an array.
     ReplayIds(String),
     ReplayFailed(Filter),
     ReleaseIds(String),
 }
 
-/// Failed events of one topic with one error.
+/// Selects the failed events of one topic with one error.
 #[derive(Debug, PartialEq, Eq)]
 struct Filter {
     topic: String,
     error: String,
 }
 
-impl Deed {
+impl Action {
     fn read(body: &Value) -> Result<Self, Refusal> {
         let action = body.get("action").and_then(Value::as_str);
         let filter = body.get("filter").ok_or_else(|| Refusal::bad("The request has no filter."))?;
@@ -50,7 +50,7 @@ impl Deed {
         }
     }
 
-    /// Counts what would be changed: one more than a deed changes, at most.
+    /// Returns the statement that counts the events to change, up to one more than an action changes.
     fn preview(&self) -> (String, Vec<String>) {
         let count = |condition: &str| {
             format!(
@@ -66,7 +66,7 @@ impl Deed {
                 (count("e.id = ANY ($1::text::uuid[]) AND e.status = 'FAILED' AND e.holds_key"), vec![ids.clone()])
             }
             Self::ReplayFailed(Filter { topic, error }) => {
-                // An error that the page shows may be cut off after 1,000 characters.
+                // The page may have cut off the error after 1,000 characters.
                 (
                     count("e.status = 'FAILED' AND e.topic = $1 AND e.last_error LIKE $2"),
                     vec![topic.clone(), pattern(error)],
@@ -93,7 +93,7 @@ impl Deed {
     }
 }
 
-/// The ids as an array. They are read as UUIDs here, so that nothing else gets into it.
+/// Returns the ids as an array. They are parsed as UUIDs, so that nothing else gets into it.
 fn array(ids: &[Value]) -> Result<String, Refusal> {
     if ids.len() > MOST_IDS {
         return Err(Refusal::bad(format!("Name {MOST_IDS} events at most.")));
@@ -103,7 +103,8 @@ fn array(ids: &[Value]) -> Result<String, Refusal> {
     ids.map(|ids| format!("{{{}}}", ids.join(","))).ok_or_else(|| Refusal::bad("An id is a UUID."))
 }
 
-/// What `LIKE` takes for exactly this error; or for what begins like it, if the page has cut it off.
+/// Returns the `LIKE` pattern that matches exactly this error, or everything that begins with it if the page has cut it
+/// off.
 fn pattern(error: &str) -> String {
     let mut pattern = error.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
     if error.chars().count() >= 1000 {
@@ -116,20 +117,20 @@ fn parse(body: &Bytes) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|_| Refusal::bad("The request is no JSON."))
 }
 
-/// How many events the deed would change.
+/// Returns how many events the action would change.
 pub(super) async fn preview(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
     dashboard.access.may_act(&headers)?;
-    let (sql, arguments) = Deed::read(&parse(&body)?)?.preview();
+    let (sql, arguments) = Action::read(&parse(&body)?)?.preview();
     let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
     let found = dashboard.operator()?.json(&sql, &arguments).await?.as_u64().unwrap_or_default();
     Ok(refusal::json(&json!({ "events": found.min(MOST), "is_more": found > MOST })))
 }
 
-/// Does it, and says how many events it has changed.
+/// Runs the action, and returns how many events it has changed.
 pub(super) async fn act(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,
@@ -139,12 +140,12 @@ pub(super) async fn act(
     let body = parse(&body)?;
     let previewed = body.get("events").and_then(Value::as_u64).filter(|events| (1..=MOST).contains(events));
     let most = previewed.ok_or_else(|| Refusal::bad("Say how many events the preview has counted."))?;
-    let deed = Deed::read(&body)?;
-    let (sql, arguments) = deed.statement(most);
+    let action = Action::read(&body)?;
+    let (sql, arguments) = action.statement(most);
     let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
     let name = who.name.unwrap_or_default();
     let changed = dashboard.operator()?.act(&name, sql, &arguments).await?;
-    info!(target: "relay", name, ?deed, events = changed.as_u64(), "an operator has acted in the dashboard");
+    info!(target: "relay", name, deed = ?action, events = changed.as_u64(), "an operator has acted in the dashboard");
     Ok(refusal::json(&json!({ "events": changed })))
 }
 
@@ -159,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_page_offers_is_a_deed() {
-        let read = |text: &str| Deed::read(&serde_json::from_str(text).unwrap()).ok();
+    fn only_what_the_page_offers_is_an_action() {
+        let read = |text: &str| Action::read(&serde_json::from_str(text).unwrap()).ok();
         let id = "0190163d-8694-739b-aea5-966c26f8ad91";
         assert_eq!(
             read(&format!(r#"{{"action": "release", "filter": {{"ids": ["{id}"]}}}}"#)),
-            Some(Deed::ReleaseIds(format!("{{{id}}}")))
+            Some(Action::ReleaseIds(format!("{{{id}}}")))
         );
         for refused in [
             r#"{"action": "replay"}"#,

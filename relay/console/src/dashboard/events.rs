@@ -1,8 +1,9 @@
-//! Events by filter, a window at a time; and one event with all that is known of it.
+//! Lists events by filter, a window at a time; and shows one event with everything known of it.
 //!
-//! There is no index for most filters: one more would cost each emit. So a page looks through a window of the newest
-//! events by primary key, which is by time for ids of version 7, or of those of one state by its partial index; and
-//! says how far it has looked. The next page goes on from there.
+//! Most filters have no index, because each would cost every emit. So a page reads a window of the newest events by
+//! primary key (ids of version 7 are ordered by time), or of one state's events by its partial index.
+//!
+//! A page says how far it has read, and the next page continues there.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,33 +23,33 @@ use super::{
 };
 use crate::queries::event::{ENVELOPE, Event, HELD_BY, Holder, columns};
 
-/// Events that a page looks through.
+/// Events that a page reads.
 const WINDOW: usize = 20_000;
 
 /// Events that a page shows.
 const PAGE: usize = 50;
 
-/// Characters of an error in a list, and where one event is shown.
+/// Most characters of an error, in a list and in the detail of an event.
 const LISTED_ERROR: usize = 300;
 const SHOWN_ERROR: usize = 4000;
 
-/// Which events a page looks through, and in which order.
-struct Walk {
-    /// `$1` is where the page before ended.
+/// Which events a page reads, and in which order.
+struct Scan {
+    /// The condition that an index serves; `$1` is the end of the page before.
     among: &'static str,
     order: &'static str,
-    /// The place of an event in the order, as text.
+    /// The position of an event in the order, as text.
     place: &'static str,
-    /// What else must be so, of what the index cannot tell.
+    /// The condition that the index does not serve.
     also: &'static str,
 }
 
-/// By the word for the state; every state for no word.
-fn walk(state: &str) -> Option<Walk> {
+/// Returns the scan for the word of a state; the empty word means every state.
+fn scan(state: &str) -> Option<Scan> {
     const BY_ID: &str = "($1::text IS NULL OR e.id < $1::text::uuid)";
-    let by_id = |also| Walk { among: BY_ID, order: "e.id DESC", place: "e.id::text", also };
+    let by_id = |also| Scan { among: BY_ID, order: "e.id DESC", place: "e.id::text", also };
     let due = |also| {
-        Walk {
+        Scan {
         among: "e.status = 'PENDING' AND e.available_at IS NOT NULL AND ($1::text IS NULL
                 OR (e.available_at, e.seq) > (split_part($1::text, ' ', 1)::timestamptz, split_part($1::text, ' ', 2)::bigint))",
         order: "e.available_at, e.seq",
@@ -59,13 +60,13 @@ fn walk(state: &str) -> Option<Walk> {
     Some(match state {
         "" => by_id("true"),
         "sent" => by_id("e.status = 'SENT'"),
-        "failed" => Walk {
+        "failed" => Scan {
             among: "e.status = 'FAILED' AND ($1::text IS NULL OR e.seq < $1::text::bigint)",
             order: "e.seq DESC",
             place: "e.seq::text",
             also: "true",
         },
-        "pending" => Walk {
+        "pending" => Scan {
             among: "e.status = 'PENDING' AND e.available_at IS NULL AND ($1::text IS NULL OR e.seq > $1::text::bigint)",
             order: "e.seq",
             place: "e.seq::text",
@@ -77,8 +78,8 @@ fn walk(state: &str) -> Option<Walk> {
     })
 }
 
-/// A time bounds the ids, so that a window need not be walked from the newest event on. The first id and the one behind
-/// the last are the arguments `first` and `first + 1`.
+/// Returns the condition that bounds the ids by time, so that a window need not begin at the newest event. The first id
+/// and the id after the last are the arguments `first` and `first + 1`.
 fn bounds(state: &str, first: usize) -> String {
     match state {
         "" | "sent" => format!(
@@ -89,8 +90,8 @@ fn bounds(state: &str, first: usize) -> String {
     }
 }
 
-fn statement(state: &str, walk: &Walk) -> String {
-    let Walk { among, order, place, also } = walk;
+fn statement(state: &str, scan: &Scan) -> String {
+    let Scan { among, order, place, also } = scan;
     let bounds = bounds(state, 8);
     format!(
         "WITH page AS MATERIALIZED (
@@ -111,9 +112,9 @@ fn statement(state: &str, walk: &Walk) -> String {
     )
 }
 
-/// Where the window ends; null if there is nothing behind it.
-fn end_statement(state: &str, walk: &Walk) -> String {
-    let Walk { among, order, place, .. } = walk;
+/// Returns the statement for the end of the window; null if no event follows it.
+fn end_statement(state: &str, scan: &Scan) -> String {
+    let Scan { among, order, place, .. } = scan;
     let bounds = bounds(state, 2);
     format!(
         "SELECT json_build_object('end', (SELECT {place} FROM outbox.events AS e WHERE {among} {bounds} ORDER BY {order} OFFSET {last} LIMIT 1),
@@ -122,7 +123,7 @@ fn end_statement(state: &str, walk: &Walk) -> String {
     )
 }
 
-/// Events by filter.
+/// Lists events by filter.
 pub(super) async fn list(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,
@@ -134,7 +135,7 @@ pub(super) async fn list(
         form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
     let asked = |name: &str| query.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let state = asked("status").unwrap_or_default();
-    let walk = walk(state).ok_or_else(|| Refusal::bad("No event has that status."))?;
+    let scan = scan(state).ok_or_else(|| Refusal::bad("No event has that status."))?;
     let (from, to) = (asked("from").map(id_at).transpose()?, asked("to").map(id_at).transpose()?);
     let arguments = [
         asked("cursor"),
@@ -148,11 +149,11 @@ pub(super) async fn list(
         to.as_deref(),
     ];
     let read = |rows: &[Row]| rows.iter().map(|row| Ok((Event::read(row, false)?, row.try_get("place")?))).collect();
-    let page: Vec<(Event, String)> = reader.read(&statement(state, &walk), &arguments, read).await?;
+    let page: Vec<(Event, String)> = reader.read(&statement(state, &scan), &arguments, read).await?;
     let (next, searched) = match page.get(PAGE - 1) {
         None => {
             let arguments = [asked("cursor"), from.as_deref(), to.as_deref()];
-            let end = reader.json(&end_statement(state, &walk), &arguments).await?;
+            let end = reader.json(&end_statement(state, &scan), &arguments).await?;
             let part = |name: &str| end.get(name).cloned().unwrap_or_default();
             (part("end"), part("events"))
         }
@@ -162,7 +163,7 @@ pub(super) async fn list(
     Ok(refusal::json(&json!({ "rows": rows, "next": next, "searched": searched })))
 }
 
-/// The least id of version 7 that was made at a time, written as the page does: `2026-11-22T14:00:00.000Z`.
+/// Returns the least id of version 7 of a time, which the page writes as `2026-11-22T14:00:00.000Z`.
 fn id_at(time: &str) -> Result<String, Refusal> {
     let ms = unix_ms(time).ok_or_else(|| Refusal::bad("A time is written as 2026-11-22T14:00:00.000Z."))?;
     let hex = format!("{ms:012x}");
@@ -170,7 +171,7 @@ fn id_at(time: &str) -> Result<String, Refusal> {
     Ok(format!("{high}-{low}-0000-0000-000000000000"))
 }
 
-/// Milliseconds since 1970, of a time in UTC.
+/// Returns the milliseconds since 1970 of a time in UTC.
 fn unix_ms(time: &str) -> Option<u64> {
     let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, by: char| text.split(by).map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
@@ -188,13 +189,13 @@ fn unix_ms(time: &str) -> Option<u64> {
     {
         return None;
     }
-    // Days since 1970-01-01, years beginning in March so that a leap day is the last of its year.
+    // Days are counted since 1970-01-01, in years that begin in March, so that a leap day is the last of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     Some((((days.checked_sub(719_468)? * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms?)
 }
 
-/// An event as the page takes it: with at most so many characters of its last error.
+/// Returns an event in the page's form, with at most `most` characters of its last error.
 fn shown(event: &Event, most: usize) -> Map<String, Value> {
     let Value::Object(mut shown) = json!(event) else { return Map::new() };
     let error = event.last_error.as_ref().map(|error| error.chars().take(most).collect::<String>());
@@ -208,14 +209,14 @@ fn one_statement() -> String {
     format!("SELECT {}, e.content_type FROM outbox.events AS e WHERE e.id = $1::text::uuid", columns(false))
 }
 
-/// What operators have done to the event, as far as the latest of the audit tells.
+/// Operators' actions on the event, among the latest 10,000 of the audit.
 const AUDIT: &str = "
     SELECT coalesce(json_agg(a), '[]')::text FROM (
         SELECT at, action, who, role, program FROM (SELECT * FROM outbox.audit ORDER BY id DESC LIMIT 10000) AS latest
         WHERE filter ->> 'id' = $1 ORDER BY id LIMIT 50
     ) AS a";
 
-/// One event with its life.
+/// Returns one event, with its key's holder and its audit.
 pub(super) async fn one(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,
@@ -238,7 +239,7 @@ pub(super) async fn one(
     Ok(refusal::json(&json!({ "event": event, "held_by": holder.map(|holder| holder.id), "audit": audit })))
 }
 
-/// At most 64 KiB of each: a page is for people.
+/// At most 64 KiB each of headers and payload, as a page is for people.
 const CONTENTS: &str = "
     SELECT json_build_object('headers', left(headers::text, 65536), 'is_base64', payload_bytes IS NOT NULL,
         'payload', coalesce(left(payload::text, 65536), encode(substring(payload_bytes FROM 1 FOR 49152), 'base64')),
@@ -246,7 +247,7 @@ const CONTENTS: &str = "
         'is_cut', coalesce(length(payload::text) > 65536, octet_length(payload_bytes) > 49152, false))::text
     FROM outbox.events WHERE id = $1::text::uuid";
 
-/// Payload and headers of an event, for an operator who asks for them.
+/// Returns payload and headers of an event, for an operator.
 pub(super) async fn contents(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,

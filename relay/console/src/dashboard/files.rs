@@ -1,4 +1,4 @@
-//! What the browser loads, from the binary.
+//! Serves the page's files, which are part of the binary.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -18,7 +18,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
-/// Name, type and contents of each file.
+/// Lists name, type and contents of each file.
 macro_rules! files {
     ($($name:literal $kind:ident $path:literal),+ $(,)?) => {
         &[$(($name, $kind, include_str!(concat!("page/", $path)))),+]
@@ -48,7 +48,7 @@ const FILES: &[(&str, &str, &str)] = files![
     "signin.js" JS "signin.js",
 ];
 
-/// A route for each file below `prefix`, and one from the prefix without its slash.
+/// Returns a route for each file below `prefix`, and a redirect from the prefix without its slash.
 pub(super) fn routes(prefix: &str) -> Router<Arc<Dashboard>> {
     let routes = FILES.iter().fold(Router::new(), |routes, &(name, kind, text)| {
         let mut hasher = DefaultHasher::new();
@@ -59,14 +59,14 @@ pub(super) fn routes(prefix: &str) -> Router<Arc<Dashboard>> {
     });
     match prefix.rsplit_once('/') {
         Some((_, last)) => {
-            let slash = format!("{last}/"); // relative, so that it is right behind a proxy, too
+            let slash = format!("{last}/"); // relative, so that it is also right behind a proxy
             routes.route(prefix, get(move || std::future::ready(Redirect::permanent(&slash))))
         }
         None => routes,
     }
 }
 
-/// A browser keeps a file, and asks each time whether it is still the same.
+/// Answers with a file. Browsers keep files, and ask each time by the tag whether theirs is still current.
 fn file(headers: &HeaderMap, kind: &'static str, text: &'static str, tag: &str) -> Response {
     let kept = [(header::ETAG, tag.to_owned()), (header::CACHE_CONTROL, "no-cache".to_owned())];
     if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
@@ -79,7 +79,7 @@ fn file(headers: &HeaderMap, kind: &'static str, text: &'static str, tag: &str) 
 mod tests {
     use super::*;
 
-    /// A file that is forgotten here would be missing in the browser only.
+    /// This test finds files that are missing from the list; otherwise only a browser would.
     #[test]
     fn every_file_of_the_page_is_served_and_everything_it_names_is_there() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/dashboard/page");

@@ -1,8 +1,8 @@
-//! Who may ask at all, and what each answer forbids the browser.
+//! Guards every request by its Host and origin, and adds headers that restrict the browser to every answer.
 //!
-//! A page of another site may make a browser ask this relay, and may give its own name this relay's address (DNS rebinding). So the name
-//! in Host must be one that this relay is known by, other sites' requests are refused, and what changes something needs
-//! [a secret](super::access) as well.
+//! A page of another site may send requests to this relay through a browser, and may point its own name to this relay's
+//! address (DNS rebinding). So the name in Host must be a known one, requests from other sites are refused, and
+//! requests that change something also need [a secret](super::access).
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -18,11 +18,11 @@ use axum::{
 
 use super::{Dashboard, access, refusal::Refusal};
 
-/// Most bytes of a request's body.
+/// Largest body of a request, in bytes.
 pub(super) const LARGEST_BODY: usize = 256 * 1024;
 
-/// No script, style or connection but the relay's own, nothing inline, no frame around it; text that is taken for a script's or a
-/// page's source is refused, too.
+/// Allows scripts, styles and connections of the relay alone, nothing inline and no frame around the page. Text must
+/// not become the source of a script or a page either.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -35,7 +35,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Refuses what must not be asked, and adds the headers to whatever is answered.
+/// Refuses forbidden requests, and adds the headers to every answer.
 pub(super) async fn check(State(dashboard): State<Arc<Dashboard>>, request: Request, next: Next) -> Response {
     let mut response = match allow(&dashboard.access.hosts, request.method(), request.uri(), request.headers()) {
         Ok(()) => {
@@ -57,7 +57,7 @@ fn allow(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> R
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
     let is_one = headers.get_all(header::HOST).iter().count() == 1;
-    // A request may name its host twice, in the header and before the path.
+    // A request may name its host twice: in the header, and in its target.
     if !is_one || !is_ours(host, hosts) || uri.authority().is_some_and(|other| !is_ours(other.as_str(), hosts)) {
         return Err(Refusal::new(
             StatusCode::MISDIRECTED_REQUEST,
@@ -84,7 +84,7 @@ fn allow(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> R
     Ok(())
 }
 
-/// The name or address, of a text that is nothing but that and perhaps a port.
+/// Returns the host, if the text is nothing but a host and perhaps a port.
 fn host_name(host: &str) -> Option<&str> {
     let name_end = if host.starts_with('[') { host.find(']')? + 1 } else { host.find(':').unwrap_or(host.len()) };
     let (name, port) = host.split_at_checked(name_end)?;
@@ -92,7 +92,8 @@ fn host_name(host: &str) -> Option<&str> {
     (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
-/// An address is safe: only a name can be given another address behind the browser's back.
+/// Whether the host is this relay's. Any address is, because only a name can be pointed to another address behind the
+/// browser's back.
 fn is_ours(host: &str, hosts: &[String]) -> bool {
     let is_address = |name: &str| match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),

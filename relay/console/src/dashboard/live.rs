@@ -1,4 +1,4 @@
-//! What is told each second: to whoever looks, and for the charts.
+//! The figures that browsers and charts get each second.
 
 use std::{
     convert::Infallible,
@@ -31,26 +31,26 @@ use super::{
     access::Role,
     refusal::{self, Refusal},
     samples::{Sample, Samples, number, quantile},
-    words::{answer, expiring},
+    summary::{expiring, summarize},
 };
 use crate::queries::health::{self, Health};
 
-/// How often the relay is looked at.
+/// Interval between two samples of the relay.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How often the database is.
+/// Interval between two queries of the database.
 const HEALTH_EVERY: Duration = Duration::from_secs(5);
 
-/// Browsers that are told at a time.
+/// Most browsers that listen at a time.
 const MOST_STREAMS: usize = 100;
 
-/// What was seen last, and before.
+/// The latest figures, and the samples before.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    told: watch::Sender<Arc<str>>,
+    updates: watch::Sender<Arc<str>>,
     seen: Mutex<Seen>,
     streams: AtomicUsize,
-    /// The relay's state is another one: what the database said before is about the earlier one.
+    /// Notified when the relay's state changes: the database's last answer then belongs to the earlier state.
     state_changed: Notify,
 }
 
@@ -58,14 +58,14 @@ pub(super) struct Live {
 struct Seen {
     samples: Samples,
     health: Option<Health>,
-    /// Why there is none.
+    /// The error of the last query, if it failed.
     health_error: Option<String>,
-    /// When the database was asked for it.
+    /// When the last query was sent.
     asked_at: Option<Instant>,
 }
 
 impl Seen {
-    /// What the database says of the state in which the relay is now.
+    /// Returns the database's answer, if it is not older than the relay's present state.
     fn health_since(&self, state_since: Instant) -> Option<&Health> {
         self.health.as_ref().filter(|_| self.asked_at.is_some_and(|at| at >= state_since))
     }
@@ -77,18 +77,18 @@ impl Live {
     }
 }
 
-/// Looks at relay and database, forever.
+/// Samples the relay and queries the database, forever.
 pub(super) async fn watch(dashboard: &Dashboard) {
     tokio::join!(watch_relay(dashboard), watch_database(dashboard));
 }
 
 async fn watch_database(dashboard: &Dashboard) {
-    let mut turns = interval(HEALTH_EVERY);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(HEALTH_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = turns.tick() => {}
-            () = dashboard.live.state_changed.notified() => turns.reset(),
+            _ = ticks.tick() => {}
+            () = dashboard.live.state_changed.notified() => ticks.reset(),
         }
         let asked_at = Instant::now();
         let asked = match dashboard.reader() {
@@ -108,22 +108,22 @@ async fn watch_database(dashboard: &Dashboard) {
 }
 
 async fn watch_relay(dashboard: &Dashboard) {
-    let mut turns = interval(SECOND);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut before, mut looked) = (dashboard.observed.view(), Instant::now());
+    let mut ticks = interval(SECOND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut before, mut sampled_at) = (dashboard.observed.view(), Instant::now());
     loop {
-        turns.tick().await;
+        ticks.tick().await;
         let (view, now) = (dashboard.observed.view(), Instant::now());
         if view.state_since != before.state_since {
             dashboard.live.state_changed.notify_one();
         }
         let mut seen = dashboard.live.seen();
-        let sample = sample(&before, &view, now.duration_since(looked), seen.health.as_ref());
+        let sample = sample(&before, &view, now.duration_since(sampled_at), seen.health.as_ref());
         seen.samples.push(sample);
         let figures = figures(&view, now, &sample, &seen);
         drop(seen);
-        dashboard.live.told.send_replace(figures.to_string().into());
-        (before, looked) = (view, now);
+        dashboard.live.updates.send_replace(figures.to_string().into());
+        (before, sampled_at) = (view, now);
     }
 }
 
@@ -147,7 +147,7 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Health>)
 
 fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
     let expiring = expiring(view, SystemTime::now());
-    let (level, words) = answer(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
+    let (level, words) = summarize(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
     let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
     let mut figures: Map<String, Value> =
         sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -168,41 +168,41 @@ fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
     Value::Object(figures)
 }
 
-/// The last ten minutes.
+/// Returns the samples of the last ten minutes.
 pub(super) async fn history(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     dashboard.access.at_least(Role::Reader, &headers)?;
     Ok(refusal::json(&dashboard.live.seen().samples.columns()))
 }
 
-/// Tells each second what is seen, for as long as somebody listens and may.
+/// Sends the figures each second, as long as the browser listens and its user may read.
 pub(super) async fn stream(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     dashboard.access.at_least(Role::Reader, &headers)?;
     if dashboard.live.streams.fetch_add(1, Relaxed) >= MOST_STREAMS {
         dashboard.live.streams.fetch_sub(1, Relaxed);
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many browsers look at this relay."));
     }
-    let mut told = dashboard.live.told.subscribe();
-    told.mark_changed(); // what is known already is told at once
+    let mut updates = dashboard.live.updates.subscribe();
+    updates.mark_changed(); // the first figures are sent at once
     let listener = Listener { dashboard, headers };
-    let events = unfold((told, listener), async |(mut told, listener)| {
+    let events = unfold((updates, listener), async |(mut updates, listener)| {
         loop {
-            told.changed().await.ok()?;
-            listener.dashboard.access.at_least(Role::Reader, &listener.headers).ok()?; // signed out, or for too long
-            let figures = Arc::clone(&told.borrow_and_update());
+            updates.changed().await.ok()?;
+            listener.dashboard.access.at_least(Role::Reader, &listener.headers).ok()?; // ends once the user has signed out, or the session has expired
+            let figures = Arc::clone(&updates.borrow_and_update());
             if !figures.is_empty() {
                 return Some((
                     Ok::<_, Infallible>(Event::default().event("figures").data(&*figures)),
-                    (told, listener),
+                    (updates, listener),
                 ));
             }
         }
     });
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no")); // nginx would hold it back
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no")); // otherwise nginx buffers the stream
     Ok(response)
 }
 
-/// One browser that listens.
+/// One browser that receives the figures.
 struct Listener {
     dashboard: Arc<Dashboard>,
     headers: HeaderMap,

@@ -1,17 +1,17 @@
-//! The dashboard: one page that first answers "do events flow?", and what is needed to go on from there. Served by the relay's
-//! [`admin`](crate::admin) thread; it sees the session only through what that publishes, and the database through connections and roles of
-//! its own.
+//! The dashboard: one page that first answers "do events flow?", and then what an operator needs next. The relay's
+//! [`admin`](crate::admin) thread serves it; it sees the session only through the published view, and the database
+//! through connections and roles of its own.
 //!
 //! | file | what |
 //! |---|---|
 //! | `page/` | what the browser loads, as it is; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
 //! | [`files`] | serves it |
-//! | [`guard`] | who may ask at all: the Host header, other sites, headers of each answer |
-//! | [`access`], [`tokens`], [`wrong_tokens`] | who somebody is, and what they may do |
+//! | [`guard`] | guards each request: the Host header, other sites, headers of each answer |
+//! | [`access`], [`tokens`], [`wrong_tokens`] | who a user is, and what they may do |
 //! | [`source`] | a connection to the database as one role |
-//! | [`look`], [`events`] | what the pages show, as SQL |
-//! | [`actions`] | replay and release: preview, then the deed |
-//! | [`live`], [`words`], [`samples`] | what is told each second, and the answer in words |
+//! | [`panels`], [`events`] | queries that the pages show |
+//! | [`actions`] | replay and release: preview, then the action |
+//! | [`live`], [`summary`], [`samples`] | the figures of each second, and the summary in a sentence |
 
 mod access;
 mod actions;
@@ -19,12 +19,12 @@ mod events;
 mod files;
 mod guard;
 mod live;
-mod look;
+mod panels;
 mod refusal;
 mod samples;
 mod source;
+mod summary;
 mod tokens;
-mod words;
 mod wrong_tokens;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -38,14 +38,14 @@ use outbox_service::{Config, error::RunError, observe::Observed};
 use self::{access::Access, live::Live, refusal::Refusal, source::Source};
 use crate::DashboardConfig;
 
-/// What every page has at hand.
+/// State that every page shares.
 #[derive(Debug)]
 pub(crate) struct Dashboard {
     observed: Arc<Observed>,
     access: Access,
-    /// Reads without payloads.
+    /// Connection that reads no payloads.
     reader: Option<Source>,
-    /// Reads payloads, replays and releases.
+    /// Connection that reads payloads, replays and releases.
     operator: Option<Source>,
     live: Live,
     slot: String,
@@ -54,11 +54,11 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// A dashboard of this relay, to be served on `address`.
+    /// Makes the dashboard of this relay, to be served on `address`.
     ///
     /// # Errors
     ///
-    /// A file of tokens that cannot be used.
+    /// A file of tokens is invalid.
     pub(crate) fn new(
         dashboard: &DashboardConfig,
         relay: &Config,
@@ -79,12 +79,12 @@ impl Dashboard {
         }))
     }
 
-    /// Looks at relay and database, forever.
+    /// Samples the relay and queries the database, forever.
     pub(crate) async fn watch(&self) {
         live::watch(self).await;
     }
 
-    /// Its pages.
+    /// Returns the routes of the pages.
     pub(crate) fn routes(self: &Arc<Self>) -> Router {
         let at = |path: &str| format!("{}/{path}", self.prefix);
         let routes = files::routes(&self.prefix)
@@ -95,10 +95,10 @@ impl Dashboard {
             .route(&at("api/events"), get(events::list))
             .route(&at("api/events/{id}"), get(events::one))
             .route(&at("api/events/{id}/contents"), get(events::contents))
-            .route(&at("api/failures"), get(look::failures))
-            .route(&at("api/keys"), get(look::keys))
-            .route(&at("api/relays"), get(look::relays))
-            .route(&at("api/audit"), get(look::audit))
+            .route(&at("api/failures"), get(panels::failures))
+            .route(&at("api/keys"), get(panels::keys))
+            .route(&at("api/relays"), get(panels::relays))
+            .route(&at("api/audit"), get(panels::audit))
             .route(&at("api/preview"), post(actions::preview))
             .route(&at("api/act"), post(actions::act));
         routes
@@ -107,7 +107,7 @@ impl Dashboard {
             .with_state(Arc::clone(self))
     }
 
-    /// The connection for reading.
+    /// Returns the readers' connection.
     fn reader(&self) -> Result<&Source, Refusal> {
         self.reader.as_ref().ok_or_else(|| {
             Refusal::unavailable(
@@ -116,7 +116,7 @@ impl Dashboard {
         })
     }
 
-    /// The connection for operators.
+    /// Returns the operators' connection.
     fn operator(&self) -> Result<&Source, Refusal> {
         self.operator.as_ref().ok_or_else(|| {
             Refusal::unavailable(

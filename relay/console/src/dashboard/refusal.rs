@@ -1,4 +1,4 @@
-//! An answer that says no, and why: a status, and a sentence for a person.
+//! Refused or failed requests: a status, and a sentence for people.
 
 use axum::{
     http::{StatusCode, header},
@@ -6,7 +6,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-/// What the page shows instead of what was asked for.
+/// The answer to a request that was refused or has failed.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -30,7 +30,7 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, sentence)
     }
 
-    /// Why, for a page that shows something else as well.
+    /// Returns the reason, for a page that shows other parts as well.
     pub(super) fn sentence(&self) -> &str {
         &self.sentence
     }
@@ -42,7 +42,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// An answer for scripts.
+/// Returns a JSON answer.
 pub(super) fn json(value: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], value.to_string())
         .into_response()

@@ -1,14 +1,14 @@
-//! What was seen each second of the last minutes, for the charts. Pure.
+//! Samples of the last minutes, one a second, for the charts. Pure.
 
 use std::collections::VecDeque;
 
 use outbox_core::{BOUNDS_US, Histogram};
 use serde_json::{Map, Value, json};
 
-/// Ten minutes.
+/// Samples that are kept: one a second for ten minutes.
 const KEPT: usize = 600;
 
-/// What was seen at one second.
+/// The figures of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sample {
     /// Seconds since 1970.
@@ -19,11 +19,11 @@ pub(super) struct Sample {
     pub(super) sent: f64,
     /// Events a second.
     pub(super) failed: f64,
-    /// Seconds from commit to confirm, which half of the last second's events did not take.
+    /// Median time from commit to confirm of the last second's events, in seconds.
     pub(super) p50: Option<f64>,
-    /// The same for 99 of 100.
+    /// The 99th percentile of the same, in seconds.
     pub(super) p99: Option<f64>,
-    /// From the database.
+    /// Number of pending events, from the database.
     pub(super) pending: Option<f64>,
     /// Seconds.
     pub(super) oldest: Option<f64>,
@@ -34,7 +34,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Its values by their names in the page.
+    /// Returns the values by their names in the page.
     pub(super) fn values(&self) -> [(&'static str, Value); 10] {
         [
             ("t", json!(self.at)),
@@ -51,7 +51,7 @@ impl Sample {
     }
 }
 
-/// The last samples.
+/// The latest samples.
 #[derive(Debug, Default)]
 pub(super) struct Samples(VecDeque<Sample>);
 
@@ -63,7 +63,7 @@ impl Samples {
         self.0.push_back(sample);
     }
 
-    /// A list for each value.
+    /// Returns a list for each value.
     pub(super) fn columns(&self) -> Value {
         let mut columns: Map<String, Value> =
             Sample::default().values().into_iter().map(|(name, _)| (name.to_owned(), json!([]))).collect();
@@ -76,7 +76,8 @@ impl Samples {
     }
 }
 
-/// Seconds which this part of what was measured between two pictures of a histogram did not take; as if spread evenly within a bucket.
+/// Returns the quantile `part`, in seconds, of the measurements between two states of a histogram. Values are taken as
+/// spread evenly within a bucket.
 pub(super) fn quantile(before: &Histogram, after: &Histogram, part: f64) -> Option<f64> {
     let counts = after.buckets.iter().zip(before.buckets).map(|(after, before)| after.saturating_sub(before));
     let counts: Vec<f64> = counts.chain([after.longer.saturating_sub(before.longer)]).map(number).collect();
@@ -96,7 +97,7 @@ pub(super) fn quantile(before: &Histogram, after: &Histogram, part: f64) -> Opti
     Some(from)
 }
 
-/// A count as the charts take it.
+/// Converts a count to the charts' type.
 #[expect(clippy::cast_precision_loss, reason = "for people: exact below 2^53")]
 pub(super) fn number(count: u64) -> f64 {
     count as f64

@@ -1,4 +1,4 @@
-//! A connection to the database as one role: opened when it is first asked for, and again after it has broken.
+//! A connection to the database as one role, opened at its first use, and again after it has broken.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,14 +27,14 @@ use tracing::warn;
 
 use super::refusal::Refusal;
 
-/// A page waits so long for the database to be reached, at most.
+/// Longest wait for a connection to the database.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Whoever asks waits so long for those who asked before, at most: the session answers one after the other.
+/// Longest wait of a query for earlier ones: a session runs one statement at a time.
 const QUEUE: Duration = Duration::from_secs(5);
 
-/// What a session for reading begins with: it cannot write, whatever its role may do, and no statement lasts. Plans are made for what is
-/// asked; those that would read the whole table are ruled out.
+/// Settings of a session for reading: it cannot write whatever its role may do, statements end soon, plans are made for
+/// the actual arguments, and plans that would read the whole table are ruled out.
 pub(super) const READING: &str = "
     SET default_transaction_read_only = on;
     SET statement_timeout = '2s';
@@ -45,14 +45,15 @@ pub(super) const READING: &str = "
     SET max_parallel_workers_per_gather = 0;
     SET timezone = 'UTC'";
 
-/// The same for an operator's.
+/// Settings of an operator's session.
 pub(super) const OPERATING: &str = "
     SET statement_timeout = '30s';
     SET lock_timeout = '5s';
     SET jit = off;
     SET timezone = 'UTC'";
 
-/// What this role may do that the page never asks for: nothing, or a sentence. `$1` is whether it acts for operators.
+/// Rights of this role that the page never needs, as a sentence; empty if there are none. `$1` is whether the role
+/// serves operators.
 const EXCESS: &str = "
     SELECT to_json(concat_ws(', ',
         CASE WHEN r.rolsuper THEN 'it is a superuser' END,
@@ -61,30 +62,31 @@ const EXCESS: &str = "
         CASE WHEN NOT $1::text::boolean AND has_function_privilege('outbox.replay(uuid)', 'EXECUTE') THEN 'it may replay' END))::text
     FROM pg_roles AS r WHERE r.rolname = current_user";
 
-/// A value for a statement. All are text, which the statement casts.
+/// An argument of a statement, as text that the statement casts.
 pub(super) type Argument<'a> = Option<&'a str>;
 
-/// Where a role's statements go.
+/// Runs the statements of one role.
 #[derive(Debug)]
 pub(super) struct Source {
     server: Address<ConnInfo>,
     name: String,
     begin: &'static str,
     session: Mutex<Option<Arc<Session>>>,
-    /// One statement at a time. Whoever hangs up while waiting leaves the queue, and costs the database nothing.
+    /// Queue of statements, as the session runs one at a time. A client that hangs up leaves the queue, and costs the
+    /// database nothing.
     turn: Mutex<()>,
-    /// One deed at a time: who acts is a setting of the session.
+    /// Lock of actions, one at a time: the operator's name is a setting of the session.
     acting: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Session {
     client: Client,
-    /// Carries the bytes; ends with the session.
+    /// The task that drives the connection; it ends with the session.
     _work: JoinSet<()>,
 }
 
-/// Waits until the others are through, for a while.
+/// Waits for the lock, at most for [`QUEUE`].
 async fn in_turn(turn: &Mutex<()>) -> Result<MutexGuard<'_, ()>, Refusal> {
     let busy =
         |_| Refusal::unavailable("The database is still busy with what others have asked. Try again in a moment.");
@@ -98,7 +100,7 @@ impl Source {
         Self { server, name, begin, session: Mutex::default(), turn: Mutex::default(), acting: Mutex::default() }
     }
 
-    /// The JSON that a statement returns in its only column, a text, of its only row.
+    /// Returns the JSON that a statement returns as the text of its only row and column.
     pub(super) async fn json(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
         let rows = self.rows(sql, arguments).await?;
         let text: Option<&str> = rows.first().and_then(|row| row.try_get(0).ok());
@@ -106,7 +108,7 @@ impl Source {
         text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).map_err(|_| unexpected()))
     }
 
-    /// What `read` makes of the rows that a statement returns.
+    /// Returns what `read` makes of a statement's rows.
     pub(super) async fn read<T>(
         &self,
         sql: &str,
@@ -125,14 +127,14 @@ impl Source {
         session.client.query_typed(sql, &arguments).await.map_err(|error| self.refuse(&error))
     }
 
-    /// Runs one deed of an operator's, for whom the session acts meanwhile.
+    /// Runs one action, with the session's operator set to `who` meanwhile.
     pub(super) async fn act(&self, who: &str, sql: &str, arguments: &[Argument<'_>]) -> Result<Value, Refusal> {
         let _alone = in_turn(&self.acting).await?;
         self.json("SELECT to_json(set_config('outbox.operator', $1, false))::text", &[Some(who)]).await?;
         self.json(sql, arguments).await
     }
 
-    /// The session, opened if there is none.
+    /// Returns the session, opened if there is none.
     async fn session(&self) -> Result<Arc<Session>, Refusal> {
         let mut kept = self.session.lock().await;
         if let Some(session) = kept.as_ref().filter(|session| !session.client.is_closed()) {
@@ -143,7 +145,7 @@ impl Source {
             let (client, work, _) = postgres::connect(&server, &self.name).await.map_err(|error| chain(&error))?;
             let mut tasks = JoinSet::new();
             tasks.spawn(async move {
-                let _ = work.await; // who asks next learns that it has ended
+                let _ = work.await; // the next query sees that the session has ended
             });
             client.batch_execute(self.begin).await.map_err(|error| chain(&error))?;
             let ownership = Ownership::of(&client).await.map_err(|error| chain(&error))?;
@@ -159,7 +161,7 @@ impl Source {
         Ok(Arc::clone(kept.insert(session)))
     }
 
-    /// A role that is stronger than the page turns a fault of the page into more than a fault of the page.
+    /// Warns if the role has more rights than the page needs, because a fault of the page could then use them.
     async fn complain_of_excess(&self, client: &Client) {
         let acts = if self.begin == OPERATING { "true" } else { "false" };
         let Ok(rows) = client.query_typed(EXCESS, &[(&acts, Type::TEXT)]).await else { return };

@@ -1,4 +1,5 @@
-//! Files of tokens: who may sign in. One `name token` a line; empty lines and those that begin with # count for nothing.
+//! Files of tokens, which users may sign in with. A line is `name token`; empty lines and lines that begin with # are
+//! ignored.
 
 use std::{collections::HashMap, fmt, hint::black_box, path::Path};
 
@@ -8,7 +9,7 @@ use outbox_service::{
     text_file,
 };
 
-/// The tokens of one file, each with the name of who has it. Shown without the tokens.
+/// The tokens of one file, each with its user's name. `Debug` leaves the tokens out.
 #[derive(Default)]
 pub(super) struct Tokens(Vec<(String, String)>);
 
@@ -17,7 +18,8 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// It cannot be read, a line is no name and token, a token is short or two people's, or there is none. No error repeats a token.
+    /// The file cannot be read or has no token, a line is not a name and a token, or a token is too short or has two
+    /// names. No error contains a token.
     pub(super) fn read(path: &Path) -> Result<Self, RunError> {
         let shown = file_name(path);
         let text = text_file::once(path)
@@ -54,7 +56,8 @@ impl Tokens {
         }
     }
 
-    /// Two names with one token, the first of these and the second of the others: nobody could tell who has acted.
+    /// Returns the names of a token that both files have, the first from this file. Nobody could tell which of the two
+    /// has acted.
     pub(super) fn shared_with<'a>(&'a self, others: &'a Self) -> Option<(&'a str, &'a str)> {
         let mut owners = HashMap::new();
         for (name, token) in &self.0 {
@@ -66,7 +69,8 @@ impl Tokens {
         })
     }
 
-    /// Whose token this is. Takes as long for one token as for another, so that the time does not tell how near a guess is.
+    /// Returns the name of a token's user. Every token takes the same time, so that the time does not reveal how close
+    /// a guess is.
     pub(super) fn name_of(&self, token: &str) -> Option<&str> {
         self.0.iter().fold(None, |found, (name, known)| if is_same(known, token) { Some(name.as_str()) } else { found })
     }

@@ -1,25 +1,25 @@
-//! How often the log tells of tokens that nobody has. Pure.
+//! Limits the log lines about unknown tokens. Pure.
 
 use std::time::{Duration, Instant};
 
-/// At most one line in this time: whoever guesses does not fill the log.
+/// Shortest time between two log lines, so that guessing does not fill the log.
 const EVERY: Duration = Duration::from_mins(1);
 
-/// Tokens that nobody has, as they come.
+/// Counts unknown tokens.
 #[derive(Debug, Default)]
 pub(super) struct WrongTokens {
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
     times: u64,
 }
 
 impl WrongTokens {
-    /// Counts one more. How many there were since the last line, if it is time for the next.
+    /// Counts one more. Returns how many came since the last log line, if the next line is due.
     pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
         self.times = self.times.saturating_add(1);
-        if self.told.is_some_and(|told| now.duration_since(told) < EVERY) {
+        if self.logged_at.is_some_and(|logged_at| now.duration_since(logged_at) < EVERY) {
             return None;
         }
-        self.told = Some(now);
+        self.logged_at = Some(now);
         Some(std::mem::take(&mut self.times))
     }
 }

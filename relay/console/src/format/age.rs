@@ -1,10 +1,10 @@
-//! Lengths of time for people: short, in the two units that matter.
+//! Lengths of time for people, in the two largest units.
 
 use std::time::Duration;
 
 const UNITS: [(&str, u64); 5] = [("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
 
-/// `0.2s`, `45s`, `3m 20s`, `2h 5m`, `6d 3h`. A time in the future counts as 0.
+/// Formats seconds as `0.2s`, `45s`, `3m 20s`, `2h 5m`, `6d 3h`. A negative length counts as 0.
 pub(crate) fn age(seconds: f64) -> String {
     if seconds < 9.95 {
         return format!("{:.1}s", seconds.max(0.0));
@@ -23,14 +23,14 @@ pub(crate) fn age(seconds: f64) -> String {
     }
 }
 
-/// The seconds that `10s`, `5m`, `2h`, `7d` or `4w` mean; `None` for anything else.
+/// Returns the seconds that `10s`, `5m`, `2h`, `7d` or `4w` mean; `None` for any other text.
 pub(crate) fn parse_age(text: &str) -> Option<u64> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let (_, size) = UNITS.iter().find(|(name, _)| *name == unit)?;
     digits.parse::<u64>().ok()?.checked_mul(*size).filter(|seconds| *seconds <= 10_000 * 86_400)
 }
 
-/// Reads a length of time for an option, as `10s`.
+/// Parses an option that is a length of time, such as `10s`.
 pub(crate) fn length(text: &str) -> Result<Duration, String> {
     parse_age(text)
         .filter(|seconds| *seconds > 0)

@@ -1,34 +1,34 @@
-//! JSON for programs, one object a line. It may still end on a terminal: what a terminal would obey is written as `\u…`, which means the
-//! same to a program.
+//! JSON for programs, one object a line. Characters that a terminal would obey are written as `\u…`, because the output
+//! may end on one; a program reads them the same.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter, value::RawValue};
 
-use crate::format::unseen::is_unseen;
+use crate::format::escape::needs_escape;
 
-/// One line: the value, and the line's end.
+/// Returns the value as one line, with its line end.
 pub(crate) fn line(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // Nothing that is shown has a map with keys other than text, the one thing that fails.
-    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, Seen));
+    // Serializing fails only for maps whose keys are not text, which no printed value has.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapingFormatter));
     bytes.push(b'\n');
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Text that is JSON already, as a part of another value; `None` if it is not.
+/// Returns text that is already JSON as a part of another value; `None` if it is not JSON.
 pub(crate) fn raw(text: String) -> Option<Box<RawValue>> {
     RawValue::from_string(text).ok()
 }
 
-/// serde_json's compact form, which escapes C0 only.
-struct Seen;
+/// serde_json's compact form, with more escapes: its own escapes C0 only.
+struct EscapingFormatter;
 
-impl Formatter for Seen {
+impl Formatter for EscapingFormatter {
     fn write_string_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unseen(*c)) {
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| needs_escape(*c)) {
             let (seen, tail) = rest.split_at(at);
             writer.write_all(seen.as_bytes())?;
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -39,7 +39,8 @@ impl Formatter for Seen {
         writer.write_all(rest.as_bytes())
     }
 
-    /// JSON has such characters in strings only, but for spaces and line ends between its parts, which a line cannot have.
+    /// Escapes such characters in raw JSON. They occur in strings only, and as spaces and line ends between the parts,
+    /// which one line cannot have.
     fn write_raw_fragment<W: io::Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         fragment.split(['\n', '\r', '\t']).try_for_each(|part| self.write_string_fragment(writer, part))
     }
@@ -54,13 +55,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_one_line_without_anything_unseen_and_means_the_same(text: String, key in "[a-z]{1,5}") {
+        fn a_line_is_one_line_without_anything_that_needs_escaping_and_means_the_same(text: String, key in "[a-z]{1,5}") {
             let value = serde_json::json!({ key.as_str(): text, "raw": [1, text] });
             let pretty = raw(format!("{value:#}")).unwrap();
             for line in [line(&value), line(&pretty)] {
                 let (whole, end) = line.split_at(line.len() - 1);
                 prop_assert_eq!(end, "\n");
-                prop_assert!(!whole.chars().any(is_unseen));
+                prop_assert!(!whole.chars().any(needs_escape));
                 prop_assert_eq!(&serde_json::from_str::<Value>(whole).unwrap(), &value);
             }
         }

@@ -1,10 +1,10 @@
-//! How answers look: pure text, no I/O.
+//! Formats of answers: pure text, no I/O.
 
 mod age;
+mod escape;
 mod json;
 mod table;
 mod time;
-mod unseen;
 
 pub(crate) use self::{
     age::{age, length, parse_age},
@@ -12,28 +12,28 @@ pub(crate) use self::{
     table::fields,
     time::{is_moment, rfc3339},
 };
-pub use self::{table::Table, unseen::escaped};
+pub use self::{escape::escaped, table::Table};
 pub(crate) use outbox_service::numbers::{bytes, count, thousands};
 
-/// How a word stands out on a terminal.
+/// The style of a word on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As the rest.
+    /// Plain text.
     Plain,
     /// A name.
     Bold,
     /// All is well.
     Good,
-    /// Somebody should look at it.
+    /// It needs attention soon.
     Warning,
-    /// Somebody must.
+    /// It needs attention now.
     Bad,
     /// Less important than the rest.
     Dim,
 }
 
 impl Tone {
-    /// The text in this tone (SGR, ECMA-48), or as it is without colours.
+    /// Returns the text in this tone (SGR, ECMA-48), or unchanged without colours.
     pub(crate) fn paint(self, text: &str, in_colour: bool) -> String {
         let code = match self {
             Self::Plain => return text.to_owned(),

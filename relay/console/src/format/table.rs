@@ -1,20 +1,20 @@
-//! Tables for people: columns as wide as they must be, nothing drawn between them.
+//! Tables for people: columns as wide as needed, without lines between them.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Tone, escaped};
 
-/// What a cell may take on a screen; longer text is cut and ends with `…`.
+/// Widest cell, in columns of a terminal; longer text is cut and ends with `…`.
 const WIDEST_CELL: usize = 60;
 
-/// Rows below headings. Every cell is [`escaped`].
+/// A table: headings and rows. Every cell is [`escaped`].
 pub struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<(String, Tone)>>,
 }
 
 impl Table {
-    /// A table with these headings and no rows.
+    /// Makes a table with these headings and no rows.
     pub fn new(headings: &[&'static str]) -> Self {
         Self { headings: headings.to_vec(), rows: Vec::new() }
     }
@@ -24,7 +24,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|(text, tone)| (cut(&escaped(&text)), tone)).collect());
     }
 
-    /// The lines.
+    /// Returns the table's lines.
     pub fn show(&self, in_colour: bool) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|(text, _)| text.width());
@@ -41,7 +41,7 @@ impl Table {
                     line.push_str(&tone.paint(text, in_colour));
                     gap = 0;
                 }
-                gap += width.saturating_sub(text.width()) + 2; // nothing at the end of a line
+                gap += width.saturating_sub(text.width()) + 2; // no spaces at the end of a line
             }
             line + "\n"
         };
@@ -49,7 +49,7 @@ impl Table {
     }
 }
 
-/// Names and values, a line each, the values below each other. Values are escaped.
+/// Formats names and values, a line each, with the values aligned. Values are escaped.
 pub(crate) fn fields(pairs: &[(&str, String)]) -> String {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     pairs.iter().map(|(name, value)| format!("  {name:width$}  {}\n", escaped(value))).collect()

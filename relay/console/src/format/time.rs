@@ -1,12 +1,14 @@
-//! Moments as text.
+//! Points in time as text.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// RFC 3339 in UTC with milliseconds: `2026-01-31T08:00:00.000Z`. A moment before 1970 is shown as its beginning.
+/// Formats a time as RFC 3339 in UTC with milliseconds: `2026-01-31T08:00:00.000Z`. A time before 1970 is shown as
+/// 1970-01-01.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Howard Hinnant's civil_from_days, <https://howardhinnant.github.io/date_algorithms.html>: years that begin in March.
+    // The algorithm is Howard Hinnant's civil_from_days, <https://howardhinnant.github.io/date_algorithms.html>, with
+    // years that begin in March.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -19,8 +21,9 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Whether the text is a moment of ISO 8601, such as `2026-01-31`, `2026-01-31T08:00Z` or `2026-01-31 08:00:30.5+01:00`. The month of
-/// `11/12/2026` would depend on the role's `DateStyle`. The server decides whether there is such a day.
+/// Whether the text is a time of ISO 8601, such as `2026-01-31`, `2026-01-31T08:00Z` or `2026-01-31 08:00:30.5+01:00`.
+/// Other forms are rejected because the month of `11/12/2026` would depend on the role's `DateStyle`; the server checks
+/// that the day exists.
 pub(crate) fn is_moment(text: &str) -> bool {
     let (date, time) = match text.split_once(['T', 't', ' ']) {
         Some((date, time)) => (date, Some(time)),
@@ -40,7 +43,7 @@ fn is_time(text: &str) -> bool {
     is_clock && fraction.is_none_or(is_fraction) && (zone.is_empty() || is_zone(zone))
 }
 
-/// `Z`, `+01`, `+0100` or `+01:00`.
+/// Whether the text is a time zone: `Z`, `+01`, `+0100` or `+01:00`.
 fn is_zone(text: &str) -> bool {
     let Some(hours) = text.strip_prefix(['+', '-']) else { return text.eq_ignore_ascii_case("Z") };
     let with_minutes = |(hours, minutes)| is_number(hours, 2) && is_number(minutes, 2);

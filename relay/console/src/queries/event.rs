@@ -1,4 +1,4 @@
-//! One event, and what stands around it. Asked by the commands and by the dashboard.
+//! One event, and its place among the events of its key. Commands and dashboard query it.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::format::{Tone, age, raw_json};
 
-/// An event. Its fields are those of the table; times are RFC 3339 in UTC.
+/// An event, with the fields of the table; times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
 pub(crate) struct Event {
     pub(crate) id: Uuid,
@@ -28,19 +28,19 @@ pub(crate) struct Event {
     pub(crate) first_attempted_at: Option<String>,
     pub(crate) last_attempted_at: Option<String>,
     pub(crate) processed_at: Option<String>,
-    /// In one word, as in `outbox.backlog`.
+    /// The state in one word, as in `outbox.backlog`.
     #[serde(skip)]
     pub(crate) state: String,
     #[serde(skip)]
     age_seconds: f64,
-    /// Until `available_at`.
+    /// Seconds until `available_at`.
     #[serde(skip)]
     due_seconds: Option<f64>,
     #[serde(flatten)]
     pub(crate) body: Option<Body>,
 }
 
-/// What an event carries. Shown only when asked for.
+/// Headers and payload of an event, shown only on request.
 #[derive(Debug, Serialize)]
 pub(crate) struct Body {
     pub(crate) content_type: Option<String>,
@@ -90,12 +90,12 @@ impl Event {
         })
     }
 
-    /// How long ago it was made, for people.
+    /// Returns how long ago the event was made, for people.
     pub(crate) fn age(&self) -> String {
         age(self.age_seconds)
     }
 
-    /// Its key, for people: both halves, or nothing.
+    /// Returns the key for people: both halves, or an empty text.
     pub(crate) fn key(&self) -> String {
         match (&self.aggregate_type, &self.aggregate_id) {
             (Some(kind), Some(id)) => format!("{kind}/{id}"),
@@ -104,7 +104,7 @@ impl Event {
         }
     }
 
-    /// When it leaves or is tried again, if it is owed and has a time of its own that has not come.
+    /// Returns when a pending event is due, if it has a time of its own that has not come.
     pub(crate) fn due(&self) -> Option<String> {
         let seconds = self.due_seconds.filter(|seconds| self.status == "PENDING" && *seconds > 0.0)?;
         let what = if self.last_attempted_at.is_some() { "again in" } else { "in" };
@@ -136,20 +136,20 @@ impl Holder {
     }
 }
 
-/// The state of an event in one word, the same as in `outbox.backlog`. For a statement in which `outbox.events` is e.
+/// SQL for the state of an event in one word, the same as in `outbox.backlog`. The statement names `outbox.events` e.
 pub(crate) const STATE: &str = "
     CASE WHEN e.status <> 'PENDING' THEN lower(e.status::text)
          WHEN e.available_at IS NOT NULL AND e.last_attempted_at IS NOT NULL THEN 'retrying'
          WHEN e.available_at > now() THEN 'scheduled'
          ELSE 'pending' END";
 
-/// Columns without what an event carries: a role that may not read that can list events.
+/// Columns without headers and payload, which a role without the right to read those can list.
 pub(crate) const ENVELOPE: &str = "
     e.id, e.seq, e.status, e.topic, e.exchange, e.event_type, e.aggregate_type, e.aggregate_id, e.correlation_id,
     e.attempts, e.replays, e.holds_key, e.last_error, e.created_at, e.available_at, e.first_attempted_at,
     e.last_attempted_at, e.processed_at";
 
-/// What is shown of an event, of `outbox.events` as e. Times are text, and how long ago.
+/// Returns the columns that [`Event`] needs, of `outbox.events` as e. Times are text, and the age is in seconds.
 pub(crate) fn columns(payload: bool) -> String {
     let body = if payload {
         ", e.content_type, e.headers::text AS headers, e.payload::text AS payload,
@@ -171,7 +171,7 @@ pub(crate) fn columns(payload: bool) -> String {
     )
 }
 
-/// RFC 3339, in UTC.
+/// Returns SQL for a column's time as RFC 3339 in UTC.
 pub(super) fn time(column: &str) -> String {
     format!(
         "CASE WHEN isfinite(e.{column}) THEN to_char(e.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')
@@ -179,15 +179,15 @@ pub(super) fn time(column: &str) -> String {
     )
 }
 
-/// The event that holds the key of another, `$1`, if that waits for it.
+/// Finds the event that holds the key of event `$1`, if that waits for it.
 pub(crate) const HELD_BY: &str = "
     SELECT h.id, h.status::text AS status, h.last_error
     FROM outbox.events AS e JOIN outbox.events AS h ON h.holds_key AND h.aggregate_id = e.aggregate_id
         AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type AND h.id <> e.id
     WHERE e.id = $1::text::uuid AND e.status = 'PENDING' AND NOT e.holds_key LIMIT 1";
 
-/// How many events of its key are owed beside this one, `$1`: those made before it, and those made after it. At most
-/// `$2` are counted of those without, and of those with a time of their own.
+/// Counts the pending events of the key of event `$1`: those made before it, and those made after it. At most `$2` are
+/// counted of those without a time of their own, and as many of those with one.
 pub(crate) const OF_ITS_KEY: &str = "
     WITH this AS (SELECT id, seq, aggregate_type, aggregate_id FROM outbox.events WHERE id = $1::text::uuid), others AS (
         (SELECT e.seq FROM this JOIN outbox.events AS e ON e.status = 'PENDING' AND e.available_at IS NULL

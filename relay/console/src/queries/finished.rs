@@ -1,21 +1,21 @@
-//! Finished events, and the deletion of those that are old. By one rule, that of `outbox.delete_finished()`: asked for
-//! by retention and by `purge`; `outbox.maintain()` has it from there, too.
+//! Finished events, and the deletion of old ones by the rule of `outbox.delete_finished()`. Retention and `purge` use
+//! it, and `outbox.maintain()` uses the same function.
 
 use std::time::Duration;
 
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-/// Functions that a role has to be granted, to delete what is old.
-pub(crate) const MAINTAINING: &[&str] = &["delete_finished", "delete_pages"];
+/// Functions that a role must be granted to delete old events.
+pub(crate) const RETENTION_FUNCTIONS: &[&str] = &["delete_finished", "delete_pages"];
 
-/// The file that the table is in, and how many pages that has.
+/// The table's file, and its number of pages.
 pub(crate) const FILE: &str = "SELECT pg_relation_filenode('outbox.events') AS file,
     pg_relation_size('outbox.events') / current_setting('block_size')::bigint AS pages";
 
-/// How many events in the `$4` pages from page `$3` on have been SENT since before `$1` or FAILED since before `$2`:
-/// those that may be deleted, and those that hold their keys. `outbox.delete_finished` has the same rule; a role that
-/// only counts may not call it.
+/// Counts the events in the `$4` pages from page `$3` on that were SENT before `$1` or FAILED before `$2`: those that
+/// may be deleted, and those that hold their keys. The rule of `outbox.delete_finished` is repeated, because a role
+/// that only counts may not call it.
 pub(crate) const COUNT: &str =
     "SELECT count(*) FILTER (WHERE NOT holds_key) AS old, count(*) FILTER (WHERE holds_key) AS holding
     FROM ONLY outbox.events
@@ -23,12 +23,12 @@ pub(crate) const COUNT: &str =
         OR status = 'FAILED' AND coalesce(processed_at, created_at) < $2::text::timestamptz)
       AND ctid >= format('(%s,0)', $3::bigint)::tid AND ctid < format('(%s,0)', $3::bigint + $4::integer)::tid";
 
-/// Deletes them: by ages in seconds.
+/// Returns the statement that deletes old events, by ages in seconds.
 pub(crate) fn delete_older() -> String {
     delete("now() - make_interval(secs => $1), now() - make_interval(secs => $2)")
 }
 
-/// Deletes them: by times.
+/// Returns the statement that deletes old events, by times.
 pub(crate) fn delete_before() -> String {
     delete("$1::text::timestamptz, $2::text::timestamptz")
 }
@@ -42,21 +42,21 @@ fn delete(before: &str) -> String {
     )
 }
 
-/// What was deleted of some pages, and what stays.
+/// Counts of deleted and kept events of some pages.
 #[derive(Debug)]
 pub(crate) struct Deleted {
     pub(crate) deleted: i64,
-    /// Events that hold their keys.
+    /// Old events that stay because they hold their keys.
     pub(crate) holding: i64,
-    /// Events that others have locked.
+    /// Old events that stay because others have locked them.
     pub(crate) locked: i64,
     /// Events whose deletion was refused.
     pub(crate) refused: i64,
-    /// One of these, and why.
+    /// One event whose deletion was refused, and why.
     pub(crate) refusal: Option<(Uuid, String)>,
-    /// How long ago the oldest that is left became SENT.
+    /// How long ago the oldest remaining SENT event became SENT.
     pub(crate) sent_age: Option<Duration>,
-    /// How long ago the oldest that is left FAILED.
+    /// How long ago the oldest remaining FAILED event FAILED.
     pub(crate) failed_age: Option<Duration>,
 }
 
@@ -81,7 +81,7 @@ impl Deleted {
     }
 }
 
-/// Deletes those of the events `$1` that are finished, and have the status `$2` unless that is null. Says what became
-/// of each.
+/// Deletes the finished events among `$1`, only those with the status `$2` unless it is null. Returns the result for
+/// each.
 pub(crate) const DELETE_BY_ID: &str =
     "SELECT event_id, outcome, because FROM outbox.delete_events($1::uuid[], $2::text::outbox.status)";

@@ -1,13 +1,13 @@
-//! `outbox.health()`: what is pending, what has failed, how the slot is, and whether that is well. Asked by `status`,
-//! by metrics and `/readyz`, and by the dashboard.
+//! `outbox.health()`: what is pending, what has failed, the state of the slot, and whether all is well. `status`,
+//! metrics, `/readyz` and the dashboard query it.
 
 use serde::Serialize;
 use tokio_postgres::{Error, Row};
 
-/// A row of `outbox.health_with_codes()`, as the commands show it as JSON.
+/// A row of `outbox.health_with_codes()`, in the form of the commands' JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Health {
-    /// Null: nothing is known to be wrong, and something could not be seen.
+    /// Whether all is well; null if nothing is known to be wrong, but something could not be seen.
     pub(crate) healthy: Option<bool>,
     /// What is wrong, in a sentence for people.
     pub(crate) reason: Option<String>,
@@ -17,13 +17,13 @@ pub(crate) struct Health {
     pub(crate) unseen: Option<String>,
     pub(crate) pending: i64,
     pub(crate) pending_is_estimate: bool,
-    /// `None`: there is none.
+    /// `None` if no such event exists.
     pub(crate) oldest_pending_seconds: Option<f64>,
     pub(crate) retrying: i64,
-    /// `None`: there is none.
+    /// `None` if no such event exists.
     pub(crate) oldest_retrying_seconds: Option<f64>,
     pub(crate) scheduled: i64,
-    /// Whether `scheduled` and `retrying` are.
+    /// Whether `scheduled` and `retrying` are estimates.
     pub(crate) scheduled_is_estimate: bool,
     pub(crate) failed: i64,
     pub(crate) failed_is_estimate: bool,
@@ -32,35 +32,35 @@ pub(crate) struct Health {
     pub(crate) slot: Slot,
 }
 
-/// The slot that was asked about; nothing of it is known where this database does not have it.
+/// The slot of the query; its fields are unknown if this database does not have it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Slot {
     #[serde(rename = "slot")]
     pub(crate) name: String,
-    /// `None`: there is no such slot, or it is not seen.
+    /// Whether it is read; `None` if no such slot exists, or it is not visible.
     #[serde(rename = "slot_active")]
     pub(crate) is_active: Option<bool>,
     #[serde(rename = "slot_wal_status")]
     pub(crate) wal_status: Option<String>,
     #[serde(rename = "slot_kept_bytes")]
     pub(crate) kept_bytes: Option<i64>,
-    /// Until it is lost; `None`: without a limit.
+    /// Bytes until the slot is lost; `None` without a limit.
     #[serde(rename = "slot_safe_bytes")]
     pub(crate) safe_bytes: Option<i64>,
     #[serde(rename = "slot_behind_bytes")]
     pub(crate) behind_bytes: Option<i64>,
 }
 
-/// Codes under which events do not flow. Under the others they do, and somebody should look at something.
+/// Codes under which events do not flow. Under the other codes they do, but something needs attention.
 const STOPPED: [&str; 5] = ["slot_missing", "slot_lost", "slot_not_read", "slot_not_ready", "events_do_not_leave"];
 
-/// Asks about the slot `$1`.
+/// Returns the query of health, for the slot `$1`.
 pub(crate) fn with_codes() -> String {
     statement("codes", "health_with_codes")
 }
 
-/// The same without codes. The schema of an earlier version has no more, and a relay that waits for its upgrade is
-/// asked already.
+/// Returns the same query without codes. The schema of an earlier version has none, and a relay that waits for its
+/// upgrade is already queried.
 pub(crate) fn without_codes() -> String {
     statement("'{}'::text[] AS codes", "health")
 }
@@ -105,8 +105,8 @@ impl Health {
         })
     }
 
-    /// Whether events flow: what is committed leaves by itself, and within a minute. Meaningful where `reason` says
-    /// something.
+    /// Whether events flow: committed events leave by themselves, and within a minute. Meaningful only if `reason` is
+    /// set.
     pub(crate) fn flows(&self) -> bool {
         !self.codes.iter().any(|code| STOPPED.contains(&code.as_str()))
     }

@@ -1,4 +1,4 @@
-//! What is asked of the database: a session that cannot hurt those who work there, and every statement.
+//! Queries of the database: every statement, and a session with limits that protect its other users.
 
 pub(crate) mod event;
 pub(crate) mod finished;

@@ -1,4 +1,4 @@
-//! Which relays of this database are connected. Asked by `status` and by the dashboard.
+//! The connected relays of this database. `status` and the dashboard query them.
 
 use serde::Serialize;
 use tokio_postgres::{Error, Row};
@@ -10,20 +10,20 @@ pub(crate) struct Session {
     pub(crate) role: Option<String>,
     pub(crate) name: Option<String>,
     address: Option<String>,
-    /// When it began.
+    /// When the session began.
     since: Option<String>,
     state: Option<String>,
     is_walsender: Option<bool>,
-    /// Whether it reads the slot.
+    /// Whether the session reads the slot.
     pub(crate) streams: bool,
-    /// Whether it reads another slot.
+    /// Whether the session reads another slot.
     #[serde(skip)]
     streams_another: bool,
     #[serde(skip)]
     is_client: Option<bool>,
 }
 
-/// All of them, the one at work first.
+/// All sessions, the one at work first.
 #[derive(Debug, Default)]
 pub(crate) struct Relays {
     pub(crate) sessions: Vec<Session>,
@@ -31,8 +31,8 @@ pub(crate) struct Relays {
     pub(crate) is_partial: bool,
 }
 
-/// Sessions under the name `$2`, and the one that reads the slot `$1`. There is one row without a session if there is
-/// none.
+/// Sessions under the name `$2`, and the one that reads the slot `$1`. Without any, one row without a session is
+/// returned.
 pub(crate) const SESSIONS: &str = "
     SELECT NOT pg_has_role('pg_read_all_stats', 'USAGE') AS is_partial, session.*
     FROM (SELECT) AS once LEFT JOIN (
@@ -71,19 +71,19 @@ impl Relays {
         Ok(relays)
     }
 
-    /// The server process of the relay that reads the slot.
+    /// Returns the server process of the relay that reads the slot.
     pub(crate) fn working(&self) -> Option<i32> {
         self.sessions.iter().find(|session| session.streams).map(|session| session.pid)
     }
 
-    /// How many relays with this name wait to take over; `None`: this role does not see them. Each relay has one
-    /// session for SQL.
+    /// Returns the number of standbys with this name, as each relay has one session for SQL; `None` if this role does
+    /// not see them.
     pub(crate) fn standby(&self, name: &str) -> Option<usize> {
         let named = |session: &&Session| session.name.as_deref() == Some(name);
         let named = self.sessions.iter().filter(named);
         let clients = named.clone().filter(|session| session.is_client == Some(true)).count();
         let elsewhere = named.filter(|session| session.streams_another).count();
-        // A role sees the names of its own sessions, too. Where no name is seen, nothing is known.
+        // A role always sees the names of its own sessions. If no other name is visible, nothing is known.
         let at_work = elsewhere + usize::from(self.working().is_some());
         (!self.is_partial || clients > 0).then(|| clients.saturating_sub(at_work))
     }

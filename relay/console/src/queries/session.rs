@@ -1,5 +1,5 @@
-//! A command's session with the database: the same dial as the relay's, and bounds so that a question cannot hurt those
-//! who work there.
+//! A command's session with the database. It connects as the relay does, with limits that protect the database's other
+//! users.
 
 use std::{fmt::Display, time::Duration};
 
@@ -23,23 +23,23 @@ use tokio_postgres::{Client, Error, error::SqlState};
 
 use crate::queries::sql;
 
-/// The class of the states that say that a value is wrong, such as a pattern that is none. Every value is the caller's.
+/// SQLSTATE class of invalid values, such as a malformed pattern. Every value comes from the caller.
 const DATA_EXCEPTION: &str = "22";
 
-/// `statement_timeout` knows milliseconds, and 0 is no limit at all.
+/// Shortest limit: `statement_timeout` counts milliseconds, and 0 means no limit.
 const LEAST_LIMIT: Duration = Duration::from_millis(1);
 
-/// The least that a role must have been granted for what a command does.
+/// The least grant that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// To look at events, but for what they carry.
+    /// To read events, without headers and payloads.
     Monitor,
-    /// To see and change all of them.
+    /// To read and change events.
     Operate,
 }
 
 impl Grant {
-    /// The function that grants it.
+    /// Returns the function that gives the grant.
     fn by(self) -> &'static str {
         match self {
             Self::Monitor => "grant_monitor",
@@ -47,7 +47,7 @@ impl Grant {
         }
     }
 
-    /// A function that it lets a role call.
+    /// Returns a function that a role with the grant may call.
     fn allows(self) -> &'static str {
         match self {
             Self::Monitor => "failures",
@@ -59,21 +59,21 @@ impl Grant {
 /// A session, and the task that drives it.
 pub(crate) struct Session {
     pub(crate) client: Client,
-    /// The host of those in the setting that has let it in.
+    /// The host that has accepted the connection, of those in the setting.
     pub(crate) peer: Peer,
     _driver: JoinSet<Result<(), Error>>,
     role: String,
-    /// The schema's, if there is one.
+    /// Version of the schema, if there is one.
     version: Option<String>,
     needs: Grant,
-    /// Whether the role has that.
+    /// Whether the role has the grant that the command needs.
     is_granted: bool,
     limit: Duration,
 }
 
 impl Session {
-    /// Connects, within `limit`. A statement that takes longer than that is ended; a role that may not do what it is
-    /// for is told to get what it `needs`.
+    /// Connects within `limit`, which also ends each statement that takes longer. Fails with a hint if the role lacks
+    /// the grant that the command `needs`.
     pub(crate) async fn open(config: &Config, command: &str, needs: Grant, limit: Duration) -> Result<Self, RunError> {
         let mut session = Self::connect(config, command, needs, limit).await?;
         let ownership = Ownership::of(&session.client).await.map_err(|error| session.failed(error))?;
@@ -86,7 +86,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The same, and calls nothing of the schema: not even whose it is was looked at.
+    /// Connects without calling the schema's functions: their owner has not been checked yet.
     pub(crate) async fn connect(
         config: &Config,
         command: &str,
@@ -94,7 +94,7 @@ impl Session {
         limit: Duration,
     ) -> Result<Self, RunError> {
         let database = &config.database_url;
-        // Not the relay's own name: whoever counts relays must not count this.
+        // The name differs from the relay's own, because whoever counts relays must not count this session.
         let name = format!("{} {command}", config.application_name);
         let server = database.now()?;
         let connected =
@@ -118,20 +118,20 @@ impl Session {
         Ok(session)
     }
 
-    /// From now on a statement may take what is left until `deadline`.
+    /// Limits each following statement to the time left until `deadline`.
     pub(crate) async fn end_at(&self, deadline: Instant) -> Result<(), RunError> {
         let left = deadline.saturating_duration_since(Instant::now()).max(LEAST_LIMIT);
         self.client.batch_execute(&sql::end_after(left)).await.map_err(|error| self.failed(error))
     }
 
-    /// A statement that failed, in the operator's terms.
+    /// Returns the error of a failed statement, in the operator's terms.
     pub(crate) fn failed(&self, error: Error) -> RunError {
         let role = &self.role;
         let is = |states: &[SqlState]| error.code().is_some_and(|state| states.contains(state));
         let failed = if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
             let refused = RunError::new(Kind::NotPermitted, format!("the role {role:?} is not permitted to do this"));
             let grant = self.needs.by();
-            // The outbox's own functions say themselves what to do.
+            // Errors of the outbox's own functions have their own hints.
             match error.as_db_error().and_then(|refusal| refusal.hint()) {
                 Some(_) => refused,
                 None if self.is_granted => {
@@ -165,17 +165,17 @@ impl Session {
     }
 }
 
-/// A server that has said nothing within a command's `--timeout`.
+/// Returns the error for a server that has not answered within a command's `--timeout`.
 pub(crate) fn silent(server: &impl Display, limit: Duration) -> RunError {
     RunError::new(Kind::Database, format!("{server} has not answered within {limit:?}"))
         .hint("check that the server runs, or allow more by --timeout")
 }
 
-/// Ends work that asks the database once `limit` is over, whatever it waits for.
+/// Runs work with the database, and ends it after `limit`, whatever it waits for.
 ///
 /// # Errors
 ///
-/// Its own, or that it has taken too long.
+/// The work's own error, or that it has taken too long.
 pub(crate) async fn within<T>(
     limit: Duration,
     config: &Config,

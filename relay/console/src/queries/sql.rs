@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::event::{ENVELOPE, columns, time};
 
-/// The longest `statement_timeout` that PostgreSQL takes, in milliseconds: 24 days.
+/// Longest `statement_timeout` that PostgreSQL takes, in milliseconds: 24 days.
 const MOST_MILLIS: u128 = i32::MAX as u128;
 
-/// Settings of a command's session: times are UTC, and a statement ends after `limit` and waits for a lock no longer
-/// than a person would.
+/// Returns the settings of a command's session: times are UTC, a statement ends after `limit`, and it waits for locks
+/// no longer than a person would.
 pub(crate) fn settings(limit: Duration) -> String {
     format!(
         "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; {}; \
@@ -17,18 +17,18 @@ pub(crate) fn settings(limit: Duration) -> String {
     )
 }
 
-/// Ends each statement after `limit`.
+/// Returns the setting that ends each statement after `limit`.
 pub(crate) fn end_after(limit: Duration) -> String {
     format!("SET statement_timeout = {}", limit.as_millis().min(MOST_MILLIS))
 }
 
-/// A time as text that means the same later: what `$1` says, or `$2` seconds before it.
+/// Returns the statement that makes a time absolute, as text: the time `$1`, or `$2` seconds before it.
 pub(crate) fn fixed_time() -> String {
     let at = time("at");
     format!("SELECT {at} FROM (SELECT $1::text::timestamptz - $2::bigint * interval '1 second' AS at) AS e")
 }
 
-/// Whether an event passes the filters.
+/// Condition that an event passes the filters.
 const FITS: &str = "($1::text IS NULL OR e.topic = $1) AND ($2::text IS NULL OR e.topic LIKE $2)
     AND ($3::text IS NULL OR e.aggregate_type = $3) AND ($4::text IS NULL OR e.aggregate_id = $4)
     AND ($5::text IS NULL OR e.correlation_id = $5)
@@ -38,29 +38,29 @@ const FITS: &str = "($1::text IS NULL OR e.topic = $1) AND ($2::text IS NULL OR 
     AND ($9::text IS NULL OR e.status = $9::text::outbox.status)
     AND ($10::uuid[] IS NULL OR e.id = ANY ($10))";
 
-/// Where a search looks: each of these has an index.
+/// The events that a search covers; each case has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
     /// Events with the ids that are given.
     Ids,
-    /// What is owed.
+    /// Pending events.
     Pending,
-    /// What has failed.
+    /// Failed events.
     Failed,
-    /// What holds its key.
+    /// Events that hold their keys.
     Holding,
-    /// Everything, from the greatest id on: the newest, for ids that the outbox has made.
+    /// All events, from the greatest id on: the newest, for ids that the outbox has made.
     All,
 }
 
-/// In which order a search goes.
+/// The order of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     NewestFirst,
     OldestFirst,
 }
 
-/// Events that fit, the newest or the oldest first.
+/// Returns the statement for matching events, the newest or the oldest first.
 pub(crate) fn events(among: Among, payload: bool, order: Order) -> String {
     let order = match order {
         Order::NewestFirst => "DESC",
@@ -96,11 +96,12 @@ pub(crate) fn events(among: Among, payload: bool, order: Order) -> String {
     format!("SELECT {} FROM ({found}) AS e", columns(payload))
 }
 
-/// Leaves the planner no way but the indexes, whatever the statistics say: events are then found as they are looked at,
-/// the newest first, and the limit ends the search.
+/// Leaves the planner only the indexes, whatever the statistics say. Events are then found in order, the newest first,
+/// and the limit ends the search.
 pub(crate) const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off";
 
-/// Ids of events that fit, the oldest first: what a replay is about. The table is read if they are `SENT`.
+/// Returns the statement for the ids of matching events, the oldest first, for a replay. For `SENT` it reads the whole
+/// table.
 pub(crate) fn ids(among: Among) -> String {
     let where_found = match among {
         Among::Holding => "e.holds_key AND e.status = 'FAILED' AND ",
@@ -110,19 +111,19 @@ pub(crate) fn ids(among: Among) -> String {
     format!("SELECT e.id FROM outbox.events AS e WHERE {where_found}{FITS} ORDER BY e.seq LIMIT $11")
 }
 
-/// Has those of the events `$1` that still fit sent again; says how many. The filters are given too, for
+/// Replays the events of `$1` that still match, and returns their number. The filters are passed too, for
 /// `outbox.audit`.
 pub(crate) const REPLAY: &str = "SELECT outbox.replay_many(ids => $1::uuid[], status => $2::text::outbox.status,
     topic => $3, topic_like => $4, aggregate_type => $5, aggregate_id => $6, correlation_id => $7,
     created_from => $8::text::timestamptz, created_to => $9::text::timestamptz, error_like => $10)";
 
-/// Who acts, for `outbox.audit`.
+/// Sets the operator's name, for `outbox.audit`.
 pub(crate) const OPERATOR: &str = "SELECT set_config('outbox.operator', $1, false)";
 
-/// Lets the events behind these go on; says how many held their key.
+/// Releases the keys of these events, and returns how many held theirs.
 pub(crate) const RELEASE: &str = "SELECT count(*) FILTER (WHERE outbox.release(id)) FROM unnest($1::uuid[]) AS id";
 
-/// Foreign keys that refer to the table, and whose own column no index leads to.
+/// Foreign keys that refer to the table, and whose own columns have no index.
 pub(crate) const KEYS_WITHOUT_INDEX: &str = "
     SELECT format('%s (%s)', foreign_key.conrelid::regclass, a.attname)
     FROM pg_constraint AS foreign_key
@@ -131,28 +132,28 @@ pub(crate) const KEYS_WITHOUT_INDEX: &str = "
       AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = foreign_key.conrelid AND i.indkey[0] = foreign_key.conkey[1] AND i.indisvalid)
     ORDER BY 1";
 
-// For `check`.
+// The following statements are for `check`.
 
 pub(crate) use outbox_service::store::sql::{MAY_CALL, MISSING_BEYOND_GRANTS, RELAYING, VERSION};
 
-/// Whether this role may read events, as those who look at them may, and a relay need not.
+/// Whether this role may read events, a right that operators need and a relay does not.
 pub(crate) const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";
 
-/// What everybody may do with the outbox and is not meant to, as `SELECT on table outbox.events`, and the statement
-/// that takes it back.
+/// Rights on the outbox that PUBLIC has and should not have, such as `SELECT on table outbox.events`, each with the
+/// statement that revokes it.
 pub(crate) const OPEN_TO_PUBLIC: &str = "
     SELECT privilege || ' on ' || object AS open_right, closing FROM outbox.open_to_public() ORDER BY object, privilege";
 
-/// The same for the inbox, where this database has one.
+/// The same rights on the inbox, if this database has one.
 pub(crate) const INBOX_OPEN_TO_PUBLIC: &str = "
     SELECT privilege || ' on ' || object AS open_right, closing FROM outbox.open_to_public('inbox')
     WHERE EXISTS (SELECT FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
                   WHERE n.nspname = 'inbox' AND p.proname = 'receive')
     ORDER BY object, privilege";
 
-/// Roles with rights in the schema that no `outbox.grant_*()` gives, and these, as `SELECT on table outbox.events`. A
-/// role that may execute the function by which a grant is known is taken to have that grant. The owner and superusers
-/// are left out, and PUBLIC, which is looked at above.
+/// Roles with rights in the schema that no `outbox.grant_*()` gives, and these rights, such as `SELECT on table
+/// outbox.events`. A role that may execute the function by which a grant is recognized counts as having that grant; the
+/// owner, superusers and PUBLIC, which has its own statement, are left out.
 pub(crate) const OTHER_RIGHTS: &str = "
     WITH given (known_by, functions) AS (VALUES
         ('emit', '{emit}'::text[]),
@@ -195,7 +196,7 @@ pub(crate) const OTHER_RIGHTS: &str = "
               ELSE false END)
     GROUP BY r.oid ORDER BY 1";
 
-/// What a server still has room for, what the slot may keep, and settings that stop a relay later.
+/// Free connections, senders and slots of the server, the slot's limit, and settings that would stop a relay later.
 pub(crate) const ROOM: &str = "SELECT
         (SELECT count(*) FROM pg_replication_slots) AS slots,
         current_setting('max_replication_slots')::int AS most_slots,
@@ -208,7 +209,7 @@ pub(crate) const ROOM: &str = "SELECT
         (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')
             AS others_are_read_only";
 
-/// Whether pgoutput may read the WAL: null on a server that has no list of plugins. Only some roles are shown the list.
+/// Whether pgoutput may read the WAL; null on a server without a list of plugins. Only some roles may see the list.
 pub(crate) const OUTPUT_PLUGIN: &str = "SELECT list, 'pgoutput' = ANY (SELECT pg_catalog.btrim(name, ' \"')
         FROM pg_catalog.string_to_table(list, ',') AS name)
     FROM pg_catalog.current_setting('output_plugin_libraries', true) AS list";
@@ -216,8 +217,8 @@ pub(crate) const OUTPUT_PLUGIN: &str = "SELECT list, 'pgoutput' = ANY (SELECT pg
 /// The database's clock, in seconds since 1970.
 pub(crate) const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
 
-/// The slot: plugin, whether it is of this database and read, what it keeps, whether it is still being made, and whose
-/// it is.
+/// The slot: plugin, whether it belongs to this database and is read, the WAL that it keeps, whether it is still being
+/// created, and its owner.
 pub(crate) const SLOT: &str = "
     SELECT plugin::text AS plugin, database = current_database() AS is_here, active, wal_status,
         CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END AS kept,
@@ -231,8 +232,8 @@ pub(crate) const SLOT: &str = "
 pub(crate) const TRIGGERS: &str = "SELECT tgname::text AS name, tgenabled::text AS mode FROM pg_trigger
     WHERE tgrelid = to_regclass('outbox.events') AND NOT tgisinternal";
 
-/// Whether the publication has inserts, the table, and only a part of it; and whether the server knows publications of
-/// schemas.
+/// Whether the publication has inserts and the table, whether it has only a part of the table, and whether the server
+/// supports publications of schemas.
 pub(crate) const PUBLICATION: &str = "SELECT p.pubinsert AS inserts, p.puballtables OR r.oid IS NOT NULL AS has_table,
         coalesce(to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL, false) AS is_partial,
         to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL AS knows_schemas
@@ -240,10 +241,10 @@ pub(crate) const PUBLICATION: &str = "SELECT p.pubinsert AS inserts, p.puballtab
     LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid AND r.prrelid = to_regclass('outbox.events')
     WHERE p.pubname = $1";
 
-/// How the sequence of `seq` is.
+/// State of the sequence of `seq`.
 pub(crate) const SEQUENCE: &str = "SELECT next_value, codes, fault FROM outbox.sequence_state()";
 
-/// The role that would make the publication, if it lacks the right to, and the statement that gives it.
+/// The role that would create the publication, if it lacks the right to, and the statement that grants it.
 pub(crate) const MAY_NOT_PUBLISH: &str = "
     SELECT c.relowner::regrole::text AS owner,
         format('GRANT CREATE ON DATABASE %I TO %s', current_database(), c.relowner::regrole) AS statement
@@ -255,9 +256,9 @@ pub(crate) const PUBLISHES_SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_publica
     JOIN pg_publication_namespace AS n ON n.pnpubid = p.oid
     WHERE p.pubname = $1 AND n.pnnspid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox.events')))";
 
-/// Exchange and topic of events of the last day, how many, how long ago the last was routed and the last has failed,
-/// and the broker's words to that one. Those with ids of the outbox are found by the time that is in them, and what has
-/// failed by its index.
+/// Events of the last day by exchange and topic: their number, how long ago the last was routed and the last has
+/// failed, and the broker's words to the latter. Ids that the outbox has made are found by the time in them, and failed
+/// events by their index.
 pub(crate) const ROUTES: &str = "SELECT exchange, topic, count(*) AS events,
         extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8 AS routed_ago,
         extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status = 'FAILED'))::float8

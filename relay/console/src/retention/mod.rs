@@ -1,5 +1,5 @@
-//! Retention: deletes finished events once they are old. At the edge, off the hot path: a thread and a connection of its own, which sees
-//! the session only through what that [publishes](outbox_service::observe). Of several relays, the one that works does it.
+//! Retention: deletes finished events once they are old, on a thread and a connection of its own, off the hot path. Of
+//! several relays the active one does it; it knows the session only through [`observe`](outbox_service::observe).
 
 mod round;
 mod walk;
@@ -26,36 +26,36 @@ use self::{
     walk::{KeptBack, Walk},
 };
 
-/// How often to look whether this relay is the one that works.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of the checks whether this relay is the active one.
+const PHASE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Between two tries, after a failure.
+/// Delay between two tries after a failure.
 const RETRY: Backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(300) };
 
-/// The work of retention. Dropping it ends that between two steps.
+/// The running retention. Dropping it ends the work between two steps.
 #[derive(Debug)]
 pub struct Retention {
     _until: Option<oneshot::Sender<()>>,
 }
 
 impl Retention {
-    /// Begins for the relay with these servers, if anything is to be deleted ever. Otherwise there is no thread.
+    /// Starts the thread of retention. If the policy never deletes anything, no thread starts.
     ///
     /// # Errors
     ///
-    /// The system has no thread to give.
+    /// The system cannot start a thread.
     pub fn start(config: &Config, policy: Policy, observed: &Arc<Observed>) -> Result<Self, RunError> {
         let Some(walk) = Walk::new(policy, Instant::now()) else { return Ok(Self { _until: None }) };
         let (until, ended) = oneshot::channel::<()>();
-        let janitor = Janitor { config: config.clone(), policy, walk, observed: Arc::clone(observed) };
+        let worker = Worker { config: config.clone(), policy, walk, observed: Arc::clone(observed) };
         let cannot = |error| RunError::new(Kind::Internal, "cannot start the thread for retention").source(error);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         thread::Builder::new()
-            .name("maintenance".to_owned())
+            .name("retention".to_owned())
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = janitor.work() => {}
+                        () = worker.work() => {}
                         _ = ended => {}
                     }
                 });
@@ -66,27 +66,27 @@ impl Retention {
     }
 }
 
-struct Janitor {
+struct Worker {
     config: Config,
     policy: Policy,
     walk: Walk,
     observed: Arc<Observed>,
 }
 
-impl Janitor {
+impl Worker {
     async fn work(mut self) {
         let (mut failures, mut repeats, mut refused, mut held) =
             (0, Repeats::default(), Reminder::default(), Reminder::default());
         let mut jitter = fastrand::Rng::new();
         loop {
             while self.observed.view().phase != Phase::AtWork {
-                sleep(LOOK).await;
+                sleep(PHASE_INTERVAL).await;
             }
             let begun = Instant::now();
             match Round::run(&self.config, self.policy, &mut self.walk, &self.observed).await {
                 Ok(round) => {
                     failures = 0;
-                    tell(&round, self.walk.kept_back(), begun.elapsed(), &mut refused, &mut held);
+                    log_round(&round, self.walk.kept_back(), begun.elapsed(), &mut refused, &mut held);
                     sleep(self.walk.every().saturating_sub(begun.elapsed())).await;
                 }
                 Err(Failed { error, hint }) => {
@@ -102,7 +102,7 @@ impl Janitor {
     }
 }
 
-fn tell(round: &Round, kept_back: KeptBack, took: Duration, refused: &mut Reminder, held: &mut Reminder) {
+fn log_round(round: &Round, kept_back: KeptBack, took: Duration, refused: &mut Reminder, held: &mut Reminder) {
     if round.deleted > 0 {
         info!(target: "relay", events = round.deleted, ?took, "deleted old events");
     }

@@ -1,4 +1,4 @@
-//! One round through the table, in a session of its own.
+//! One round of retention through the table, in a session of its own.
 
 use std::time::Instant;
 
@@ -18,26 +18,27 @@ use uuid::Uuid;
 use super::walk::{KeptBack, Left, Policy, Walk};
 use crate::queries::finished::{Deleted, FILE, delete_older};
 
-/// A step that is lost in a crash is taken again, and waits for no standby. It gives up when it takes far too long. A
-/// row that was changed meanwhile is looked at again, whatever the role's default is.
-const ONLY_MAINTAINS: &str =
+/// Settings of the session. Commits do not wait for the disk or a standby, because a step lost in a crash is repeated;
+/// a step ends if it takes far too long; and a row that was changed meanwhile is read again, whatever the role's
+/// default isolation is.
+const SESSION_SETTINGS: &str =
     "SET synchronous_commit = off; SET statement_timeout = '60s'; SET default_transaction_isolation = 'read committed'";
 
-/// What a round has done.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) deleted: u64,
     /// An event whose deletion was refused, and why.
     pub(super) refused: Option<(Uuid, String)>,
-    /// Why a step could not be taken. The others were.
+    /// The error of the first step that failed, while the others went on.
     step_failed: Option<Failed>,
 }
 
-/// Why a round could not be ended.
+/// The reason why a round failed.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: String,
-    /// What to do; empty: it may resolve itself.
+    /// What to do; empty if the failure may resolve itself.
     pub(super) hint: String,
 }
 
@@ -58,7 +59,7 @@ impl Failed {
 }
 
 impl Round {
-    /// Looks through what is due, for as long as this relay is the one that works.
+    /// Visits the page ranges that are due, as long as this relay is the active one.
     pub(super) async fn run(
         config: &Config,
         policy: Policy,
@@ -79,7 +80,7 @@ impl Round {
             }
             Err(error) => Err(Failed::of(&error, config)),
         };
-        drop(client); // which ends the driver
+        drop(client); // this ends the driver
         let _ = driver.await;
         walked?;
         round.step_failed.take().map_or(Ok(round), Err)
@@ -93,7 +94,7 @@ impl Round {
         walk: &mut Walk,
         observed: &Observed,
     ) -> Result<(), Error> {
-        client.batch_execute(ONLY_MAINTAINS).await?;
+        client.batch_execute(SESSION_SETTINGS).await?;
         let delete = client.prepare(&delete_older()).await?;
         let table = client.query_one(FILE, &[]).await?;
         let pages: i64 = table.try_get("pages")?;
@@ -106,14 +107,14 @@ impl Round {
             }
             let begun = Instant::now();
             match client.query_one(&delete, &[&sent, &failed, &from, &length]).await {
-                Ok(row) => walk.looked(&self.take(Deleted::read(&row)?, observed), Instant::now()),
+                Ok(row) => walk.visited(&self.take(Deleted::read(&row)?, observed), Instant::now()),
                 Err(error) if is_of_this_step(&error) => {
                     walk.failed();
                     self.step_failed.get_or_insert(Failed::of(&error, config));
                 }
                 Err(error) => return Err(error),
             }
-            // Half of the time at most, whatever else the database has to do.
+            // Retention works at most half of the time, so that it leaves the other half to the database's other work.
             sleep(begun.elapsed()).await;
         }
         let kept_back = walk.kept_back();
@@ -133,7 +134,7 @@ impl Round {
     }
 }
 
-/// Whether other steps may fare better: a page cannot be read, a row takes too long.
+/// Whether the error concerns this step only: a page cannot be read, or a row takes too long.
 fn is_of_this_step(error: &Error) -> bool {
     error.as_db_error().is_some_and(|refusal| refusal.severity() == "ERROR") && !is_forbidden(error)
 }

@@ -1,48 +1,50 @@
-//! Which pages of the table to look through, and when. Pure.
+//! Decides which pages of the table to visit, and when. Pure.
 //!
-//! A table is walked in stretches of pages. Each look at a stretch tells when the oldest event was finished that is left there, so it
-//! need not be looked at before that one is old. Most stretches are looked at two or three times before their room is used again: soon
-//! after they were filled, and when they are old. So a walk costs little however large the table is, and needs no index. One whose events
-//! are of all ages is looked at twenty times in the time that they are kept.
+//! The table is walked in ranges of pages. Each visit of a range returns the age of its oldest remaining finished
+//! event, so the range is not visited again before that one is old.
+//!
+//! Most ranges are visited two or three times before their space is reused: soon after they were filled, and when their
+//! events are old. So a walk costs little however large the table is, and needs no index; a range with events of all
+//! ages is visited twenty times within the retention time.
 
 use std::{
     ops::Range,
     time::{Duration, Instant},
 };
 
-/// Pages of the shortest stretch: 2 MiB, some thousand events, which one statement deletes in some ten milliseconds.
-const STRETCH: u32 = 256;
+/// Pages of the shortest range: 2 MiB, some thousand events, which one statement deletes in some ten milliseconds.
+const RANGE_PAGES: u32 = 256;
 
-/// Stretches at most, so that they take little memory. Beyond 128 GiB they become longer.
-const MOST_STRETCHES: u32 = 1 << 16;
+/// Most ranges, so that they take little memory. Beyond 128 GiB they become longer.
+const MOST_RANGES: u32 = 1 << 16;
 
-/// Of one stretch, at most, in the time that its events are kept.
-const LOOKS: u32 = 20;
+/// Most visits of one range within the retention time.
+const MOST_VISITS: u32 = 20;
 
-/// Bounds of the time between two rounds.
+/// Shortest and longest time between two rounds.
 const ROUNDS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(3600);
 
-/// How long events are kept once they are finished; `None`: for ever.
+/// How long finished events are kept; `None` for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Those that are SENT.
+    /// Retention time of SENT events.
     pub sent: Option<Duration>,
-    /// Those that have FAILED.
+    /// Retention time of FAILED events.
     pub failed: Option<Duration>,
 }
 
 impl Policy {
-    /// Whether anything is deleted ever.
+    /// Whether any events are ever deleted.
     pub(crate) fn deletes(&self) -> bool {
         self.shortest().is_some()
     }
 
-    /// The shorter of both; `None`: nothing is ever deleted.
+    /// Returns the shorter of both times; `None` if nothing is ever deleted.
     fn shortest(&self) -> Option<Duration> {
         self.sent.into_iter().chain(self.failed).min()
     }
 
-    /// In how long the first of a stretch's events is old, going by the ages of the oldest of each kind.
+    /// Returns the time until the first event of a range is old, from the ages of its oldest event of each kind.
     fn first_is_old_in(&self, left: &Left) -> Option<Duration> {
         let sent = self.sent.zip(left.sent).map(|(kept, age)| kept.saturating_sub(age));
         let failed = self.failed.zip(left.failed).map(|(kept, age)| kept.saturating_sub(age));
@@ -50,8 +52,8 @@ impl Policy {
     }
 }
 
-/// What a stretch still has: how long ago the oldest events were finished that may go one day, `None` if it has none of the kind, and how
-/// many are old and stay.
+/// The remaining finished events of a range: the ages of the oldest of each kind that may be deleted one day (`None` if
+/// there is none), and the numbers of old events that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) sent: Option<Duration>,
@@ -59,108 +61,109 @@ pub(super) struct Left {
     pub(super) kept_back: KeptBack,
 }
 
-/// Events that are old and stay.
+/// Numbers of old events that stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptBack {
-    /// They hold their keys.
+    /// Events that hold their keys.
     pub(super) holding: i64,
-    /// Their deletion was refused.
+    /// Events whose deletion was refused.
     pub(super) refused: i64,
 }
 
-/// A walk through the table that begins anew, round after round.
+/// A walk through the table, repeated in rounds.
 #[derive(Debug)]
 pub(super) struct Walk {
     policy: Policy,
     shortest: Duration,
-    /// Between the beginnings of two rounds.
+    /// Time from the beginning of one round to the next.
     every: Duration,
-    /// Pages of a stretch.
+    /// Pages per range.
     length: u32,
-    stretches: Vec<Stretch>,
-    /// The file that they are in.
+    ranges: Vec<PageRange>,
+    /// The table's file that the ranges belong to.
     file: Option<u32>,
-    /// When this round began.
+    /// Beginning of this round.
     began: Instant,
-    /// The stretch that is next in this round.
+    /// Index of the next range in this round.
     at: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
-    /// When to look at it again.
+struct PageRange {
+    /// Earliest time of the next visit.
     due: Instant,
     kept_back: KeptBack,
 }
 
 impl Walk {
-    /// `None`: the policy keeps everything for ever.
+    /// Begins a walk; `None` if the policy keeps everything for ever.
     pub(super) fn new(policy: Policy, now: Instant) -> Option<Self> {
         let shortest = policy.shortest()?;
         let every = (shortest / 10).clamp(ROUNDS.start, ROUNDS.end);
-        Some(Self { policy, shortest, every, length: STRETCH, stretches: Vec::new(), file: None, began: now, at: 0 })
+        Some(Self { policy, shortest, every, length: RANGE_PAGES, ranges: Vec::new(), file: None, began: now, at: 0 })
     }
 
-    /// Between the beginnings of two rounds.
+    /// Time from the beginning of one round to the next.
     pub(super) fn every(&self) -> Duration {
         self.every
     }
 
-    /// The table is in this file. In another than before, such as VACUUM FULL makes, nothing is where it was.
+    /// Sets the table's file. A new file, such as VACUUM FULL makes, forgets all ranges, because every row has moved.
     pub(super) fn is_in(&mut self, file: Option<u32>) {
         if self.file != file {
-            self.stretches.clear();
+            self.ranges.clear();
             self.file = file;
         }
     }
 
-    /// A round begins, and the table has so many pages. What it has got since the last round is to be looked at.
+    /// Begins a round over the table's `pages`. Pages that were added since the last round are due at once.
     pub(super) fn begin(&mut self, pages: u32, now: Instant) {
-        let length = pages.div_ceil(MOST_STRETCHES).max(1).div_ceil(STRETCH) * STRETCH;
+        let length = pages.div_ceil(MOST_RANGES).max(1).div_ceil(RANGE_PAGES) * RANGE_PAGES;
         if length != self.length {
-            self.stretches.clear();
+            self.ranges.clear();
             self.length = length;
         }
-        let stretches = usize::try_from(pages.div_ceil(length)).unwrap_or_default();
-        self.stretches.resize(stretches, Stretch { due: now, kept_back: KeptBack::default() });
+        let ranges = usize::try_from(pages.div_ceil(length)).unwrap_or_default();
+        self.ranges.resize(ranges, PageRange { due: now, kept_back: KeptBack::default() });
         (self.began, self.at) = (now, 0);
     }
 
-    /// The stretch that is to be looked at next: its first page, and how many; `None`: the round is over.
+    /// Returns the next range to visit, as its first page and number of pages; `None` if the round is over.
     pub(super) fn next(&mut self, now: Instant) -> Option<(i64, i32)> {
-        let ahead = self.stretches.get(self.at..)?.iter().position(|stretch| stretch.due <= now)?;
+        let ahead = self.ranges.get(self.at..)?.iter().position(|range| range.due <= now)?;
         self.at += ahead;
         let from = i64::try_from(self.at).ok()? * i64::from(self.length);
         Some((from, i32::try_from(self.length).unwrap_or(i32::MAX)))
     }
 
-    /// The stretch was looked at, and this is left there.
+    /// Records a visit of the range, and what is left there.
     ///
-    /// What could not be deleted stays old: it waits for the next round. What comes in from now on is not finished before now.
-    pub(super) fn looked(&mut self, left: &Left, now: Instant) {
+    /// Old events that could not be deleted are tried again in the next round. Events that come in from now on are
+    /// finished later than now.
+    pub(super) fn visited(&mut self, left: &Left, now: Instant) {
         let until_old = self.policy.first_is_old_in(left).unwrap_or(self.shortest).min(self.shortest);
-        let rest = if until_old.is_zero() { self.every } else { self.every.max(self.shortest / LOOKS) };
-        if let Some(stretch) = self.stretches.get_mut(self.at) {
-            *stretch = Stretch { due: (now + until_old).max(self.began + rest), kept_back: left.kept_back };
+        let rest = if until_old.is_zero() { self.every } else { self.every.max(self.shortest / MOST_VISITS) };
+        if let Some(range) = self.ranges.get_mut(self.at) {
+            *range = PageRange { due: (now + until_old).max(self.began + rest), kept_back: left.kept_back };
         }
         self.at += 1;
     }
 
-    /// The stretch could not be looked at: it waits for the next round.
+    /// Records that the range could not be visited: it is due again in the next round.
     pub(super) fn failed(&mut self) {
-        if let Some(stretch) = self.stretches.get_mut(self.at) {
-            stretch.due = self.began + self.every;
+        if let Some(range) = self.ranges.get_mut(self.at) {
+            range.due = self.began + self.every;
         }
         self.at += 1;
     }
 
-    /// What is old and stays, in the whole table.
+    /// Returns the numbers of old events that stay, in the whole table.
     pub(super) fn kept_back(&self) -> KeptBack {
-        let add = |sum: KeptBack, stretch: &Stretch| KeptBack {
-            holding: sum.holding + stretch.kept_back.holding,
-            refused: sum.refused + stretch.kept_back.refused,
+        let add = |sum: KeptBack, range: &PageRange| KeptBack {
+            holding: sum.holding + range.kept_back.holding,
+            refused: sum.refused + range.kept_back.refused,
         };
-        self.stretches.iter().fold(KeptBack::default(), add)
+        self.ranges.iter().fold(KeptBack::default(), add)
     }
 }
 
@@ -176,15 +179,15 @@ mod tests {
         Walk::new(Policy { sent: Some(30 * DAY), failed: None }, Instant::now()).unwrap()
     }
 
-    /// Looks at everything that is due, and finds this everywhere; says how much that was.
+    /// Visits everything that is due, each time with `left` as the result, and returns the number of visits.
     fn round(walk: &mut Walk, pages: u32, left: &Left, now: Instant) -> usize {
         walk.begin(pages, now);
-        let mut looks = 0;
+        let mut visits = 0;
         while walk.next(now).is_some() {
-            walk.looked(left, now);
-            looks += 1;
+            walk.visited(left, now);
+            visits += 1;
         }
-        looks
+        visits
     }
 
     #[test]
@@ -193,20 +196,20 @@ mod tests {
     }
 
     #[test]
-    fn every_page_is_looked_at_in_the_first_round() {
+    fn every_page_is_visited_in_the_first_round() {
         let (mut walk, now) = (month(), Instant::now());
         walk.begin(1000, now);
         let mut seen = Vec::new();
-        while let Some(stretch) = walk.next(now) {
-            seen.push(stretch);
-            walk.looked(&NOTHING, now);
+        while let Some(range) = walk.next(now) {
+            seen.push(range);
+            walk.visited(&NOTHING, now);
         }
         assert_eq!(seen, [(0, 256), (256, 256), (512, 256), (768, 256)]);
         assert_eq!(round(&mut walk, 0, &NOTHING, now), 0);
     }
 
     #[test]
-    fn a_stretch_is_looked_at_again_when_its_oldest_event_is_old() {
+    fn a_range_is_visited_again_when_its_oldest_event_is_old() {
         let (mut walk, start) = (month(), Instant::now());
         let left = Left { sent: Some(10 * DAY), failed: Some(90 * DAY), ..NOTHING };
         assert_eq!(round(&mut walk, 1000, &left, start), 4);
@@ -215,15 +218,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_with_events_of_all_ages_is_looked_at_twenty_times_while_they_are_kept() {
+    fn a_range_with_events_of_all_ages_is_visited_twenty_times_while_they_are_kept() {
         let (mut walk, start) = (month(), Instant::now());
         let left = Left { sent: Some(30 * DAY - HOUR), ..NOTHING };
-        let looks: usize = (0..30 * 24).map(|hour| round(&mut walk, 256, &left, start + hour * HOUR)).sum();
-        assert_eq!(looks, 20);
+        let visits: usize = (0..30 * 24).map(|hour| round(&mut walk, 256, &left, start + hour * HOUR)).sum();
+        assert_eq!(visits, 20);
     }
 
     #[test]
-    fn a_stretch_without_finished_events_is_looked_at_when_one_that_comes_in_now_may_be_old() {
+    fn a_range_without_finished_events_is_visited_when_one_that_comes_in_now_may_be_old() {
         let (mut walk, start) = (month(), Instant::now());
         assert_eq!(round(&mut walk, 1000, &NOTHING, start), 4);
         assert_eq!(round(&mut walk, 1000, &NOTHING, start + 30 * DAY - HOUR), 0);
@@ -240,19 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_that_cannot_be_looked_at_keeps_none_of_the_others() {
+    fn a_range_that_cannot_be_visited_keeps_none_of_the_others() {
         let (mut walk, start) = (month(), Instant::now());
         walk.begin(512, start);
         assert_eq!(walk.next(start), Some((0, 256)));
         walk.failed();
         assert_eq!(walk.next(start), Some((256, 256)));
-        walk.looked(&NOTHING, start);
+        walk.visited(&NOTHING, start);
         assert_eq!(walk.next(start), None);
         assert_eq!(round(&mut walk, 512, &NOTHING, start + HOUR), 1);
     }
 
     #[test]
-    fn what_is_kept_back_is_counted_in_the_whole_table_and_not_only_where_a_round_has_looked() {
+    fn what_is_kept_back_is_counted_in_the_whole_table_and_not_only_where_a_round_was() {
         let (mut walk, start) = (month(), Instant::now());
         let held = Left { kept_back: KeptBack { holding: 2, refused: 0 }, ..NOTHING };
         round(&mut walk, 512, &held, start);
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_grows_is_looked_at_where_it_is_new() {
+    fn a_table_that_grows_is_visited_where_it_is_new() {
         let (mut walk, start) = (month(), Instant::now());
         assert_eq!(round(&mut walk, 256, &NOTHING, start), 1);
         assert_eq!(round(&mut walk, 1024, &NOTHING, start + HOUR), 3);
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_written_anew_is_looked_at_as_a_whole() {
+    fn a_table_that_was_written_anew_is_visited_as_a_whole() {
         let (mut walk, start) = (month(), Instant::now());
         walk.is_in(Some(16_400));
         assert_eq!(round(&mut walk, 512, &NOTHING, start), 2);
@@ -300,14 +303,14 @@ mod tests {
     #[test]
     fn the_largest_table_takes_little_memory_and_is_walked_as_a_whole() {
         let (mut walk, now) = (month(), Instant::now());
-        for pages in [MOST_STRETCHES * STRETCH, MOST_STRETCHES * STRETCH + 1, u32::MAX] {
+        for pages in [MOST_RANGES * RANGE_PAGES, MOST_RANGES * RANGE_PAGES + 1, u32::MAX] {
             walk.begin(pages, now);
-            assert!(walk.stretches.len() <= 1 << 16, "{}", walk.stretches.len());
+            assert!(walk.ranges.len() <= 1 << 16, "{}", walk.ranges.len());
             let mut end = 0;
             while let Some((from, length)) = walk.next(now) {
                 assert_eq!(from, end);
                 end = from + i64::from(length);
-                walk.looked(&NOTHING, now);
+                walk.visited(&NOTHING, now);
             }
             assert!(end >= i64::from(pages), "{end} of {pages}");
         }

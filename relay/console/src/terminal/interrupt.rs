@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM in the middle of work that is done in parts: the part that has begun is finished, and what was done is told. A second
-//! signal ends the process at once.
+//! Ctrl-C and SIGTERM during work in batches: the current batch is finished, and the result is printed. A second signal
+//! ends the process at once.
 
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -9,7 +9,7 @@ use tokio::{
 
 use outbox_service::error::{Kind, RunError};
 
-/// The exit code of a process that the signal ends, as a shell reports it: 128 + the signal's number.
+/// Returns the exit code of a process that the signal has ended, as a shell reports it: 128 + the signal's number.
 const fn code(kind: SignalKind) -> u8 {
     128_u8.saturating_add(if kind.as_raw_value() == SignalKind::interrupt().as_raw_value() { 2 } else { 15 })
 }
@@ -22,13 +22,13 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on.
+    /// Begins to listen.
     pub(crate) fn listen() -> Result<Self, RunError> {
         let cannot = |error| RunError::new(Kind::Internal, "cannot listen for signals").source(error);
         let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
         let (mut interrupted, mut terminated) =
             (signal(interrupt).map_err(cannot)?, signal(terminate).map_err(cannot)?);
-        let (tell, first) = watch::channel(None);
+        let (sender, first) = watch::channel(None);
         let mut listener = JoinSet::new();
         listener.spawn(async move {
             loop {
@@ -36,7 +36,7 @@ impl Interrupt {
                     _ = interrupted.recv() => code(interrupt),
                     _ = terminated.recv() => code(terminate),
                 };
-                if tell.send_replace(Some(code)).is_some() {
+                if sender.send_replace(Some(code)).is_some() {
                     std::process::exit(code.into());
                 }
             }
@@ -44,7 +44,7 @@ impl Interrupt {
         Ok(Self { first, _listener: listener })
     }
 
-    /// The exit code for the signal that has come, if one has.
+    /// Returns the exit code for the signal that has come, if any.
     pub(crate) fn code(&self) -> Option<u8> {
         *self.first.borrow()
     }

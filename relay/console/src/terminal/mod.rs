@@ -1,16 +1,16 @@
-//! Where people sit: what they are told and asked, and how they break work off.
+//! The terminal: output, questions, and interruption by signals.
 
 pub(crate) mod interrupt;
 pub mod output;
-pub(crate) mod question;
+pub(crate) mod query_args;
 
-/// How a command that was done ends.
+/// The result of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// As asked; all is well.
+    /// Done as requested; all is well.
     Yes,
-    /// Not so: something is wrong with what was looked at, nothing fits, or the person who was asked has said no.
+    /// No: a problem was found, nothing matched, or the person answered no.
     No,
-    /// Only a part was done: a signal has ended it, which has this exit code.
+    /// A signal has ended the work before its end; the exit code is the signal's.
     Interrupted(u8),
 }

@@ -1,4 +1,4 @@
-//! Where answers go: standard output, for people or as JSON; notes and questions go to standard error.
+//! Output of commands: results go to standard output, for people or as JSON; notes and questions go to standard error.
 
 use std::io::{self, IsTerminal, Write, stderr, stdin, stdout};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::format::{Tone, json_line};
 
-/// In which form a command answers.
+/// The form of a command's output.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Form {
     /// Print JSON, one object a line; the field names are stable
@@ -16,43 +16,43 @@ pub struct Form {
 }
 
 impl Form {
-    /// Whether programs read the answer.
+    /// Whether the output is JSON.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 }
 
-/// Standard output. Once whoever reads it has gone, as `head` does, everything is passed over.
+/// Standard output. Once its reader has closed it, as `head` does, further output is dropped.
 #[derive(Debug)]
 pub struct Output {
-    /// Whether programs read the answer, an object a line.
+    /// Whether the output is JSON, an object a line.
     pub json: bool,
     in_colour: bool,
     is_closed: bool,
 }
 
 impl Output {
-    /// Standard output, in this form.
+    /// Makes standard output in this form.
     pub fn new(form: Form) -> Self {
         Self { json: form.json, in_colour: !form.json && in_colour(&stdout()), is_closed: false }
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader has closed the output.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Whether people read, who have colours.
+    /// Whether the output has colours.
     pub fn in_colour(&self) -> bool {
         self.in_colour
     }
 
-    /// The text in a tone, if there are colours.
+    /// Returns the text in a tone, if the output has colours.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         tone.paint(text, self.in_colour)
     }
 
-    /// Prints text, which has been escaped where others have written it.
+    /// Prints text. The caller has escaped foreign parts of it.
     pub fn print(&mut self, text: &str) -> Result<(), RunError> {
         if self.is_closed {
             return Ok(());
@@ -69,30 +69,30 @@ impl Output {
         }
     }
 
-    /// Prints one object.
+    /// Prints one object as a line of JSON.
     pub fn object(&mut self, value: &impl Serialize) -> Result<(), RunError> {
         self.print(&json_line(value))
     }
 }
 
-/// Whether what is written there is in colour: on a terminal, unless `NO_COLOR` (see <https://no-color.org>) is set.
+/// Whether output to this stream has colours: on a terminal, unless `NO_COLOR` (<https://no-color.org>) is set.
 pub fn in_colour(to: &impl IsTerminal) -> bool {
     to.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Tells people something beside the answer.
+/// Prints a note for people on standard error.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(stderr(), "{text}"); // there is nowhere left to report a failure
+    let _ = writeln!(stderr(), "{text}"); // no place is left to report a failure
 }
 
-/// What to say to a command that has `--dry-run`.
+/// Hint for a command that has `--dry-run`.
 pub(crate) const TRY_FIRST: &str = "say --yes to go on without a question, or --dry-run to see what would be done";
 
-/// Whether what is to be done may be done: `yes` says so in a script, and a person is asked.
+/// Whether a change is confirmed, by `yes` in a script or by the answer of a person.
 ///
 /// # Errors
 ///
-/// Nobody is there to be asked. The error says what to say instead, [`TRY_FIRST`] for what can be tried.
+/// No terminal is there to ask on. The hint is `instead`, which is [`TRY_FIRST`] for commands with `--dry-run`.
 pub(crate) fn confirmed(question: &str, yes: bool, instead: &str) -> Result<bool, RunError> {
     if yes {
         return Ok(true);
@@ -106,7 +106,7 @@ pub(crate) fn confirmed(question: &str, yes: bool, instead: &str) -> Result<bool
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
 }
 
-/// How far long work is, on a line of the terminal that is written over; nothing where there is no terminal.
+/// Progress of long work, on one line of the terminal that is overwritten; nothing without a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     what: &'static str,
@@ -121,7 +121,7 @@ impl Progress {
         Self { what, total, done: 0, shown_percent: -1, is_shown: stderr().is_terminal() }
     }
 
-    /// So much more is done.
+    /// Adds finished work.
     pub(crate) fn advance(&mut self, by: i64) {
         self.done = self.done.saturating_add(by).min(self.total);
         let percent = if self.total > 0 { self.done.saturating_mul(100) / self.total } else { 100 };
@@ -137,7 +137,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown_percent >= 0 {
-            let _ = write!(stderr(), "\r\u{1b}[K"); // away with it (EL, ECMA-48)
+            let _ = write!(stderr(), "\r\u{1b}[K"); // erases the line (EL, ECMA-48)
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Which of several values holds, and what needs none.
+//! Tests of precedence: which of several values wins, and which settings may be left out.
 
 use std::time::Duration;
 
-use super::{URLS, file, given, resolve};
+use super::{URLS, file, raw, resolve};
 use outbox_core::Ordering;
 
 use crate::config::{SETTINGS, Servers};
@@ -40,8 +40,8 @@ fn the_flag_names_the_file_before_the_variable_does() {
 
 #[test]
 fn flags_may_stand_before_the_command() {
-    let given = given(&["--slot", "early", "run", "--exchange", "late"], &URLS);
-    let config = given.resolve(Servers::All).unwrap();
+    let raw = raw(&["--slot", "early", "run", "--exchange", "late"], &URLS);
+    let config = raw.resolve(Servers::All).unwrap();
     assert_eq!([config.slot, config.exchange], ["early", "late"]);
 }
 
@@ -49,9 +49,9 @@ fn flags_may_stand_before_the_command() {
 fn a_switch_that_is_off_is_turned_on_by_its_name_alone() {
     assert!(!resolve(&[], &[]).unwrap().no_wait);
     for flags in [&["--no-wait", "run"][..], &["run", "--no-wait"], &["run", "--no-wait=true", "--slot", "a"]] {
-        assert!(given(flags, &URLS).resolve(Servers::All).unwrap().no_wait, "{flags:?}");
+        assert!(raw(flags, &URLS).resolve(Servers::All).unwrap().no_wait, "{flags:?}");
     }
-    assert!(!given(&["run", "--no-wait=false"], &URLS).resolve(Servers::All).unwrap().no_wait);
+    assert!(!raw(&["run", "--no-wait=false"], &URLS).resolve(Servers::All).unwrap().no_wait);
     assert!(resolve(&[], &[("OUTBOX_RELAY_NO_WAIT", "true")]).unwrap().no_wait);
 }
 
@@ -70,8 +70,8 @@ fn an_empty_variable_counts_as_not_set() {
 
 #[test]
 fn a_command_that_needs_the_database_alone_needs_no_broker() {
-    assert!(given(&["run"], &URLS[..1]).resolve(Servers::Database).is_ok());
-    assert!(given(&["run"], &[]).resolve(Servers::Database).is_err());
+    assert!(raw(&["run"], &URLS[..1]).resolve(Servers::Database).is_ok());
+    assert!(raw(&["run"], &[]).resolve(Servers::Database).is_err());
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn numbers_and_switches_of_the_file_need_no_quotes() {
 fn every_setting_is_told_with_its_value_and_origin() {
     let file = file("app_id = 'shop'");
     let variables = [URLS[0], URLS[1], ("OUTBOX_RELAY_EXCHANGE", "orders")];
-    let given = given(&["run", "--config", file.path(), "--slot", "shop"], &variables);
-    let told = |key: &str| {
-        let setting = given.in_force().find(|setting| setting.key == key).unwrap();
+    let raw = raw(&["run", "--config", file.path(), "--slot", "shop"], &variables);
+    let shown = |key: &str| {
+        let setting = raw.in_force().find(|setting| setting.key == key).unwrap();
         format!("{}|{}", setting.value.unwrap(), setting.origin)
     };
-    assert_eq!(told("slot"), "shop|--slot");
-    assert_eq!(told("exchange"), "orders|OUTBOX_RELAY_EXCHANGE");
-    assert_eq!(told("app_id"), format!("shop|{}:1", file.path()));
-    assert_eq!(told("retry_max"), "60s|default");
-    assert_eq!(told("amqp_url"), "amqp://relay@mq:5672/shop|AMQP_URL");
-    assert_eq!(given.in_force().count(), SETTINGS.len());
+    assert_eq!(shown("slot"), "shop|--slot");
+    assert_eq!(shown("exchange"), "orders|OUTBOX_RELAY_EXCHANGE");
+    assert_eq!(shown("app_id"), format!("shop|{}:1", file.path()));
+    assert_eq!(shown("retry_max"), "60s|default");
+    assert_eq!(shown("amqp_url"), "amqp://relay@mq:5672/shop|AMQP_URL");
+    assert_eq!(raw.in_force().count(), SETTINGS.len());
 }

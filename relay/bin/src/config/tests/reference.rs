@@ -1,9 +1,9 @@
-//! Keeps the reference pages and the list of settings the same. After a change of the list:
-//! `UPDATE_DOCS=1 cargo test -p outbox-relay reference` writes the pages anew.
+//! Keeps the reference pages and the list of settings the same. After a change of the list, `UPDATE_DOCS=1 cargo test
+//! -p outbox-relay reference` writes the pages anew.
 
 use std::{fmt::Write, fs, path::PathBuf};
 
-use super::{Rule, SETTINGS, Servers, Setting, file, given};
+use super::{Rule, SETTINGS, Servers, Setting, file, raw};
 
 const BEGIN: &str = "<!-- settings: made from the code, see relay/bin/src/config/tests/reference.rs -->\n";
 const END: &str = "<!-- end of settings -->\n";
@@ -12,7 +12,7 @@ fn page(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
 }
 
-/// The page as it stands; replaces it first if asked to.
+/// Returns the stored page; replaces it first if `UPDATE_DOCS` is set.
 fn stored(name: &str, made: &str) -> String {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(page(name), made).unwrap();
@@ -20,7 +20,7 @@ fn stored(name: &str, made: &str) -> String {
     fs::read_to_string(page(name)).unwrap_or_default()
 }
 
-/// Settings with their group, where a new one begins.
+/// Returns the settings, each with its group where a new group begins.
 fn grouped() -> impl Iterator<Item = (Option<&'static str>, &'static Setting)> {
     let mut current = "";
     SETTINGS.iter().map(move |setting| {
@@ -102,11 +102,11 @@ fn the_example_file_with_every_line_in_force_means_the_defaults() {
         _ => line,
     });
     let file = file(&in_force.collect::<Vec<_>>().join("\n"));
-    let config = given(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap();
+    let config = raw(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap();
     let urls = [
         ("DATABASE_URL", "postgres://user:password@host:5432/database"),
         ("AMQP_URL", "amqp://user:password@host:5672/vhost"),
     ];
-    let defaults = given(&["run"], &urls).resolve(Servers::All).unwrap();
+    let defaults = raw(&["run"], &urls).resolve(Servers::All).unwrap();
     assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
 }

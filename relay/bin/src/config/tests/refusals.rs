@@ -1,13 +1,13 @@
-//! Bad values are refused with name, origin and range.
+//! Tests that bad values are rejected with name, origin and range.
 
 use std::time::Duration;
 
-use super::{URLS, file, given, refusal, resolve};
+use super::{URLS, file, raw, refusal, resolve};
 use crate::config::{Rule, SETTINGS, Servers, value::Value};
 
 #[test]
 fn a_missing_url_is_named_with_its_variable_and_form() {
-    let invalid = given(&["run"], &URLS[..1]).resolve(Servers::All).unwrap_err();
+    let invalid = raw(&["run"], &URLS[..1]).resolve(Servers::All).unwrap_err();
     let expected =
         "neither AMQP_URL nor AMQP_URL_FILE is set: expected a URL such as amqp://user:password@host:5672/vhost";
     assert_eq!(invalid.to_string(), expected);
@@ -33,7 +33,7 @@ fn every_setting_refuses_nonsense_wherever_it_stands() {
         let problems = [
             refusal(&[&flag], &[]),
             refusal(&[], &[(&setting.prefixed_variable(), nonsense)]),
-            given(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap_err().to_string(),
+            raw(&["run", "--config", file.path()], &[]).resolve(Servers::All).unwrap_err().to_string(),
         ];
         let names = [format!("--{} ", setting.flag()), setting.prefixed_variable(), format!(":1: {} = ", setting.key)];
         for (problem, name) in problems.iter().zip(names) {
@@ -80,21 +80,21 @@ fn the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_not() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let told = refusal(
+    let message = refusal(
         &["--slot", "Bad", "--retry-base", "2m"],
         &[("OUTBOX_RELAY_MAX_ATTEMPTS", "0"), ("OUTBOX_RELAY_SLTO", "x")],
     );
-    assert_eq!(told.lines().count(), 4, "{told}");
+    assert_eq!(message.lines().count(), 4, "{message}");
 }
 
 #[test]
 fn settings_that_contradict_each_other_are_refused_with_both_origins() {
     assert_eq!(refusal(&["--retry-base", "2m"], &[]), "--retry-base 2m: more than retry_max = 60s (default)");
-    let told = refusal(&["--in-flight", "200"], &[("OUTBOX_RELAY_MAX_EVENTS", "100")]);
-    assert_eq!(told, "--in-flight 200: more than OUTBOX_RELAY_MAX_EVENTS=100");
-    let told = refusal(&["--max-slot-wal", "10GiB", "--create-slot", "false"], &[]);
+    let message = refusal(&["--in-flight", "200"], &[("OUTBOX_RELAY_MAX_EVENTS", "100")]);
+    assert_eq!(message, "--in-flight 200: more than OUTBOX_RELAY_MAX_EVENTS=100");
+    let message = refusal(&["--max-slot-wal", "10GiB", "--create-slot", "false"], &[]);
     assert_eq!(
-        told,
+        message,
         "--max-slot-wal 10GiB: not together with --create-slot false: a slot that was let go would not be created again"
     );
 }
@@ -122,23 +122,23 @@ fn a_value_that_brings_its_quotes_along_is_refused_with_that_reason() {
     for setting in SETTINGS {
         for quote in ["\"", "'"] {
             let value = format!("{quote}amqp://relay:hunter2@mq/{quote}");
-            let told = refusal(&[], &[(&setting.prefixed_variable(), &value)]);
-            assert!(told.contains("the quotes around it are part of the value"), "{}: {told}", setting.key);
-            assert!(!told.contains("hunter2"), "{told}");
+            let message = refusal(&[], &[(&setting.prefixed_variable(), &value)]);
+            assert!(message.contains("the quotes around it are part of the value"), "{}: {message}", setting.key);
+            assert!(!message.contains("hunter2"), "{message}");
         }
     }
     assert!(refusal(&["--exchange", "'outbox'"], &[]).contains("the quotes around it"));
     let quoted = file("\"amqp://relay:hunter2@mq/\"\n");
     let variables = [super::URLS[0], ("AMQP_URL_FILE", quoted.path())];
-    let told = given(&["run"], &variables).resolve(Servers::All).unwrap_err().to_string();
-    assert!(told.contains("the quotes around it") && !told.contains("hunter2"), "{told}");
+    let message = raw(&["run"], &variables).resolve(Servers::All).unwrap_err().to_string();
+    assert!(message.contains("the quotes around it") && !message.contains("hunter2"), "{message}");
 }
 
 #[test]
 fn an_option_that_no_url_here_has_is_named() {
-    let told =
+    let message =
         refusal(&[], &[("OUTBOX_RELAY_DATABASE_URL", "postgres://u:hunter2@db/shop?schema=public&pgbouncer=true")]);
-    assert_eq!(told, "OUTBOX_RELAY_DATABASE_URL=(hidden): the option schema is not supported: leave it out");
-    let told = refusal(&[], &[("OUTBOX_RELAY_AMQP_URL", "amqp://u:hunter2@mq/shop?pool=5")]);
-    assert!(told.contains("unknown parameter pool; known are heartbeat"), "{told}");
+    assert_eq!(message, "OUTBOX_RELAY_DATABASE_URL=(hidden): the option schema is not supported: leave it out");
+    let message = refusal(&[], &[("OUTBOX_RELAY_AMQP_URL", "amqp://u:hunter2@mq/shop?pool=5")]);
+    assert!(message.contains("unknown parameter pool; known are heartbeat"), "{message}");
 }

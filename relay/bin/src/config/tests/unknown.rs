@@ -1,13 +1,13 @@
-//! What is no setting is refused by name.
+//! Tests that an unknown setting is rejected by name.
 
 use super::{PASSWORD, file, refusal, resolve};
 
 #[test]
 fn an_unknown_variable_is_refused_with_the_nearest_name() {
-    let told = refusal(&[], &[("OUTBOX_RELAY_MAX_ATEMPTS", "5")]);
-    assert_eq!(told, "OUTBOX_RELAY_MAX_ATEMPTS: unknown variable: did you mean OUTBOX_RELAY_MAX_ATTEMPTS?");
-    let told = refusal(&[], &[("OUTBOX_RELAY_AMQP_URI", "amqp://relay:hunter2@mq")]);
-    assert_eq!(told, "OUTBOX_RELAY_AMQP_URI: unknown variable: did you mean AMQP_URL?");
+    let message = refusal(&[], &[("OUTBOX_RELAY_MAX_ATEMPTS", "5")]);
+    assert_eq!(message, "OUTBOX_RELAY_MAX_ATEMPTS: unknown variable: did you mean OUTBOX_RELAY_MAX_ATTEMPTS?");
+    let message = refusal(&[], &[("OUTBOX_RELAY_AMQP_URI", "amqp://relay:hunter2@mq")]);
+    assert_eq!(message, "OUTBOX_RELAY_AMQP_URI: unknown variable: did you mean AMQP_URL?");
 }
 
 #[test]
@@ -20,9 +20,9 @@ fn variables_of_others_are_none_of_our_business() {
 fn an_unknown_key_of_the_file_is_refused_with_its_line_and_the_nearest_name() {
     let file = file("\nmax-attempts = 5\n[postgres]\nurl = 'x'\n");
     let path = file.path();
-    let told = refusal(&["--config", path], &[]);
+    let message = refusal(&["--config", path], &[]);
     assert_eq!(
-        told.lines().collect::<Vec<_>>(),
+        message.lines().collect::<Vec<_>>(),
         [
             format!("{path}:2: max-attempts: unknown key: did you mean max_attempts?"),
             format!(
@@ -34,28 +34,31 @@ fn an_unknown_key_of_the_file_is_refused_with_its_line_and_the_nearest_name() {
 
 #[test]
 fn a_file_that_is_missing_or_no_toml_is_refused_with_its_name_and_line() {
-    let told = refusal(&["--config", "/no/such/file.toml"], &[]);
-    assert!(told.starts_with("/no/such/file.toml: cannot be read: "), "{told}");
+    let message = refusal(&["--config", "/no/such/file.toml"], &[]);
+    assert!(message.starts_with("/no/such/file.toml: cannot be read: "), "{message}");
     let file = file("slot = 'a'\ndatabase_url = postgres://relay:hunter2@db/shop\n");
-    let told = refusal(&["--config", file.path()], &[]);
-    assert!(told.starts_with(&format!("{}:2: not TOML: ", file.path())), "{told}");
-    assert!(!told.contains(PASSWORD), "{told}");
+    let message = refusal(&["--config", file.path()], &[]);
+    assert!(message.starts_with(&format!("{}:2: not TOML: ", file.path())), "{message}");
+    assert!(!message.contains(PASSWORD), "{message}");
 }
 
 #[test]
 fn a_table_in_the_place_of_a_value_is_refused() {
     let file = file("slot = ['a']");
-    let told = refusal(&["--config", file.path()], &[]);
-    assert!(told.starts_with(&format!("{}:1: slot: not a single value: expected 1 to 63", file.path())), "{told}");
+    let message = refusal(&["--config", file.path()], &[]);
+    assert!(
+        message.starts_with(&format!("{}:1: slot: not a single value: expected 1 to 63", file.path())),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_section_is_told_from_an_unknown_key() {
     let file = file("slot = 'a'\n[publishing]\nexchange = 'b'\n");
-    let told = refusal(&["--config", file.path()], &[]);
+    let message = refusal(&["--config", file.path()], &[]);
     assert!(
-        told.starts_with(&format!("{}:2: publishing: a section: the file is one flat table", file.path())),
-        "{told}"
+        message.starts_with(&format!("{}:2: publishing: a section: the file is one flat table", file.path())),
+        "{message}"
     );
 }
 
@@ -63,7 +66,7 @@ fn a_section_is_told_from_an_unknown_key() {
 fn a_key_without_a_value_is_told_as_such() {
     for (text, line) in [("slot = 'a'\nexchange =\n", 2), ("exchange =   # none\nslot = 'a'", 1)] {
         let file = file(text);
-        let told = refusal(&["--config", file.path()], &[]);
-        assert!(told.starts_with(&format!("{}:{line}: exchange: there is no value", file.path())), "{told}");
+        let message = refusal(&["--config", file.path()], &[]);
+        assert!(message.starts_with(&format!("{}:{line}: exchange: there is no value", file.path())), "{message}");
     }
 }

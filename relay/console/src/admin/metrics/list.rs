@@ -12,7 +12,7 @@ use prometheus_client::registry::Unit;
 
 use super::metric::{Metric, Read, count, gauge, time};
 
-/// Every metric, in the order in which they are shown.
+/// Every metric, in the order of `/metrics` and of docs/metrics.md.
 pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_events_received",
@@ -254,7 +254,7 @@ fn signed(count: i64) -> f64 {
     count as f64
 }
 
-/// In seconds since 1970.
+/// Returns the time in seconds since 1970.
 fn since_epoch(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

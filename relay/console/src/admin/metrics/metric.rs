@@ -12,12 +12,12 @@ use prometheus_client::{
 
 use crate::queries::health::{Health, Slot};
 
-/// A metric as it is documented and read.
+/// A metric: its name, its documentation, and the function that reads it.
 pub struct Metric {
-    /// Name, without what its kind and unit add to it.
+    /// Name, without the suffixes of its kind and unit.
     pub(super) name: &'static str,
     pub(super) unit: Option<Unit>,
-    /// What it means: a whole sentence.
+    /// Its meaning, as a whole sentence.
     pub help: &'static str,
     /// The labels beside `database`.
     pub labels: &'static [&'static str],
@@ -30,29 +30,29 @@ pub(super) type OfTwo = ([&'static str; 2], f64);
 pub(super) enum Read {
     Counter(fn(&Seen) -> u64),
     Counters(fn(&Seen) -> Vec<(&'static str, u64)>),
-    /// Without a value where it is not known.
+    /// A gauge; `None` while its value is unknown.
     Gauge(fn(&Seen) -> Option<f64>),
     Gauges(fn(&Seen) -> Vec<(&'static str, f64)>),
-    /// By both of its labels.
+    /// Gauges with two labels.
     GaugesOfTwo(fn(&Seen) -> Vec<OfTwo>),
     Histogram(fn(&Seen) -> Histogram),
-    /// Values of its labels.
+    /// An info metric: the values of its labels.
     Infos(fn(&Seen) -> Vec<Vec<String>>),
 }
 
-/// The relay at the moment of the scrape.
+/// The state of the relay at the moment of the scrape.
 pub(super) struct Seen {
     pub(super) view: View,
     pub(super) now: Instant,
     pub(super) is_alive: bool,
-    /// Spans that the collector has taken, and those that were dropped.
+    /// Numbers of spans: those that the collector has taken, and those that were dropped.
     pub(super) spans: [u64; 2],
-    /// `None`: the database does not answer.
+    /// `None` while the database does not answer.
     pub(super) health: Option<Health>,
 }
 
 impl Seen {
-    /// The servers that the relay is connected to, each with its name in the label `peer`.
+    /// Returns the servers that the relay is connected to, each with its name in the label `peer`.
     pub(super) fn peers(&self) -> impl Iterator<Item = (&'static str, &ServerPeer)> {
         let both = [("database", &self.view.database), ("broker", &self.view.sink.connected_to)];
         both.into_iter().filter_map(|(server, peer)| Some((server, peer.as_ref()?)))
@@ -94,7 +94,7 @@ impl Metric {
         }
     }
 
-    /// The name of its series.
+    /// Returns the name of its series.
     pub fn series(&self) -> String {
         let unit = self.unit.as_ref().map(|unit| format!("_{}", unit.as_str())).unwrap_or_default();
         let suffix = match self.kind() {
@@ -106,7 +106,7 @@ impl Metric {
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>, seen: &Seen) -> fmt::Result {
-        let help = self.help.trim_end_matches('.'); // the format ends it
+        let help = self.help.trim_end_matches('.'); // the format adds the full stop
         let mut metric = encoder.encode_descriptor(self.name, help, self.unit.as_ref(), self.kind())?;
         let label = self.labels.first().copied().unwrap_or_default();
         match self.read {

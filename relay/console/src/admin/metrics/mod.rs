@@ -1,4 +1,4 @@
-//! What `/metrics` shows: one list, from which the answer and docs/metrics.md are made.
+//! The metrics: one list, from which `/metrics` and docs/metrics.md are made.
 
 mod list;
 mod metric;
@@ -20,7 +20,7 @@ use self::metric::Seen;
 pub use self::{list::METRICS, metric::Metric};
 use crate::queries::health::Health;
 
-/// All metrics of a relay, in the format of `OpenMetrics`.
+/// Encodes all metrics of a relay, in the format of `OpenMetrics`.
 pub(in crate::admin) fn encode(
     observed: &Arc<Observed>,
     health: Option<Health>,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::queries::health::Slot;
 
-    /// docs/metrics.md is made from the list.
+    /// This test keeps docs/metrics.md and the list the same.
     #[test]
     fn the_reference_describes_every_metric() {
         let row = |metric: &Metric| {

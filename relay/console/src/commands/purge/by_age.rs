@@ -1,4 +1,5 @@
-//! Old events: page after page of the table, so that no index is needed, no transaction is long, and one may stop at any time.
+//! Purge of old events, page after page of the table: it needs no index and no long transaction, and can be stopped at
+//! any time.
 
 use outbox_service::error::RunError;
 use tokio_postgres::{Error, Row, Statement, error::SqlState, types::ToSql};
@@ -18,24 +19,24 @@ use crate::{
     },
 };
 
-/// Pages of the table that one statement looks through: 2 MiB, some thousand events, some ten milliseconds.
+/// Pages of the table that one statement reads: 2 MiB, some thousand events, some ten milliseconds.
 const STEP: i32 = 256;
 
-/// How often a step is tried while somebody has locked the table: half a minute, as `outbox.maintain()` does.
+/// Tries of a step while the table is locked: half a minute, as `outbox.maintain()` does.
 const TRIES: u32 = 60;
 
-/// Which events are deleted: finished before these times.
+/// A purge of the events that were finished before these times.
 struct Purge<'a> {
     session: &'a Session,
     sent_before: Option<&'a str>,
     failed_before: Option<&'a str>,
-    /// Who ends it, once it deletes. Before that a signal ends the process as it does any other.
+    /// Listens for signals once deletion has begun. Before, a signal ends the process in the usual way.
     interrupt: Option<Interrupt>,
 }
 
 impl Purge<'_> {
-    /// Runs a statement on one part of the table after the other, and hands its rows to `take`. Returns the first error that other parts
-    /// need not have, such as a page that cannot be read.
+    /// Runs a statement on one part of the table after the other, and passes its rows to `take`. Returns the first
+    /// error that concerns one part only, such as an unreadable page.
     async fn pass(
         &self,
         what: &'static str,
@@ -43,7 +44,7 @@ impl Purge<'_> {
         mut take: impl FnMut(Row) -> Result<(), Error>,
     ) -> Result<Option<Error>, Error> {
         let client = &self.session.client;
-        // Events that are written later are not old.
+        // Pages that are added later contain no old events.
         let pages: i64 = client.query_one(finished::FILE, &[]).await?.try_get("pages")?;
         let statement = client.prepare(statement).await?;
         let mut progress = Progress::new(what, pages);
@@ -61,7 +62,7 @@ impl Purge<'_> {
         Ok(failed)
     }
 
-    /// The exit code for the signal that has come, if one has.
+    /// Returns the exit code for the signal that has come, if any.
     fn interrupted(&self) -> Option<u8> {
         self.interrupt.as_ref().and_then(Interrupt::code)
     }
@@ -79,14 +80,15 @@ impl Purge<'_> {
     }
 }
 
-/// Whether other parts of the table may fare better: a page cannot be read (classes XX and 58), a row takes too long.
+/// Whether the error concerns this part of the table only: a page cannot be read (classes XX and 58), or a row takes
+/// too long.
 fn is_of_this_step(error: &Error) -> bool {
     let Some(refusal) = error.as_db_error().filter(|refusal| refusal.severity() == "ERROR") else { return false };
     let class = refusal.code().code().get(..2);
     matches!(class, Some("XX" | "58")) || *refusal.code() == SqlState::QUERY_CANCELED
 }
 
-pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
+pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
     let failed = |error| session.failed(error);
     let seconds = i64::try_from(options.older_than.unwrap_or_default().as_secs()).unwrap_or(i64::MAX);
     let now = session.client.query_one(&sql::fixed_time(), &[&"now", &seconds]).await;
@@ -104,7 +106,7 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
         unread.await.and_then(|unread| unread.map_or(Ok(()), Err)).map_err(failed)?;
         done.matched = Some(old);
         note(&format!("{} finished before {before}.", count(old, "event")));
-        done.tell_kept();
+        done.print_kept();
     }
     let question = format!("Delete {}?", count(done.matched.unwrap_or_default(), "event"));
     let is_wanted = !options.dry_run && done.matched != Some(0) && confirmed(&question, options.yes, TRY_FIRST)?;
@@ -118,8 +120,8 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
             Ok(())
         });
         ended = deleting.await;
-        done.tell_deleted();
-        done.tell_kept();
+        done.print_deleted();
+        done.print_kept();
     }
     if output.json {
         output.object(&done)?;

@@ -1,4 +1,4 @@
-//! Events with the ids that are given: one by one, so that one that stays keeps no other.
+//! Purge of events by id. Each is deleted separately, so that one that cannot be deleted keeps no other.
 
 use outbox_service::error::RunError;
 use uuid::Uuid;
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// Events of one transaction.
+/// Events per transaction.
 const BATCH: usize = 100;
 
-/// Shows the events with these ids that are finished, and deletes them.
-pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
+/// Prints the finished events with these ids, and deletes them.
+pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: options.status(), ids: Some(&options.ids), limit: i64::MAX };
@@ -48,10 +48,10 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     let mut ended = Ok(());
     if options.dry_run {
         done.holding = i64::try_from(holding).unwrap_or(i64::MAX);
-        done.tell_kept();
+        done.print_kept();
     } else if matched > 0 && confirmed(&question, options.yes, TRY_FIRST)? {
         ended = delete(session, options, &mut done).await;
-        done.tell_deleted();
+        done.print_deleted();
     }
     if output.json {
         output.object(&done)?;
@@ -62,7 +62,7 @@ pub(super) async fn carry_out(session: &Session, options: &Options, output: &mut
     Ok(if is_all && is_done { Answer::Yes } else { Answer::No })
 }
 
-/// Deletes those that are finished, and names each that stays.
+/// Deletes the finished events, and prints each that stays.
 async fn delete(session: &Session, options: &Options, done: &mut Done) -> Result<(), RunError> {
     let failed = |error| session.failed(error);
     for batch in options.ids.chunks(BATCH) {
@@ -84,7 +84,7 @@ async fn delete(session: &Session, options: &Options, done: &mut Done) -> Result
                     note(&format!("{id} cannot be deleted: {}.", escaped(&because)));
                     done.refuse(1, Some((id, because)));
                 }
-                _ => {} // it is gone, or PENDING again, or was never among what fits
+                _ => {} // deleted meanwhile, PENDING again, or not matched at all
             }
         }
     }

@@ -1,5 +1,5 @@
-//! `purge`: deletes finished events, old ones or those with the ids that are given, by the functions that retention deletes with. So the same
-//! events stay: those that hold their keys, those that others have locked, and those whose deletion is refused.
+//! `purge`: deletes finished events, old ones or those with the given ids, by retention's own functions. So the same
+//! events stay: those that hold their keys, are locked by others, or whose deletion is refused.
 
 mod by_age;
 mod by_ids;
@@ -17,7 +17,7 @@ use crate::{
     commands::filter::word,
     format::{count, escaped, length},
     queries::{
-        finished::{Deleted, MAINTAINING},
+        finished::{Deleted, RETENTION_FUNCTIONS},
         session::{Grant, Session},
         sql,
     },
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// How long one step may take.
+/// Longest time of one step.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Delete events that were finished long ago, or those with these IDs
@@ -53,35 +53,35 @@ pub struct Options {
 }
 
 impl Options {
-    /// `None`: either.
+    /// Returns the status of the events to delete; `None` for both.
     fn status(&self) -> Option<&str> {
         let otherwise = if self.ids.is_empty() { "SENT" } else { "BOTH" };
         Some(self.status.as_deref().unwrap_or(otherwise)).filter(|status| *status != "BOTH")
     }
 }
 
-/// What was done.
+/// The result.
 #[derive(Debug, Default, Serialize)]
 struct Done {
-    /// Events that may be deleted; null where nobody counted.
+    /// Events that may be deleted; null if they were not counted.
     matched: Option<i64>,
     deleted: i64,
-    /// Events that stay because they hold their keys; after a dry run as well.
+    /// Events that stay because they hold their keys; counted in a dry run too.
     holding: i64,
     /// Events that stay because others have locked them.
     locked: i64,
     /// Events whose deletion was refused.
     refused: i64,
-    /// An event whose deletion was refused, and PostgreSQL's words.
+    /// The first event whose deletion was refused, with PostgreSQL's error.
     refused_id: Option<Uuid>,
     refused_because: Option<String>,
     dry_run: bool,
-    /// Events that were finished before this time; null with ids.
+    /// The events were finished before this time; null with ids.
     before: Option<String>,
 }
 
 impl Done {
-    /// Notes a refusal; the first is the one that is named.
+    /// Counts refused deletions, and keeps the first for the note.
     fn refuse(&mut self, events: i64, one: Option<(Uuid, String)>) {
         self.refused += events;
         if self.refused_id.is_none() {
@@ -89,7 +89,7 @@ impl Done {
         }
     }
 
-    /// Adds what was deleted of some pages.
+    /// Adds the counts of some pages.
     fn take(&mut self, step: Deleted) {
         self.deleted += step.deleted;
         self.holding += step.holding;
@@ -97,13 +97,13 @@ impl Done {
         self.refuse(step.refused, step.refusal);
     }
 
-    /// Tells people what was deleted.
-    fn tell_deleted(&self) {
+    /// Prints what was deleted, for people.
+    fn print_deleted(&self) {
         note(&format!("Deleted {}.", count(self.deleted, "event")));
     }
 
-    /// Tells people what stays, for which reason, and what to do about it.
-    fn tell_kept(&self) {
+    /// Prints what stays, why, and what to do about it, for people.
+    fn print_kept(&self) {
         if let Some(id) = self.refused_id {
             let because = escaped(self.refused_because.as_deref().unwrap_or_default());
             let which = if self.refused == 1 { "It is" } else { "One is" };
@@ -121,7 +121,7 @@ impl Done {
     }
 }
 
-pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer, RunError> {
     if options.ids.is_empty() && options.older_than.is_none() {
         return Err(RunError::new(Kind::Usage, "neither an ID nor an age is given, so nothing is deleted").hint(
             "--older-than 30d deletes events that became SENT 30 days ago or earlier; --dry-run only counts them",
@@ -132,7 +132,7 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     let failed = |error| session.failed(error);
     let may: bool = session
         .client
-        .query_one(sql::MAY_CALL, &[&MAINTAINING])
+        .query_one(sql::MAY_CALL, &[&RETENTION_FUNCTIONS])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;
@@ -144,8 +144,8 @@ pub(super) async fn carry_out(config: &Config, mut options: Options) -> Result<A
     options.ids.sort_unstable();
     options.ids.dedup();
     if options.ids.is_empty() {
-        by_age::carry_out(&session, &options, &mut output).await
+        by_age::run(&session, &options, &mut output).await
     } else {
-        by_ids::carry_out(&session, &options, &mut output).await
+        by_ids::run(&session, &options, &mut output).await
     }
 }

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::format::{Tone, count, escaped, raw_json, rfc3339};
 
-/// A message that reached the exchange. None of it can be trusted: anyone who may publish to the exchange has written
-/// it.
+/// A message that reached the exchange. Its contents cannot be trusted: anyone who may publish to the exchange may have
+/// written them.
 #[derive(Debug, Serialize)]
 pub(super) struct Message {
     received_at: String,
@@ -37,13 +37,13 @@ pub(super) struct Message {
 #[derive(Debug, Serialize)]
 struct Body {
     headers: Map<String, Value>,
-    /// A payload that is JSON.
+    /// The payload, if it is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
-    /// A payload that is other text.
+    /// The payload, if it is other text.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_text: Option<String>,
-    /// Any other payload.
+    /// The payload, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Message {
         }
     }
 
-    /// A line for people, and further ones for what it carries.
+    /// Formats the message for people: one line, and further ones for headers and payload.
     pub(super) fn line(&self, in_colour: bool) -> String {
         let key =
             [&self.aggregate_type, &self.aggregate_id].into_iter().flatten().cloned().collect::<Vec<_>>().join("/");

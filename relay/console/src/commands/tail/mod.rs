@@ -1,8 +1,8 @@
-//! `tail`: messages as they reach the exchange, through a queue of its own.
+//! `tail`: shows messages as they reach the exchange, through a queue of its own.
 //!
 //! The queue is exclusive, is deleted with its connection, and drops its oldest messages while this program or its
-//! terminal is slow, so that it slows nobody down. RabbitMQ routes to it as to any queue, so an event without another
-//! binding counts as routed while the command runs: the command asks first.
+//! terminal is slow, so that it slows nobody down. RabbitMQ routes events to it as to any queue, so an event without
+//! another binding counts as routed while the command runs, and the command asks for confirmation.
 
 mod message;
 
@@ -29,16 +29,16 @@ use crate::{
     },
 };
 
-/// How long connecting and opening the queue may take together, unless `--for` ends sooner.
+/// Longest time of connecting and opening the queue, unless `--for` ends sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Bytes of AMQP's short strings.
+/// Longest short string of AMQP, in bytes.
 const SHORT_STRING_MAX: usize = 255;
 
 /// Messages that the broker sends ahead: enough to keep a terminal busy from one round trip to the next.
 const PREFETCH: u16 = 200;
 
-/// Most messages and bytes in the queue: a slow terminal costs the broker no more than this.
+/// Most messages and bytes in the queue, so that a slow terminal costs the broker no more.
 const QUEUE_MESSAGES: u32 = 10_000;
 const QUEUE_BYTES: u32 = 64 << 20;
 
@@ -67,13 +67,13 @@ pub struct Options {
     form: Form,
 }
 
-pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answer, RunError> {
+pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, RunError> {
     if !confirmed(QUESTION, options.yes, "say --yes to go on without a question")? {
         return Ok(Answer::No);
     }
     let output = Output::new(options.form);
     let until = options.for_time.map(|time| Instant::now() + time);
-    // A signal ends the process at once while it connects: there is no queue to say goodbye to.
+    // While the command connects, a signal ends the process at once: no queue has to be closed yet.
     let limit = options.for_time.map_or(CONNECT_LIMIT, |time| time.min(CONNECT_LIMIT));
     let mut consumer = open(config, &options.bindings, limit).await?;
     let listen =
@@ -99,14 +99,14 @@ pub(super) async fn carry_out(config: &Config, options: Options) -> Result<Answe
     Ok(Answer::Yes)
 }
 
-/// Shows messages until the limit is reached, or nobody reads the output any more.
+/// Prints messages until the limit is reached, or the output is closed.
 async fn show(consumer: &mut Consumer, mut output: Output, options: &Options) -> Result<(), RunError> {
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 && !output.is_closed() {
         let delivery = consumer.next().await.map_err(lost)?;
         let tag = delivery.tag;
         let message = Message::read(delivery, options.payload);
-        // On a thread of its own, because a pager may let it wait for ever.
+        // Printing runs on a thread of its own, because a pager may block it for ever.
         let printing = spawn_blocking(move || {
             let printed = if output.json {
                 output.object(&message)
@@ -127,7 +127,7 @@ async fn show(consumer: &mut Consumer, mut output: Output, options: &Options) ->
     Ok(())
 }
 
-/// Reads a binding key: one of AMQP's short strings.
+/// Parses a binding key, one of AMQP's short strings.
 fn binding(text: &str) -> Result<String, String> {
     if text.len() <= SHORT_STRING_MAX {
         Ok(text.to_owned())
@@ -136,7 +136,7 @@ fn binding(text: &str) -> Result<String, String> {
     }
 }
 
-/// Connects and opens the queue. The whole may take `limit`.
+/// Connects and opens the queue, within `limit`.
 async fn open(config: &Config, bindings: &[String], limit: Duration) -> Result<Consumer, RunError> {
     let address = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
     let url = address.now()?;

@@ -1,4 +1,4 @@
-//! Do events flow? The answer in words, from what the relay knows of itself and what the database says. Pure.
+//! The summary: do events flow? It is made from what the relay knows of itself and what the database reports. Pure.
 
 use std::time::SystemTime;
 
@@ -11,12 +11,12 @@ use outbox_service::{
 
 use crate::queries::health::Health;
 
-/// How good the answer is.
+/// How good or bad the summary is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// Events flow.
     Ok,
-    /// Events flow, and somebody should look at something.
+    /// Events flow, but something needs attention.
     Waiting,
     /// Events do not flow.
     Wrong,
@@ -32,15 +32,16 @@ impl Level {
     }
 }
 
-/// Says which certificates of the relay's connections expire soon, if any does.
+/// Returns a sentence about the certificates of the relay's connections that expire soon, if any do.
 pub(super) fn expiring(view: &View, now: SystemTime) -> Option<String> {
     let both = [("PostgreSQL", &view.database), ("RabbitMQ", &view.sink.connected_to)];
-    let told = both.into_iter().filter_map(|(server, peer)| first_to_expire(peer.as_ref()?.expiry, server, now));
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join(", and "))
+    let summary =
+        both.into_iter().filter_map(|(server, peer)| first_to_expire(peer.as_ref()?.expiry, server, now));
+    let summary: Vec<String> = summary.collect();
+    (!summary.is_empty()).then(|| summary.join(", and "))
 }
 
-/// Says of the certificate of a connection that expires first that it does so soon, if it does.
+/// Returns a sentence about the certificate of a connection that expires first, if it expires soon.
 fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<String> {
     let (until, whose) = match (expiry.server, expiry.client) {
         (Some(theirs), Some(own)) if own < theirs => (own, format!("the relay's certificate for {server}")),
@@ -55,8 +56,9 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     }
 }
 
-/// The answer. `health` is the row of `outbox.health_with_codes()`, if the database could be asked; `expiring` says which certificates expire soon.
-pub(super) fn answer(readiness: &Readiness, health: Option<&Health>, expiring: Option<&str>) -> (Level, String) {
+/// Summarizes the state. `health` is the row of `outbox.health_with_codes()`, if the database could be queried;
+/// `expiring` names the certificates that expire soon.
+pub(super) fn summarize(readiness: &Readiness, health: Option<&Health>, expiring: Option<&str>) -> (Level, String) {
     let reason = health.and_then(|health| health.reason.as_deref());
     let flows = health.is_none_or(Health::flows);
     match readiness {
@@ -75,20 +77,20 @@ pub(super) fn answer(readiness: &Readiness, health: Option<&Health>, expiring: O
             (Some(but), _) => (Level::Waiting, format!("Events flow, but {but}.")),
         },
         Readiness::Not(sentence) => {
-            let mut words = capital(sentence);
+            let mut summary = capital(sentence);
             if let Some(waiting) = health.map(waiting) {
-                words.push_str(&format!("; {waiting} wait"));
+                summary.push_str(&format!("; {waiting} wait"));
             }
             if let Some(kept) = health.and_then(|health| health.slot.kept_bytes) {
-                words.push_str(&format!("; the slot keeps {} of WAL", numbers::bytes(kept)));
+                summary.push_str(&format!("; the slot keeps {} of WAL", numbers::bytes(kept)));
             }
-            words.push('.');
-            (Level::Wrong, words)
+            summary.push('.');
+            (Level::Wrong, summary)
         }
     }
 }
 
-/// How many events wait: those that are owed, and those that are tried again.
+/// Returns how many events wait: pending ones, and those that are retried.
 fn waiting(health: &Health) -> String {
     let about = if health.pending_is_estimate { "about " } else { "" };
     format!("{about}{}", numbers::count(health.pending + health.retrying, "event"))
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn of_two_certificates_the_one_that_expires_first_is_told_of_and_none_that_has_long() {
         let after = |days: u64| UNIX_EPOCH + Duration::from_secs(days * 86_400);
-        for (server, client, told) in [
+        for (server, client, summary) in [
             (None, None, None),
             (Some(122), Some(130), None),
             (Some(105), Some(130), Some("RabbitMQ's certificate expires in 5 d 0 h")),
@@ -118,7 +120,7 @@ mod tests {
             (Some(98), None, Some("RabbitMQ's certificate expired 2 d 0 h ago")),
         ] {
             let expiry = Expiry { server: server.map(after), client: client.map(after) };
-            assert_eq!(first_to_expire(expiry, "RabbitMQ", after(100)).as_deref(), told);
+            assert_eq!(first_to_expire(expiry, "RabbitMQ", after(100)).as_deref(), summary);
         }
     }
 
@@ -137,7 +139,7 @@ mod tests {
         let failed = wrong("3 failed", "events_failed");
         let stuck = wrong("5 are stuck", "events_do_not_leave");
         let held = wrong("5 wait because events do not leave before another", "events_wait");
-        for (readiness, health, level, words) in [
+        for (readiness, health, level, summary) in [
             (&delivering, None, Level::Ok, "Events flow."),
             (&delivering, Some(&well), Level::Ok, "Events flow."),
             (&delivering, Some(&failed), Level::Waiting, "Events flow, but 3 failed."),
@@ -170,14 +172,14 @@ mod tests {
             (&standby, Some(&failed), Level::Waiting, "Events flow, but 3 failed."),
             (&standby, Some(&stuck), Level::Wrong, "Another relay is at work, but 5 are stuck."),
         ] {
-            assert_eq!(answer(readiness, health, None), (level, words.to_owned()));
+            assert_eq!(summarize(readiness, health, None), (level, summary.to_owned()));
         }
         let expiring = "RabbitMQ's certificate expires in 5 d 0 h";
-        for (readiness, health, words) in [
+        for (readiness, health, summary) in [
             (&delivering, &well, "Events flow, but RabbitMQ's certificate expires in 5 d 0 h."),
             (&delivering, &failed, "Events flow, but 3 failed, and RabbitMQ's certificate expires in 5 d 0 h."),
         ] {
-            assert_eq!(answer(readiness, Some(health), Some(expiring)), (Level::Waiting, words.to_owned()));
+            assert_eq!(summarize(readiness, Some(health), Some(expiring)), (Level::Waiting, summary.to_owned()));
         }
     }
 }

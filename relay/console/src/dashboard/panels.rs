@@ -1,5 +1,4 @@
-//! What the pages show that needs no filter: failures, keys, relays, the audit. Each statement reads a bounded part of
-//! the table.
+//! Panels without a filter: failures, keys, relays, the audit. Each statement reads a bounded part of the table.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ const FAILURES: &str = "
         'looked_at', (SELECT coalesce(sum(failed), 0) FROM groups),
         'is_more', (SELECT coalesce(sum(failed), 0) >= 10000 FROM groups))::text";
 
-/// Relays that the page shows.
+/// Most relays that the page shows.
 const MOST_RELAYS: usize = 100;
 
 const SLOT: &str = "
@@ -40,7 +39,8 @@ const AUDIT: &str = "
     SELECT json_build_object('rows', coalesce(json_agg(a), '[]'))::text
     FROM (SELECT at, action, filter, events, who, role, program FROM outbox.audit ORDER BY id DESC LIMIT 200) AS a";
 
-/// How many wait is counted among the events that are owed for the longest, as many as are read quickly.
+/// Returns the statement for held keys. Waiting events are counted among the oldest pending ones, as many as can be
+/// read quickly.
 fn keys_statement() -> String {
     format!(
         "WITH waiting AS MATERIALIZED (
@@ -73,17 +73,17 @@ async fn answer(
     Ok(json(&found))
 }
 
-/// What has failed, by topic and error.
+/// Returns the failed events, by topic and error.
 pub(super) async fn failures(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     answer(&dashboard, &headers, FAILURES, &[]).await
 }
 
-/// Which keys are held, by which event.
+/// Returns the held keys, each with its holder.
 pub(super) async fn keys(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     answer(&dashboard, &headers, &keys_statement(), &[]).await
 }
 
-/// Which relays are connected, and how the slot fares.
+/// Returns the connected relays, and the state of the slot.
 pub(super) async fn relays(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     dashboard.access.at_least(Role::Reader, &headers)?;
     let (reader, slot) = (dashboard.reader()?, Some(dashboard.slot.as_str()));
@@ -93,7 +93,7 @@ pub(super) async fn relays(State(dashboard): State<Arc<Dashboard>>, headers: Hea
     Ok(json(&json!({ "rows": relays.sessions, "is_partial": relays.is_partial, "slot": slot })))
 }
 
-/// Who has replayed or released what.
+/// Returns the audit: who has replayed or released which events.
 pub(super) async fn audit(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     answer(&dashboard, &headers, AUDIT, &[]).await
 }

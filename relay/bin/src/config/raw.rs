@@ -1,4 +1,4 @@
-//! What was given for each setting, and where.
+//! The settings as they were given, each with its origin.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -14,21 +14,21 @@ use super::{
 };
 
 /// The text of every setting that was given, with its origin.
-pub(crate) struct Given {
-    /// What there is to set.
+pub(crate) struct RawSettings {
+    /// Every setting that exists.
     settings: &'static [Setting],
-    values: HashMap<&'static str, Raw>,
-    /// What could not be understood, a line each.
+    values: HashMap<&'static str, RawValue>,
+    /// One line for each input that could not be understood.
     pub(super) problems: Vec<String>,
 }
 
-/// A value before it is checked. It may be a secret: no `Debug`.
-struct Raw {
+/// A value before it is checked. The type has no `Debug`, because the value may be a secret.
+struct RawValue {
     text: String,
     origin: Origin,
 }
 
-/// Where a value stands.
+/// Where a value was given.
 pub(super) enum Origin {
     /// On the command line.
     Flag,
@@ -38,25 +38,26 @@ pub(super) enum Origin {
     File { path: PathBuf, line: usize },
 }
 
-impl Given {
-    /// Nothing of these settings, yet.
+impl RawSettings {
+    /// Makes an empty collection for these settings.
     pub(super) fn of(settings: &'static [Setting]) -> Self {
         Self { settings, values: HashMap::new(), problems: Vec::new() }
     }
 
-    /// Takes a value; it overrides one given before. White space around it, such as a line's end from a file, is nobody's intention.
-    pub(super) fn give(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
-        self.values.insert(setting.key, Raw { text: text.trim().to_owned(), origin });
+    /// Sets a value, overriding an earlier one. White space around it, such as a file's last line end, is removed:
+    /// nobody means it.
+    pub(super) fn set(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
+        self.values.insert(setting.key, RawValue { text: text.trim().to_owned(), origin });
     }
 
-    /// Takes note of something that cannot be understood.
-    pub(super) fn refuse(&mut self, problem: String) {
+    /// Adds a line about an input that cannot be understood.
+    pub(super) fn add_problem(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
-    /// The checked value of a setting; when it is bad, `problems` grows by a line.
+    /// Returns the checked value of a setting; if the value is bad, adds a line to `problems`.
     pub(super) fn value<T: Value>(&self, setting: &Setting, needed: bool, problems: &mut Vec<String>) -> Option<T> {
-        let (told_as, read) = match (self.values.get(setting.key), self.file_of(setting), setting.default) {
+        let (reported_as, read) = match (self.values.get(setting.key), self.file_of(setting), setting.default) {
             (Some(raw), Some((file, _)), _) if raw.text != OFF => {
                 (setting, Err(format!("{} is given, too: leave one of them out", self.shown(file))))
             }
@@ -65,31 +66,31 @@ impl Given {
             (Some(raw), None, _) => (setting, T::read(&setting.rule, &raw.text)),
             (None, None, Some(default)) => (setting, T::read(&setting.rule, default)),
             (None, None, None) if !needed => return T::unneeded(),
-            // The name of its file is bad, which is said of that setting.
+            // The name of its file is bad, which is reported for the file's own setting.
             (None, None, None) if self.names_file_of(setting) => return None,
             (None, None, None) => (setting, Err(format!("expected {}", setting.rule.allowed()))),
         };
-        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(told_as)))).ok()
+        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(reported_as)))).ok()
     }
 
-    /// The setting by which a file was named that holds the value of this one, and the file.
+    /// Returns the file that holds the value of this setting, and the setting that names the file.
     fn file_of(&self, setting: &Setting) -> Option<(&'static Setting, PathBuf)> {
         let file = self.settings.iter().find(|other| other.is_file_of(setting))?;
         let path = &self.values.get(file.key)?.text;
         (path != OFF && file.rule.takes(path)).then(|| (file, path.into()))
     }
 
-    /// Whether something is given as the name of the file with this value.
+    /// Whether a file name was given for the value of this setting.
     fn names_file_of(&self, setting: &Setting) -> bool {
         let file = self.settings.iter().find(|other| other.is_file_of(setting));
         let file = file.and_then(|file| self.values.get(file.key));
         file.is_some_and(|raw| raw.text != OFF)
     }
 
-    /// A setting with its value, as it is written where it stands.
+    /// Returns a setting with its value in the form of its origin: as a flag, a variable or a line of the file.
     pub(super) fn shown(&self, setting: &Setting) -> String {
         let key = setting.key;
-        let Some(Raw { text, origin }) = self.values.get(key) else {
+        let Some(RawValue { text, origin }) = self.values.get(key) else {
             return match setting.default {
                 Some(default) => format!("{key} = {default} (default)"),
                 None => match self.settings.iter().find(|other| other.is_file_of(setting)) {
@@ -106,7 +107,7 @@ impl Given {
         }
     }
 
-    /// The value as it may be shown.
+    /// Returns the value without its secrets.
     pub(super) fn harmless(&self, setting: &Setting) -> String {
         let text = self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default).unwrap_or_default();
         match setting.rule {
@@ -121,7 +122,7 @@ impl Given {
         }
     }
 
-    /// Where the value stands.
+    /// Returns where the value was given.
     pub(super) fn origin(&self, setting: &'static Setting) -> String {
         let setting = self.file_of(setting).map_or(setting, |(file, _)| file);
         match self.values.get(setting.key).map(|raw| &raw.origin) {
@@ -133,7 +134,7 @@ impl Given {
     }
 }
 
-/// A value that is no secret by its rule, and may be one by mistake.
+/// Returns a value that is not secret by its rule, without what may be a secret by mistake.
 fn shown_value(setting: &Setting, text: &str) -> String {
     match setting.rule {
         Rule::File if text != OFF => file_name(text.as_ref()).escape_debug().to_string(),

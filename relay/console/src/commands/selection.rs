@@ -1,5 +1,5 @@
-//! What `replay` and `release` have in common: events are chosen, counted, shown, confirmed, and then worked through in batches. The ids
-//! that were counted are those that are worked through, however the table changes meanwhile.
+//! The selection of events that `replay` and `release` share: events are selected, counted, shown, confirmed, and then
+//! processed in batches. The ids that were counted are the ids that are processed, however the table changes meanwhile.
 
 use std::{pin::pin, time::Duration};
 
@@ -30,18 +30,18 @@ use crate::{
     },
 };
 
-/// Events that one statement works through: a transaction of some ten milliseconds.
+/// Events that one statement processes: a transaction of some ten milliseconds.
 const BATCH: usize = 1000;
 
-/// Bytes of a name in `outbox.audit`.
+/// Longest name in `outbox.audit`, in bytes.
 const MOST_OF_NAME: usize = 255;
 
-/// Events that a preview shows.
+/// Most events that a preview shows.
 const SHOWN: usize = 10;
 
-/// Which events, and how sure.
+/// The arguments that select events, and confirm the change.
 #[derive(Debug, clap::Args)]
-pub(super) struct Choice {
+pub(super) struct Selection {
     /// Events
     #[arg(value_name = "ID")]
     pub(super) ids: Vec<Uuid>,
@@ -66,18 +66,18 @@ pub(super) struct Choice {
     pub(super) form: Form,
 }
 
-/// What was done.
+/// The result.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
-    /// Events that fit.
+    /// Events that the selection matched.
     pub(super) matched: usize,
-    /// Events for which it was done: fewer, where somebody else was quicker, and none after `--dry-run`.
+    /// Events that were changed: fewer than matched if somebody else was quicker, and none after `--dry-run`.
     pub(super) done: i64,
     pub(super) dry_run: bool,
 }
 
-impl Choice {
-    /// Opens a session for `command`, fixes the filter, and says who acts.
+impl Selection {
+    /// Opens a session for `command`, fixes the times of the filter, and sets the operator's name for the audit.
     pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
         self.ids.sort_unstable();
         self.ids.dedup();
@@ -96,7 +96,8 @@ impl Choice {
         Ok((session, Output::new(self.form)))
     }
 
-    /// Tells programs what was done, and people if a signal has ended it. The answer is whether that is what was asked for.
+    /// Prints the result as JSON, and a note for people if a signal has ended the work. The answer is whether
+    /// everything was done.
     pub(super) fn end(&self, done: &Done, interrupt: &Interrupt, mut output: Output) -> Result<Answer, RunError> {
         if output.json {
             output.object(done)?;
@@ -114,7 +115,7 @@ impl Choice {
         Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
     }
 
-    /// Finds the ids, the oldest first.
+    /// Finds the ids of the selected events, the oldest first.
     pub(super) async fn find(
         &self,
         session: &Session,
@@ -133,7 +134,7 @@ impl Choice {
         Ok(found)
     }
 
-    /// Shows the first of them, and asks. `verb` is what is to be done: `replay`.
+    /// Prints the first of the events, and asks for confirmation. `verb` is the change, such as `replay`.
     pub(super) async fn is_confirmed(
         &self,
         session: &Session,
@@ -163,8 +164,8 @@ impl Choice {
     }
 }
 
-/// Runs a statement that takes ids and says for how many it has worked, on one batch after the other. What is done stays done,
-/// whatever becomes of the rest: a signal ends the work after the batch that has begun.
+/// Runs a statement on one batch of ids after the other; it returns the number of events that it has changed. Finished
+/// batches stay done; a signal ends the work after the current batch.
 pub(super) async fn work_through(
     session: &Session,
     statement: &str,

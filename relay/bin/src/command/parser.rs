@@ -1,23 +1,23 @@
-//! The command line: every command, and which settings its help text shows.
+//! The command line's parser: every command, and which settings its help text shows.
 
 use std::ffi::OsString;
 
 use clap::{FromArgMatches, Subcommand};
 
-use outbox_console::commands::Errand;
+use outbox_console::commands::ClientCommand;
 
 use super::{settings, shell, version};
-use crate::config::{self, Given, PRECEDENCE, Servers, Setting};
+use crate::config::{self, PRECEDENCE, RawSettings, Servers, Setting};
 
-/// What the program is to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
     /// Relay committed events until SIGTERM, SIGINT or SIGHUP; a second SIGTERM or SIGINT exits at once
     Run,
-    /// What asks or tells a server something, and ends.
+    /// Commands that connect to a server, and end.
     #[command(flatten)]
-    Errand(Errand),
+    ClientCommand(ClientCommand),
     #[allow(missing_docs, reason = "it says at its own place what it does")]
     Config(settings::Options),
     #[allow(missing_docs, reason = "it says at its own place what it does")]
@@ -29,10 +29,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The servers whose addresses it must be given.
+    /// Returns the servers whose addresses the command needs.
     pub(crate) fn servers(&self) -> Servers {
         match self {
-            Self::Run | Self::Config(_) | Self::Errand(Errand::Tail(_)) => Servers::All,
+            Self::Run | Self::Config(_) | Self::ClientCommand(ClientCommand::Tail(_)) => Servers::All,
             _ => Servers::Database,
         }
     }
@@ -40,7 +40,7 @@ impl Command {
 
 const ABOUT: &str = "Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back";
 
-/// The program's command line.
+/// Builds the command line's parser.
 pub(crate) fn program() -> clap::Command {
     let program = clap::Command::new("outbox-relay")
         .version(env!("CARGO_PKG_VERSION"))
@@ -48,10 +48,11 @@ pub(crate) fn program() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100);
-    // The derived part brings a description of its own, of the enum.
+    // The derived part brings the description of the enum, which `about` replaces.
     let program = Command::augment_subcommands(config::with_settings(program, |_| false)).about(ABOUT).long_about(None);
     program.mut_subcommands(|command| {
-        // Later, and only for the one command that is called: thirty flags for each of twelve would slow every start down.
+        // The flags are added later, and only to the command that is called: thirty flags for each of twelve commands
+        // would slow every start down.
         command.defer(|command| match shown(command.get_name()) {
             Shown::All => config::with_settings(command, |_| true),
             Shown::Only(keys) => config::with_settings(command, |setting: &Setting| keys.contains(&setting.key)),
@@ -64,7 +65,7 @@ enum Shown {
     Only(&'static [&'static str]),
 }
 
-/// The settings that matter to a command.
+/// Returns the settings that matter to a command.
 fn shown(command: &str) -> Shown {
     Shown::Only(match command {
         "run" | "config" => return Shown::All,
@@ -97,13 +98,13 @@ fn shown(command: &str) -> Shown {
     })
 }
 
-/// Reads a command line, and the settings from all places. What is wrong with a setting is told by [`Given::resolve`]. An error is the
-/// usage error or the help text to print.
+/// Reads a command line, and the settings from all places; [`RawSettings::resolve`] then reports wrong settings. An
+/// error is the usage error or the help text to print.
 pub(crate) fn read(
     program: &mut clap::Command,
     arguments: impl IntoIterator<Item = OsString>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<(Command, Given), clap::Error> {
+) -> Result<(Command, RawSettings), clap::Error> {
     let matches = config::read(program, arguments)?;
     let command = Command::from_arg_matches(&matches)?;
     Ok((command, config::collect(&matches, variables)))

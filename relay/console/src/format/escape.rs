@@ -1,16 +1,16 @@
-//! Text that others have written, for a terminal. Whoever may emit chooses topics, keys, headers, bodies, and some of the broker's words
-//! about them. Printed as they are, they could recolour, retitle or overwrite the operator's screen.
+//! Escaping of foreign text for a terminal. Emitters choose topics, keys, headers, bodies, and some of the broker's
+//! words about them; printed unescaped, these could recolour, retitle or overwrite the operator's screen.
 
 use std::fmt::Write;
 
-/// The text with every character that is not seen as itself written as `\n`, `\t` or `\u{…}`.
+/// Returns the text with every character that [`needs_escape`] written as `\n`, `\t` or `\u{…}`.
 pub fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         match c {
             '\n' => shown.push_str("\\n"),
             '\t' => shown.push_str("\\t"),
-            c if is_unseen(c) => {
-                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c)); // a String takes every write
+            c if needs_escape(c) => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c)); // writing to a String cannot fail
             }
             c => shown.push(c),
         }
@@ -18,20 +18,20 @@ pub fn escaped(text: &str) -> String {
     })
 }
 
-/// Whether a terminal takes the character for a command, or does not show it, or lets it change how others are read.
-pub(crate) fn is_unseen(c: char) -> bool {
-    c.is_control() || is_noncharacter(c) || UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&c))
+/// Whether a terminal obeys the character, does not show it, or lets it change how others are read.
+pub(crate) fn needs_escape(c: char) -> bool {
+    c.is_control() || is_noncharacter(c) || ESCAPED.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
-/// What Unicode keeps for use inside programs: U+FDD0 to U+FDEF, and the last two of each plane.
+/// Whether Unicode reserves the character for use inside programs: U+FDD0 to U+FDEF, and the last two of each plane.
 fn is_noncharacter(c: char) -> bool {
     matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Beside control characters and noncharacters: Unicode's format characters (category Cf), among them those that turn the direction of
-/// writing around; what is ignored where it is not supported (`Default_Ignorable_Code_Point`); line ends; and what is blank and no space.
-/// The dashboard has the same.
-const UNSEEN: [(char, char); 27] = [
+/// Characters to escape beside control characters and noncharacters: Unicode's format characters (category Cf), which
+/// include changes of the writing direction; characters that are ignored where they are not supported
+/// (`Default_Ignorable_Code_Point`); line ends; and blanks other than the space. The dashboard has the same list.
+const ESCAPED: [(char, char); 27] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
     ('\u{600}', '\u{605}'),
@@ -78,12 +78,12 @@ mod tests {
         }
     }
 
-    /// Where the line is to be changed, this prints what should stand there.
+    /// If the line in the page is out of date, this test prints its new text.
     #[test]
     fn the_dashboard_escapes_the_same_characters_but_for_tabs_and_line_ends() {
         let page = include_str!("../dashboard/page/dom.js");
-        // A surrogate without its other half is none of Rust's characters, and one of JavaScript's.
-        let is_escaped = |code: u32| char::from_u32(code).is_none_or(is_unseen) && code != 0x9 && code != 0xa;
+        // A lone surrogate is a character of JavaScript, and none of Rust.
+        let is_escaped = |code: u32| char::from_u32(code).is_none_or(needs_escape) && code != 0x9 && code != 0xa;
         let mut class = String::new();
         let mut code = 0;
         while code <= 0x10_ffff {
@@ -97,14 +97,14 @@ mod tests {
                 _ => write!(class, "\\u{{{first:x}}}-\\u{{{:x}}}", code - 1).unwrap(),
             }
         }
-        let line = format!("const UNSEEN = /[{class}]/gu;\n");
+        let line = format!("const ESCAPED = /[{class}]/gu;\n");
         assert!(page.contains(&line), "relay/console/src/dashboard/page/dom.js should have:\n{line}");
     }
 
     proptest! {
         #[test]
-        fn nothing_unseen_is_left(text: String) {
-            prop_assert!(!escaped(&text).chars().any(is_unseen));
+        fn nothing_that_needs_escaping_is_left(text: String) {
+            prop_assert!(!escaped(&text).chars().any(needs_escape));
         }
     }
 }

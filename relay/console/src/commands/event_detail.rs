@@ -1,4 +1,4 @@
-//! `events ID`: what became of one event, in the order in which it happened, and who waits for whom.
+//! `events ID`: the history of one event, in order, and the events that it waits for or that wait for it.
 
 use outbox_service::error::RunError;
 use serde::Serialize;
@@ -18,38 +18,38 @@ use crate::{
     },
 };
 
-/// How many events of a key are counted, at most.
+/// Most events of a key that are counted.
 const MOST_OF_KEY: i64 = 10_000;
 
-/// An event and what stands around it.
+/// An event, and its place among the events of its key.
 #[derive(Debug, Serialize)]
-pub(super) struct Life {
+pub(super) struct EventDetail {
     #[serde(flatten)]
     event: Event,
-    /// The event that holds its key, if this one waits for it.
+    /// The event that holds the key of this one, if one does.
     held_by: Option<Holder>,
-    /// Owed events of its key that were made before it; null where it has no key, or they could not be counted.
+    /// Pending events of the key that were made before this one; null without a key, or if they could not be counted.
     key_pending_before: Option<i64>,
-    /// Owed events of its key that were made after it.
+    /// Pending events of the key that were made after this one; null as above.
     key_pending_after: Option<i64>,
 }
 
-/// Shows what was found of the event with this id.
-pub(super) fn show(life: Option<&Life>, id: Uuid, output: &mut Output) -> Result<Answer, RunError> {
-    let Some(life) = life else {
+/// Prints the detail of the event with this id, or that no such event exists.
+pub(super) fn show(detail: Option<&EventDetail>, id: Uuid, output: &mut Output) -> Result<Answer, RunError> {
+    let Some(detail) = detail else {
         note(&format!("There is no event {id}: it was never committed, or has been deleted."));
         return Ok(Answer::No);
     };
     if output.json {
-        output.object(life)?;
+        output.object(detail)?;
     } else {
-        output.print(&tell(life, output))?;
+        output.print(&describe(detail, output))?;
     }
     Ok(Answer::Yes)
 }
 
-/// Finds an event, and what stands around it.
-pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<Life>, RunError> {
+/// Finds an event, and its place among the events of its key.
+pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<EventDetail>, RunError> {
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: None, ids: Some(&[id]), limit: 1 };
@@ -58,27 +58,27 @@ pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<O
         return Ok(None);
     };
     let event = Event::read(&row, payload).map_err(failed)?;
-    let mut life = Life { event, held_by: None, key_pending_before: None, key_pending_after: None };
-    if life.event.aggregate_id.is_none() {
-        return Ok(Some(life));
+    let mut detail = EventDetail { event, held_by: None, key_pending_before: None, key_pending_after: None };
+    if detail.event.aggregate_id.is_none() {
+        return Ok(Some(detail));
     }
     let this = id.to_string();
     let holder = session.client.query_opt(HELD_BY, &[&this]).await.map_err(failed)?;
-    life.held_by = holder.as_ref().map(Holder::read).transpose().map_err(failed)?;
-    // No index leads to a key's owed events: with a large backlog they may be too many to look through.
+    detail.held_by = holder.as_ref().map(Holder::read).transpose().map_err(failed)?;
+    // No index leads to a key's pending events, so a large backlog may take too long to search.
     match session.client.query_one(OF_ITS_KEY, &[&this, &MOST_OF_KEY]).await {
         Ok(row) => {
-            life.key_pending_before = Some(row.try_get("before").map_err(failed)?);
-            life.key_pending_after = Some(row.try_get("after").map_err(failed)?);
+            detail.key_pending_before = Some(row.try_get("before").map_err(failed)?);
+            detail.key_pending_after = Some(row.try_get("after").map_err(failed)?);
         }
         Err(error) if took_too_long(&error) => {}
         Err(error) => return Err(failed(error)),
     }
-    Ok(Some(life))
+    Ok(Some(detail))
 }
 
-fn tell(life: &Life, output: &Output) -> String {
-    let event = &life.event;
+fn describe(detail: &EventDetail, output: &Output) -> String {
+    let event = &detail.event;
     let attempts =
         if event.attempts > 0 { format!(" after {}", count(event.attempts.into(), "attempt")) } else { String::new() };
     let replays =
@@ -96,7 +96,7 @@ fn tell(life: &Life, output: &Output) -> String {
     let steps = steps(event);
     let steps: Vec<(&str, String)> = steps.iter().map(|(at, what)| (at.as_str(), what.clone())).collect();
     let mut text = format!("{head}\n{}\n{}", fields(&about), fields(&steps));
-    for sentence in waits(life) {
+    for sentence in waits(detail) {
         text.push_str(&format!("\n{}\n", output.paint(Tone::Warning, &sentence)));
     }
     if event.body.is_some() {
@@ -105,7 +105,7 @@ fn tell(life: &Life, output: &Output) -> String {
     text
 }
 
-/// What happened, and what will, with its time.
+/// Returns the steps of the event's history and its next one, each with its time.
 fn steps(event: &Event) -> Vec<(String, String)> {
     let mut steps = vec![(event.created_at.clone(), "emitted".to_owned())];
     let said = event.last_error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
@@ -133,31 +133,31 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let (Some(due), Some(at)) = (event.due(), &event.available_at) {
         steps.push((at.clone(), format!("to be sent, {due}")));
     }
-    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // each is stamped by the database, whose clock may have been set back
+    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // all times come from the database, whose clock may have been set back
     steps
 }
 
-/// Who waits for whom, in sentences without what others have written.
-fn waits(life: &Life) -> Vec<String> {
-    let mut told = Vec::new();
-    if let Some(Holder { id, status, .. }) = &life.held_by {
+/// Returns sentences about the events that this one waits for, and that wait for it. They contain no foreign text.
+fn waits(detail: &EventDetail) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let Some(Holder { id, status, .. }) = &detail.held_by {
         let what_to_do = if status == "FAILED" {
             format!("outbox-relay replay {id} delivers that one first, outbox-relay release {id} goes on without it")
         } else {
             "that one is tried again by itself".to_owned()
         };
-        told.push(format!("It waits for {id} ({status}), which holds their key: {what_to_do}."));
-    } else if let (Some(before @ 1..), "PENDING") = (life.key_pending_before, life.event.status.as_str()) {
-        told.push(format!("{} of its key made before it and not sent yet; it leaves after them.", are(before)));
+        sentences.push(format!("It waits for {id} ({status}), which holds their key: {what_to_do}."));
+    } else if let (Some(before @ 1..), "PENDING") = (detail.key_pending_before, detail.event.status.as_str()) {
+        sentences.push(format!("{} of its key made before it and not sent yet; it leaves after them.", are(before)));
     }
-    if life.event.holds_key {
-        told.push(match life.key_pending_after {
+    if detail.event.holds_key {
+        sentences.push(match detail.key_pending_after {
             None => "It holds its key: later events with it wait.".to_owned(),
             Some(1) => "It holds its key: 1 event made after it waits.".to_owned(),
             Some(after) => format!("It holds its key: {} made after it wait.", count(after, "event")),
         });
     }
-    told
+    sentences
 }
 
 fn are(number: i64) -> String {
@@ -165,7 +165,7 @@ fn are(number: i64) -> String {
     if number == 1 { "There is 1 event".to_owned() } else { format!("There are {more}{}", count(number, "event")) }
 }
 
-/// Headers and payload, for people.
+/// Formats headers and payload, for people.
 pub(super) fn body(event: &Event) -> String {
     let Some(body) = &event.body else { return String::new() };
     let json = |value: &Option<Box<serde_json::value::RawValue>>| value.as_ref().map(|raw| raw.get().to_owned());

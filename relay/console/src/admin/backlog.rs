@@ -1,7 +1,6 @@
-//! What is owed and what has failed, as the database knows it: `outbox.health()`, over a connection of the edge's own.
+//! The backlog and the failed events, as `outbox.health()` reports them over a connection of the edge's own.
 //!
-//! The dashboard asks the same for itself: it shows what its own role may see, which is weaker than the relay's, or
-//! nothing without one.
+//! The dashboard runs the same query over its own connection, because its role sees less than the relay's.
 
 use std::time::{Duration, Instant};
 
@@ -18,16 +17,16 @@ use outbox_service::{
     numbers,
 };
 
-/// Looks cost little, change nothing, and give up soon.
-const ONLY_LOOKS: &str =
+/// Settings of the session: queries are read-only and end soon.
+const READ_ONLY_SESSION: &str =
     "SET default_transaction_read_only = on; SET statement_timeout = '2s'; SET lock_timeout = '500ms'";
 
-/// An answer is good for so long, however many ask.
+/// Time for which an answer is reused, so that many scrapes cost one query.
 const FRESH: Duration = Duration::from_secs(5);
-/// Whoever asks waits for so long at most.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How much waits, as the end of a sentence that says why.
+/// Returns the size of the backlog, as the end of a sentence that gives a reason.
 pub(super) fn sentence(health: &Health) -> String {
     let waiting = health.pending + health.retrying;
     let kept = health.slot.kept_bytes.map(|bytes| format!("; PostgreSQL keeps {} of WAL", numbers::bytes(bytes)));
@@ -45,8 +44,8 @@ pub(super) fn sentence(health: &Health) -> String {
     )
 }
 
-/// Asks the database, at most every few seconds.
-pub(super) struct Desk {
+/// Queries the backlog, at most once in [`FRESH`].
+pub(super) struct BacklogMonitor {
     config: Config,
     state: Mutex<Known>,
 }
@@ -56,12 +55,12 @@ struct Known {
     session: Option<(Client, AbortHandle)>,
     asked_at: Option<Instant>,
     answer: Option<Health>,
-    /// The database did not say so when it was last asked.
+    /// Whether the last query failed, so that only the first failure is a warning.
     is_silent: bool,
 }
 
 impl Known {
-    /// Tells of it, the first time.
+    /// Logs a failed query: the first as a warning, later ones at debug level.
     fn missed(&mut self, error: &str) -> Option<Health> {
         if std::mem::replace(&mut self.is_silent, true) {
             debug!(target: "relay", error, "the database still does not say what is owed");
@@ -72,12 +71,12 @@ impl Known {
     }
 }
 
-impl Desk {
+impl BacklogMonitor {
     pub(super) fn new(config: Config) -> Self {
         Self { config, state: Mutex::default() }
     }
 
-    /// What is known; `None`: the database does not answer.
+    /// Returns the last answer, or a new one if that is too old; `None` while the database does not answer.
     pub(super) async fn health(&self) -> Option<Health> {
         let mut known = self.state.lock().await;
         if known.asked_at.is_some_and(|at| at.elapsed() < FRESH) {
@@ -105,15 +104,16 @@ impl Desk {
         let client = match session {
             Some((client, _)) => client,
             None => {
-                // Not the relay's own name: whoever counts relays by it would count this one twice.
+                // The name differs from the relay's own, because whoever counts relays by name would count this one
+                // twice.
                 let name = format!("{} health", self.config.application_name);
                 let server = self.config.database_url.now().map_err(|bad| bad.to_string())?;
                 let (client, driver, _) = postgres::connect(&server, &name).await.map_err(|error| chain(&error))?;
                 let driver = tokio::spawn(async move {
-                    let _ = driver.await; // whoever asks next is told
+                    let _ = driver.await; // the next query reports the error
                 });
                 let (client, _) = session.insert((client, driver.abort_handle()));
-                client.batch_execute(ONLY_LOOKS).await.map_err(|error| chain(&error))?;
+                client.batch_execute(READ_ONLY_SESSION).await.map_err(|error| chain(&error))?;
                 match Ownership::of(client).await.map_err(|error| chain(&error))? {
                     Ownership::Nothing => return Err("the extension outbox is not installed".to_owned()),
                     ownership => ownership.untrusted().map_or(Ok(()), |untrusted| Err(untrusted.what))?,

@@ -167,6 +167,29 @@ async fn a_waiting_commit_that_only_a_killed_relay_had_read_is_not_overtaken() {
     user.delete().await;
 }
 
+#[tokio::test]
+async fn a_waiting_commit_in_a_long_wal_that_a_relay_begins_behind_is_not_overtaken() {
+    let postgres = primary().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    let consumer = stack.consumer("#").await;
+    let begins = || relay(&stack).set("check-interval", "1h").start();
+    let relay = begins().await;
+    relay.wait_for_log("streaming").await;
+    relay.stop().await;
+    // More than a relay streams, without a transaction: the commit has the highest id that there is.
+    run(&stack.db, "SELECT pg_logical_emit_message(false, 'filler', repeat('x', 40000000))").await;
+    commits_wait_for(&stack.db, "nobody").await;
+    let commit = commit_and_wait(&stack, "key", 1).await;
+    let relay = begins().await;
+    relay.wait_for_log("connected to the broker").await;
+    relay.wait_for_log("streaming").await;
+    commits_wait_for(&stack.db, "").await;
+    let mut committed = vec![commit.await.unwrap()];
+    committed.push(emit(&stack.db, "key", 2).await);
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+}
+
 /// Waits until the relay was sent all there is, and has told the server of its position three times since.
 async fn relay_has_read_all(stack: &Stack) {
     let lsn: String = stack.db.query_one("SELECT pg_current_wal_lsn()::text", &[]).await.unwrap().get(0);

@@ -165,7 +165,7 @@ pub(crate) async fn take_over(
     let mut passed_over = None;
     if after.passes_over() {
         let cannot = |error| checks::store_error(error, "cannot learn which transactions run");
-        passed_over = Some(store.current_snapshot().await.map_err(cannot)?);
+        passed_over = Some(store.snapshot_of_all().await.map_err(cannot)?);
     }
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.description, "connected to {}", config.database_url);
     let row_by_row = after == After::RowTooLarge;

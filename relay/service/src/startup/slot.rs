@@ -139,7 +139,7 @@ async fn look_behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn,
     if unread < LONG_LOG {
         return Ok(Lsn(0));
     }
-    let next: String = client.query_one(sql::NEXT_TRANSACTION, &[]).await?.try_get(0)?;
+    let next: String = client.query_one(sql::TAKE_ID, &[]).await?.try_get(0)?;
     let until = Instant::now() + UNSEEN;
     while !client.query_one(sql::ALL_HAVE_ENDED_BEFORE, &[&next]).await?.try_get::<_, bool>(0)? {
         if Instant::now() > until {

@@ -134,6 +134,12 @@ impl Store {
         parse(&self.client.query_one(&self.snapshot, &[]).await?, 0)
     }
 
+    /// The current snapshot. Every transaction that has written until now, and is not visible, is among its running ones.
+    pub async fn snapshot_of_all(&self) -> Result<Snapshot, StoreError> {
+        self.client.query_one(sql::TAKE_ID, &[]).await?;
+        self.current_snapshot().await
+    }
+
     /// Writes all verdicts except the returned ones; after an error, none.
     async fn settle(&self, batch: &Batch) -> Result<NotWritten, StoreError> {
         let verdicts = &batch.verdicts;
@@ -182,6 +188,7 @@ impl Store {
 
     /// The publication's identity, which changes with the publication, and a snapshot taken with it.
     async fn published(&self) -> Result<Published, StoreError> {
+        self.client.query_one(sql::TAKE_ID, &[]).await?; // so that the snapshot lists every transaction that has written
         let row = self.client.query_one(&self.published, &[&self.publication]).await?;
         let (publication, its_writer): (Option<u32>, Option<&str>) = (row.try_get(1)?, row.try_get(2)?);
         let (table, tables_writer): (Option<u32>, Option<&str>) = (row.try_get(3)?, row.try_get(4)?);

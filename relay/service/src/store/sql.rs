@@ -224,8 +224,10 @@ pub(crate) const UNREAD: &str = "
     JOIN pg_catalog.pg_replication_slots AS slot ON slot.slot_name = $1
     WHERE slot.confirmed_flush_lsn IS NOT NULL";
 
-/// The current snapshot's `xmax`: one more than the highest id of a transaction that has ended.
-pub(crate) const NEXT_TRANSACTION: &str = "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text";
+/// An id for this statement's own transaction: every transaction that has written until now has a lower one. A
+/// snapshot alone does not say so: its `xmax` is one more than the highest id of a transaction that has *ended*, so a
+/// commit that nobody can see yet may have that very id, and be in no list.
+pub(crate) const TAKE_ID: &str = "SELECT pg_catalog.pg_current_xact_id()::text";
 
 /// Whether every transaction with an id below `$1` has ended, and is visible if it has committed.
 pub(crate) const ALL_HAVE_ENDED_BEFORE: &str =

@@ -28,7 +28,8 @@ pub(super) struct Filter {
     /// Only events with this correlation id
     #[arg(long, value_name = "ID")]
     pub(super) correlation_id: Option<String>,
-    /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z (UTC unless it says otherwise)
+    /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z (UTC unless it
+    /// says otherwise)
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(super) since: Option<String>,
     /// Only events made before this time

@@ -82,14 +82,14 @@ async fn fixed(session: &Session, name: &str, text: &str) -> Result<String, RunE
 }
 
 impl Filter {
-    /// Returns the values in the order in which [`sql::FITS`] and [`sql::REPLAY`] take them.
+    /// Returns the values in the order of the parameters of `FITS` and [`sql::REPLAY`].
     pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 8] {
         let Self { topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like } = self;
         [topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like]
     }
 }
 
-/// The parameters of [`sql::FITS`].
+/// The parameters of the statements that use `FITS`.
 pub(super) struct Parameters<'a> {
     pub(super) filter: &'a Filter,
     pub(super) status: Option<&'a str>,

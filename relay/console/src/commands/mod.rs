@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `status`, `events`, `replay`, `release`, `purge`, `tail`, `init`, [`check`](crate::check) | a command each |
+//! | `status`, `events`, `replay`, `release`, `purge`, `tail`, `init`, `check` | a command each |
 //! | `event_detail` | `events` with one id |
 //! | `filter`, `selection` | the arguments that several share: which events |
 

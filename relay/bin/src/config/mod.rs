@@ -1,6 +1,6 @@
 //! Settings: which exist, where a value comes from, and which values are allowed.
 //!
-//! [`settings`](SETTINGS) is the one list. The flags, the variables, the keys of the file, the defaults, the allowed
+//! `settings` is the one list. The flags, the variables, the keys of the file, the defaults, the allowed
 //! values, the help text and the reference pages are all made from it.
 //!
 //! ```text

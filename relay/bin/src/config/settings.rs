@@ -37,8 +37,8 @@ settings! {
         database_url_file: Optional<PathBuf> = File, Some("off");
 
         /// RabbitMQ to publish to.
-        /// Any number of nodes, with a comma between: amqp://user:password@a:5672,b,c/vhost. They, and all addresses of a name, are
-        /// tried in random order. Use amqps:// for TLS.
+        /// Any number of nodes, with a comma between: amqp://user:password@a:5672,b,c/vhost. They, and all addresses of
+        /// a name, are tried in random order. Use amqps:// for TLS.
         amqp_url: Option<Address<AmqpUrl>> = Url { form: "amqp://user:password@host:5672/vhost", check: harmless::<AmqpUrl> }, None;
 
         /// File that holds amqp_url, instead of it.
@@ -66,13 +66,14 @@ settings! {
         create_slot: bool = Switch, Some("true");
 
         /// Whether standbys may copy the slot, so that a promoted one has it.
-        /// From PostgreSQL 17 on. Where synchronized_standby_slots is set, events then leave only once these standbys have them.
-        /// Without it a promoted standby gets a new slot, and no event is lost by that.
+        /// From PostgreSQL 17 on. Where synchronized_standby_slots is set, events then leave only once these standbys
+        /// have them. Without it a promoted standby gets a new slot, and no event is lost by that.
         failover_slot: bool = Switch, Some("false");
 
         /// How much of the WAL the slot may keep before the relay creates it again.
-        /// For the disk's sake: no event is lost, what is PENDING is read from the table. Set it to several times what the server
-        /// writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay runs. Needs create_slot.
+        /// For the disk's sake: no event is lost, what is PENDING is read from the table. Set it to several times what
+        /// the server writes in 15 s, and max_slot_wal_keep_size above it: that also limits the slot while no relay
+        /// runs. Needs create_slot.
         max_slot_wal: Optional<u64> = OPTIONAL_WAL, Some("off");
 
         /// How long the active relay may be unresponsive before a standby takes over.
@@ -81,8 +82,8 @@ settings! {
         takeover_after: Duration = Time(Duration::from_secs(1)..=HOUR), Some("10s");
 
         /// How often the relay checks publication and table even if nothing calls for it.
-        /// A safety net under the stream, which brings everything as it happens. It finds events that were committed while
-        /// the table was out of the publication, and replays that were made with triggers disabled.
+        /// A safety net under the stream, which brings everything as it happens. It finds events that were committed
+        /// while the table was out of the publication, and replays that were made with triggers disabled.
         check_interval: Duration = Time(Duration::from_millis(100)..=HOUR), Some("60s");
 
         /// Longest time between two standby status updates to PostgreSQL.
@@ -112,8 +113,8 @@ settings! {
         in_flight: usize = Count(1..=10_000), Some("1000");
 
         /// Events published in a second, at most.
-        /// For consumers that must not get a backlog of hours at once. What is emitted beyond it waits in the table, and the slot moves
-        /// on. Redeliveries count as well.
+        /// For consumers that must not get a backlog of hours at once. What is emitted beyond it waits in the table,
+        /// and the slot moves on. Redeliveries count as well.
         max_rate: Optional<NonZeroU32> = OPTIONAL_RATE, Some("off");
 
         /// How long RabbitMQ may confirm nothing before the relay drops the connection.
@@ -124,7 +125,8 @@ settings! {
         app_id: String = Text { max_bytes: 255 }, Some("outbox-relay");
 
         /// Whether messages have the headers aggregate_type and aggregate_id.
-        /// Without them a message is a sixth cheaper for a quorum queue of RabbitMQ 4; consumers are not told the ordering key then.
+        /// Without them a message is a sixth cheaper for a quorum queue of RabbitMQ 4; consumers are not told the
+        /// ordering key then.
         key_headers: bool = Switch, Some("true");
     }
 
@@ -161,8 +163,8 @@ settings! {
         max_bytes: usize = Size(MIB..=4096 * MIB), Some("32MiB");
 
         /// How long RabbitMQ may be away before events stay in the table.
-        /// Until then they wait in memory. After that the relay keeps reading and acknowledging the WAL, so that it does not
-        /// pile up.
+        /// Until then they wait in memory. After that the relay keeps reading and acknowledging the WAL, so that it
+        /// does not pile up.
         park_after: Duration = Time(Duration::ZERO..=HOUR), Some("1s");
     }
 
@@ -232,7 +234,8 @@ settings! {
         dashboard_operator_database_url_file: Optional<PathBuf> = File, Some("off");
 
         /// File with the tokens of those who may read the dashboard.
-        /// One name and token per line. Without it, whoever reaches a relay that listens on loopback may read, and nobody else.
+        /// One name and token per line. Without it, whoever reaches a relay that listens on loopback may read, and
+        /// nobody else.
         dashboard_readers: Optional<PathBuf> = File, Some("off");
 
         /// File with the tokens of those who may also see payloads, replay and release.
@@ -240,7 +243,8 @@ settings! {
         dashboard_operators: Optional<PathBuf> = File, Some("off");
 
         /// Host names under which browsers may reach the dashboard, separated by commas.
-        /// Addresses and localhost are always allowed. Other names are refused, so that no other site can pass for this one.
+        /// Addresses and localhost are always allowed. Other names are refused, so that no other site can pass for this
+        /// one.
         dashboard_hosts: String = HostNames, Some("localhost");
 
         /// Path below which the dashboard is.

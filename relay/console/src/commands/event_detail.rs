@@ -133,7 +133,8 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let (Some(due), Some(at)) = (event.due(), &event.available_at) {
         steps.push((at.clone(), format!("to be sent, {due}")));
     }
-    steps.sort_by(|(one, _), (other, _)| one.cmp(other)); // all times come from the database, whose clock may have been set back
+    // All times come from the database, whose clock may have been set back.
+    steps.sort_by(|(one, _), (other, _)| one.cmp(other));
     steps
 }
 

@@ -28,7 +28,8 @@ pub(super) struct Filter {
     /// Only events with this correlation id
     #[arg(long, value_name = "ID")]
     pub(super) correlation_id: Option<String>,
-    /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z (UTC unless it says otherwise)
+    /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z (UTC unless it
+    /// says otherwise)
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(super) since: Option<String>,
     /// Only events made before this time
@@ -81,14 +82,14 @@ async fn fixed(session: &Session, name: &str, text: &str) -> Result<String, RunE
 }
 
 impl Filter {
-    /// Returns the values in the order in which [`sql::FITS`] and [`sql::REPLAY`] take them.
+    /// Returns the values in the order of the parameters of `FITS` and [`sql::REPLAY`].
     pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 8] {
         let Self { topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like } = self;
         [topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like]
     }
 }
 
-/// The parameters of [`sql::FITS`].
+/// The parameters of the statements that use `FITS`.
 pub(super) struct Parameters<'a> {
     pub(super) filter: &'a Filter,
     pub(super) status: Option<&'a str>,

@@ -2,7 +2,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `status`, `events`, `event_detail`, `replay`, `release`, `purge`, `tail`, `init`, and [`check`](crate::check) | a command each |
+//! | `status`, `events`, `replay`, `release`, `purge`, `tail`, `init`, `check` | a command each |
+//! | `event_detail` | `events` with one id |
 //! | `filter`, `selection` | the arguments that several share: which events |
 
 mod event_detail;

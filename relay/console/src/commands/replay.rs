@@ -18,8 +18,8 @@ use crate::{
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
-    /// Which of the events that fit: FAILED, found by an index, or SENT, for which the whole table is read [default: FAILED; with IDs
-    /// either]
+    /// Which of the events that fit: FAILED, found by an index, or SENT, for which the whole table is read [default:
+    /// FAILED; with IDs either]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["FAILED", "SENT"]))]
     status: Option<String>,
 }

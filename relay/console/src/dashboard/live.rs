@@ -187,7 +187,8 @@ pub(super) async fn stream(State(dashboard): State<Arc<Dashboard>>, headers: Hea
     let events = unfold((updates, listener), async |(mut updates, listener)| {
         loop {
             updates.changed().await.ok()?;
-            listener.dashboard.access.at_least(Role::Reader, &listener.headers).ok()?; // ends once the user has signed out, or the session has expired
+            // The stream ends once the user has signed out, or the session has expired.
+            listener.dashboard.access.at_least(Role::Reader, &listener.headers).ok()?;
             let figures = Arc::clone(&updates.borrow_and_update());
             if !figures.is_empty() {
                 return Some((
@@ -198,7 +199,8 @@ pub(super) async fn stream(State(dashboard): State<Arc<Dashboard>>, headers: Hea
         }
     });
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no")); // otherwise nginx buffers the stream
+    // Without this header nginx buffers the stream.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 

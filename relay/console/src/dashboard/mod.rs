@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `page/` | what the browser loads, as it is; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
+//! | `page/` | the page's files; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
 //! | [`files`] | serves it |
 //! | [`guard`] | guards each request: the Host header, other sites, headers of each answer |
 //! | [`access`], [`tokens`], [`wrong_tokens`] | who a user is, and what they may do |

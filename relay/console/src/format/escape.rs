@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// Returns the text with every character that [`needs_escape`] written as `\n`, `\t` or `\u{…}`.
+/// Returns the text with every character that `needs_escape` selects written as `\n`, `\t` or `\u{…}`.
 pub fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         match c {

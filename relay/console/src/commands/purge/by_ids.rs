@@ -1,4 +1,4 @@
-//! Purge of events by id. Each is deleted separately, so that one that cannot be deleted keeps no other.
+//! Purge of events by id. Each is deleted separately, so that an undeletable event does not keep the others.
 
 use outbox_service::error::RunError;
 use uuid::Uuid;

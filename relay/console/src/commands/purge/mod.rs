@@ -39,7 +39,8 @@ pub struct Options {
     /// How long ago an event must have become SENT or FAILED, as 12h, 7d or 4w
     #[arg(long, value_name = "TIME", value_parser = length)]
     older_than: Option<Duration>,
-    /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed [default: SENT; with IDs both]
+    /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed [default:
+    /// SENT; with IDs both]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["SENT", "FAILED", "BOTH"]))]
     status: Option<String>,
     /// Only count

@@ -172,7 +172,7 @@ async fn a_waiting_commit_in_a_long_wal_that_a_relay_begins_behind_is_not_overta
     let postgres = primary().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
-    let begins = || relay(&stack).set("check-interval", "1h").start();
+    let begins = async || relay(&stack).set("check-interval", "1h").start().await;
     let relay = begins().await;
     relay.wait_for_log("streaming").await;
     relay.stop().await;

@@ -88,6 +88,7 @@ bench: extension ## speed and cost beside what the servers can do at all, in les
 lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies, alert rules
 	scripts/setup lint
 	cargo fmt --all --check
+	@! LC_ALL=C.UTF-8 git grep -nP '^(?=.{121}) *//(?!.*(\||://))' -- '*.rs' || { echo "these comments go beyond column 120" >&2; exit 1; }
 	cargo clippy $(LOCKED) --all-targets -- --deny warnings
 	cargo clippy $(LOCKED) --all-targets --features outbox-relay/otel -- --deny warnings
 	cargo clippy $(LOCKED) -p outbox-simulator --all-targets -- --deny warnings

@@ -75,3 +75,25 @@ impl Ending {
         end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stops_a_relay_ends_it_drained_unless_its_slot_is_about_to_be_dropped() {
+        let now = Instant::now();
+        let over_limit = End::SlotOverLimit { kept: 7 };
+        for (decided, ends) in
+            [(None, End::Drained), (Some(End::PublishedAgain), End::Drained), (Some(over_limit.clone()), over_limit)]
+        {
+            let mut ending = Ending::default();
+            let is_news = decided.is_none();
+            if let Some(end) = decided {
+                ending.after_drain(end, now);
+            }
+            assert_eq!(ending.stop(now), is_news);
+            assert_eq!(ending.take(true, 0, now), Some(ends));
+        }
+    }
+}

@@ -134,7 +134,8 @@ impl Store {
         parse(&self.client.query_one(&self.snapshot, &[]).await?, 0)
     }
 
-    /// The current snapshot. Every transaction that has written until now, and is not visible, is among its running ones.
+    /// The current snapshot. Every transaction that has written until now, and is not visible, is among its running
+    /// ones.
     pub async fn snapshot_of_all(&self) -> Result<Snapshot, StoreError> {
         self.client.query_one(sql::TAKE_ID, &[]).await?;
         self.current_snapshot().await

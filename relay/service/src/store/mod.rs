@@ -189,14 +189,16 @@ impl Store {
 
     /// The publication's identity, which changes with the publication, and a snapshot taken with it.
     async fn published(&self) -> Result<Published, StoreError> {
-        self.client.query_one(sql::TAKE_ID, &[]).await?; // so that the snapshot lists every transaction that has written
         let row = self.client.query_one(&self.published, &[&self.publication]).await?;
         let (publication, its_writer): (Option<u32>, Option<&str>) = (row.try_get(1)?, row.try_get(2)?);
         let (table, tables_writer): (Option<u32>, Option<&str>) = (row.try_get(3)?, row.try_get(4)?);
         let identity = publication.map(|_| format!("{publication:?} {its_writer:?} {table:?} {tables_writer:?}"));
         let changed_by = [its_writer, tables_writer].into_iter().flatten().map(id).collect::<Result<_, _>>()?;
         // The writers are read after the snapshot; transactions that end in between are visible in the next snapshot.
-        Ok(Published { identity, changed_by, snapshot: parse(&row, 0)?, writers: self.writers().await? })
+        let writers = self.writers().await?;
+        // Where they cannot be seen, the snapshot stands for them.
+        let snapshot = if writers.is_some() { parse(&row, 0)? } else { self.snapshot_of_all().await? };
+        Ok(Published { identity, changed_by, snapshot, writers })
     }
 
     /// Ids of the open transactions that have written to the table; `None`: this role may not see them.

@@ -24,30 +24,31 @@ impl World {
         let xid = self.db.begin();
         let events = if self.dice.clients.u8(..12) == 0 { 20 } else { self.dice.clients.usize(1..4) };
         for _ in 0..events {
-            self.emit_one(xid);
+            self.emit_one(xid, true);
         }
         let dice = &mut self.dice.clients;
         let lasts = if dice.u8(..6) == 0 { dice.u64(..1_000_000) } else { dice.u64(..20_000) };
         self.later(lasts, What::Commit(xid));
     }
 
-    /// Someone emits one more event, with nothing wrong about it.
+    /// Someone emits one more event, with nothing wrong about it, and without a key: in a backlog of one key it would
+    /// come last.
     pub(crate) fn emit_another(&mut self) {
         if self.db.is_up {
             let xid = self.db.begin();
-            self.emit_one(xid);
+            self.emit_one(xid, false);
             self.later(1000, What::Commit(xid));
         }
     }
 
-    fn emit_one(&mut self, xid: u64) {
+    fn emit_one(&mut self, xid: u64, may_have_a_key: bool) {
         let (poison, deferred, oversized) =
             (self.has(Trouble::Poison), self.has(Trouble::Deferred), self.has(Trouble::Oversized));
         let ends = self.has(Trouble::EndsConnection);
         let (keys, now) = (self.knobs.keys, self.now);
         let one_ender_in = (self.knobs.transactions / 2).max(60); // each delays its key for seconds
         let dice = &mut self.dice.clients;
-        let key = (dice.u8(..4) > 0).then(|| dice.u64(..keys));
+        let key = (dice.u8(..4) > 0).then(|| dice.u64(..keys)).filter(|_| may_have_a_key);
         let until = (dice.u8(..8) == 0 && deferred).then(|| now + dice.u64(..3000) * 1000);
         let emitted = Emitted {
             seq: 0,

@@ -42,7 +42,7 @@ use std::{
 use uuid::Uuid;
 
 use self::breaks::Breaks;
-use super::{Dispatch, State};
+use super::{Dispatch, State, Tracked};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, Status, Verdict},
@@ -292,6 +292,13 @@ impl Dispatch {
     }
 
     fn ended_alone(&mut self, id: Uuid, loss: Loss<'_>, now: Instant) -> Option<Alone> {
+        // Earlier events of a pipelined key that outlasted the patience with them leave again before it: it cannot hold
+        // the key.
+        let (key, order) = self.tracked.get(&id).map(|tracked| (tracked.key, tracked.order))?;
+        let is_earlier = |other: &Tracked| other.state == State::InFlight && other.key == key && other.order < order;
+        if key.is_some() && self.tracked.values().any(is_earlier) {
+            return None;
+        }
         let tracked = self.tracked.get_mut(&id).filter(|tracked| tracked.state == State::InFlight)?;
         let event = tracked.event.take()?;
         self.in_flight -= 1;

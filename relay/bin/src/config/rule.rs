@@ -2,10 +2,13 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use outbox_service::redact::{holds_login, is_url};
+use outbox_service::{
+    redact::{holds_login, is_url},
+    time::{UNITS, exact, parse},
+};
 use tracing_subscriber::EnvFilter;
 
-use super::units::{parse_size, parse_time, show_size, show_time};
+use super::units::{parse_size, show_size};
 
 /// Longest file name in bytes (Linux: PATH_MAX).
 const LONGEST_PATH: usize = 4096;
@@ -83,11 +86,11 @@ impl Rule {
                 format!("off, or a size from {least} to {most} (B, KiB, MiB or GiB)")
             }
             Self::Time(range) => {
-                format!("a time from {} to {} (ms, s, m, h or d)", show_time(*range.start()), show_time(*range.end()))
+                format!("a time from {} to {} ({UNITS})", exact(*range.start()), exact(*range.end()))
             }
             Self::TimeOrOff(range) => {
-                let (least, most) = (show_time(*range.start()), show_time(*range.end()));
-                format!("off, or a time from {least} to {most} (ms, s, m, h or d)")
+                let (least, most) = (exact(*range.start()), exact(*range.end()));
+                format!("off, or a time from {least} to {most} ({UNITS})")
             }
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => match words {
@@ -143,7 +146,7 @@ impl Rule {
     /// Returns the time that `text` means; `None` if the rule does not allow it.
     pub(super) fn time(&self, text: &str) -> Option<Duration> {
         let (Self::Time(range) | Self::TimeOrOff(range)) = self else { return None };
-        parse_time(text).filter(|time| range.contains(time))
+        parse(text).filter(|time| range.contains(time))
     }
 
     /// Whether `text` is allowed by a rule that takes text as it is.

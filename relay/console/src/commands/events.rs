@@ -12,7 +12,7 @@ use crate::{
         event_detail,
         filter::{Filter, Parameters, word},
     },
-    format::{Table, Tone, length},
+    format::{Table, Tone},
     queries::{
         event::Event,
         session::{Grant, Session, silent, took_too_long, within},
@@ -21,6 +21,7 @@ use crate::{
     terminal::{
         Answer,
         output::{Form, Output, note},
+        query_args::length,
     },
 };
 

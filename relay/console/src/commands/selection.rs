@@ -17,7 +17,7 @@ use crate::{
         events,
         filter::{Filter, Parameters},
     },
-    format::{count, length, thousands},
+    format::{count, thousands},
     queries::{
         event::Event,
         session::{Grant, Session},
@@ -27,6 +27,7 @@ use crate::{
         Answer,
         interrupt::Interrupt,
         output::{Form, Output, Progress, TRY_FIRST, confirmed, note},
+        query_args::length,
     },
 };
 

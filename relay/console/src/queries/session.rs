@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_postgres::{Client, Error, error::SqlState};
 
-use crate::queries::sql;
+use crate::{format::exact, queries::sql};
 
 /// SQLSTATE class of invalid values, such as a malformed pattern. Every value comes from the caller.
 const DATA_EXCEPTION: &str = "22";
@@ -118,6 +118,12 @@ impl Session {
         Ok(session)
     }
 
+    /// Returns the time that was so long ago by the database's clock, as text.
+    pub(crate) async fn time_ago(&self, ago: Duration) -> Result<String, RunError> {
+        let row = self.client.query_one(sql::TIME_AGO, &[&ago.as_secs_f64()]).await;
+        row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(error))
+    }
+
     /// Limits each following statement to the time left until `deadline`.
     pub(crate) async fn end_at(&self, deadline: Instant) -> Result<(), RunError> {
         let left = deadline.saturating_duration_since(Instant::now()).max(LEAST_LIMIT);
@@ -151,7 +157,7 @@ impl Session {
                     .hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names"),
             }
         } else if is(&[SqlState::QUERY_CANCELED]) {
-            RunError::new(Kind::Database, format!("the database has not answered within {:?}", self.limit))
+            RunError::new(Kind::Database, format!("the database has not answered within {}", exact(self.limit)))
                 .hint("narrow the search, or allow more by --timeout")
         } else if is(&[SqlState::LOCK_NOT_AVAILABLE]) {
             RunError::new(Kind::Database, "somebody has locked outbox.events, or the events").hint("try again later")
@@ -167,7 +173,7 @@ impl Session {
 
 /// Returns the error for a server that has not answered within a command's `--timeout`.
 pub(crate) fn silent(server: &impl Display, limit: Duration) -> RunError {
-    RunError::new(Kind::Database, format!("{server} has not answered within {limit:?}"))
+    RunError::new(Kind::Database, format!("{server} has not answered within {}", exact(limit)))
         .hint("check that the server runs, or allow more by --timeout")
 }
 

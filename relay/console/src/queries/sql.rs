@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{ENVELOPE, columns, time};
+use super::event::{ENVELOPE, columns};
 
 /// Longest `statement_timeout` that PostgreSQL takes, in milliseconds: 24 days.
 const MOST_MILLIS: u128 = i32::MAX as u128;
@@ -22,11 +22,9 @@ pub(crate) fn end_after(limit: Duration) -> String {
     format!("SET statement_timeout = {}", limit.as_millis().min(MOST_MILLIS))
 }
 
-/// Returns the statement that makes a time absolute, as text: the time `$1`, or `$2` seconds before it.
-pub(crate) fn fixed_time() -> String {
-    let at = time("at");
-    format!("SELECT {at} FROM (SELECT $1::text::timestamptz - $2::bigint * interval '1 second' AS at) AS e")
-}
+/// The time `$1` seconds ago, as text.
+pub(crate) const TIME_AGO: &str =
+    "SELECT to_char(now() - $1 * interval '1 second', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
 
 /// Condition that an event passes the filters.
 const FITS: &str = "($1::text IS NULL OR e.topic = $1) AND ($2::text IS NULL OR e.topic LIKE $2)

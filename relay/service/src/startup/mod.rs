@@ -32,6 +32,7 @@ use crate::{
         rabbitmq::{RabbitMq, RabbitMqBroker, Spans},
     },
     store::{Store, sql},
+    time::age,
     traces::Traces,
 };
 
@@ -175,9 +176,9 @@ pub(crate) async fn take_over(
 /// Logs an error after which the relay tries again; `lasted` is the time since the first attempt.
 pub(super) fn log_retry(error: &RunError, tries: u32, lasted: Duration) {
     if error.kind() == Kind::ExtensionVersion {
-        warn!(target: "relay", %error, tries, for = ?lasted, "the schema's version does not fit; trying again");
+        warn!(target: "relay", %error, tries, for = age(lasted), "the schema's version does not fit; trying again");
     } else {
-        warn!(target: "relay", %error, tries, for = ?lasted, "no connection to the database; trying again");
+        warn!(target: "relay", %error, tries, for = age(lasted), "no connection to the database; trying again");
     }
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     commands::filter::word,
-    format::{count, escaped, length},
+    format::{count, escaped},
     queries::{
         finished::{Deleted, RETENTION_FUNCTIONS},
         session::{Grant, Session},
@@ -24,6 +24,7 @@ use crate::{
     terminal::{
         Answer,
         output::{Form, Output, note},
+        query_args::length,
     },
 };
 

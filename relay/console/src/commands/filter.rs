@@ -64,7 +64,7 @@ impl Filter {
         Ok(self)
     }
 
-    /// Returns the values in the order of the parameters of `FITS` and [`sql::REPLAY`].
+    /// Returns the values in the order of the parameters of `FITS` and `REPLAY`.
     pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 8] {
         let Self { topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like } = self;
         [topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like]

@@ -2,13 +2,10 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use outbox_service::{
-    redact::{holds_login, is_url},
-    time::{UNITS, exact, parse},
-};
+use outbox_service::redact::{holds_login, is_url};
 use tracing_subscriber::EnvFilter;
 
-use super::units::{parse_size, show_size};
+use super::units::{TIME_UNITS, parse_size, parse_time, show_size, show_time};
 
 /// Longest file name in bytes (Linux: PATH_MAX).
 const LONGEST_PATH: usize = 4096;
@@ -86,11 +83,11 @@ impl Rule {
                 format!("off, or a size from {least} to {most} (B, KiB, MiB or GiB)")
             }
             Self::Time(range) => {
-                format!("a time from {} to {} ({UNITS})", exact(*range.start()), exact(*range.end()))
+                format!("a time from {} to {} ({TIME_UNITS})", show_time(*range.start()), show_time(*range.end()))
             }
             Self::TimeOrOff(range) => {
-                let (least, most) = (exact(*range.start()), exact(*range.end()));
-                format!("off, or a time from {least} to {most} ({UNITS})")
+                let (least, most) = (show_time(*range.start()), show_time(*range.end()));
+                format!("off, or a time from {least} to {most} ({TIME_UNITS})")
             }
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => match words {
@@ -146,7 +143,7 @@ impl Rule {
     /// Returns the time that `text` means; `None` if the rule does not allow it.
     pub(super) fn time(&self, text: &str) -> Option<Duration> {
         let (Self::Time(range) | Self::TimeOrOff(range)) = self else { return None };
-        parse(text).filter(|time| range.contains(time))
+        parse_time(text).filter(|time| range.contains(time))
     }
 
     /// Whether `text` is allowed by a rule that takes text as it is.

@@ -1,4 +1,6 @@
-//! Sizes as people write them.
+//! Times and sizes as people write them.
+
+pub(super) use outbox_service::time::{UNITS as TIME_UNITS, exact as show_time, parse as parse_time};
 
 /// Units of size in bytes, powers of 1024 only: `MB` means 1024² bytes to PostgreSQL and 1000² to most other programs.
 const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];

@@ -32,6 +32,7 @@ use crate::{
     session::Session,
     sink::{Sink, link::FirstConnection, rabbitmq::RabbitMq},
     startup::{self, Database, Inherited},
+    time::age,
     traces::Traces,
 };
 
@@ -133,8 +134,7 @@ async fn log_notice(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunEr
         Notice::Ready { host, .. } => info!(target: "relay", host, "connected to the broker"),
         Notice::Away { error, since, .. } => {
             if let (true, tries) = away.count(&error) {
-                let lasted = since.elapsed();
-                warn!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
+                warn!(target: "relay", error, tries, for = age(since.elapsed()), "no connection to the broker; trying again");
             }
         }
         Notice::Outcomes(_) | Notice::Blocked(_) | Notice::Unblocked => {} // cannot come without a connection

@@ -27,7 +27,8 @@
 //! | [`peer`] | a server that the relay is connected to |
 //! | [`error`] | the errors that end the service, with their exit codes |
 //! | [`repeats`] | when a repeated condition is logged again |
-//! | [`numbers`] | numbers, sizes and lengths of time for people |
+//! | [`numbers`] | numbers and sizes for people |
+//! | [`time`] | lengths of time and points in time, as people write and read them |
 //! | [`redact`] | hides values of settings that may contain a secret |
 
 pub mod address;
@@ -47,6 +48,7 @@ pub mod sink;
 mod startup;
 pub mod store;
 pub mod text_file;
+pub mod time;
 #[cfg(feature = "otel")]
 mod traces;
 #[cfg(not(feature = "otel"))]

@@ -1,6 +1,4 @@
-//! Numbers, sizes and lengths of time for people: in sentences, tables and pages.
-
-use std::time::Duration;
+//! Numbers and sizes for people: in sentences, tables and pages.
 
 /// The number with commas between thousands: `12,418`.
 pub fn thousands(number: i64) -> String {
@@ -32,31 +30,9 @@ pub fn bytes(number: i64) -> String {
     format!("{sign}{size} {}", UNITS.get(unit).unwrap_or(&"bytes"))
 }
 
-/// A duration for sentences: `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`.
-pub fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) if minutes < 10 => format!("{minutes} min {} s", seconds % 60),
-        (0, 0, _) => format!("{minutes} min"),
-        (0, _, _) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_said_in_their_largest_units() {
-        for (seconds, said) in
-            [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (720, "12 min"), (3_660, "1 h 1 min"), (90_000, "1 d 1 h")]
-        {
-            assert_eq!(time(Duration::from_secs(seconds)), said);
-        }
-    }
 
     #[test]
     fn thousands_are_set_apart() {

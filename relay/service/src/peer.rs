@@ -7,7 +7,7 @@ use client_socket::Expiry;
 
 /// A certificate that expires within this time is reported. Automatic renewal usually comes with a third of the
 /// lifetime left, 30 of 90 days, so a certificate this close to its end was not renewed.
-pub const EXPIRES_SOON: Duration = Duration::from_secs(21 * 86_400);
+pub const EXPIRES_SOON: Duration = Duration::from_hours(21 * 24);
 
 /// A server that the relay is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use crate::{
     observe::{Observed, Phase},
     session::SessionError,
     startup::{After, Inherited},
+    time::age,
     traces::Traces,
 };
 
@@ -75,7 +76,7 @@ async fn relay(
             }
             Err(error) => {
                 let database = &config.database_url;
-                warn!(target: "relay", state = %"disconnected", error = chain(&error), %database, lasted = ?since.elapsed(), "the session ended; connecting again");
+                warn!(target: "relay", state = %"disconnected", error = chain(&error), %database, lasted = age(since.elapsed()), "the session ended; connecting again");
                 observed.enters(Phase::Disconnected { error: Some(chain(&error)) });
                 After::of(&error)
             }

@@ -71,7 +71,7 @@ async fn the_end_of_each_certificate_is_shown_and_that_of_a_renewed_one_once_the
         ]
     };
     wait_for_days_left(port, shown(2.0, 2.0, 30.0)).await;
-    let soon = "certificate expires in 1 d 23 h";
+    let soon = "certificate expires in 2d";
     wait_for_words(port, &format!(", but PostgreSQL's {soon}, and RabbitMQ's {soon}")).await;
 
     database.renew(90).await;

@@ -1,6 +1,7 @@
 //! The broker's address, as RabbitMQ writes it: <https://www.rabbitmq.com/docs/uri-spec> and
 //! <https://www.rabbitmq.com/docs/uri-query-parameters>.
 
+mod hosts;
 #[cfg(test)]
 mod tests;
 
@@ -9,12 +10,12 @@ use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr, time::Duration};
 use client_socket::{Identity, Roots, TlsOptions, Verification};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+pub(crate) use self::hosts::Host;
+use self::hosts::hosts;
 use crate::protocol::wire::SHORT_STRING_MAX;
 
 /// All characters but RFC 3986's unreserved ones.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The same inside the brackets of an IPv6 address.
-const RESERVED_IN_BRACKETS: &AsciiSet = &RESERVED.remove(b':');
 
 /// Where the broker's nodes are and who logs in, such as `amqp://app:secret@a:5672,b,[::1]:5673/shop`. `Display` and
 /// `Debug` show no password.
@@ -34,26 +35,6 @@ pub struct AmqpUrl {
     pub(crate) connection_timeout: Option<Duration>,
     /// Longest frame in bytes; 0 leaves it to the broker.
     pub(crate) frame_max: Option<u32>,
-}
-
-/// A node of the broker, or a name that leads to several.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Host {
-    /// Name or address; an IPv6 address without its brackets.
-    pub(crate) name: String,
-    pub(crate) port: u16,
-}
-
-/// `host:port`, as in a URL.
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, port } = self;
-        if name.contains(':') {
-            write!(f, "[{}]:{port}", utf8_percent_encode(name, RESERVED_IN_BRACKETS))
-        } else {
-            write!(f, "{}:{port}", utf8_percent_encode(name, RESERVED))
-        }
-    }
 }
 
 /// The PEM files that TLS needs, and the name that it checks.
@@ -254,45 +235,6 @@ impl fmt::Debug for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AmqpUrl({self})")
     }
-}
-
-/// The hosts of a list, each with its own port or the default.
-fn hosts(addresses: &str, default_port: u16) -> Result<Vec<Host>, InvalidAmqpUrl> {
-    let is_list = addresses.contains(',');
-    let host = |address| {
-        let (name, port) = host_and_port(address)?;
-        let name = match decode(name)? {
-            name if name.is_empty() && is_list => {
-                return Err(InvalidAmqpUrl::new("a host has no name (one comma stands between two hosts)"));
-            }
-            name if name.is_empty() => "localhost".to_owned(),
-            name => name,
-        };
-        if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(InvalidAmqpUrl::new("a host's name has neither spaces nor control characters"));
-        }
-        Ok(Host { name, port: port.unwrap_or(default_port) })
-    };
-    addresses.split(',').map(host).collect()
-}
-
-fn host_and_port(address: &str) -> Result<(&str, Option<u16>), InvalidAmqpUrl> {
-    let (host, port) = match address.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or(InvalidAmqpUrl::new("an IPv6 address ends with ]"))?;
-            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').unwrap_or("")) })
-        }
-        None => match address.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (address, None),
-        },
-    };
-    let port = port.map(|port| port.parse().ok().filter(|port| *port != 0)).map(|port: Option<u16>| {
-        port.ok_or(InvalidAmqpUrl::new(
-            "the port is a number from 1 to 65535 (in a password, write : / @ and ? as %XX)",
-        ))
-    });
-    Ok((host, port.transpose()?))
 }
 
 /// Decodes percent-encoded text. A `%` that encodes nothing is a mistake, usually in a password.

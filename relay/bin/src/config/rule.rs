@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use outbox_service::redact::{holds_login, is_url};
 use tracing_subscriber::EnvFilter;
 
-use super::units::{parse_size, parse_time, show_size, show_time};
+use super::units::{TIME_UNITS, parse_size, parse_time, show_size, show_time};
 
 /// Longest file name in bytes (Linux: PATH_MAX).
 const LONGEST_PATH: usize = 4096;
@@ -83,11 +83,11 @@ impl Rule {
                 format!("off, or a size from {least} to {most} (B, KiB, MiB or GiB)")
             }
             Self::Time(range) => {
-                format!("a time from {} to {} (ms, s, m, h or d)", show_time(*range.start()), show_time(*range.end()))
+                format!("a time from {} to {} ({TIME_UNITS})", show_time(*range.start()), show_time(*range.end()))
             }
             Self::TimeOrOff(range) => {
                 let (least, most) = (show_time(*range.start()), show_time(*range.end()));
-                format!("off, or a time from {least} to {most} (ms, s, m, h or d)")
+                format!("off, or a time from {least} to {most} ({TIME_UNITS})")
             }
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => match words {

@@ -23,7 +23,7 @@ use super::{
 
 const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 const MIB: u64 = 1 << 20;
 
 settings! {
@@ -138,14 +138,14 @@ settings! {
         /// How long, at least, a refused event is tried again.
         /// Counts from its first attempt. No event fails because a queue is full, or lacks its majority, for less
         /// than this. With 0s max_attempts alone decides.
-        retry_for: Duration = Time(Duration::ZERO..=Duration::from_secs(30 * 24 * 3600)), Some("1h");
+        retry_for: Duration = Time(Duration::ZERO..=Duration::from_hours(30 * 24)), Some("1h");
 
         /// Delay after the first refused attempt.
         /// It doubles with each further one, and is shortened at random by up to a half.
         retry_base: Duration = Time(MS..=HOUR), Some("200ms");
 
         /// Longest delay between two attempts.
-        retry_max: Duration = Time(MS..=Duration::from_secs(24 * 3600)), Some("60s");
+        retry_max: Duration = Time(MS..=Duration::from_hours(24)), Some("60s");
 
         /// What becomes of the later events of a key when one has FAILED.
         /// continue: they go on without it. hold: they wait until an operator replays it, or lets them go on by

@@ -207,7 +207,7 @@ pub(super) const OPTIONAL_WAL: Rule = Rule::SizeOrOff(64 << 20..=1 << 50);
 pub(super) const OPTIONAL_RATE: Rule = Rule::CountOrOff(1..=1_000_000);
 
 /// A time after which something is deleted, up to ten years, or `off` for never.
-pub(super) const RETENTION: Rule = Rule::TimeOrOff(Duration::from_secs(1)..=Duration::from_secs(3650 * 24 * 3600));
+pub(super) const RETENTION: Rule = Rule::TimeOrOff(Duration::from_secs(1)..=Duration::from_hours(3650 * 24));
 
 /// A collector that may be left out.
 pub(super) const OTLP_ENDPOINT: Rule =

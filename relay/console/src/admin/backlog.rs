@@ -14,7 +14,7 @@ use outbox_service::{
     Config,
     database::{ownership::Ownership, postgres},
     error::chain,
-    numbers,
+    numbers, time,
 };
 
 /// Settings of the session: queries are read-only and end soon.
@@ -39,7 +39,7 @@ pub(super) fn sentence(health: &Health) -> String {
     format!(
         "; {} {wait} safely, the oldest for {}{}",
         numbers::count(waiting, "event"),
-        numbers::time(Duration::from_secs_f64(oldest)),
+        time::age(time::seconds(oldest)),
         kept.unwrap_or_default()
     )
 }
@@ -138,10 +138,10 @@ mod tests {
         let health = Health { pending: 12_418, oldest_pending_seconds: Some(185.3), slot, ..Health::default() };
         assert_eq!(
             sentence(&health),
-            "; 12,418 events wait safely, the oldest for 3 min 5 s; PostgreSQL keeps 8204 kB of WAL"
+            "; 12,418 events wait safely, the oldest for 3m 5s; PostgreSQL keeps 8204 kB of WAL"
         );
         let health = Health { retrying: 1, oldest_retrying_seconds: Some(2.0), ..Health::default() };
-        assert_eq!(sentence(&health), "; 1 event waits safely, the oldest for 2 s");
+        assert_eq!(sentence(&health), "; 1 event waits safely, the oldest for 2.0s");
         assert_eq!(sentence(&Health::default()), "");
     }
 }

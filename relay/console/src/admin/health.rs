@@ -10,6 +10,7 @@ use outbox_service::observe::{PULSE_LIMIT, Readiness};
 use tokio::time::timeout;
 
 use super::{backlog::sentence, shared::Shared};
+use crate::format::{age, exact};
 
 /// Longest wait of a probe for the database: Kubernetes gives a probe one second by default.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -20,9 +21,8 @@ pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, S
     if shared.observed.is_alive() {
         (StatusCode::OK, "alive\n".to_owned())
     } else {
-        let ago = shared.observed.since_pulse().as_secs();
-        let limit = PULSE_LIMIT.as_secs();
-        let text = format!("the relay's loop has not turned for {ago} s (more than {limit} s): it hangs, restart it\n");
+        let (ago, limit) = (age(shared.observed.since_pulse()), exact(PULSE_LIMIT));
+        let text = format!("the relay's loop has not turned for {ago} (more than {limit}): it hangs, restart it\n");
         (StatusCode::SERVICE_UNAVAILABLE, text)
     }
 }

@@ -8,9 +8,9 @@ use outbox_service::{Config, error::chain, peer::EXPIRES_SOON};
 use super::finding::Report;
 use crate::format::{count, rfc3339};
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 
-const EXPIRES_VERY_SOON: Duration = Duration::from_secs(3 * 86_400);
+const EXPIRES_VERY_SOON: Duration = Duration::from_hours(3 * 24);
 
 /// The certificates of a connection.
 enum Seen {

@@ -10,13 +10,34 @@ use outbox_service::{
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{finding::Report, slot};
-use crate::queries::{session::Session, sql};
+use crate::queries::session::Session;
 
 /// Tolerated difference of the clocks. No decision of the relay depends on it; it misleads people who compare times.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Number of comparisons of the clocks: the quickest answer is the most exact.
 const CLOCK_TRIES: usize = 5;
+
+/// Free connections, senders and slots of the server, the slot's limit, and settings that would stop a relay later.
+const ROOM: &str = "SELECT
+        (SELECT count(*) FROM pg_replication_slots) AS slots,
+        current_setting('max_replication_slots')::int AS most_slots,
+        (SELECT count(*) FROM pg_stat_replication) AS senders,
+        current_setting('max_wal_senders')::int AS most_senders,
+        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1) AS slot_is_there,
+        EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND active) AS slot_is_read,
+        (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS keep_mb,
+        current_setting('synchronous_standby_names') AS standbys,
+        (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only')
+            AS others_are_read_only";
+
+/// Whether pgoutput may read the WAL; null on a server without a list of plugins. Only some roles may see the list.
+const OUTPUT_PLUGIN: &str = "SELECT list, 'pgoutput' = ANY (SELECT pg_catalog.btrim(name, ' \"')
+        FROM pg_catalog.string_to_table(list, ',') AS name)
+    FROM pg_catalog.current_setting('output_plugin_libraries', true) AS list";
+
+/// The database's clock, in seconds since 1970.
+const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8";
 
 pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) {
     let platform = Platform::of(&session.client).await;
@@ -30,7 +51,7 @@ pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Rep
 /// Checks whether the server lets pgoutput read its WAL.
 async fn output_plugin(session: &Session, config: &Config, platform: Platform, report: &mut Report) {
     const CHECK: &str = "output_plugin";
-    let answer = session.client.query_one(sql::OUTPUT_PLUGIN, &[]).await;
+    let answer = session.client.query_one(OUTPUT_PLUGIN, &[]).await;
     let answer = answer.and_then(|row| Ok((row.try_get::<_, Option<String>>(0)?, row.try_get::<_, Option<bool>>(1)?)));
     match answer {
         Ok((Some(list), Some(false))) => {
@@ -53,7 +74,7 @@ async fn output_plugin(session: &Session, config: &Config, platform: Platform, r
 
 async fn server(session: &Session, config: &Config, platform: Platform, report: &mut Report) -> Result<(), Error> {
     let server = Server::of(&session.client).await?;
-    let row = session.client.query_one(sql::ROOM, &[&config.slot]).await?;
+    let row = session.client.query_one(ROOM, &[&config.slot]).await?;
     let version = server.version;
     if let Some(unfit) = server.unfit(&config.database_url, config.failover_slot) {
         report.bad("primary", unfit.what, unfit.hint);
@@ -129,7 +150,7 @@ async fn clock(session: &Session, report: &mut Report) {
     let mut best: Option<(Duration, f64)> = None;
     for _ in 0..CLOCK_TRIES {
         let (asked, before) = (Instant::now(), now());
-        let answer = session.client.query_one(sql::CLOCK, &[]).await.and_then(|row| row.try_get::<_, f64>(0));
+        let answer = session.client.query_one(CLOCK, &[]).await.and_then(|row| row.try_get::<_, f64>(0));
         let took = asked.elapsed();
         match answer {
             Ok(theirs) if best.is_none_or(|(least, _)| took < least) => {

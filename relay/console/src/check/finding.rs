@@ -6,7 +6,7 @@ use outbox_service::error::RunError;
 use serde::Serialize;
 
 use crate::{
-    format::{Tone, escaped},
+    format::{Tone, escaped, exact},
     terminal::output::Output,
 };
 
@@ -134,7 +134,7 @@ impl Report {
         for check in CHECKS.into_iter().filter(|check| !self.has(check)).collect::<Vec<_>>() {
             match out_of_time {
                 Some(limit) => {
-                    self.unknown(check, format!("not looked at within {limit:?}"), "allow more by --timeout");
+                    self.unknown(check, format!("not looked at within {}", exact(limit)), "allow more by --timeout");
                 }
                 None => self.unknown(check, "could not be looked at, because of what is wrong above or below", ""),
             }

@@ -4,9 +4,18 @@ use outbox_service::error::chain;
 use tokio_postgres::Error;
 
 use super::finding::Report;
-use crate::queries::{session::Session, sql};
+use crate::queries::session::Session;
 
 const CHECK: &str = "foreign_keys";
+
+/// Foreign keys that refer to the table, and whose own columns have no index.
+const KEYS_WITHOUT_INDEX: &str = "
+    SELECT format('%s (%s)', foreign_key.conrelid::regclass, a.attname)
+    FROM pg_constraint AS foreign_key
+    JOIN pg_attribute AS a ON a.attrelid = foreign_key.conrelid AND a.attnum = foreign_key.conkey[1]
+    WHERE foreign_key.contype = 'f' AND foreign_key.confrelid = to_regclass('outbox.events')
+      AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = foreign_key.conrelid AND i.indkey[0] = foreign_key.conkey[1] AND i.indisvalid)
+    ORDER BY 1";
 
 pub(super) async fn inspect(session: &Session, report: &mut Report) {
     match without_index(session).await {
@@ -25,6 +34,6 @@ pub(super) async fn inspect(session: &Session, report: &mut Report) {
 }
 
 async fn without_index(session: &Session) -> Result<Vec<String>, Error> {
-    let rows = session.client.query(sql::KEYS_WITHOUT_INDEX, &[]).await?;
+    let rows = session.client.query(KEYS_WITHOUT_INDEX, &[]).await?;
     rows.iter().map(|row| row.try_get(0)).collect()
 }

@@ -11,14 +11,43 @@ use outbox_service::{
         platform::Platform,
     },
     error::chain,
+    store::sql,
 };
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{finding::Report, sequence, slot};
-use crate::queries::{finished::RETENTION_FUNCTIONS, session::Session, sql};
+use crate::queries::{finished::RETENTION_FUNCTIONS, session::Session};
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.
 const TRIGGERS: [&str; 4] = ["admit", "envelope_is_final", "status_moves", "deletion_ends_hold"];
+
+/// Whether this role may read events, a right that operators need and a relay does not.
+const MAY_READ_EVENTS: &str = "SELECT has_any_column_privilege('outbox.events', 'SELECT')";
+
+/// The table's triggers, and when each fires.
+const MODES_OF_TRIGGERS: &str = "SELECT tgname::text AS name, tgenabled::text AS mode FROM pg_trigger
+    WHERE tgrelid = to_regclass('outbox.events') AND NOT tgisinternal";
+
+/// Whether the publication has inserts and the table, whether it has only a part of the table, and whether the server
+/// supports publications of schemas.
+const PUBLICATION: &str = "SELECT p.pubinsert AS inserts, p.puballtables OR r.oid IS NOT NULL AS has_table,
+        coalesce(to_jsonb(r) ->> 'prattrs' IS NOT NULL OR to_jsonb(r) ->> 'prqual' IS NOT NULL, false) AS is_partial,
+        to_regclass('pg_catalog.pg_publication_namespace') IS NOT NULL AS knows_schemas
+    FROM pg_publication AS p
+    LEFT JOIN pg_publication_rel AS r ON r.prpubid = p.oid AND r.prrelid = to_regclass('outbox.events')
+    WHERE p.pubname = $1";
+
+/// The role that would create the publication, if it lacks the right to, and the statement that grants it.
+const MAY_NOT_PUBLISH: &str = "
+    SELECT c.relowner::regrole::text AS owner,
+        format('GRANT CREATE ON DATABASE %I TO %s', current_database(), c.relowner::regrole) AS statement
+    FROM pg_class AS c
+    WHERE c.oid = to_regclass('outbox.events') AND NOT has_database_privilege(c.relowner, current_database(), 'CREATE')";
+
+/// Whether the publication has the table's schema (since PostgreSQL 15).
+const PUBLISHES_SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_publication AS p
+    JOIN pg_publication_namespace AS n ON n.pnpubid = p.oid
+    WHERE p.pubname = $1 AND n.pnnspid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('outbox.events')))";
 
 /// Makes the checks. Returns whether the schema exists and its functions may safely be called.
 pub(super) async fn inspect(session: &Session, console: &crate::Config, report: &mut Report) -> bool {
@@ -69,7 +98,7 @@ async fn not_the_relays(session: &Session, config: &Config) -> Result<Option<Str
     if slot::is_read(session, config).await? {
         return Ok(Some(format!("a relay is at work, and not as the role {role:?}")));
     }
-    let reads_events: bool = session.client.query_one(sql::MAY_READ_EVENTS, &[]).await?.try_get(0)?;
+    let reads_events: bool = session.client.query_one(MAY_READ_EVENTS, &[]).await?.try_get(0)?;
     Ok(reads_events.then(|| format!("the role {role:?} has the rights of those who look at events, and not a relay's")))
 }
 
@@ -111,7 +140,7 @@ fn not_installed(report: &mut Report) {
 }
 
 async fn triggers(session: &Session, report: &mut Report) -> Result<(), Error> {
-    let rows = session.client.query(sql::TRIGGERS, &[]).await?;
+    let rows = session.client.query(MODES_OF_TRIGGERS, &[]).await?;
     let modes: HashMap<String, String> =
         rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("mode")?))).collect::<Result<_, Error>>()?;
     let wrong: Vec<&str> =
@@ -128,9 +157,9 @@ async fn triggers(session: &Session, report: &mut Report) -> Result<(), Error> {
 
 async fn publication(session: &Session, config: &Config, report: &mut Report) -> Result<(), Error> {
     let name = &config.publication;
-    let Some(row) = session.client.query_opt(sql::PUBLICATION, &[name]).await? else {
+    let Some(row) = session.client.query_opt(PUBLICATION, &[name]).await? else {
         let found = format!("there is no publication {name:?} yet");
-        if let Some(row) = session.client.query_opt(sql::MAY_NOT_PUBLISH, &[]).await? {
+        if let Some(row) = session.client.query_opt(MAY_NOT_PUBLISH, &[]).await? {
             let (owner, statement): (String, String) = (row.try_get("owner")?, row.try_get("statement")?);
             let found = format!("{found}, and the owner of outbox.events, {owner}, may not make one");
             report.bad("publication", found, format!("as the owner of the database: {statement}"));
@@ -146,7 +175,7 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
     let (inserts, mut has_table): (bool, bool) = (row.try_get("inserts")?, row.try_get("has_table")?);
     let is_partial: bool = row.try_get("is_partial")?;
     if !has_table && row.try_get("knows_schemas")? {
-        has_table = session.client.query_one(sql::PUBLISHES_SCHEMA, &[name]).await?.try_get(0)?;
+        has_table = session.client.query_one(PUBLISHES_SCHEMA, &[name]).await?.try_get(0)?;
     }
     let wrong = match (has_table, inserts, is_partial) {
         (true, true, false) => {

@@ -11,7 +11,7 @@ use tokio_postgres::{Error, Row, error::SqlState};
 
 use super::finding::Report;
 use crate::{
-    format::{age, count, escaped, thousands},
+    format::{age, count, escaped, seconds, thousands},
     queries::{
         session::{Session, took_too_long},
         sql,
@@ -94,7 +94,7 @@ fn judge(rows: &[Row], report: &mut Report) -> Result<(), Error> {
             CHECK,
             format!(
                 "{number} of the last day: each had a queue when it was last sent, {} ago or less",
-                age(oldest_proof)
+                age(seconds(oldest_proof))
             ),
         );
     }

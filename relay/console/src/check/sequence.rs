@@ -3,7 +3,7 @@
 use tokio_postgres::Error;
 
 use super::finding::Report;
-use crate::queries::{session::Session, sql};
+use crate::queries::session::Session;
 
 /// Codes of `outbox.sequence_state()` on which only the owner can act.
 const NEEDS_THE_OWNER: [(&str, &str); 3] = [
@@ -18,8 +18,11 @@ const NEEDS_THE_OWNER: [(&str, &str); 3] = [
     ),
 ];
 
+/// State of the sequence of `seq`.
+const SEQUENCE: &str = "SELECT next_value, codes, fault FROM outbox.sequence_state()";
+
 pub(super) async fn inspect(session: &Session, report: &mut Report) -> Result<(), Error> {
-    let row = session.client.query_one(sql::SEQUENCE, &[]).await?;
+    let row = session.client.query_one(SEQUENCE, &[]).await?;
     let (next, codes): (Option<i64>, Vec<String>) = (row.try_get("next_value")?, row.try_get("codes")?);
     let Some(fault) = row.try_get::<_, Option<&str>>("fault")? else {
         let next = next.map_or_else(|| "none".to_owned(), |next| next.to_string());

@@ -8,17 +8,25 @@ use outbox_service::{
 use tokio_postgres::{Error, Row};
 
 use super::finding::Report;
-use crate::{
-    format::bytes,
-    queries::{session::Session, sql},
-};
+use crate::{format::bytes, queries::session::Session};
 
 /// WAL in bytes above which a slot keeps much: 1 GiB.
 const MUCH: i64 = 1 << 30;
 
+/// The slot: plugin, whether it belongs to this database and is read, the WAL that it keeps, whether it is still being
+/// created, and its owner.
+const SLOT: &str = "
+    SELECT plugin::text AS plugin, database = current_database() AS is_here, active, wal_status,
+        CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint END AS kept,
+        safe_wal_size AS safe, confirmed_flush_lsn IS NULL AS is_unconfirmed,
+        coalesce((to_jsonb(s) ->> 'failover')::bool, false) AS is_copied,
+        current_setting('server_version_num')::int AS version,
+        database::text AS database, temporary AS is_temporary, active_pid AS pid
+    FROM pg_replication_slots AS s WHERE slot_name = $1";
+
 /// Checks the slot. Returns whether it keeps so much WAL that the reason matters.
 pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Report) -> bool {
-    match session.client.query_opt(sql::SLOT, &[&config.slot]).await {
+    match session.client.query_opt(SLOT, &[&config.slot]).await {
         Ok(None) if config.create_slot => {
             let found = format!("there is no slot {:?} yet", config.slot);
             report.warning("slot", found, "the relay makes it at its start, or run `outbox-relay init`");
@@ -35,7 +43,7 @@ pub(super) async fn inspect(session: &Session, config: &Config, report: &mut Rep
 
 /// Whether a relay reads the slot.
 pub(super) async fn is_read(session: &Session, config: &Config) -> Result<bool, Error> {
-    let Some(slot) = session.client.query_opt(sql::SLOT, &[&config.slot]).await? else { return Ok(false) };
+    let Some(slot) = session.client.query_opt(SLOT, &[&config.slot]).await? else { return Ok(false) };
     let (is_here, active, is_temporary): (Option<bool>, bool, bool) =
         (slot.try_get("is_here")?, slot.try_get("active")?, slot.try_get("is_temporary")?);
     Ok(is_here == Some(true) && active && !is_temporary)

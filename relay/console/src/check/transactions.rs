@@ -76,8 +76,7 @@ fn report_age(row: &Row, keeps_much: bool, report: &mut Report) -> Result<(), Er
         report.unknown("transactions", found, "GRANT pg_monitor to this role");
         return Ok(());
     };
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-    let lasted = age(seconds as f64);
+    let lasted = age(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
     let what =
         [application, state].into_iter().flatten().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
     let found = format!("the oldest that writes has lasted for {lasted}: {who} ({what})");

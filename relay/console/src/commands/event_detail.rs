@@ -9,8 +9,8 @@ use crate::{
     format::{Tone, count, escaped, fields},
     queries::{
         event::{Event, HELD_BY, Holder, OF_ITS_KEY},
+        search::{self, Among, Order},
         session::{Session, took_too_long},
-        sql::{self, Among, Order},
     },
     terminal::{
         Answer,
@@ -53,7 +53,7 @@ pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<O
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: None, ids: Some(&[id]), limit: 1 };
-    let query = sql::events(Among::Ids, payload, Order::NewestFirst);
+    let query = search::events(Among::Ids, payload, Order::NewestFirst);
     let Some(row) = session.client.query_opt(&query, &parameters.list()).await.map_err(failed)? else {
         return Ok(None);
     };

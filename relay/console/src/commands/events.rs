@@ -12,15 +12,16 @@ use crate::{
         event_detail,
         filter::{Filter, Parameters, word},
     },
-    format::{Table, Tone, length},
+    format::{Table, Tone},
     queries::{
         event::Event,
+        search::{self, Among, Order},
         session::{Grant, Session, silent, took_too_long, within},
-        sql::{self, Among, Order},
     },
     terminal::{
         Answer,
         output::{Form, Output, note},
+        query_args::length,
     },
 };
 
@@ -79,7 +80,7 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
     let deadline = Instant::now() + options.timeout;
     let begun = within(options.timeout, config, async {
         let session = Session::open(config, "events", needs, options.timeout).await?;
-        session.client.batch_execute(sql::BY_INDEX).await.map_err(|error| session.failed(error))?;
+        session.client.batch_execute(search::BY_INDEX).await.map_err(|error| session.failed(error))?;
         options.filter = std::mem::take(&mut options.filter).fix(&session).await?;
         session.end_at(deadline).await?;
         Ok(session)
@@ -138,7 +139,7 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
     let parameters =
         Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
-    let query = sql::events(options.among(), options.payload, options.order());
+    let query = search::events(options.among(), options.payload, options.order());
     let rows = match timeout_at(end, session.client.query_raw(&query, parameters.list())).await {
         Err(_elapsed) => return Ok(Found { is_whole: false, ..found }),
         Ok(Err(error)) if took_too_long(&error) => return Ok(Found { is_whole: false, ..found }),

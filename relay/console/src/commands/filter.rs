@@ -1,14 +1,11 @@
 //! Filters of events, which `events`, `replay` and `release` share. Their names are those of `outbox.replay_many`.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use outbox_service::error::{Kind, RunError};
+use outbox_service::{error::RunError, time};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::{
-    format::{is_moment, parse_age},
-    queries::{session::Session, sql},
-};
+use crate::queries::session::Session;
 
 /// The filters.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -59,30 +56,15 @@ impl Filter {
 
     /// Turns relative times into absolute ones, so that preview and change see the same events.
     pub(super) async fn fix(mut self, session: &Session) -> Result<Self, RunError> {
-        for (name, time) in [("since", &mut self.since), ("until", &mut self.until)] {
-            if let Some(text) = time {
-                *text = fixed(session, name, text).await?;
+        for text in [&mut self.since, &mut self.until].into_iter().flatten() {
+            if let Some(ago) = time::parse(text) {
+                *text = session.time_ago(ago).await?;
             }
         }
         Ok(self)
     }
-}
 
-async fn fixed(session: &Session, name: &str, text: &str) -> Result<String, RunError> {
-    let ago = parse_age(text).and_then(|seconds| i64::try_from(seconds).ok());
-    let time = if ago.is_some() { "now" } else { text };
-    let row = session.client.query_one(&sql::fixed_time(), &[&time, &ago.unwrap_or_default()]).await;
-    match row {
-        Ok(row) => row.try_get(0).map_err(|error| session.failed(error)),
-        Err(error) if error.as_db_error().is_some() => {
-            Err(RunError::new(Kind::Usage, format!("--{name} {}: no such time", text.escape_debug())).hint(A_TIME))
-        }
-        Err(error) => Err(session.failed(error)),
-    }
-}
-
-impl Filter {
-    /// Returns the values in the order of the parameters of `FITS` and [`sql::REPLAY`].
+    /// Returns the values in the order of the parameters of `FITS` and `REPLAY`.
     pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 8] {
         let Self { topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like } = self;
         [topic, topic_like, aggregate_type, aggregate_id, correlation_id, since, until, error_like]
@@ -121,9 +103,8 @@ fn pattern(text: &str) -> Result<String, String> {
     }
 }
 
-const A_TIME: &str = "say how long ago, as in 10m, 2h or 7d, or a time such as 2026-01-31T08:00Z";
-
-/// Parses a time: how long ago, or when.
+/// Parses a time: how long ago, which stays as it is, or when, in the form that SQL reads.
 fn moment(text: &str) -> Result<String, String> {
-    if parse_age(text).is_some() || is_moment(text) { Ok(text.to_owned()) } else { Err(A_TIME.to_owned()) }
+    let at = time::parse(text).map(|_| text.to_owned()).or_else(|| Some(time::moment(text)?.to_string()));
+    at.ok_or_else(|| "say how long ago, as in 10m, 2h or 7d, or a time such as 2026-01-31T08:00Z".to_owned())
 }

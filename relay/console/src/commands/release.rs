@@ -5,9 +5,12 @@ use outbox_service::{Config, error::RunError};
 use crate::{
     commands::selection::{Done, Selection, work_through},
     format::count,
-    queries::sql::{self, Among},
+    queries::search::Among,
     terminal::{Answer, interrupt::Interrupt, output::note},
 };
+
+/// Releases the keys of these events, and returns how many held theirs.
+const RELEASE: &str = "SELECT count(*) FILTER (WHERE outbox.release(id)) FROM unnest($1::uuid[]) AS id";
 
 /// Let the events that wait behind FAILED ones go on without them
 #[derive(Debug, clap::Args)]
@@ -25,7 +28,7 @@ pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> 
     if ids.is_empty() {
         note("No FAILED event that fits holds its key: nothing to release.");
     } else if is_confirmed {
-        done.done = work_through(&session, sql::RELEASE, &ids, &[], &interrupt).await?;
+        done.done = work_through(&session, RELEASE, &ids, &[], &interrupt).await?;
         note(&format!("Released {}: what waited behind them goes on.", count(done.done, "event")));
     }
     selection.end(&done, &interrupt, output)

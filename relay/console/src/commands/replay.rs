@@ -9,9 +9,15 @@ use crate::{
         selection::{Done, Selection, work_through},
     },
     format::count,
-    queries::sql::{self, Among},
+    queries::search::Among,
     terminal::{Answer, interrupt::Interrupt, output::note},
 };
+
+/// Replays the events of `$1` that still match, and returns their number. The filters are passed too, for
+/// `outbox.audit`.
+const REPLAY: &str = "SELECT outbox.replay_many(ids => $1::uuid[], status => $2::text::outbox.status,
+    topic => $3, topic_like => $4, aggregate_type => $5, aggregate_id => $6, correlation_id => $7,
+    created_from => $8::text::timestamptz, created_to => $9::text::timestamptz, error_like => $10)";
 
 /// Have events sent again, with the same ids
 #[derive(Debug, clap::Args)]
@@ -48,7 +54,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
             let filter = selection.filter.values();
             let parameters: Vec<&(dyn ToSql + Sync)> =
                 std::iter::once(status as &(dyn ToSql + Sync)).chain(filter).collect();
-            done.done += work_through(&session, sql::REPLAY, ids, &parameters, &interrupt).await?;
+            done.done += work_through(&session, REPLAY, ids, &parameters, &interrupt).await?;
         }
         note(&format!("Replayed {}: the relay sends them again.", count(done.done, "event")));
     }

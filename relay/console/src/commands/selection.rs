@@ -17,16 +17,17 @@ use crate::{
         events,
         filter::{Filter, Parameters},
     },
-    format::{count, length, thousands},
+    format::{count, thousands},
     queries::{
         event::Event,
+        search::{self, Among, Order},
         session::{Grant, Session},
-        sql::{self, Among, Order},
     },
     terminal::{
         Answer,
         interrupt::Interrupt,
         output::{Form, Output, Progress, TRY_FIRST, confirmed, note},
+        query_args::length,
     },
 };
 
@@ -35,6 +36,9 @@ const BATCH: usize = 1000;
 
 /// Longest name in `outbox.audit`, in bytes.
 const MOST_OF_NAME: usize = 255;
+
+/// Sets the operator's name, for `outbox.audit`.
+const OPERATOR: &str = "SELECT set_config('outbox.operator', $1, false)";
 
 /// Most events that a preview shows.
 const SHOWN: usize = 10;
@@ -91,7 +95,7 @@ impl Selection {
         let who = names.into_iter().filter_map(|name| std::env::var(name).ok()).find(|who| !who.is_empty());
         if let Some(mut who) = who {
             who.truncate(who.floor_char_boundary(MOST_OF_NAME));
-            session.client.execute(sql::OPERATOR, &[&who]).await.map_err(|error| session.failed(error))?;
+            session.client.execute(OPERATOR, &[&who]).await.map_err(|error| session.failed(error))?;
         }
         Ok((session, Output::new(self.form)))
     }
@@ -124,7 +128,7 @@ impl Selection {
     ) -> Result<Vec<Uuid>, RunError> {
         let ids = Some(self.ids.as_slice()).filter(|ids| !ids.is_empty());
         let parameters = Parameters { filter: &self.filter, status, ids, limit: self.limit.unwrap_or(i64::MAX) };
-        let query = sql::ids(among);
+        let query = search::ids(among);
         let rows = session.client.query_raw(&query, parameters.list()).await.map_err(|error| session.failed(error))?;
         let mut rows = pin!(rows);
         let mut found = Vec::new();
@@ -147,7 +151,7 @@ impl Selection {
             let shown = ids.get(..SHOWN).unwrap_or(ids);
             let filter = Filter::default();
             let parameters = Parameters { filter: &filter, status: None, ids: Some(shown), limit: i64::MAX };
-            let query = sql::events(Among::Ids, false, Order::OldestFirst);
+            let query = search::events(Among::Ids, false, Order::OldestFirst);
             let rows = session.client.query(&query, &parameters.list()).await.map_err(|error| session.failed(error))?;
             let read = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>();
             let table = events::list(&read.map_err(|error| session.failed(error))?, output.in_colour());

@@ -4,7 +4,7 @@ use outbox_service::{Config, error::RunError};
 use serde::Serialize;
 
 use crate::{
-    format::{Tone, age, bytes, count, escaped, fields, thousands},
+    format::{Tone, age, bytes, count, escaped, fields, seconds, thousands},
     queries::{
         health::{self, Health},
         relays::{self, Relays},
@@ -62,8 +62,8 @@ impl Status {
             let about = if is_estimate { "about " } else { "" };
             format!("{about}{}", thousands(number))
         };
-        let oldest = |seconds: Option<f64>| {
-            seconds.map(|seconds| format!(", the oldest for {}", age(seconds))).unwrap_or_default()
+        let oldest = |age_seconds: Option<f64>| {
+            age_seconds.map(|age_seconds| format!(", the oldest for {}", age(seconds(age_seconds)))).unwrap_or_default()
         };
         let size = |size: Option<i64>| size.map_or_else(unknown, bytes);
         let slot = &health.slot;

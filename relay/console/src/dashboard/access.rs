@@ -5,39 +5,18 @@
 //! that listens on loopback may read.
 
 use std::{
-    collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use axum::{
-    body::Bytes,
-    extract::{ConnectInfo, State},
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::{HeaderMap, StatusCode, header};
 use outbox_service::error::{Kind, RunError};
-use serde_json::{Value, json};
 use tokio::time::sleep;
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::{
-    Dashboard,
-    refusal::{self, Refusal},
-    tokens::Tokens,
-    wrong_tokens::WrongTokens,
-};
+use super::{refusal::Refusal, sessions::Sessions, tokens::Tokens, wrong_tokens::WrongTokens};
 use crate::DashboardConfig;
-
-/// Lifetime of a browser's session.
-const SIGNED_IN_FOR: Duration = Duration::from_secs(12 * 3600);
-
-/// Most browser sessions at a time; a new one beyond them ends the oldest.
-const MOST_SESSIONS: usize = 1000;
-
-/// Most sessions of one name, so that repeated sign-ins of one user do not sign out others.
-const MOST_SESSIONS_OF_A_NAME: usize = 20;
 
 /// Delay of the answer to an unknown token.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
@@ -60,7 +39,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Reader => "reader",
             Self::Operator => "operator",
@@ -76,13 +55,7 @@ pub(super) struct Who {
     pub(super) name: Option<String>,
     /// The secret that a request must repeat to change something, if a cookie identifies the user: another site cannot
     /// know it.
-    csrf: Option<String>,
-}
-
-#[derive(Debug)]
-struct Session {
-    who: Who,
-    since: Instant,
+    pub(super) csrf: Option<String>,
 }
 
 /// The tokens, and the sessions of users who have signed in.
@@ -94,10 +67,10 @@ pub(super) struct Access {
     is_open: bool,
     /// Name of the cookie. It contains the port, because browsers send a host's cookies to every port: two relays on a
     /// host must not take each other's.
-    cookie: String,
+    pub(super) cookie: String,
     /// Names under which browsers may reach this host, beside addresses and localhost.
     pub(super) hosts: Vec<String>,
-    sessions: Mutex<HashMap<String, Session>>,
+    pub(super) sessions: Sessions,
     wrong_tokens: Mutex<WrongTokens>,
 }
 
@@ -127,7 +100,7 @@ impl Access {
             operators,
             cookie: format!("outbox_{}", address.port()),
             hosts: hosts.collect(),
-            sessions: Mutex::default(),
+            sessions: Sessions::default(),
             wrong_tokens: Mutex::default(),
         })
     }
@@ -138,13 +111,7 @@ impl Access {
         if let Some(token) = bearer(headers) {
             return self.owner(token);
         }
-        let session = cookie(headers, &self.cookie).and_then(|id| {
-            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            sessions
-                .get(id)
-                .filter(|session| session.since.elapsed() < SIGNED_IN_FOR)
-                .map(|session| session.who.clone())
-        });
+        let session = cookie(headers, &self.cookie).and_then(|id| self.sessions.who(id));
         session.or((self.is_open && !is_forwarded(headers)).then_some(Who {
             role: Role::Reader,
             name: None,
@@ -176,12 +143,12 @@ impl Access {
     }
 
     /// Returns why nobody can sign in; `None` if a token lets somebody in.
-    fn closed(&self) -> Option<&'static str> {
+    pub(super) fn closed(&self) -> Option<&'static str> {
         let has_tokens = self.readers.is_some() || self.operators.is_some();
         (!has_tokens).then_some(if self.is_open { FORWARDED_WITHOUT_TOKENS } else { NO_TOKENS })
     }
 
-    fn owner(&self, token: &str) -> Option<Who> {
+    pub(super) fn owner(&self, token: &str) -> Option<Who> {
         let named = |tokens: &Option<Tokens>, role| {
             let name = tokens.as_ref()?.name_of(token)?.to_owned();
             Some(Who { role, name: Some(name), csrf: None })
@@ -209,78 +176,6 @@ impl Access {
         }
         sleep(WRONG_TOKEN_DELAY).await;
     }
-
-    fn begin(&self, who: Who) -> Result<String, Refusal> {
-        let id = random()?;
-        let who = Who { csrf: Some(random()?), ..who };
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, session| session.since.elapsed() < SIGNED_IN_FOR);
-        let of_name = sessions.values().filter(|session| session.who.name == who.name).count();
-        if of_name >= MOST_SESSIONS_OF_A_NAME {
-            remove_oldest(&mut sessions, |session| session.who.name == who.name);
-        }
-        if sessions.len() >= MOST_SESSIONS {
-            remove_oldest(&mut sessions, |_| true);
-        }
-        sessions.insert(id.clone(), Session { who, since: Instant::now() });
-        Ok(id)
-    }
-
-    fn end(&self, id: &str) {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-    }
-}
-
-/// Returns what the page needs to know of its user.
-pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Response {
-    let access = &dashboard.access;
-    let who = access.who(&headers);
-    let is_operator = who.as_ref().is_some_and(|who| who.role == Role::Operator);
-    refusal::json(&json!({
-        "role": who.as_ref().map(|who| who.role.word()),
-        "name": who.as_ref().and_then(|who| who.name.as_deref()),
-        "csrf": who.as_ref().and_then(|who| who.csrf.as_deref()),
-        "can_act": is_operator && dashboard.operator.is_some(),
-        "closed": access.closed(),
-    }))
-}
-
-/// Signs in with a token, and sets a cookie for it.
-pub(super) async fn sign_in(
-    State(dashboard): State<Arc<Dashboard>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response, Refusal> {
-    let body: Value = serde_json::from_slice(&body).map_err(|_| Refusal::bad("The request is no JSON."))?;
-    let access = &dashboard.access;
-    let Some(who) = body.get("token").and_then(Value::as_str).and_then(|token| access.owner(token)) else {
-        access.slow_down(headers, Some(peer)).await;
-        return Err(Refusal::forbidden("Nobody has that token."));
-    };
-    info!(target: "relay", name = who.name, role = who.role.word(), "signed in to the dashboard");
-    let id = access.begin(who)?;
-    // The cookie has no Path: the browser then uses the page's own path, even behind a proxy that has rewritten it.
-    let cookie = set_cookie(&headers, &access.cookie, &id, SIGNED_IN_FOR.as_secs());
-    Ok(([(header::SET_COOKIE, cookie)], refusal::json(&json!({}))).into_response())
-}
-
-/// Signs out: ends the session and removes the cookie.
-pub(super) async fn sign_out(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Response {
-    let access = &dashboard.access;
-    if let Some(id) = cookie(&headers, &access.cookie) {
-        access.end(id);
-    }
-    ([(header::SET_COOKIE, set_cookie(&headers, &access.cookie, "", 0))], refusal::json(&json!({}))).into_response()
-}
-
-/// Returns the header that sets a cookie. The cookie is restricted to TLS if a proxy says that the request came over
-/// TLS.
-fn set_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> String {
-    let scheme = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_tls = scheme.split(',').next().is_some_and(|first| first.trim().eq_ignore_ascii_case("https"));
-    let secure = if is_tls { "; Secure" } else { "" };
-    format!("{name}={value}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
 }
 
 /// Whether a proxy has forwarded the request. Proxies name their client in headers that end with `ip` or `addr`, or
@@ -296,12 +191,6 @@ fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| says_so(name.as_str()))
 }
 
-fn remove_oldest(sessions: &mut HashMap<String, Session>, among: impl Fn(&Session) -> bool) {
-    let those = sessions.iter().filter(|(_, session)| among(session));
-    let oldest = those.min_by_key(|(_, session)| session.since).map(|(id, _)| id.clone());
-    oldest.and_then(|id| sessions.remove(&id));
-}
-
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -312,14 +201,7 @@ pub(super) fn has_token(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
 
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
     cookies.flat_map(|line| line.split(';')).find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
-}
-
-/// Returns 256 random bits, in hexadecimal.
-fn random() -> Result<String, Refusal> {
-    let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|_| Refusal::unavailable("This machine has no random numbers."))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

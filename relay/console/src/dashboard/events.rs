@@ -12,9 +12,11 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
+use outbox_service::time::moment;
 use serde_json::{Map, Value, json};
 use tokio_postgres::{Error, Row};
 use tracing::info;
+use uuid::Uuid;
 
 use super::{
     Dashboard,
@@ -163,36 +165,12 @@ pub(super) async fn list(
     Ok(refusal::json(&json!({ "rows": rows, "next": next, "searched": searched })))
 }
 
-/// Returns the least id of version 7 of a time, which the page writes as `2026-11-22T14:00:00.000Z`.
+/// Returns the least id of version 7 of a time.
 fn id_at(time: &str) -> Result<String, Refusal> {
-    let ms = unix_ms(time).ok_or_else(|| Refusal::bad("A time is written as 2026-11-22T14:00:00.000Z."))?;
-    let hex = format!("{ms:012x}");
-    let (high, low) = hex.split_at(8);
-    Ok(format!("{high}-{low}-0000-0000-000000000000"))
-}
-
-/// Returns the milliseconds since 1970 of a time in UTC.
-fn unix_ms(time: &str) -> Option<u64> {
-    let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
-    let numbers = |text: &str, by: char| text.split(by).map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
-    let (clock, ms) = clock
-        .split_once('.')
-        .map_or((clock, Some(0)), |(clock, ms)| (clock, ms.parse::<u64>().ok().filter(|_| ms.len() == 3)));
-    let ([year, month, day], [hour, minute, second]) =
-        (<[u64; 3]>::try_from(numbers(date, '-')?).ok()?, <[u64; 3]>::try_from(numbers(clock, ':')?).ok()?);
-    if !(1970..10_000).contains(&year)
-        || !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
-        || hour > 23
-        || minute > 59
-        || second > 60
-    {
-        return None;
-    }
-    // Days are counted since 1970-01-01, in years that begin in March, so that a leap day is the last of its year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Some((((days.checked_sub(719_468)? * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms?)
+    let ms = moment(time).and_then(|time| u128::try_from(time.as_millisecond()).ok());
+    let ms =
+        ms.ok_or_else(|| Refusal::bad("A time is written as 2026-11-22T14:00:00.000Z, and is not before 1970."))?;
+    Ok(Uuid::from_u128(ms << 80).to_string())
 }
 
 /// Returns an event in the page's form, with at most `most` characters of its last error.
@@ -272,25 +250,18 @@ mod tests {
 
     #[test]
     fn a_time_is_the_least_id_that_was_made_then() {
-        assert_eq!(unix_ms("1970-01-01T00:00:00.000Z"), Some(0));
-        assert_eq!(unix_ms("2000-02-29T12:34:56.789Z"), Some(951_827_696_789));
-        assert_eq!(unix_ms("2026-11-22T14:00:00Z"), Some(1_795_356_000_000));
+        assert_eq!(id_at("1970-01-01T00:00:00.000Z").unwrap(), "00000000-0000-0000-0000-000000000000");
+        assert_eq!(id_at("2000-02-29T12:34:56.789Z").unwrap(), "00dd9d5a-0c95-0000-0000-000000000000");
+        assert_eq!(id_at("2026-11-22T14:00:00Z").unwrap(), "01a2038e-7f00-0000-0000-000000000000");
         assert_eq!(id_at("2026-11-22T14:00:00.001Z").unwrap(), "01a2038e-7f01-0000-0000-000000000000");
     }
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in [
-            "",
-            "now",
-            "2026-11-22",
-            "2026-11-22T14:00:00",
-            "2026-13-01T00:00:00Z",
-            "2026-11-22T14:00:00.1Z",
-            "-1-1-1T0:0:0Z",
-            "99999-01-01T00:00:00Z",
-        ] {
-            assert_eq!(unix_ms(text), None, "{text:?}");
+        for text in
+            ["", "now", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z", "-1-1-1T0:0:0Z", "99999-01-01T00:00:00Z"]
+        {
+            assert!(id_at(text).is_err(), "{text:?}");
         }
     }
 }

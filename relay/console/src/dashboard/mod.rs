@@ -7,7 +7,7 @@
 //! | `page/` | the page's files; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
 //! | [`files`] | serves it |
 //! | [`guard`] | guards each request: the Host header, other sites, headers of each answer |
-//! | [`access`], [`tokens`], [`wrong_tokens`] | who a user is, and what they may do |
+//! | [`access`], [`sign_in`], [`sessions`], [`tokens`], [`wrong_tokens`] | who a user is, and what they may do |
 //! | [`source`] | a connection to the database as one role |
 //! | [`panels`], [`events`] | queries that the pages show |
 //! | [`actions`] | replay and release: preview, then the action |
@@ -22,6 +22,8 @@ mod live;
 mod panels;
 mod refusal;
 mod samples;
+mod sessions;
+mod sign_in;
 mod source;
 mod summary;
 mod tokens;
@@ -88,8 +90,8 @@ impl Dashboard {
     pub(crate) fn routes(self: &Arc<Self>) -> Router {
         let at = |path: &str| format!("{}/{path}", self.prefix);
         let routes = files::routes(&self.prefix)
-            .route(&at("api/session"), get(access::show).post(access::sign_in))
-            .route(&at("api/session/end"), post(access::sign_out))
+            .route(&at("api/session"), get(sign_in::show).post(sign_in::sign_in))
+            .route(&at("api/session/end"), post(sign_in::sign_out))
             .route(&at("api/live"), get(live::stream))
             .route(&at("api/history"), get(live::history))
             .route(&at("api/events"), get(events::list))

@@ -7,6 +7,7 @@ use outbox_service::{
     numbers,
     observe::{Readiness, View},
     peer::EXPIRES_SOON,
+    time::age,
 };
 
 use crate::queries::health::Health;
@@ -50,8 +51,8 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     };
     match until.duration_since(now) {
         Ok(left) if left > EXPIRES_SOON => None,
-        Ok(left) => Some(format!("{whose} expires in {}", numbers::time(left))),
-        Err(past) => Some(format!("{whose} expired {} ago", numbers::time(past.duration()))),
+        Ok(left) => Some(format!("{whose} expires in {}", age(left))),
+        Err(past) => Some(format!("{whose} expired {} ago", age(past.duration()))),
     }
 }
 
@@ -109,14 +110,14 @@ mod tests {
 
     #[test]
     fn of_two_certificates_the_one_that_expires_first_is_told_of_and_none_that_has_long() {
-        let after = |days: u64| UNIX_EPOCH + Duration::from_secs(days * 86_400);
+        let after = |days: u64| UNIX_EPOCH + Duration::from_hours(24 * days);
         for (server, client, summary) in [
             (None, None, None),
             (Some(122), Some(130), None),
-            (Some(105), Some(130), Some("RabbitMQ's certificate expires in 5 d 0 h")),
-            (Some(105), Some(104), Some("the relay's certificate for RabbitMQ expires in 4 d 0 h")),
-            (None, Some(104), Some("the relay's certificate for RabbitMQ expires in 4 d 0 h")),
-            (Some(98), None, Some("RabbitMQ's certificate expired 2 d 0 h ago")),
+            (Some(105), Some(130), Some("RabbitMQ's certificate expires in 5d")),
+            (Some(105), Some(104), Some("the relay's certificate for RabbitMQ expires in 4d")),
+            (None, Some(104), Some("the relay's certificate for RabbitMQ expires in 4d")),
+            (Some(98), None, Some("RabbitMQ's certificate expired 2d ago")),
         ] {
             let expiry = Expiry { server: server.map(after), client: client.map(after) };
             assert_eq!(first_to_expire(expiry, "RabbitMQ", after(100)).as_deref(), summary);
@@ -125,8 +126,8 @@ mod tests {
 
     #[test]
     fn the_answer_says_what_is_wrong_and_what_waits() {
-        let delivering = Readiness::Delivering("delivering for 3 min 0 s".to_owned());
-        let away = Readiness::Not("no connection to RabbitMQ for 3 min 0 s: refused".to_owned());
+        let delivering = Readiness::Delivering("delivering for 3m".to_owned());
+        let away = Readiness::Not("no connection to RabbitMQ for 3m: refused".to_owned());
         let backlog = Readiness::Not("working off a backlog".to_owned());
         let standby = Readiness::Waiting("another relay is at work".to_owned());
         let slot = Slot { kept_bytes: Some(8 << 20), ..Slot::default() };
@@ -149,12 +150,12 @@ mod tests {
                 "Events flow, but 5 wait because events do not leave before another.",
             ),
             (&delivering, Some(&stuck), Level::Wrong, "The relay is at work, but 5 are stuck."),
-            (&away, None, Level::Wrong, "No connection to RabbitMQ for 3 min 0 s: refused."),
+            (&away, None, Level::Wrong, "No connection to RabbitMQ for 3m: refused."),
             (
                 &away,
                 Some(&well),
                 Level::Wrong,
-                "No connection to RabbitMQ for 3 min 0 s: refused; 12,418 events wait; the slot keeps 8192 kB of WAL.",
+                "No connection to RabbitMQ for 3m: refused; 12,418 events wait; the slot keeps 8192 kB of WAL.",
             ),
             (
                 &backlog,
@@ -173,10 +174,10 @@ mod tests {
         ] {
             assert_eq!(summarize(readiness, health, None), (level, summary.to_owned()));
         }
-        let expiring = "RabbitMQ's certificate expires in 5 d 0 h";
+        let expiring = "RabbitMQ's certificate expires in 5d";
         for (readiness, health, summary) in [
-            (&delivering, &well, "Events flow, but RabbitMQ's certificate expires in 5 d 0 h."),
-            (&delivering, &failed, "Events flow, but 3 failed, and RabbitMQ's certificate expires in 5 d 0 h."),
+            (&delivering, &well, "Events flow, but RabbitMQ's certificate expires in 5d."),
+            (&delivering, &failed, "Events flow, but 3 failed, and RabbitMQ's certificate expires in 5d."),
         ] {
             assert_eq!(summarize(readiness, Some(health), Some(expiring)), (Level::Waiting, summary.to_owned()));
         }

@@ -1,19 +1,18 @@
 //! Formats of answers: pure text, no I/O.
 
-mod age;
 mod escape;
 mod json;
 mod table;
-mod time;
 
+pub use self::{escape::escaped, table::Table};
 pub(crate) use self::{
-    age::{age, length, parse_age},
     json::{line as json_line, raw as raw_json},
     table::fields,
-    time::{is_moment, rfc3339},
 };
-pub use self::{escape::escaped, table::Table};
-pub(crate) use outbox_service::numbers::{bytes, count, thousands};
+pub(crate) use outbox_service::{
+    numbers::{bytes, count, thousands},
+    time::{age, exact, rfc3339, seconds},
+};
 
 /// The style of a word on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

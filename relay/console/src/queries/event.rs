@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use crate::format::{Tone, age, raw_json};
+use crate::format::{Tone, age, raw_json, seconds};
 
 /// An event, with the fields of the table; times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
@@ -92,7 +92,7 @@ impl Event {
 
     /// Returns how long ago the event was made, for people.
     pub(crate) fn age(&self) -> String {
-        age(self.age_seconds)
+        age(seconds(self.age_seconds))
     }
 
     /// Returns the key for people: both halves, or an empty text.
@@ -106,9 +106,9 @@ impl Event {
 
     /// Returns when a pending event is due, if it has a time of its own that has not come.
     pub(crate) fn due(&self) -> Option<String> {
-        let seconds = self.due_seconds.filter(|seconds| self.status == "PENDING" && *seconds > 0.0)?;
+        let due = self.due_seconds.filter(|due| self.status == "PENDING" && *due > 0.0)?;
         let what = if self.last_attempted_at.is_some() { "again in" } else { "in" };
-        Some(format!("{what} {}", age(seconds)))
+        Some(format!("{what} {}", age(seconds(due))))
     }
 
     pub(crate) fn tone(&self) -> Tone {
@@ -172,7 +172,7 @@ pub(crate) fn columns(payload: bool) -> String {
 }
 
 /// Returns SQL for a column's time as RFC 3339 in UTC.
-pub(super) fn time(column: &str) -> String {
+fn time(column: &str) -> String {
     format!(
         "CASE WHEN isfinite(e.{column}) THEN to_char(e.{column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')
              ELSE e.{column}::text END"

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use crate::format::seconds;
+
 /// Functions that a role must be granted to delete old events.
 pub(crate) const RETENTION_FUNCTIONS: &[&str] = &["delete_finished", "delete_pages"];
 
@@ -64,8 +66,8 @@ impl Deleted {
     /// Reads a row of these statements.
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         let age = |column| {
-            let seconds: Option<f64> = row.try_get(column)?;
-            Ok::<_, Error>(seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+            let age: Option<f64> = row.try_get(column)?;
+            Ok::<_, Error>(age.map(seconds))
         };
         let (id, because): (Option<Uuid>, Option<String>) =
             (row.try_get("refused_id")?, row.try_get("refused_because")?);

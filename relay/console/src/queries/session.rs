@@ -12,7 +12,7 @@ use outbox_service::{
         postgres,
     },
     error::{Kind, RunError},
-    store::sql::VERSION,
+    store::sql::{MAY_CALL, VERSION},
 };
 use pg_replication::Peer;
 use tokio::{
@@ -21,13 +21,34 @@ use tokio::{
 };
 use tokio_postgres::{Client, Error, error::SqlState};
 
-use crate::queries::sql;
+use crate::format::exact;
 
 /// SQLSTATE class of invalid values, such as a malformed pattern. Every value comes from the caller.
 const DATA_EXCEPTION: &str = "22";
 
+/// Longest `statement_timeout` that PostgreSQL takes, in milliseconds: 24 days.
+const MOST_MILLIS: u128 = i32::MAX as u128;
+
 /// Shortest limit: `statement_timeout` counts milliseconds, and 0 means no limit.
 const LEAST_LIMIT: Duration = Duration::from_millis(1);
+
+/// The time `$1` seconds ago, as text.
+const TIME_AGO: &str = "SELECT to_char(now() - $1 * interval '1 second', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
+
+/// Returns the settings of a command's session: times are UTC, a statement ends after `limit`, and it waits for locks
+/// no longer than a person would.
+fn settings(limit: Duration) -> String {
+    format!(
+        "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET lock_timeout = '5s'; {}; \
+         SET default_transaction_read_only = off; SET jit = off",
+        end_after(limit)
+    )
+}
+
+/// Returns the setting that ends each statement after `limit`.
+fn end_after(limit: Duration) -> String {
+    format!("SET statement_timeout = {}", limit.as_millis().min(MOST_MILLIS))
+}
 
 /// The least grant that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +133,22 @@ impl Session {
             is_granted: false,
             limit,
         };
-        session.client.batch_execute(&sql::settings(limit)).await.map_err(|error| session.failed(error))?;
-        let is_granted = session.client.query_one(sql::MAY_CALL, &[&&[needs.allows()][..]]).await;
+        session.client.batch_execute(&settings(limit)).await.map_err(|error| session.failed(error))?;
+        let is_granted = session.client.query_one(MAY_CALL, &[&&[needs.allows()][..]]).await;
         session.is_granted = is_granted.and_then(|row| row.try_get(0)).unwrap_or_default();
         Ok(session)
+    }
+
+    /// Returns the time that was so long ago by the database's clock, as text.
+    pub(crate) async fn time_ago(&self, ago: Duration) -> Result<String, RunError> {
+        let row = self.client.query_one(TIME_AGO, &[&ago.as_secs_f64()]).await;
+        row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(error))
     }
 
     /// Limits each following statement to the time left until `deadline`.
     pub(crate) async fn end_at(&self, deadline: Instant) -> Result<(), RunError> {
         let left = deadline.saturating_duration_since(Instant::now()).max(LEAST_LIMIT);
-        self.client.batch_execute(&sql::end_after(left)).await.map_err(|error| self.failed(error))
+        self.client.batch_execute(&end_after(left)).await.map_err(|error| self.failed(error))
     }
 
     /// Returns the error of a failed statement, in the operator's terms.
@@ -151,7 +178,7 @@ impl Session {
                     .hint("CREATE EXTENSION outbox, in the database that DATABASE_URL names"),
             }
         } else if is(&[SqlState::QUERY_CANCELED]) {
-            RunError::new(Kind::Database, format!("the database has not answered within {:?}", self.limit))
+            RunError::new(Kind::Database, format!("the database has not answered within {}", exact(self.limit)))
                 .hint("narrow the search, or allow more by --timeout")
         } else if is(&[SqlState::LOCK_NOT_AVAILABLE]) {
             RunError::new(Kind::Database, "somebody has locked outbox.events, or the events").hint("try again later")
@@ -167,7 +194,7 @@ impl Session {
 
 /// Returns the error for a server that has not answered within a command's `--timeout`.
 pub(crate) fn silent(server: &impl Display, limit: Duration) -> RunError {
-    RunError::new(Kind::Database, format!("{server} has not answered within {limit:?}"))
+    RunError::new(Kind::Database, format!("{server} has not answered within {}", exact(limit)))
         .hint("check that the server runs, or allow more by --timeout")
 }
 

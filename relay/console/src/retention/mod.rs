@@ -1,6 +1,7 @@
 //! Retention: deletes finished events once they are old, on a thread and a connection of its own, off the hot path. Of
 //! several relays the active one does it; it knows the session only through [`observe`](outbox_service::observe).
 
+mod policy;
 mod round;
 mod walk;
 
@@ -20,10 +21,11 @@ use outbox_service::{
 use tokio::{runtime::Builder, sync::oneshot, time::sleep};
 use tracing::{info, warn};
 
-pub use self::walk::Policy;
+pub use self::policy::Policy;
 use self::{
+    policy::KeptBack,
     round::{Failed, Round},
-    walk::{KeptBack, Walk},
+    walk::Walk,
 };
 
 /// Interval of the checks whether this relay is the active one.

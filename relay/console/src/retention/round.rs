@@ -15,7 +15,10 @@ use tokio::time::sleep;
 use tokio_postgres::{Client, Error, error::SqlState};
 use uuid::Uuid;
 
-use super::walk::{KeptBack, Left, Policy, Walk};
+use super::{
+    policy::{KeptBack, Left, Policy},
+    walk::Walk,
+};
 use crate::queries::finished::{Deleted, FILE, delete_older};
 
 /// Settings of the session. Commits do not wait for the disk or a standby, because a step lost in a crash is repeated;

@@ -12,6 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::policy::{KeptBack, Left, Policy};
+
 /// Pages of the shortest range: 2 MiB, some thousand events, which one statement deletes in some ten milliseconds.
 const RANGE_PAGES: u32 = 256;
 
@@ -22,53 +24,7 @@ const MOST_RANGES: u32 = 1 << 16;
 const MOST_VISITS: u32 = 20;
 
 /// Shortest and longest time between two rounds.
-const ROUNDS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(3600);
-
-/// How long finished events are kept; `None` for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// Retention time of SENT events.
-    pub sent: Option<Duration>,
-    /// Retention time of FAILED events.
-    pub failed: Option<Duration>,
-}
-
-impl Policy {
-    /// Whether any events are ever deleted.
-    pub(crate) fn deletes(&self) -> bool {
-        self.shortest().is_some()
-    }
-
-    /// Returns the shorter of both times; `None` if nothing is ever deleted.
-    fn shortest(&self) -> Option<Duration> {
-        self.sent.into_iter().chain(self.failed).min()
-    }
-
-    /// Returns the time until the first event of a range is old, from the ages of its oldest event of each kind.
-    fn first_is_old_in(&self, left: &Left) -> Option<Duration> {
-        let sent = self.sent.zip(left.sent).map(|(kept, age)| kept.saturating_sub(age));
-        let failed = self.failed.zip(left.failed).map(|(kept, age)| kept.saturating_sub(age));
-        sent.into_iter().chain(failed).min()
-    }
-}
-
-/// The remaining finished events of a range: the ages of the oldest of each kind that may be deleted one day (`None` if
-/// there is none), and the numbers of old events that stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Left {
-    pub(super) sent: Option<Duration>,
-    pub(super) failed: Option<Duration>,
-    pub(super) kept_back: KeptBack,
-}
-
-/// Numbers of old events that stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct KeptBack {
-    /// Events that hold their keys.
-    pub(super) holding: i64,
-    /// Events whose deletion was refused.
-    pub(super) refused: i64,
-}
+const ROUNDS: Range<Duration> = Duration::from_secs(1)..Duration::from_hours(1);
 
 /// A walk through the table, repeated in rounds.
 #[derive(Debug)]
@@ -171,8 +127,8 @@ impl Walk {
 mod tests {
     use super::*;
 
-    const DAY: Duration = Duration::from_secs(24 * 3600);
-    const HOUR: Duration = Duration::from_secs(3600);
+    const DAY: Duration = Duration::from_hours(24);
+    const HOUR: Duration = Duration::from_hours(1);
     const NOTHING: Left = Left { sent: None, failed: None, kept_back: KeptBack { holding: 0, refused: 0 } };
 
     fn month() -> Walk {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use outbox_service::time::{UNITS, parse};
+
 use super::output::Form;
-use crate::format::length;
 
 /// Time limit and form of a query.
 #[derive(Debug, clap::Args)]
@@ -13,4 +14,10 @@ pub(crate) struct QueryArgs {
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) form: Form,
+}
+
+/// Parses an option that is a length of time, such as `10s`.
+pub(crate) fn length(text: &str) -> Result<Duration, String> {
+    let time = parse(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| format!("expected a time from 1ms to 10000d ({UNITS}), as in 10s, 1h 30m or 4w"))
 }

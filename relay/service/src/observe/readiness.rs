@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::view::{Phase, State, View};
-use crate::numbers;
+use crate::time::age;
 
 /// After this time without an answer to a request, PostgreSQL counts as silent.
 const SILENT: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ impl Readiness {
 
     /// Judges the view; `changing` maps each part of the sentence that changes every second.
     fn judge(view: &View, now: Instant, changing: impl Fn(String) -> String) -> Self {
-        let lasting = |time: Duration| changing(format!(" for {}", numbers::time(time)));
+        let lasting = |time: Duration| changing(format!(" for {}", age(time)));
         let lasted = lasting(now.duration_since(view.state_since));
         match (view.state(), view.away_for(now)) {
             (State::Standby, _) => Self::Waiting(format!("another relay is at work; this one has waited{lasted}")),
@@ -128,17 +128,17 @@ mod tests {
         let away =
             SinkFigures { error: Some("cannot connect to mq:5672: refused".to_owned()), ..SinkFigures::default() };
         for (figures, sink, expected) in [
-            (live, SinkFigures::default(), Ok("delivering for 3 min 0 s")),
+            (live, SinkFigures::default(), Ok("delivering for 3m")),
             (Figures { is_live: false, ..live }, SinkFigures::default(), Err("working off a backlog")),
             (
                 Figures { away_since: Some(began), ..live },
                 away,
-                Err("no connection to RabbitMQ for 3 min 0 s: cannot connect to mq:5672: refused"),
+                Err("no connection to RabbitMQ for 3m: cannot connect to mq:5672: refused"),
             ),
             (
                 Figures { away_since: Some(began), is_blocked: true, ..live },
                 SinkFigures::default(),
-                Err("RabbitMQ has blocked publishing for 3 min 0 s"),
+                Err("RabbitMQ has blocked publishing for 3m"),
             ),
             (
                 Figures { unavailable_since: Some(began), ..live },
@@ -177,7 +177,7 @@ mod tests {
         let mut view = at_work(live, SinkFigures::default(), began);
         let at = |view: &View, seconds| Readiness::of(view, began + Duration::from_secs(seconds));
         assert!(at(&view, 9).is_ready());
-        assert_eq!(at(&view, 10).sentence(), "RabbitMQ has answered no message for 10 s; 3 in flight");
+        assert_eq!(at(&view, 10).sentence(), "RabbitMQ has answered no message for 10s; 3 in flight");
         view.publish(Shown { silent_since: Some(began), ..Shown::default() }, began);
         assert!(!at(&view, 14).sentence().contains("PostgreSQL"));
         assert_eq!(at(&view, 25).sentence(), "PostgreSQL has said nothing for 25 s, although it was asked");
@@ -191,6 +191,6 @@ mod tests {
         assert!(matches!(Readiness::of(&view, now), Readiness::Waiting(_)));
         view.enters(Phase::Disconnected { error: Some("cannot connect to db:5432".to_owned()) }, now);
         let readiness = Readiness::of(&view, now + MINUTE);
-        assert_eq!(readiness, Readiness::Not("not connected for 1 min 0 s: cannot connect to db:5432".to_owned()));
+        assert_eq!(readiness, Readiness::Not("not connected for 1m: cannot connect to db:5432".to_owned()));
     }
 }

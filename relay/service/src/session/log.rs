@@ -6,7 +6,7 @@ use outbox_core::{Conditions, Event, Lsn, Reason, Report, Status};
 use tracing::{debug, info, warn};
 
 use super::unsent::{About, Sum, Unsent};
-use crate::{repeats::Repeats, sink::rabbitmq::NACKED, store::sequence};
+use crate::{repeats::Repeats, sink::rabbitmq::NACKED, store::sequence, time::age};
 
 /// After this time without trouble with the table, the next trouble is logged at once again.
 const CALM: Duration = Duration::from_secs(60);
@@ -57,21 +57,21 @@ impl Log {
             Report::Answered { event, status, error } => self.answered(&event, status, error, now),
             Report::BrokerBack { host, away } => {
                 self.away = Repeats::default();
-                info!(target: "relay", host, ?away, "connected to the broker");
+                info!(target: "relay", host, away = age(away), "connected to the broker");
             }
             Report::BrokerBlocked(reason) => warn!(target: "relay", reason, "the broker has blocked publishing"),
             Report::BrokerUnblocked => info!(target: "relay", "the broker takes messages again"),
             Report::BrokerAway { error, lasted, in_flight } => {
                 let (is_news, tries) = self.away.count(&error);
                 if is_news {
-                    warn!(target: "relay", error, tries, for = ?lasted, in_flight, "no connection to the broker; trying again");
+                    warn!(target: "relay", error, tries, for = age(lasted), in_flight, "no connection to the broker; trying again");
                 } else {
-                    debug!(target: "relay", error, tries, for = ?lasted, "no connection to the broker; trying again");
+                    debug!(target: "relay", error, tries, for = age(lasted), "no connection to the broker; trying again");
                 }
             }
             Report::EndedAlone { event, error, times, retry_in } => {
                 let key = event.aggregate_id.as_ref().map(|text| text.as_str());
-                warn!(target: "relay", event = %event.id, key, topic = event.topic.as_str(), error, times, again_in = ?retry_in,
+                warn!(target: "relay", event = %event.id, key, topic = event.topic.as_str(), error, times, again_in = age(retry_in),
                       "the connection ended while only this event was on its way: it waits, and leaves alone again; no attempt is counted");
             }
             Report::Silent { event, events, destinations } => {
@@ -173,7 +173,7 @@ impl Log {
         let was_refusing = std::mem::replace(&mut self.is_refusing_logged, unavailable_since.is_some());
         match unavailable_since {
             Some(since) if !was_refusing => {
-                warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), destinations = unavailable_destinations, reason = NACKED,
+                warn!(target: "relay", state = %"refused", for = age(now.duration_since(since)), destinations = unavailable_destinations, reason = NACKED,
                       "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
                        look for queues that are full, have no majority, or have crashed");
             }

@@ -10,6 +10,7 @@ use outbox_core::Figures;
 use crate::{
     numbers,
     store::{Blocker, SlotLook, Writer},
+    time,
 };
 
 /// PostgreSQL records the running transactions every 15 s, and a slot moves on only then.
@@ -106,7 +107,7 @@ impl fmt::Display for SlotBlocker {
                 let open_for = if who.state.is_some() { "open for" } else { "open for more than" };
                 who.seconds.map_or(Ok(()), |seconds| {
                     let lasted = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-                    write!(f, ", {open_for} {}", numbers::time(lasted))
+                    write!(f, ", {open_for} {}", time::age(lasted))
                 })
             }
             Self::Standby => f.write_str("a standby that synchronized_standby_slots names, and that does not follow"),

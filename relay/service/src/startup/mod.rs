@@ -3,6 +3,8 @@
 mod checks;
 mod publication;
 mod slot;
+mod start_position;
+mod stream_session;
 mod takeover;
 mod waiting;
 
@@ -32,6 +34,7 @@ use crate::{
         rabbitmq::{RabbitMq, RabbitMqBroker, Spans},
     },
     store::{Store, sql},
+    time::age,
     traces::Traces,
 };
 
@@ -137,7 +140,7 @@ pub(crate) async fn take_over(
                 slot_is_useless = false;
             }
             (away, lost_at) = (Repeats::default(), None);
-            let from = if after.passes_over() { slot::behind_the_log(&client, after).await? } else { Lsn(0) };
+            let from = if after.passes_over() { start_position::behind_the_log(&client, after).await? } else { Lsn(0) };
             let taken = takeover::take(config, &client, &server, replication, from, &mut takeover, observed).await?;
             Ok::<_, RunError>((client, connection, taken, database))
         };
@@ -154,8 +157,8 @@ pub(crate) async fn take_over(
             taken => break taken?,
         }
     };
-    let silence = slot::silence(config, &client).await?;
-    let confirmed = slot::confirmed(config, &client).await?;
+    let silence = stream_session::silence(config, &client).await?;
+    let confirmed = start_position::confirmed(config, &client).await?;
     let store = Store::prepare(client, &config.publication).await.map_err(|error| {
         checks::store_error(error, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
@@ -175,9 +178,9 @@ pub(crate) async fn take_over(
 /// Logs an error after which the relay tries again; `lasted` is the time since the first attempt.
 pub(super) fn log_retry(error: &RunError, tries: u32, lasted: Duration) {
     if error.kind() == Kind::ExtensionVersion {
-        warn!(target: "relay", %error, tries, for = ?lasted, "the schema's version does not fit; trying again");
+        warn!(target: "relay", %error, tries, for = age(lasted), "the schema's version does not fit; trying again");
     } else {
-        warn!(target: "relay", %error, tries, for = ?lasted, "no connection to the database; trying again");
+        warn!(target: "relay", %error, tries, for = age(lasted), "no connection to the database; trying again");
     }
 }
 
@@ -249,7 +252,7 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
     let bound = sql::bound_idle_transactions(config.takeover_after);
     waiting::for_comfort(&client, &bound).await;
     checks::server(&client, config).await?;
-    let replication = slot::connect(config, &server, &client).await?;
+    let replication = stream_session::connect(config, &server, &client).await?;
     checks::extension(&client, database).await?;
     Ok(Connected { client, connection, server, replication, database: ServerPeer::with_database(&peer) })
 }

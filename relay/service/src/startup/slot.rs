@@ -1,25 +1,20 @@
 //! The replication slot: found, created, or created again.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
-use pg_replication::{ConnInfo, Lsn, ReplError, Replication};
-use tokio::time::{Instant, sleep};
+use pg_replication::{Lsn, ReplError, Replication};
 use tokio_postgres::{Client, error::SqlState};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
-use super::{After, checks, waiting};
+use super::{checks, stream_session, waiting};
 use crate::{
     config::Config,
-    database::{errors::replication_connect_error, foreign::Listed, platform::Platform},
-    error::{Kind, RunError, chain},
+    database::foreign::Listed,
+    error::{Kind, RunError},
     repeats::Repeats,
     session::Making,
     store::sql,
 };
-
-/// How often the server checks whether this relay is alive while a command waits.
-const CLIENT_CHECK: &str = "client_connection_check_interval";
-const CLIENT_CHECK_MS: &str = "500";
 
 /// What `init` did to the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,64 +91,6 @@ async fn reader(client: &Client, pid: i32) -> Reader {
         (user, application) = (row.try_get(0).unwrap_or_default(), row.try_get(1).unwrap_or_default());
     }
     Reader { pid, user, application }
-}
-
-/// Above this number of unread bytes, which contain thousands of events, the stream begins behind the present WAL. The
-/// first pass publishes the events before the stream reaches them: for 100,000 single commits, streaming took the
-/// server 0.36 s and skipping 0.05 s (measured on PostgreSQL 15).
-const LONG_LOG: i64 = 32 << 20;
-
-/// The position behind all present WAL, for a stream that must leave it out. Its events are read from the table.
-pub(super) async fn behind_the_log(client: &Client, after: After) -> Result<Lsn, RunError> {
-    let lsn: String = client.query_one(sql::FLUSHED, &[]).await?.try_get(0)?;
-    if after == After::PublishedAgain {
-        info!(target: "relay", lsn, "the publication publishes every event again: streaming from here on; what came before is read from the table");
-    } else {
-        warn!(target: "relay", lsn, "the server cannot stream what is in its WAL: going on behind it; events are read from the table");
-    }
-    position(&lsn)
-}
-
-/// How long the startup waits for transactions whose commits in a long WAL may not be visible yet.
-const UNSEEN: Duration = Duration::from_secs(1);
-
-/// The position behind the present WAL, if its unread part is long and every commit in it is visible in the table;
-/// otherwise 0, and all WAL is streamed.
-///
-/// A commit is in the WAL before it is visible, so all transactions open at the position must end before the pass
-/// begins; otherwise both the stream and the pass would miss it. A role that may not see the WAL's length streams all
-/// of it.
-pub(super) async fn behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
-    match look_behind_a_long_log(config, client).await {
-        Err(error) if error.kind() == Kind::NotPermitted => {
-            debug!(target: "relay", %error, "how much of the WAL is unread is not to be seen: streaming all of it");
-            Ok(Lsn(0))
-        }
-        looked => looked,
-    }
-}
-
-async fn look_behind_a_long_log(config: &Config, client: &Client) -> Result<Lsn, RunError> {
-    let Some(row) = client.query_opt(sql::UNREAD, &[&config.slot]).await? else { return Ok(Lsn(0)) };
-    let (lsn, unread): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
-    if unread < LONG_LOG {
-        return Ok(Lsn(0));
-    }
-    let next: String = client.query_one(sql::TAKE_ID, &[]).await?.try_get(0)?;
-    let until = Instant::now() + UNSEEN;
-    while !client.query_one(sql::ALL_HAVE_ENDED_BEFORE, &[&next]).await?.try_get::<_, bool>(0)? {
-        if Instant::now() > until {
-            info!(target: "relay", slot = config.slot, unread, "much of the WAL is unread, and an older transaction is open: streaming all of it");
-            return Ok(Lsn(0));
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-    info!(target: "relay", slot = config.slot, lsn, unread, "much of the WAL is unread: going on behind it; events are read from the table");
-    position(&lsn)
-}
-
-fn position(lsn: &str) -> Result<Lsn, RunError> {
-    lsn.parse().map_err(|error| RunError::new(Kind::Database, "the position in the WAL cannot be read").source(error))
 }
 
 /// Fails unless the slot exists and can be read.
@@ -257,59 +194,11 @@ async fn drop_unread(config: &Config, client: &Client) -> Result<bool, RunError>
     }
 }
 
-/// Opens a replication session, which can create the slot and read it.
-pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client) -> Result<Replication, RunError> {
-    let database = &config.database_url;
-    let mut replication = match server.connect_replication(&config.application_name).await {
-        Ok(replication) => replication,
-        Err(error) => return Err(replication_connect_error(error, database, Platform::of(client).await)),
-    };
-    let millis = silence(config, client).await?.as_millis().to_string();
-    if let Err(error) = replication.set("wal_sender_timeout", &millis).await {
-        if error.connection_lost() || error.sqlstate().is_none() {
-            return Err(checks::stream_error(config, client, error).await);
-        }
-        debug!(target: "relay", error = chain(&error), "the server keeps its own wal_sender_timeout");
-    }
-    // The role's time limits are meant for ordinary statements. Creating a slot waits for locks of all older
-    // transactions, and a whole large transaction is streamed within one statement.
-    for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
-        if let Err(error) = replication.set(timeout, "0").await {
-            // transaction_timeout is new in PostgreSQL 17.
-            debug!(target: "relay", error = chain(&error), "the server does not know the timeout");
-        }
-    }
-    if let Err(error) = replication.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
-        debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
-    }
-    Ok(replication)
-}
-
-/// The position that the slot has confirmed, where its stream begins; 0: there is no slot yet.
-pub(super) async fn confirmed(config: &Config, client: &Client) -> Result<Lsn, RunError> {
-    let Some(row) = client.query_opt(sql::CONFIRMED, &[&config.slot]).await? else { return Ok(Lsn(0)) };
-    let confirmed: Option<&str> = row.try_get(0)?;
-    Ok(confirmed.and_then(|lsn| lsn.parse().ok()).unwrap_or_default())
-}
-
-/// The stream's `wal_sender_timeout`: the server's own, but at most `takeover_after`, so that a standby takes over in
-/// time. Where this role may not see the server's, `takeover_after` is used.
-pub(super) async fn silence(config: &Config, client: &Client) -> Result<Duration, RunError> {
-    let millis: i32 = match client.query_one(sql::WAL_SENDER_TIMEOUT, &[]).await {
-        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => 0,
-        found => found?.try_get(0)?,
-    };
-    let own = u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
-    Ok(own.map_or(config.takeover_after, |own| own.min(config.takeover_after)))
-}
-
 async fn make(session: &mut Replication, slot: &str, is_copied: bool) -> Result<Lsn, ReplError> {
     // A SQL statement starts the server's check of the client, which then continues during the next command. A
     // replication command alone does not start it, so a relay that dies would keep the slot until the older
     // transactions end.
-    if let Err(error) = session.set(CLIENT_CHECK, CLIENT_CHECK_MS).await {
-        debug!(target: "relay", error = chain(&error), "the server cannot tell whether this relay lives while the slot is made");
-    }
+    stream_session::check_client(session).await;
     if is_copied { session.create_failover_slot(slot).await } else { session.create_slot(slot).await }
 }
 

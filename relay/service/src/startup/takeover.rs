@@ -13,7 +13,7 @@ use super::{
     checks,
     publication::{self, Publication},
     slot::{self, Found, Reader, ToDo},
-    waiting,
+    start_position, stream_session, waiting,
 };
 use crate::{
     config::Config,
@@ -125,7 +125,7 @@ pub(super) async fn take(
         }
         let session = match replication.take() {
             Some(session) => session,
-            None => slot::connect(config, &same_server(config, server)?, client).await?,
+            None => stream_session::connect(config, &same_server(config, server)?, client).await?,
         };
         waiting::for_table(client, sql::READ_TABLE, &[]).await?;
         let (to_do, publication) = if config.create_slot {
@@ -138,7 +138,7 @@ pub(super) async fn take(
         let from = match &publication {
             Publication::Useless(_) => NOWHERE,
             Publication::Whole { .. } if to_do == ToDo::Make => from,
-            Publication::Whole { .. } => from.max(slot::behind_a_long_log(config, client).await?),
+            Publication::Whole { .. } => from.max(start_position::behind_a_long_log(config, client).await?),
         };
         let mut making = slot::start(config, session, from, to_do);
         let started = tokio::select! {

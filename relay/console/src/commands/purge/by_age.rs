@@ -10,7 +10,6 @@ use crate::{
     queries::{
         finished::{self, Deleted},
         session::Session,
-        sql,
     },
     terminal::{
         Answer,
@@ -90,9 +89,7 @@ fn is_of_this_step(error: &Error) -> bool {
 
 pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
     let failed = |error| session.failed(error);
-    let seconds = i64::try_from(options.older_than.unwrap_or_default().as_secs()).unwrap_or(i64::MAX);
-    let now = session.client.query_one(&sql::fixed_time(), &[&"now", &seconds]).await;
-    let before: String = now.and_then(|row| row.try_get(0)).map_err(failed)?;
+    let before = session.time_ago(options.older_than.unwrap_or_default()).await?;
     let of = |status| Some(before.as_str()).filter(|_| options.status().is_none_or(|wanted| wanted == status));
     let mut purge = Purge { session, sent_before: of("SENT"), failed_before: of("FAILED"), interrupt: None };
     let mut done = Done { dry_run: options.dry_run, before: Some(before.clone()), ..Done::default() };

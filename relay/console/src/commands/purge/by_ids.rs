@@ -13,8 +13,8 @@ use crate::{
     queries::{
         event::Event,
         finished::DELETE_BY_ID,
+        search::{self, Among, Order},
         session::Session,
-        sql::{self, Among, Order},
     },
     terminal::{
         Answer,
@@ -30,7 +30,7 @@ pub(super) async fn run(session: &Session, options: &Options, output: &mut Outpu
     let failed = |error| session.failed(error);
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: options.status(), ids: Some(&options.ids), limit: i64::MAX };
-    let query = sql::events(Among::Ids, false, Order::OldestFirst);
+    let query = search::events(Among::Ids, false, Order::OldestFirst);
     let rows = session.client.query(&query, &parameters.list()).await.map_err(failed)?;
     let mut found = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     found.retain(|event| event.status != "PENDING");

@@ -9,21 +9,22 @@ use std::time::Duration;
 use outbox_service::{
     Config,
     error::{Kind, RunError},
+    store::sql::MAY_CALL,
 };
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
     commands::filter::word,
-    format::{count, escaped, length},
+    format::{count, escaped},
     queries::{
         finished::{Deleted, RETENTION_FUNCTIONS},
         session::{Grant, Session},
-        sql,
     },
     terminal::{
         Answer,
         output::{Form, Output, note},
+        query_args::length,
     },
 };
 
@@ -133,7 +134,7 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
     let failed = |error| session.failed(error);
     let may: bool = session
         .client
-        .query_one(sql::MAY_CALL, &[&RETENTION_FUNCTIONS])
+        .query_one(MAY_CALL, &[&RETENTION_FUNCTIONS])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;

@@ -22,10 +22,11 @@ use tokio::{
 
 use self::message::Message;
 use crate::{
-    format::length,
+    format::exact,
     terminal::{
         Answer,
         output::{Form, Output, confirmed, note},
+        query_args::length,
     },
 };
 
@@ -155,7 +156,7 @@ async fn open(config: &Config, bindings: &[String], limit: Duration) -> Result<C
     };
     match timeout(limit, Consumer::connect(&consume)).await {
         Ok(opened) => opened.map_err(|error| end_of_start(&error, address)),
-        Err(_elapsed) => Err(RunError::new(Kind::Broker, format!("{url} has not answered within {limit:?}"))
+        Err(_elapsed) => Err(RunError::new(Kind::Broker, format!("{url} has not answered within {}", exact(limit)))
             .hint("check that the broker runs, and has no alarm")),
     }
 }

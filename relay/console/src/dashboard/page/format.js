@@ -33,15 +33,15 @@ export function indented(json) {
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return '–';
-  if (seconds === 0) return '0 s';
+  if (seconds === 0) return '0s';
   if (seconds < 0) return `−${duration(-seconds)}`; // clocks may differ
-  if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86400)} d`;
+  if (seconds < 0.001) return `${Math.round(seconds * 1e6)}µs`;
+  if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)}ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)}s`;
+  if (seconds < 120) return `${Math.round(seconds)}s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)}m`;
+  if (seconds < 172800) return `${Math.round(seconds / 3600)}h`;
+  return `${Math.round(seconds / 86400)}d`;
 }
 
 export function ago(time) {

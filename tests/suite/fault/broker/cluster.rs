@@ -193,7 +193,7 @@ async fn while_two_of_three_nodes_are_down_events_wait_and_the_outage_fails_none
     eventually("the relay takes it for an outage", SOON, async || {
         let lines = relay.log_lines().split_off(mark);
         let told =
-            |line: &String| ["the broker refuses everything", "state=parked"].iter().any(|text| line.contains(text));
+            |line: &String| ["the broker takes no message", "state=parked"].iter().any(|text| line.contains(text));
         if lines.iter().any(told) { Ok(()) } else { Err(lines) }
     })
     .await;

@@ -3,7 +3,7 @@
 use harness::Stack;
 
 use super::{
-    assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed, wait_until_none_is_owed,
+    assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed, wait_until_none_is_pending,
 };
 
 #[tokio::test]
@@ -29,13 +29,13 @@ async fn a_topic_that_is_refused_for_long_stops_no_other_and_is_delivered_in_ord
                       FROM generate_series(1, 50) i";
         stack.db.batch_execute(others).await.unwrap();
     }
-    wait_until_none_is_owed(&stack.db, "topic <> 'full'").await;
+    wait_until_none_is_pending(&stack.db, "topic <> 'full'").await;
     assert_eq!(count(&stack.db, "topic <> 'full' AND status = 'SENT' AND attempts = 1").await, OTHERS);
     assert_eq!(count(&stack.db, "topic = 'full' AND status = 'PENDING'").await, REFUSED, "no room was made yet");
 
     gate.open().await;
     let opened = Resumed::on(&stack.vhost.url(), "full").await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT'").await, REFUSED + OTHERS);
     ledger::wait_for_all(&stack.db, || [consumer.ids(), opened.ids()].concat()).await;
     ledger::check(&stack.db, &[&consumer.ids(), &opened.ids()], 0).await;

@@ -48,7 +48,7 @@ async fn make_room(stack: &Stack, name: &str) {
 }
 
 #[tokio::test]
-async fn a_full_queue_alone_costs_no_attempt_and_fails_nobody_however_often_it_refuses() {
+async fn a_full_queue_alone_costs_no_attempt_and_fails_nobody_however_often_it_nacks() {
     for ordering in MODES {
         let stack = Stack::new().await;
         full_queue(&stack, "load").await;
@@ -188,7 +188,7 @@ async fn check_load(stack: &Stack, consumer: &harness::Consumer, emitted: &[supe
 }
 
 #[tokio::test]
-async fn an_event_is_given_up_when_both_its_attempts_and_its_time_are_used_up_with_the_error_of_all_that_are_refused_alike()
+async fn an_event_is_given_up_when_both_its_attempts_and_its_time_are_used_up_with_the_error_of_all_that_are_nacked_alike()
  {
     for (retry_for, at_least) in [("0s", Duration::ZERO), ("2s", Duration::from_secs(2))] {
         let stack = Stack::new().await;

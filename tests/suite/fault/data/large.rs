@@ -26,7 +26,7 @@ const SMALL: &str =
     FROM generate_series(1, 1000) i";
 
 #[tokio::test]
-async fn small_payloads_are_delivered_while_large_ones_that_fill_memory_are_refused() {
+async fn small_payloads_are_delivered_while_large_ones_that_fill_memory_are_nacked() {
     const LARGE_EVENTS: i64 = 12;
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "large").await;

@@ -34,7 +34,7 @@ const STALLED: Duration = Duration::from_secs(60);
 /// What a relay with the default settings may hold in RAM, whatever the data.
 const MEMORY_BYTES: u64 = 64_000_000;
 
-/// A relay that soon leaves events to the table, and for a whole test tries again what is refused.
+/// A relay that soon leaves events to the table, and for a whole test tries again what is nacked.
 fn patient_relay(stack: &Stack) -> RelayBuilder {
     let relay = stack.relay().set("park-after", "200ms").set("max-attempts", "1000");
     relay.set("retry-base", "50ms").set("retry-max", "500ms")

@@ -1,4 +1,4 @@
-//! Many keys that are held by a refused event, with more behind them than memory may hold.
+//! Many keys that are held by a nacked event, with more behind them than memory may hold.
 
 use harness::Stack;
 
@@ -30,7 +30,7 @@ async fn keys_behind_many_stuck_ones_are_delivered_while_those_wait() {
     wait_until_none_is_pending(&stack.db, "aggregate_type = 'good'").await;
     assert_eq!(count(&stack.db, "aggregate_type = 'good' AND status = 'SENT' AND attempts = 1").await, GOOD);
     let waiting = count(&stack.db, "aggregate_type = 'stuck' AND status = 'PENDING'").await;
-    assert_eq!(waiting, STUCK * (FOLLOWERS + 1), "nothing overtook a refused event of its key");
+    assert_eq!(waiting, STUCK * (FOLLOWERS + 1), "nothing overtook a nacked event of its key");
 
     gate.open().await;
     let opened = Resumed::on(&stack.vhost.url(), "full").await;

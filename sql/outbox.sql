@@ -46,7 +46,7 @@ BEGIN;
 \ir operate/limit_payloads.sql
 
 -- The table's triggers.
-\ir relay/ring.sql
+\ir relay/wake_relay.sql
 \ir triggers/admit.sql
 \ir triggers/envelope.sql
 \ir triggers/status.sql
@@ -57,12 +57,12 @@ BEGIN;
 \ir emit/text.sql
 
 -- What the relay calls.
-\ir relay/page.sql
+\ir relay/cut_page.sql
 \ir relay/flush.sql
-\ir relay/pending.sql
-\ir relay/owed.sql
-\ir relay/due.sql
-\ir relay/holding.sql
+\ir relay/pending_page_by_bytes.sql
+\ir relay/pending_page.sql
+\ir relay/due_page.sql
+\ir relay/key_holders.sql
 \ir native/plain/settle_sent.sql
 \ir relay/settle.sql
 \ir relay/publication.sql

@@ -55,7 +55,7 @@ pub(crate) static NOTIFY_STATUS: GucSetting<bool> = GucSetting::<bool>::new(fals
 // Only SQL reads these. They are defined so that PostgreSQL checks and lists them.
 static ALLOW_UNDUMPED_CHANGES: GucSetting<bool> = GucSetting::<bool>::new(false);
 static OPERATOR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
-static RUNG_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static RELAY_WOKEN_IN: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 /// Defines the settings, once, when the library is loaded.
 pub(crate) fn define() {
@@ -119,10 +119,10 @@ pub(crate) fn define() {
         GucFlags::default(),
     );
     GucRegistry::define_string_guc(
-        c"outbox.rung_in",
-        c"The transaction that has told the relay of its replays. Internal.",
-        c"Set by outbox.ring().",
-        &RUNG_IN,
+        c"outbox.relay_woken_in",
+        c"The transaction that has woken the relay. Internal.",
+        c"Set by outbox.wake_relay().",
+        &RELAY_WOKEN_IN,
         GucContext::Userset,
         GucFlags::NO_SHOW_ALL | GucFlags::DISALLOW_IN_FILE,
     );

@@ -8,14 +8,14 @@ AS $$
 BEGIN
     PERFORM outbox.begin_grant(role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION
-        outbox.owed(bigint, integer, text[], text[], bigint, boolean),
-        outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean),
-        outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean),
+        outbox.pending_page(bigint, integer, text[], text[], bigint, boolean),
+        outbox.pending_page_by_bytes(bigint, integer, bigint, text[], text[], bigint, boolean, boolean),
+        outbox.due_page(integer, bigint, timestamptz, bigint, bigint, boolean, boolean),
         outbox.next_due(),
         outbox.flush(pg_lsn),
         outbox.health(text, interval, interval, bigint, bigint),
         outbox.health_with_codes(text, interval, interval, bigint, bigint),
-        outbox.holding(integer),
+        outbox.key_holders(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text),
         outbox.ensure_sequence(),

@@ -1,5 +1,5 @@
 -- Everybody is granted only what cannot do harm: the schema's name, its version, making a uuid (the default of a
--- column), ringing the bell (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a json
+-- column), waking the relay (for a role that may UPDATE status), and emit() of a text, which only calls emit() of a json
 -- or of a bytea with the caller's rights.
 --
 -- One call each grants what an application, the relay, an operator and monitoring need: grant_emit.sql, grant_relay.sql,
@@ -30,7 +30,7 @@ $$;
 GRANT EXECUTE ON FUNCTION
     outbox.version(),
     outbox.uuid_v7(),
-    outbox.ring(),
+    outbox.wake_relay(),
     outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) TO PUBLIC;
 
 COMMENT ON FUNCTION outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz) IS

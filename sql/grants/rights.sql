@@ -66,7 +66,7 @@ AS $$
                coalesce(p.proacl, acldefault('f', p.proowner)), NULL
         FROM pg_proc AS p JOIN home AS h ON h.oid = p.pronamespace
         WHERE h.nspname <> 'outbox' OR p.oid::regprocedure::text NOT IN (
-            'outbox.version()', 'outbox.uuid_v7()', 'outbox.ring()',
+            'outbox.version()', 'outbox.uuid_v7()', 'outbox.wake_relay()',
             'outbox.emit(text,text,text,text,text,jsonb,text,text,timestamp with time zone,text)')
     )
     SELECT m.object, acl.privilege_type,

@@ -5,6 +5,7 @@
 DO $$
 DECLARE
     dropped text;
+    successor text;
 BEGIN
     IF outbox.version() NOT IN ('0.1.0', '0.2.0') THEN
         RETURN;
@@ -23,18 +24,35 @@ BEGIN
                   HINT = 'Drop what the upgrade stopped at, and make it again after the upgrade, with payload::jsonb where it needs that.';
     END;
     COMMENT ON COLUMN outbox.events.payload IS 'Body as JSON, which is sent as it was written; or payload_bytes is set.';
+    COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, except while it took nothing; a replay sets it back to 0.';
+    COMMENT ON COLUMN outbox.events.available_at IS 'The event is not sent before this time; null: at once. After a failed attempt the relay sets it to the time of the next one.';
+    COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if that failed; a replay keeps it.';
+    COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first failed attempt that counted, from which retry_for is measured; a replay sets it back to null.';
+    COMMENT ON TYPE outbox.status IS 'PENDING: to be delivered. SENT: confirmed by the broker. FAILED: given up, see last_error.';
 
-    FOREACH dropped IN ARRAY ARRAY[
-        'outbox.event_bytes(jsonb, bytea, jsonb)',
-        'outbox.owed(bigint, integer, text[], text[], bigint, boolean)', -- it returns the columns
-        'outbox.check_headers(jsonb)', -- the plain SQL's, as the next
-        'outbox.printed_bytes(jsonb)'
-    ] LOOP
+    -- An earlier relay that calls one of these begins anew, and waits for the relay of this version. Its successor has the same grants.
+    FOR dropped, successor IN VALUES
+        ('outbox.event_bytes(jsonb, bytea, jsonb)', 'outbox.event_bytes(json, bytea, json)'),
+        ('outbox.check_headers(jsonb)', 'outbox.check_headers(json)'), -- the plain SQL's, as the next
+        ('outbox.printed_bytes(jsonb)', NULL),
+        ('outbox.ring()', NULL), -- everybody may call wake_relay()
+        ('outbox.owed(bigint, integer, text[], text[], bigint, boolean)',
+         'outbox.pending_page(bigint, integer, text[], text[], bigint, boolean)'),
+        ('outbox.pending(bigint, integer, bigint, text[], text[], bigint, boolean, boolean)',
+         'outbox.pending_page_by_bytes(bigint, integer, bigint, text[], text[], bigint, boolean, boolean)'),
+        ('outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)',
+         'outbox.due_page(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)'),
+        ('outbox.holding(integer)', 'outbox.key_holders(integer)'),
+        -- Arguments have other names.
+        ('outbox.cut_page(refcursor, bigint, boolean)', 'outbox.cut_page(refcursor, bigint, boolean)'),
+        ('outbox.unreadable(oid, tid)', 'outbox.unreadable(oid, tid)'),
+        ('outbox.row_without_contents(oid, tid, text)', 'outbox.row_without_contents(oid, tid, text)')
+    LOOP
         IF to_regprocedure(dropped) IS NOT NULL THEN
             PERFORM set_config('outbox_upgrade.granted', (current_setting('outbox_upgrade.granted')::text[] || ARRAY(
-                SELECT format('FUNCTION %s TO %s', replace(dropped, 'jsonb', 'json'), acl.grantee::regrole)
+                SELECT format('FUNCTION %s TO %s', successor, acl.grantee::regrole)
                 FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
-                WHERE p.oid = to_regprocedure(dropped) AND acl.grantee NOT IN (0, p.proowner)
+                WHERE p.oid = to_regprocedure(dropped) AND acl.grantee NOT IN (0, p.proowner) AND successor IS NOT NULL
             ))::text, true); -- for grant_again.sql
             EXECUTE 'DROP FUNCTION ' || dropped;
         END IF;

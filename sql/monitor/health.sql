@@ -42,7 +42,6 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
 SET jit = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -58,7 +57,7 @@ BEGIN
     IF has_function_privilege('public', 'outbox.health_with_codes(text, interval, interval, bigint, bigint)'::regprocedure, 'EXECUTE') THEN
         PERFORM outbox.require_grant('outbox.health_with_codes(text, interval, interval, bigint, bigint)');
     END IF;
-    -- Owed now: events without a time of their own, and those whose time has come.
+    -- Pending: events without a time of their own, and those whose time has come.
     SELECT c.events, c.is_estimate INTO pending, pending_is_estimate FROM outbox.count_by_seq('PENDING') AS c;
     SELECT since - e.created_at INTO oldest_pending
     FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NULL ORDER BY e.seq LIMIT 1;
@@ -153,7 +152,7 @@ BEGIN
     END IF;
     IF oldest_retrying > max_retrying_age THEN
         codes := codes || 'events_retried'::text;
-        problems := problems || format('%s are refused again and again, the oldest for %s',
+        problems := problems || format('%s are tried again and again, the oldest for %s',
             concat(CASE WHEN scheduled_is_estimate THEN 'about ' END, retrying), date_trunc('second', oldest_retrying));
     END IF;
     reason := nullif(array_to_string(problems, '; '), '');

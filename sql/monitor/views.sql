@@ -9,7 +9,7 @@ WHERE status = 'FAILED'
 ORDER BY seq;
 COMMENT ON VIEW outbox.failed IS 'Events that the relay has given up, with the reason. See outbox.replay and outbox.replay_many.';
 
--- How much is owed, and since when? An attempt sets available_at and last_attempted_at, and a replay sets available_at back to null: an
+-- How much is pending, and since when? An attempt sets available_at and last_attempted_at, and a replay sets available_at back to null: an
 -- event that has both is between two attempts, and stays so when the time of the next one has come.
 CREATE OR REPLACE VIEW outbox.backlog AS
 SELECT topic,
@@ -28,4 +28,4 @@ FROM (
 ) AS unfinished
 GROUP BY topic
 ORDER BY topic;
-COMMENT ON VIEW outbox.backlog IS 'Events not sent, by topic: owed now, scheduled, to be tried again, failed, and the age of the oldest owed.';
+COMMENT ON VIEW outbox.backlog IS 'Events not sent, by topic: pending, scheduled, to be tried again, failed, and the age of the oldest pending one.';

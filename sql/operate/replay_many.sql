@@ -37,7 +37,7 @@ BEGIN
     IF replay_many.status IS NULL OR replay_many.status = 'PENDING' THEN
         RAISE EXCEPTION 'status must be FAILED or SENT'
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'A PENDING event is owed to the broker already.';
+                  HINT = 'A PENDING event is to be delivered already.';
     END IF;
     IF max_events < 0 THEN
         RAISE EXCEPTION 'max_events cannot be negative, and is %', max_events

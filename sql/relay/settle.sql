@@ -1,7 +1,7 @@
 -- The relay's write-back: one verdict per event, in one statement for the whole batch.
 --
 -- SENT and FAILED finish an event; PENDING records an attempt that will be repeated in retry_ms milliseconds. Without an error
--- the attempt does not count: the broker refused everything, which is no event's fault. Where holds is true, later events with
+-- the attempt does not count: the destination took nothing, which is no event's fault. Where holds is true, later events with
 -- the event's key wait for it. Only rows that are still PENDING change.
 --
 -- Returns the events that it has not written, each with the status that it has:

@@ -54,7 +54,7 @@ COMMENT ON COLUMN outbox.events.id IS 'UUID version 7; the AMQP message_id, the 
 COMMENT ON COLUMN outbox.events.seq IS 'Order in which events were made (not: committed); header x-outbox-seq.';
 COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp.';
 COMMENT ON COLUMN outbox.events.status IS 'PENDING, SENT or FAILED.';
-COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, except while it refused everything; a replay sets it back to 0.';
+COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, except while it took nothing; a replay sets it back to 0.';
 COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; header x-outbox-replay, from the first replay on.';
 COMMENT ON COLUMN outbox.events.holds_key IS 'Whether later events with the same key wait: this one is being retried, or has FAILED and the relay is told to hold.';
 COMMENT ON COLUMN outbox.events.topic IS 'Routing key.';
@@ -67,8 +67,8 @@ COMMENT ON COLUMN outbox.events.payload_bytes IS 'Body as bytes, with content_ty
 COMMENT ON COLUMN outbox.events.content_type IS 'AMQP content_type; null: application/json.';
 COMMENT ON COLUMN outbox.events.headers IS 'AMQP headers, a JSON object.';
 COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id; left out: the setting outbox.correlation_id.';
-COMMENT ON COLUMN outbox.events.available_at IS 'The event is not sent before this time; null: at once. After a refused attempt the relay sets it to the time of the next one.';
-COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if that was refused; a replay keeps it.';
-COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first refused attempt that counted, from which retry_for is measured; a replay sets it back to null.';
+COMMENT ON COLUMN outbox.events.available_at IS 'The event is not sent before this time; null: at once. After a failed attempt the relay sets it to the time of the next one.';
+COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if that failed; a replay keeps it.';
+COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first failed attempt that counted, from which retry_for is measured; a replay sets it back to null.';
 COMMENT ON COLUMN outbox.events.last_attempted_at IS 'Time of the last attempt.';
 COMMENT ON COLUMN outbox.events.processed_at IS 'Time the event became SENT or FAILED.';

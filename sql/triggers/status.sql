@@ -31,7 +31,7 @@ BEGIN
                       SCHEMA = tg_table_schema, TABLE = tg_table_name, COLUMN = changed, CONSTRAINT = tg_name;
         END IF;
         IF old.holds_key AND NOT new.holds_key OR old.status <> 'PENDING' AND new.status = 'PENDING' THEN
-            PERFORM outbox.ring();
+            PERFORM outbox.wake_relay();
         END IF;
         RETURN new;
     END IF;
@@ -48,7 +48,7 @@ BEGIN
         new.last_error := CASE WHEN new.status <> 'SENT' THEN new.last_error END;
         new.holds_key := new.status = 'PENDING' AND new.holds_key;
         IF old.holds_key AND NOT new.holds_key THEN
-            PERFORM outbox.ring(); -- the events behind it may go on
+            PERFORM outbox.wake_relay(); -- the events behind it may go on
         END IF;
         RETURN new;
     END IF;
@@ -60,7 +60,7 @@ BEGIN
         AND (new.last_error, new.first_attempted_at, new.replays) IS NOT DISTINCT FROM (old.last_error, old.first_attempted_at, old.replays)
     THEN
         IF old.holds_key AND NOT new.holds_key THEN
-            PERFORM outbox.ring();
+            PERFORM outbox.wake_relay();
         END IF;
         RETURN new;
     END IF;
@@ -74,7 +74,7 @@ BEGIN
         new.processed_at := NULL;
         new.available_at := NULL;
         new.holds_key := false;
-        PERFORM outbox.ring();
+        PERFORM outbox.wake_relay();
         RETURN new;
     END IF;
 
@@ -91,7 +91,7 @@ BEGIN
     END;
     IF changed IS NULL THEN
         IF old.holds_key AND NOT new.holds_key THEN
-            PERFORM outbox.ring();
+            PERFORM outbox.wake_relay();
         END IF;
         RETURN new;
     END IF;
@@ -144,7 +144,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM outbox.ring();
+    PERFORM outbox.wake_relay();
     RETURN NULL;
 END
 $$;

@@ -43,7 +43,7 @@ BEGIN
             NULL;
         END;
     END LOOP;
-    -- Functions that were dropped, and made again with other columns.
+    -- Functions that were dropped, and made again with another name or other columns.
     FOREACH made_again IN ARRAY current_setting('outbox_upgrade.granted')::text[] LOOP
         IF to_regprocedure(substring(made_again FROM '^FUNCTION (.*\)) TO ')) IS NOT NULL THEN
             EXECUTE 'GRANT EXECUTE ON ' || made_again;

@@ -133,7 +133,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         let (name, url) = (&self.name, &self.maintenance_url);
         let is_checked = self.is_checked && !std::thread::panicking();
-        // A slot left behind would keep the shared server's WAL. The server may be stopped, then nothing is owed.
+        // A slot left behind would keep the shared server's WAL. The server may be stopped, then there is none to drop.
         on_own_runtime(async {
             let Ok(maintenance) = Connection::try_open(url).await else {
                 return;

@@ -88,7 +88,7 @@ impl Vhost {
 impl Drop for Vhost {
     fn drop(&mut self) {
         let (port, path) = (self.http_port, format!("/api/vhosts/{}", self.name));
-        // A node that was stopped owes nothing.
+        // A node that was stopped has nothing to delete.
         on_own_runtime(async { drop(http::request(port, "DELETE", &path, None).await) });
     }
 }

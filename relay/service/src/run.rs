@@ -64,8 +64,8 @@ async fn relay(
                 ));
             }
             Err(SessionError::SlotDropped { kept, is_dropped }) => {
-                info!(target: "relay", state = %"disconnected", slot = config.slot, kept, is_dropped, "the slot is let go");
-                observed.slot_let_go();
+                info!(target: "relay", state = %"disconnected", slot = config.slot, kept, is_dropped, "the slot was over its limit");
+                observed.slot_dropped();
                 observed.enters(Phase::Disconnected { error: Some("creating the slot again".to_owned()) });
                 After::Usual
             }

@@ -4,7 +4,7 @@ use harness::Stack;
 
 use super::{OPERATOR, ask, ask_as, forget, history, payloads, role, value};
 
-/// The ten events of [`history`], those up to 5 finished eight days ago, and one that is owed.
+/// The ten events of [`history`], those up to 5 finished eight days ago, and one that is pending.
 async fn old_history(stack: &Stack) {
     history(stack).await;
     stack
@@ -41,19 +41,19 @@ async fn only_events_that_were_finished_long_ago_are_deleted() {
 }
 
 #[tokio::test]
-async fn a_failed_event_that_nobody_wants_any_more_is_deleted_by_its_id_and_one_that_is_owed_is_not() {
+async fn a_failed_event_that_nobody_wants_any_more_is_deleted_by_its_id_and_one_that_is_pending_is_not() {
     let stack = Stack::new().await;
     old_history(&stack).await;
     let failed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text = '6'").await;
-    let owed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text = '11'").await;
+    let pending = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text = '11'").await;
     let asked = ask(&stack, &["purge", &failed]).await.ended_with(2);
     assert!(asked.out.contains(&failed) && asked.err.contains("Delete 1 event?"), "{asked:?}");
     let asked = ask(&stack, &["purge", &failed, "--dry-run"]).await.ended_with(0);
     assert!(asked.out.contains(&failed), "{asked:?}");
-    let asked = ask(&stack, &["purge", &owed, "--yes"]).await.ended_with(1);
+    let asked = ask(&stack, &["purge", &pending, "--yes"]).await.ended_with(1);
     assert!(asked.err.contains("Of 1 event, 0 are there, finished"), "{asked:?}");
     ask(&stack, &["purge", &failed, "--status", "SENT", "--yes"]).await.ended_with(1);
-    let done = ask(&stack, &["purge", &failed, &owed, "--yes", "--json"]).await.ended_with(1).object();
+    let done = ask(&stack, &["purge", &failed, &pending, "--yes", "--json"]).await.ended_with(1).object();
     assert_eq!((&done["matched"], &done["deleted"], &done["before"]), (&1.into(), &1.into(), &().into()), "{done}");
     assert_eq!([payloads(&stack, "FAILED").await, payloads(&stack, "PENDING").await], ["2 4 8 10", "11"]);
     ask(&stack, &["purge", &failed, "--older-than", "1d", "--yes"]).await.ended_with(2);

@@ -44,7 +44,7 @@ async fn what_a_preview_counts_is_what_a_replay_replays() {
 }
 
 #[tokio::test]
-async fn events_are_replayed_by_id_whether_sent_or_failed_and_one_that_is_owed_already_is_not() {
+async fn events_are_replayed_by_id_whether_sent_or_failed_and_one_that_is_pending_already_is_not() {
     let stack = Stack::new().await;
     history(&stack).await;
     stack.db.batch_execute("SELECT outbox.emit('t', '11')").await.unwrap();

@@ -45,7 +45,7 @@ async fn a_relay_that_answers_http_is_one_relay_and_none_on_standby() {
     let stack = Stack::new().await;
     let relay = stack.relay().set("http-listen", "0").start().await;
     let port = crate::watch::http_port(&relay).await;
-    let metrics = harness::get(port, "/metrics").await.unwrap(); // opens the connection that asks what is owed
+    let metrics = harness::get(port, "/metrics").await.unwrap(); // opens the connection that asks for the backlog
     assert!(metrics.body.contains("outbox_database_up"), "{metrics:?}");
     let status = ask(&stack, &["status", "--json"]).await.ended_with(0).object();
     assert!(status["relay_working_pid"].is_i64() && status["relays_standby"] == 0, "{status}");

@@ -20,7 +20,7 @@ const GRANTED: &str = "
     CROSS JOIN aclexplode(o.acl) AS acl LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
     WHERE o.schema = '{}'::regnamespace AND acl.grantee <> o.owner
       AND NOT (acl.grantee = 0 AND (o.object, acl.privilege_type) IN (
-          ('outbox itself', 'USAGE'), ('outbox.version()', 'EXECUTE'), ('outbox.uuid_v7()', 'EXECUTE'), ('outbox.ring()', 'EXECUTE'),
+          ('outbox itself', 'USAGE'), ('outbox.version()', 'EXECUTE'), ('outbox.uuid_v7()', 'EXECUTE'), ('outbox.wake_relay()', 'EXECUTE'),
           ('outbox.emit(text,text,text,text,text,jsonb,text,text,timestamp with time zone,text)', 'EXECUTE')))";
 
 async fn granted_in(db: &Database, schema: &str) -> Option<String> {

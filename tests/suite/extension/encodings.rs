@@ -35,7 +35,7 @@ async fn both_installations_go_into_a_database_of_every_encoding_that_a_server_c
         let db = postgres.empty_database_in(encoding).await;
         let works = async |installation: &str| {
             run(&db, "SELECT outbox.emit('a', '{\"a\": 1}', headers => '{\"h\": 1}')").await;
-            let pending = "SELECT string_agg(topic || payload, '') FROM outbox.pending(0, 10, 1000)";
+            let pending = "SELECT string_agg(topic || payload, '') FROM outbox.pending_page_by_bytes(0, 10, 1000)";
             assert_eq!(value(&db, pending).await, "a{\"a\": 1}", "{installation} in {encoding}");
         };
         let output = install_plain_sql(&db).await;

@@ -20,11 +20,11 @@ on_both_installations!(
 
 /// What a role without any grant would like to do.
 const HARM: [&str; 13] = [
-    "SELECT payload FROM outbox.pending(0, 10, 100000, heed_holds => false)",
-    "SELECT payload FROM outbox.owed(0, 10)",
-    "SELECT payload FROM outbox.due(10, 100000, NULL, NULL)",
+    "SELECT payload FROM outbox.pending_page_by_bytes(0, 10, 100000, respect_holds => false)",
+    "SELECT payload FROM outbox.pending_page(0, 10)",
+    "SELECT payload FROM outbox.due_page(10, 100000, NULL, NULL)",
     "SELECT payload FROM outbox.events",
-    "SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.pending(0, 10, 100000)",
+    "SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.pending_page_by_bytes(0, 10, 100000)",
     "SELECT outbox.settle('{}', '{}', '{}')",
     "SELECT outbox.replay_many(created_to => now(), status => 'SENT')",
     "SELECT outbox.delete_pages(now(), now(), 0, 100)",
@@ -117,7 +117,11 @@ async fn a_function_that_everybody_may_call_answers_only_those_who_were_granted_
     run(&db, &format!("GRANT {relay} TO {member}")).await;
     for role in [&*relay, &*member, "postgres"] {
         let session = db.connect_as(role).await;
-        assert_eq!(value(&session, "SELECT payload FROM outbox.pending(0, 10, 1000)").await, "\"secret\"", "{role}");
+        assert_eq!(
+            value(&session, "SELECT payload FROM outbox.pending_page_by_bytes(0, 10, 1000)").await,
+            "\"secret\"",
+            "{role}"
+        );
     }
     run(&*db.connect_as(&operator).await, "SELECT outbox.replay_many(topic => 'a')").await;
     assert_eq!(refusal(&*db.connect_as(&operator).await, HARM[0]).await.code().code(), "42501");
@@ -143,7 +147,7 @@ async fn a_restore_where_a_granted_role_is_missing_opens_nothing(db: Database) {
         run(&*copy.connect_as(&app).await, "SELECT outbox.emit('a', '{}')").await;
         run(
             &*copy.connect_as(&relay).await,
-            "SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.pending(0, 10, 1000)",
+            "SELECT outbox.settle(ARRAY[id], '{SENT}', '{NULL}') FROM outbox.pending_page_by_bytes(0, 10, 1000)",
         )
         .await;
         run(&*copy.connect_as(&operator).await, "SELECT outbox.replay_many(topic => 'a', status => 'SENT')").await;
@@ -158,7 +162,7 @@ async fn a_restore_without_rights_opens_nothing_and_each_grant_makes_them_whole(
     let monitor = role(&db, "monitor").await;
     for (what, whom, then) in [
         ("emit", &app, "SELECT outbox.emit('a', '{}')"),
-        ("relay", &relay, "SELECT payload FROM outbox.pending(0, 10, 1000)"),
+        ("relay", &relay, "SELECT payload FROM outbox.pending_page_by_bytes(0, 10, 1000)"),
         ("operate", &operator, "SELECT outbox.replay_many(topic => 'a')"),
         ("monitor", &monitor, "SELECT healthy FROM outbox.health()"),
         ("maintain", &monitor, "CALL outbox.maintain('1 day')"),

@@ -29,7 +29,7 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
         for _ in 0..10 {
             // PostgreSQL settles on one plan for all calls after five.
             run(db, "SELECT outbox.settle(ARRAY[gen_random_uuid()], '{SENT}', '{NULL}')").await;
-            run(db, "SELECT outbox.pending(0, 10, 1000); SELECT outbox.owed(0, 10); SELECT outbox.due(10, 1000, NULL, NULL)").await;
+            run(db, "SELECT outbox.pending_page_by_bytes(0, 10, 1000); SELECT outbox.pending_page(0, 10); SELECT outbox.due_page(10, 1000, NULL, NULL)").await;
             run(db, "SELECT outbox.delete_finished(now(), now(), 0, 10)").await;
         }
         run(db, HISTORY).await;
@@ -41,7 +41,7 @@ async fn in_every_state_of_knowledge(db: &Database, then: impl AsyncFn(&Database
 }
 
 /// A plan that is ruled out and taken all the same, as that of a trigger or a foreign key of somebody else's, seems so
-/// dear that PostgreSQL would compile it (JIT), which took minutes in a stretch of retention.
+/// dear that PostgreSQL would compile it (JIT), which took minutes in a step of retention.
 async fn what_rules_plans_out_compiles_none(db: Database) {
     let sql = "SELECT string_agg(proname, ' ') FROM pg_proc
                WHERE pronamespace = 'outbox'::regnamespace AND proconfig::text LIKE '%enable\\_%' AND NOT 'jit=off' = ANY (proconfig)";
@@ -83,9 +83,9 @@ async fn settle_reads_one_row_per_event_whatever_the_statistics(db: Database) {
 
 async fn pending_reads_what_it_returns_whatever_the_statistics(db: Database) {
     in_every_state_of_knowledge(&db, async |db, state| {
-        for pending in ["outbox.pending(0, 50, 1000000)", "outbox.owed(0, 50)"] {
+        for pending in ["outbox.pending_page_by_bytes(0, 50, 1000000)", "outbox.pending_page(0, 50)"] {
             let calls =
-                format!("SELECT {pending}; SELECT outbox.due(50, 1000000, NULL, NULL); SELECT outbox.next_due()");
+                format!("SELECT {pending}; SELECT outbox.due_page(50, 1000000, NULL, NULL); SELECT outbox.next_due()");
             let (scans, rows) = reads(db, &calls).await;
             assert_eq!(scans, 0, "{state}: {pending}");
             assert!((50..=100).contains(&rows), "{state}: {rows} rows read for 50 events by {pending}");

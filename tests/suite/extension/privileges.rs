@@ -26,9 +26,9 @@ const FORBIDDEN: [&str; 6] = [
     "SELECT * FROM outbox.failed",
 ];
 const RELAY: [&str; 7] = [
-    "SELECT outbox.owed(0, 10)",
-    "SELECT outbox.pending(0, 10, 1000)",
-    "SELECT outbox.due(10, 1000, NULL, NULL)",
+    "SELECT outbox.pending_page(0, 10)",
+    "SELECT outbox.pending_page_by_bytes(0, 10, 1000)",
+    "SELECT outbox.due_page(10, 1000, NULL, NULL)",
     "SELECT outbox.next_due()",
     "SELECT outbox.settle('{}', '{}', '{}')",
     "SELECT outbox.ensure_publication('outbox')",
@@ -86,7 +86,7 @@ async fn the_relays_role_can_do_the_relays_work_and_nothing_else(db: Database) {
     let id = value(&db, EMIT).await;
     let session = db.connect_as(&relay).await;
     allowed(&session, &RELAY).await;
-    assert_eq!(value(&session, "SELECT count(*) FROM outbox.pending(0, 10, 1000)").await, "1");
+    assert_eq!(value(&session, "SELECT count(*) FROM outbox.pending_page_by_bytes(0, 10, 1000)").await, "1");
     run(&session, &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')")).await;
     assert_eq!(value(&db, "SELECT status FROM outbox.events").await, "SENT");
     forbidden(&session, &[EMIT]).await;
@@ -169,7 +169,7 @@ async fn monitoring_sees_how_events_fare_without_their_contents_and_changes_noth
 async fn only_harmless_functions_are_open_to_everybody(db: Database) {
     let open = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = 'outbox'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')";
-    assert_eq!(value(&db, open).await, "emit ring uuid_v7 version");
+    assert_eq!(value(&db, open).await, "emit uuid_v7 version wake_relay");
 }
 
 async fn objects_that_hide_ours_are_not_used(db: Database) {

@@ -11,11 +11,11 @@ on_both_installations!(
     sent_events_are_replayed_on_demand_only,
     a_replay_of_many_needs_a_filter,
     a_replay_of_many_is_oldest_first_and_can_be_limited,
-    the_bell_rings_once_per_transaction,
-    the_bell_rings_for_a_plain_update,
-    a_replay_rolled_back_rings_no_bell,
-    a_savepoint_rolled_back_does_not_swallow_the_bell,
-    a_write_back_rings_no_bell,
+    the_relay_is_woken_once_per_transaction,
+    the_relay_is_woken_by_a_plain_update,
+    a_replay_rolled_back_does_not_wake_the_relay,
+    a_savepoint_rolled_back_does_not_keep_the_relay_asleep,
+    a_verdict_does_not_wake_the_relay,
 );
 
 /// Ten events; those with even numbers have failed, those that 4 divides for want of a queue, the others are sent.
@@ -114,7 +114,7 @@ async fn listen(db: &Database) {
 }
 
 /// Messages of the prefix outbox since the last call, with their content, as the relay gets them.
-async fn bells(db: &Database) -> Vec<String> {
+async fn wake_messages(db: &Database) -> Vec<String> {
     let changes = format!(
         "SELECT data FROM pg_logical_slot_get_binary_changes('{}', NULL, NULL,
             'proto_version', '1', 'publication_names', 'outbox', 'messages', 'true')",
@@ -133,11 +133,11 @@ async fn bells(db: &Database) -> Vec<String> {
         .collect()
 }
 
-async fn the_bell_rings_once_per_transaction(db: Database) {
+async fn the_relay_is_woken_once_per_transaction(db: Database) {
     history(&db).await;
     listen(&db).await;
     assert_eq!(replayed(&db, "aggregate_type => 'order'").await, "5");
-    assert_eq!(bells(&db).await, ["outbox:replay"]);
+    assert_eq!(wake_messages(&db).await, ["outbox:replay"]);
     run(
         &db,
         "UPDATE outbox.events SET status = 'FAILED' WHERE status = 'PENDING';
@@ -145,24 +145,24 @@ async fn the_bell_rings_once_per_transaction(db: Database) {
          SELECT outbox.replay_many(topic => 'topic.1', status => 'SENT'); COMMIT",
     )
     .await;
-    assert_eq!(bells(&db).await, ["outbox:replay"]);
+    assert_eq!(wake_messages(&db).await, ["outbox:replay"]);
 }
 
-async fn the_bell_rings_for_a_plain_update(db: Database) {
+async fn the_relay_is_woken_by_a_plain_update(db: Database) {
     history(&db).await;
     listen(&db).await;
     run(&db, "UPDATE outbox.events SET status = 'PENDING'").await;
-    assert_eq!(bells(&db).await, ["outbox:replay"]);
+    assert_eq!(wake_messages(&db).await, ["outbox:replay"]);
 }
 
-async fn a_replay_rolled_back_rings_no_bell(db: Database) {
+async fn a_replay_rolled_back_does_not_wake_the_relay(db: Database) {
     history(&db).await;
     listen(&db).await;
     run(&db, "BEGIN; UPDATE outbox.events SET status = 'PENDING'; ROLLBACK").await;
-    assert_eq!(bells(&db).await, [""; 0]);
+    assert_eq!(wake_messages(&db).await, [""; 0]);
 }
 
-async fn a_savepoint_rolled_back_does_not_swallow_the_bell(db: Database) {
+async fn a_savepoint_rolled_back_does_not_keep_the_relay_asleep(db: Database) {
     history(&db).await;
     listen(&db).await;
     run(
@@ -173,13 +173,13 @@ async fn a_savepoint_rolled_back_does_not_swallow_the_bell(db: Database) {
          COMMIT",
     )
     .await;
-    assert_eq!(bells(&db).await, ["outbox:replay"]);
+    assert_eq!(wake_messages(&db).await, ["outbox:replay"]);
 }
 
-async fn a_write_back_rings_no_bell(db: Database) {
+async fn a_verdict_does_not_wake_the_relay(db: Database) {
     let id = value(&db, "SELECT outbox.emit('a', '{}')").await;
     listen(&db).await;
     run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{PENDING}}', '{{nack}}')")).await;
     run(&db, &format!("SELECT outbox.settle('{{{id}}}', '{{SENT}}', '{{NULL}}')")).await;
-    assert_eq!(bells(&db).await, [""; 0]);
+    assert_eq!(wake_messages(&db).await, [""; 0]);
 }

@@ -11,7 +11,7 @@ on_both_installations!(
     an_envelope_is_final,
     a_verdict_keeps_its_stamps,
     what_nobody_could_settle_is_refused,
-    emit_heeds_which_triggers_are_switched_on,
+    emit_respects_which_triggers_are_switched_on,
 );
 
 const REPLICA: &str = "SET session_replication_role = replica";
@@ -83,7 +83,7 @@ async fn what_nobody_could_settle_is_refused(db: Database) {
     }
 }
 
-async fn emit_heeds_which_triggers_are_switched_on(db: Database) {
+async fn emit_respects_which_triggers_are_switched_on(db: Database) {
     run(&db, AUDIT).await;
     let audited = async |role: &str| {
         run(&db, &format!("SET session_replication_role = {role}; SELECT outbox.emit('t', '1')")).await;

@@ -223,7 +223,7 @@ async fn maintain_commits_each_step_and_says_what_it_did(db: Database) {
 
 async fn maintain_waits_for_a_table_that_is_locked_for_a_while(db: Database) {
     history(&db).await;
-    let (other, janitor) = (db.connect().await, db.connect().await);
+    let (other, deleter) = (db.connect().await, db.connect().await);
     run(&other, "BEGIN; LOCK TABLE outbox.events").await;
     let since = "SELECT coalesce(max(waitstart)::text, '') FROM pg_locks WHERE relation = 'outbox.events'::regclass AND NOT granted";
     let let_in_later = async || {
@@ -235,7 +235,7 @@ async fn maintain_waits_for_a_table_that_is_locked_for_a_while(db: Database) {
         .await;
         run(&other, "COMMIT").await;
     };
-    tokio::join!(run(&janitor, "CALL outbox.maintain('30 days')"), let_in_later());
+    tokio::join!(run(&deleter, "CALL outbox.maintain('30 days')"), let_in_later());
     assert_eq!(left(&db).await, "4 5 6 7 8");
 }
 
@@ -253,7 +253,7 @@ async fn maintain_wants_to_know_how_long_and_refuses_nonsense(db: Database) {
 
 async fn a_role_with_the_grant_may_and_one_without_it_may_not(db: Database) {
     history(&db).await;
-    let role = role(&db, "janitor").await;
+    let role = role(&db, "deleter").await;
     run(&db, &format!("SET ROLE {role}")).await;
     assert_eq!(refusal(&db, "CALL outbox.maintain('30 days')").await.code().code(), "42501");
     run(&db, &format!("RESET ROLE; SELECT outbox.grant_maintain('{role}'); SET ROLE {role}")).await;

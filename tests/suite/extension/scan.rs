@@ -1,18 +1,18 @@
-//! `outbox.pending`, `outbox.due`, `outbox.next_due`: how the relay finds what is owed.
+//! `outbox.pending_page`, `outbox.pending_page_by_bytes`, `outbox.due_page`, `outbox.next_due`: how the relay finds what is pending.
 
 use harness::Database;
 
 use super::{on_both_installations, run, text, value};
 
 on_both_installations!(
-    pending_pages_through_what_is_owed_in_order,
+    pages_lead_through_what_is_pending_in_order,
     pending_leaves_out_what_is_finished_or_scheduled,
     pending_leaves_out_the_keys_it_is_told_to_skip,
     rows_that_were_moved_to_an_archive_below_the_table_are_not_taken_for_others,
     a_page_is_cut_by_bytes_but_never_empty,
     a_compressed_payload_counts_uncompressed,
-    owed_returns_what_pending_returns,
-    owed_says_where_a_scan_has_to_count_bytes_and_where_it_ends,
+    a_page_by_rows_has_what_a_page_by_bytes_has,
+    a_page_by_rows_says_where_bytes_have_to_be_counted_and_where_it_ends,
     a_column_that_is_added_later_breaks_no_scan_of_a_session_that_has_scanned_before,
     due_pages_by_time_then_by_order,
     next_due_is_the_time_to_the_next_in_milliseconds,
@@ -20,9 +20,9 @@ on_both_installations!(
     the_failed_are_listed_with_their_reason,
 );
 
-const PENDING: &str = "SELECT string_agg(payload::text, ' ') FROM outbox.pending";
+const PENDING: &str = "SELECT string_agg(payload::text, ' ') FROM outbox.pending_page_by_bytes";
 
-async fn pending_pages_through_what_is_owed_in_order(db: Database) {
+async fn pages_lead_through_what_is_pending_in_order(db: Database) {
     run(&db, "SELECT outbox.emit('a', to_jsonb(n)) FROM generate_series(1, 5) AS n").await;
     let all = i64::MAX;
     assert_eq!(value(&db, &format!("{PENDING}(0, 2, {all})")).await, "1 2");
@@ -79,7 +79,7 @@ async fn rows_that_were_moved_to_an_archive_below_the_table_are_not_taken_for_ot
 async fn a_page_is_cut_by_bytes_but_never_empty(db: Database) {
     run(&db, "SELECT outbox.emit('a', decode(repeat('00', 1000), 'hex')) FROM generate_series(1, 5)").await;
     for (bytes, rows) in [(0, "1"), (1, "1"), (1000, "1"), (1001, "2"), (2000, "2"), (2500, "3"), (1_000_000, "5")] {
-        let page = format!("SELECT count(*) FROM outbox.pending(0, 100, {bytes})");
+        let page = format!("SELECT count(*) FROM outbox.pending_page_by_bytes(0, 100, {bytes})");
         assert_eq!(value(&db, &page).await, rows, "{bytes} bytes");
     }
 }
@@ -87,10 +87,10 @@ async fn a_page_is_cut_by_bytes_but_never_empty(db: Database) {
 async fn a_compressed_payload_counts_uncompressed(db: Database) {
     run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 500000))) FROM generate_series(1, 3)").await;
     assert_eq!(value(&db, "SELECT max(pg_column_size(payload)) < 50000 FROM outbox.events").await, "true");
-    assert_eq!(value(&db, "SELECT count(*) FROM outbox.pending(0, 100, 600000)").await, "2");
+    assert_eq!(value(&db, "SELECT count(*) FROM outbox.pending_page_by_bytes(0, 100, 600000)").await, "2");
 }
 
-async fn owed_returns_what_pending_returns(db: Database) {
+async fn a_page_by_rows_has_what_a_page_by_bytes_has(db: Database) {
     run(
         &db,
         "SELECT outbox.emit('a', to_jsonb(n), aggregate_type => nullif('type' || n % 3, 'type0'),
@@ -113,33 +113,38 @@ async fn owed_returns_what_pending_returns(db: Database) {
         |call: &str| format!("SELECT md5(string_agg((page)::text, ' ')) FROM (SELECT {columns} FROM {call}) AS page");
     for (types, ids) in [("{}", "{}"), ("{type1,NULL,type2}", "{1,3,5}")] {
         for after in [0, 500] {
-            for (older_than, heeds) in [("NULL", true), ("NULL", false), ("0", true)] {
-                let rest = format!("'{types}', '{ids}', {older_than}, {heeds}");
-                let pending = text(&db, &rows(&format!("outbox.pending({after}, 300, 100000000, {rest})"))).await;
-                let owed = rows(&format!("outbox.owed({after}, 300, {rest}) WHERE is_old AND NOT is_large"));
-                assert_eq!(text(&db, &owed).await, pending, "{after} {rest}");
+            for (older_than, respects) in [("NULL", true), ("NULL", false), ("0", true)] {
+                let rest = format!("'{types}', '{ids}', {older_than}, {respects}");
+                let pending =
+                    text(&db, &rows(&format!("outbox.pending_page_by_bytes({after}, 300, 100000000, {rest})"))).await;
+                let by_rows = rows(&format!("outbox.pending_page({after}, 300, {rest}) WHERE is_old AND NOT is_large"));
+                assert_eq!(text(&db, &by_rows).await, pending, "{after} {rest}");
                 assert_eq!(pending.is_none(), older_than == "0", "{after} {rest}");
             }
         }
     }
 }
 
-async fn owed_says_where_a_scan_has_to_count_bytes_and_where_it_ends(db: Database) {
+async fn a_page_by_rows_says_where_bytes_have_to_be_counted_and_where_it_ends(db: Database) {
     run(&db, "SELECT outbox.emit('a', '1')").await;
     run(&db, "SET outbox.max_payload_bytes = '2MB'; SELECT outbox.emit('a', repeat('x', 2000000)::bytea)").await;
     run(&db, "SELECT outbox.emit('a', to_jsonb(repeat('x', 900000))); SELECT outbox.emit('a', decode(repeat('00', 16000), 'hex'))")
         .await;
     let now = value(&db, "SELECT txid_snapshot_xmax(txid_current_snapshot())").await;
     run(&db, "SELECT outbox.emit('a', '6')").await;
-    let owed = format!(
+    let page = format!(
         "SELECT string_agg(concat_ws('/', coalesce(left(payload::text, 5), octet_length(payload_bytes)::text, '-'), is_large, is_old), ' ')
-         FROM outbox.owed(0, 10, '{{}}', '{{}}', {now})"
+         FROM outbox.pending_page(0, 10, '{{}}', '{{}}', {now})"
     );
-    assert_eq!(value(&db, &owed).await, "1/f/t -/t/t -/t/t 16000/f/t 6/f/f");
+    assert_eq!(value(&db, &page).await, "1/f/t -/t/t -/t/t 16000/f/t 6/f/f");
 }
 
 async fn a_column_that_is_added_later_breaks_no_scan_of_a_session_that_has_scanned_before(db: Database) {
-    let scans = ["outbox.owed(0, 10)", "outbox.pending(0, 10, 1000)", "outbox.due(10, 1000, NULL, NULL)"];
+    let scans = [
+        "outbox.pending_page(0, 10)",
+        "outbox.pending_page_by_bytes(0, 10, 1000)",
+        "outbox.due_page(10, 1000, NULL, NULL)",
+    ];
     let mut prepared = Vec::new();
     for scan in scans {
         let scan = db.prepare(&format!("SELECT string_agg(payload::text, ' ') FROM {scan}")).await.unwrap();
@@ -168,7 +173,7 @@ async fn due_pages_by_time_then_by_order(db: Database) {
          COMMIT",
     )
     .await;
-    let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due";
+    let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due_page";
     assert_eq!(value(&db, &format!("{due}(100, 100000, NULL, NULL)")).await, "2 3 1");
     assert_eq!(value(&db, &format!("{due}(2, 100000, NULL, NULL)")).await, "2 3");
     assert_eq!(value(&db, &format!("{due}(100, 1, '-infinity', 0)")).await, "2");

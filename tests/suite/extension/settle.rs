@@ -17,9 +17,9 @@ on_both_installations!(
     a_retry_of_an_event_that_someone_has_finished_is_told,
 );
 
-/// SENT for all that is owed.
+/// SENT for all that is pending.
 pub(super) const SETTLE_ALL: &str = "SELECT count(*)
-    FROM (SELECT array_agg(id) AS ids FROM outbox.events WHERE status = 'PENDING') AS owed,
+    FROM (SELECT array_agg(id) AS ids FROM outbox.events WHERE status = 'PENDING') AS pending,
     LATERAL outbox.settle(ids, array_fill('SENT'::outbox.status, ARRAY[cardinality(ids)]),
         array_fill(NULL::text, ARRAY[cardinality(ids)]))";
 pub(super) const SENT: &str = "SELECT count(*) FROM outbox.events WHERE status = 'SENT'";

@@ -13,7 +13,7 @@ on_both_installations!(
     a_trigger_of_the_users_runs_for_each_verdict,
     a_trigger_on_a_column_that_settle_names_runs_for_each_verdict,
     a_constraint_that_is_added_is_enforced,
-    a_column_that_must_not_be_null_is_heeded_and_the_next_batch_is_written,
+    a_column_that_must_not_be_null_is_respected_and_the_next_batch_is_written,
     a_column_that_is_added_keeps_its_default,
     an_index_that_is_added_finds_the_verdict,
     a_constraint_that_is_checked_later_is_left_to_later,
@@ -36,7 +36,7 @@ async fn emit(db: &Database, events: u32) {
     run(db, &format!("SELECT outbox.emit('t', to_jsonb(n)) FROM generate_series(1, {events}) AS n")).await;
 }
 
-/// One event that this session has settled, and three that are owed.
+/// One event that this session has settled, and three that are pending.
 async fn settled_once(db: &Database) {
     emit(db, 1).await;
     run(db, SETTLE).await;
@@ -82,7 +82,7 @@ async fn a_constraint_that_is_added_is_enforced(db: Database) {
     assert_eq!(value(&db, SENT).await, "4");
 }
 
-async fn a_column_that_must_not_be_null_is_heeded_and_the_next_batch_is_written(db: Database) {
+async fn a_column_that_must_not_be_null_is_respected_and_the_next_batch_is_written(db: Database) {
     settled_once(&db).await;
     run(&db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'x' WHERE payload::text <> '1'").await;
     run(&db, "DELETE FROM outbox.events WHERE last_error IS NULL").await;

@@ -6,7 +6,7 @@ use super::{on_both_installations, refusal, role, run, value};
 
 on_both_installations!(
     an_emitter_learns_only_that_an_id_is_taken_and_cannot_forge_who_or_when,
-    a_relays_role_can_call_what_is_owed_sent_and_read_it_but_nothing_that_is_finished,
+    a_relays_role_can_call_what_is_pending_sent_and_read_it_but_nothing_that_is_finished,
     an_operator_chooses_a_name_for_the_audit_but_not_the_role_and_cannot_change_it,
 );
 
@@ -30,17 +30,17 @@ async fn an_emitter_learns_only_that_an_id_is_taken_and_cannot_forge_who_or_when
     assert_eq!(refusal(&session, returning).await.code().code(), "42501");
 }
 
-async fn a_relays_role_can_call_what_is_owed_sent_and_read_it_but_nothing_that_is_finished(db: Database) {
+async fn a_relays_role_can_call_what_is_pending_sent_and_read_it_but_nothing_that_is_finished(db: Database) {
     let relay = role(&db, "relay").await;
     run(&db, &format!("SET client_min_messages = warning; SELECT outbox.grant_relay('{relay}')")).await;
     let finished = value(&db, "SELECT outbox.emit('a', '\"old secret\"'::jsonb)").await;
     run(&db, "UPDATE outbox.events SET status = 'SENT'").await;
-    let owed = value(&db, "SELECT outbox.emit('a', '\"new secret\"'::jsonb)").await;
+    let pending = value(&db, "SELECT outbox.emit('a', '\"new secret\"'::jsonb)").await;
     let session = db.connect_as(&relay).await;
-    let read = "SELECT string_agg(to_jsonb(p)::text, '') FROM outbox.pending(0, 10, 100000) AS p";
+    let read = "SELECT string_agg(to_jsonb(p)::text, '') FROM outbox.pending_page_by_bytes(0, 10, 100000) AS p";
     let seen = value(&session, read).await;
-    assert!(seen.contains(&owed) && !seen.contains("old secret") && !seen.contains(&finished), "{seen}");
-    run(&session, &format!("SELECT outbox.settle('{{{owed}}}', '{{SENT}}', '{{NULL}}')")).await;
+    assert!(seen.contains(&pending) && !seen.contains("old secret") && !seen.contains(&finished), "{seen}");
+    run(&session, &format!("SELECT outbox.settle('{{{pending}}}', '{{SENT}}', '{{NULL}}')")).await;
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.events WHERE status = 'SENT'").await, "2");
     // A finished event stays as it is.
     run(&session, &format!("SELECT outbox.settle('{{{finished}}}', '{{PENDING}}', '{{nack}}', '{{0}}')")).await;

@@ -195,10 +195,10 @@ async fn events_in_every_state_are_what_they_were_and_go_on(old: &Outbox) {
     assert_eq!(value(db, "SELECT sum(replays) FROM outbox.events").await, "0");
 
     run(db, "SELECT outbox.emit('t', '9')").await;
-    let owed = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 100)";
-    assert_eq!(value(db, owed).await, "1 9");
-    assert_eq!(value(db, &owed.replace("owed(0, 100)", "pending(0, 100, 1000000)")).await, "1 9");
-    let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due(100, 1000000, NULL, NULL)";
+    let pending = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.pending_page(0, 100)";
+    assert_eq!(value(db, pending).await, "1 9");
+    assert_eq!(value(db, &pending.replace("page(0, 100)", "page_by_bytes(0, 100, 1000000)")).await, "1 9");
+    let due = "SELECT string_agg(payload::text, ' ') FROM outbox.due_page(100, 1000000, NULL, NULL)";
     assert_eq!(value(db, due).await, "3");
     run(db, "SELECT outbox.release(id) FROM outbox.events WHERE payload::text = '6'").await;
     run(db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload::text IN ('4', '5')").await;
@@ -228,7 +228,7 @@ async fn the_upgrade_waits_for_who_emits_and_loses_nothing_of_it(old: &Outbox) {
     });
     upgraded.unwrap();
     run(&emitter, "SELECT outbox.emit('t', '4')").await;
-    let events = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 100)";
+    let events = "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.pending_page(0, 100)";
     assert_eq!(text(&old.db, events).await.as_deref(), Some("1 2 3 4"));
 }
 
@@ -317,7 +317,7 @@ async fn a_payload_is_kept_as_it_is_written_from_then_on(old: &Outbox) {
     old.upgrade().await.unwrap();
     run(&old.db, emit).await;
     assert_eq!(
-        value(&old.db, "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.owed(0, 9)").await,
+        value(&old.db, "SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM outbox.pending_page(0, 9)").await,
         r#"{"a": 100, "b": 1} {"b": 1,  "a": 1e2}"#
     );
 }

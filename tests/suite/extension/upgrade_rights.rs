@@ -22,11 +22,11 @@ async fn roles_keep_what_they_may_and_may_do_what_is_new_in_their_work(old: &Out
     let [emitter, relay, monitor, operator] = &roles[..] else { unreachable!() };
     old.upgrade().await.unwrap();
     run(emitter, "SELECT outbox.emit('t', '1')").await;
-    run(relay, "SELECT outbox.owed(0, 1)").await;
+    run(relay, "SELECT outbox.pending_page(0, 1)").await;
     run(monitor, "SELECT replays FROM outbox.events").await;
     run(operator, "SELECT replays, payload FROM outbox.events").await;
     for (role, sql) in [
-        (emitter, "SELECT outbox.owed(0, 1)"),
+        (emitter, "SELECT outbox.pending_page(0, 1)"),
         (relay, "SELECT replays FROM outbox.events"),
         (monitor, "SELECT payload FROM outbox.events"),
         (monitor, "CALL outbox.maintain('1 day')"),
@@ -49,7 +49,7 @@ async fn a_dump_of_an_upgraded_outbox_has_what_roles_were_granted(old: &Outbox) 
     let copy = super::dump::copy(&old.db).await;
     for (role, may) in roles.iter().zip([
         "SELECT outbox.emit('t', '1'); INSERT INTO outbox.events (topic, payload) VALUES ('t', '1')",
-        "SELECT outbox.owed(0, 1), outbox.settle('{}', '{}', '{}')",
+        "SELECT outbox.pending_page(0, 1), outbox.settle('{}', '{}', '{}')",
         "SELECT outbox.health(); SELECT id FROM outbox.events",
         "SELECT payload FROM outbox.events; SELECT outbox.replay_many(topic => 't')",
     ]) {
@@ -126,5 +126,10 @@ async fn what_the_upgrade_makes_again_keeps_its_grants(old: &Outbox) {
     let session = old.db.connect_as(&relay).await;
     run(&session, "SELECT * FROM outbox.owed(0, 1)").await;
     old.upgrade().await.unwrap();
-    run(&session, "SELECT * FROM outbox.owed(0, 1)").await;
+    run(&session, "SELECT * FROM outbox.pending_page(0, 1)").await;
+    run(
+        &session,
+        "SELECT outbox.pending_page_by_bytes(0, 1, 1), outbox.due_page(1, 1, NULL, 0), outbox.key_holders(1)",
+    )
+    .await;
 }

@@ -52,7 +52,7 @@ pub(super) enum Kind {
     Plain,
     /// Has a time of its own.
     Deferred,
-    /// Its queue refuses it while that is full.
+    /// Its queue does not take it while that is full.
     Nackable,
     /// No queue is bound for it.
     Unroutable,

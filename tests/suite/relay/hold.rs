@@ -75,7 +75,7 @@ async fn a_key_that_is_held_after_a_failure_goes_on_without_the_event_when_it_is
 }
 
 #[tokio::test]
-async fn a_retried_event_keeps_its_turn_and_its_count_across_a_restart_of_the_relay() {
+async fn a_retried_event_keeps_its_time_and_its_count_across_a_restart_of_the_relay() {
     let stack = Stack::new().await;
     let full = FullQueue::bind(&stack.vhost, "full").await;
     let consumer = stack.consumer("bound").await;
@@ -133,7 +133,7 @@ async fn a_key_that_is_released_again_and_again_goes_on_in_order_though_its_even
                     aggregate_id => (n % 10)::text) FROM generate_series(1, $1::bigint) AS n";
     stack.db.query(emit, &[&EVENTS]).await.unwrap();
     let release = "SELECT count(outbox.release(id)) FROM outbox.events WHERE holds_key AND status = 'FAILED'";
-    eventually("nothing is owed", Duration::from_secs(120), async || {
+    eventually("nothing is pending", Duration::from_secs(120), async || {
         stack.db.query(release, &[]).await.unwrap();
         match super::counts(&stack.db).await {
             (0, ..) => Ok(()),

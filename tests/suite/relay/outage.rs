@@ -149,7 +149,7 @@ async fn a_publication_that_was_dropped_and_made_again_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_relay_that_waits_for_its_turn_outlives_a_restart_of_the_database() {
+async fn a_standby_outlives_a_restart_of_the_database() {
     let postgres = Postgres::private().start().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;

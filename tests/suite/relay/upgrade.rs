@@ -74,7 +74,7 @@ async fn a_relay_that_connects_again_to_a_later_schema_asks_for_that_ones_relay_
 }
 
 #[tokio::test]
-async fn a_relay_that_waited_for_its_turn_does_not_take_over_a_schema_that_was_upgraded_meanwhile() {
+async fn a_standby_does_not_take_over_a_schema_that_was_upgraded_meanwhile() {
     let stack = Stack::new().await;
     let first = stack.relay().start().await;
     let second = stack.relay().spawn();
@@ -91,16 +91,16 @@ async fn a_relay_that_waited_for_its_turn_does_not_take_over_a_schema_that_was_u
 
 /// `EARLIER_RELAYS` names a folder with the relays of earlier versions, which `make upgrade` builds from the history.
 #[tokio::test]
-async fn each_earlier_relay_lets_go_of_the_upgraded_schema_and_this_one_takes_over() {
+async fn each_earlier_relay_gives_way_after_the_upgrade_and_this_one_takes_over() {
     let Some(relays) = std::env::var_os("EARLIER_RELAYS").map(PathBuf::from) else {
         return not_run("upgrade", "the relays of earlier versions are not there; make upgrade builds them");
     };
     for version in EARLIER {
-        lets_go_and_this_one_takes_over(version, &relays.join(version).join("outbox-relay")).await;
+        gives_way_and_this_one_takes_over(version, &relays.join(version).join("outbox-relay")).await;
     }
 }
 
-async fn lets_go_and_this_one_takes_over(version: &str, earlier: &Path) {
+async fn gives_way_and_this_one_takes_over(version: &str, earlier: &Path) {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
     let Some(()) = install_the_earlier(&stack.db, version).await else { return };

@@ -34,7 +34,7 @@ async fn readyz_says_whether_events_are_delivered_and_why_not() {
 }
 
 #[tokio::test]
-async fn a_relay_that_waits_for_its_turn_is_ready_and_one_without_a_database_is_not() {
+async fn a_standby_is_ready_and_one_without_a_database_is_not() {
     let postgres = Postgres::private().start().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let first = stack.relay().start().await;

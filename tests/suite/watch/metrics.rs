@@ -73,7 +73,7 @@ async fn a_scrape_shows_nothing_that_an_emitter_has_written() {
 }
 
 #[tokio::test]
-async fn a_relay_that_cannot_ask_what_is_owed_goes_on_delivering_and_says_so_in_metrics_and_log() {
+async fn a_relay_that_cannot_ask_for_the_backlog_goes_on_delivering_and_says_so_in_metrics_and_log() {
     let stack = Stack::new().await;
     let role = format!("blind_{}", stack.db.name());
     let run = async |sql: String| stack.db.batch_execute(&sql).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_relay_that_cannot_ask_what_is_owed_goes_on_delivering_and_says_so_in_
     let port = http_port(&relay).await;
     run(format!("ALTER ROLE {role} CONNECTION LIMIT 0")).await;
     wait_for_metric(port, "outbox_database_up", "", 0.0).await;
-    let line = relay.wait_for_log("the database does not say what is owed").await;
+    let line = relay.wait_for_log("the database does not say how large the backlog is").await;
     assert!(line.contains("WARN") && line.contains("too many connections"), "{line}");
     wait_for_metric(port, "outbox_state", "state=\"streaming\"", 1.0).await;
     run(format!("ALTER ROLE {role} CONNECTION LIMIT -1")).await;
@@ -106,7 +106,7 @@ async fn a_scrape_calls_nothing_that_is_a_strangers() {
     );
     stack.db.batch_execute(&plant).await.unwrap();
     wait_for_metric(port, "outbox_database_up", "", 0.0).await;
-    let line = relay.wait_for_log("the database does not say what is owed").await;
+    let line = relay.wait_for_log("the database does not say how large the backlog is").await;
     assert!(line.contains("outbox.health(text) belongs to role"), "{line}");
     let called: i64 = stack.db.query_one("SELECT count(*) FROM called", &[]).await.unwrap().get(0);
     assert_eq!(called, 0);

@@ -1,4 +1,4 @@
-//! A queue with a limit is full, because its consumer has stopped, and refuses what comes; other queues take theirs.
+//! A queue with a limit is full, because its consumer has stopped, and nacks what comes; other queues take theirs.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(crate) async fn play() {
     at.happens("the invoices' consumer is started again");
     let invoices =
         shop.vhost.consumer("outbox", "invoices.*").existing_queue("invoices").without_bodies().start().await;
-    shop.sees("what was refused has been tried again", "retrying = 0 AND coalesce(oldest_pending, '0') < '5 s'").await;
+    shop.sees("what was nacked has been tried again", "retrying = 0 AND coalesce(oldest_pending, '0') < '5 s'").await;
     at.types("outbox-relay status");
     at.types("outbox-relay replay --topic invoices.created --error-like '%nack%' --dry-run");
     at.types("outbox-relay replay --topic invoices.created --error-like '%nack%' --yes");

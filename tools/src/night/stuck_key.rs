@@ -1,4 +1,4 @@
-//! Events of two keys are refused for good, and the relay holds their keys: what comes later for these orders waits.
+//! Events of two keys are rejected, and the relay holds their keys: what comes later for these orders waits.
 
 use uuid::Uuid;
 

@@ -53,7 +53,7 @@ impl RawSettings {
             problems.push(self.contradiction(
                 "max_slot_wal",
                 "create_slot",
-                "a slot that was let go would not be created again",
+                "a dropped slot would not be created again",
             ));
         }
         match config {

@@ -105,7 +105,7 @@ settings! {
         ordering: Ordering = ORDERING, Some("strict");
 
         /// What becomes of an event that no queue is bound for.
-        /// fail: FAILED at once. retry: tried again as after a nack.
+        /// fail: FAILED at once. retry: tried again later; each attempt counts.
         unroutable: Unroutable = UNROUTABLE, Some("fail");
 
         /// Events handed to RabbitMQ and not yet confirmed, at most.
@@ -131,16 +131,16 @@ settings! {
     }
 
     "Retrying" {
-        /// Refused attempts after which an event is FAILED, once retry_for has passed too.
-        /// While RabbitMQ refuses everything, no attempt counts.
+        /// Failed attempts after which an event is FAILED, once retry_for has passed too.
+        /// While RabbitMQ takes nothing, no attempt counts.
         max_attempts: u32 = Count(1..=1000), Some("10");
 
-        /// How long, at least, a refused event is tried again.
+        /// How long, at least, an event is tried again.
         /// Counts from its first attempt. No event fails because a queue is full, or lacks its majority, for less
         /// than this. With 0s max_attempts alone decides.
         retry_for: Duration = Time(Duration::ZERO..=Duration::from_hours(30 * 24)), Some("1h");
 
-        /// Delay after the first refused attempt.
+        /// Delay after the first failed attempt.
         /// It doubles with each further one, and is shortened at random by up to a half.
         retry_base: Duration = Time(MS..=HOUR), Some("200ms");
 

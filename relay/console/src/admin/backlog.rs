@@ -63,9 +63,9 @@ impl Known {
     /// Logs a failed query: the first as a warning, later ones at debug level.
     fn missed(&mut self, error: &str) -> Option<Health> {
         if std::mem::replace(&mut self.is_silent, true) {
-            debug!(target: "relay", error, "the database still does not say what is owed");
+            debug!(target: "relay", error, "the database still does not say how large the backlog is");
         } else {
-            warn!(target: "relay", error, "the database does not say what is owed: metrics and /readyz lack it; asking again");
+            warn!(target: "relay", error, "the database does not say how large the backlog is: metrics and /readyz lack it; asking again");
         }
         None
     }

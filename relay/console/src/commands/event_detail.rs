@@ -113,14 +113,14 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let Some(first) =
         event.first_attempted_at.clone().filter(|first| event.last_attempted_at.as_ref() != Some(first))
     {
-        steps.push((first, "first refused".to_owned()));
+        steps.push((first, "first tried".to_owned()));
     }
     if let Some(last) =
         event.last_attempted_at.clone().filter(|last| !is_over || event.processed_at.as_ref() != Some(last))
     {
         let what = match (event.attempts, event.replays) {
-            (0, 0) => "tried while the broker refused everything, which does not count",
-            (0, _) => "tried, before it was replayed or while the broker refused everything",
+            (0, 0) => "tried while the broker took nothing, which does not count",
+            (0, _) => "tried, before it was replayed or while the broker took nothing",
             _ => "last tried",
         };
         steps.push((last, format!("{what}{said}")));

@@ -69,9 +69,9 @@ pub(super) fn summarize(readiness: &Readiness, health: Option<&Health>, expiring
             (Some(reason), Some(expiring)) => (Level::Waiting, format!("Events flow, but {reason}, and {expiring}.")),
         },
         Readiness::Waiting(_) => match (reason, health) {
-            (None, None) => (Level::Ok, "Another relay is at work; this one waits for its turn.".to_owned()),
+            (None, None) => (Level::Ok, "Another relay is at work; this one is its standby.".to_owned()),
             (None, Some(_)) => {
-                (Level::Ok, "Events flow: another relay is at work, and this one waits for its turn.".to_owned())
+                (Level::Ok, "Events flow: another relay is at work, and this one is its standby.".to_owned())
             }
             (Some(reason), _) if !flows => (Level::Wrong, format!("Another relay is at work, but {reason}.")),
             (Some(but), _) => (Level::Waiting, format!("Events flow, but {but}.")),
@@ -163,12 +163,7 @@ mod tests {
                 Level::Wrong,
                 "Working off a backlog; 12,418 events wait; the slot keeps 8192 kB of WAL.",
             ),
-            (
-                &standby,
-                Some(&well),
-                Level::Ok,
-                "Events flow: another relay is at work, and this one waits for its turn.",
-            ),
+            (&standby, Some(&well), Level::Ok, "Events flow: another relay is at work, and this one is its standby."),
             (&standby, Some(&failed), Level::Waiting, "Events flow, but 3 failed."),
             (&standby, Some(&stuck), Level::Wrong, "Another relay is at work, but 5 are stuck."),
         ] {

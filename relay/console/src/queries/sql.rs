@@ -18,7 +18,7 @@ pub(crate) const INBOX_OPEN_TO_PUBLIC: &str = "
 pub(crate) const OTHER_RIGHTS: &str = "
     WITH given (known_by, functions) AS (VALUES
         ('emit', '{emit}'::text[]),
-        ('settle', '{owed,pending,due,next_due,flush,health,health_with_codes,holding,settle,ensure_publication,open_to_public,sequence_state,ensure_sequence}'),
+        ('settle', '{pending_page,pending_page_by_bytes,due_page,next_due,flush,health,health_with_codes,key_holders,settle,ensure_publication,open_to_public,sequence_state,ensure_sequence}'),
         ('failures', '{health,health_with_codes,failures,open_to_public,sequence_state}'),
         ('replay_many', '{replay,release,replay_many}'),
         ('delete_pages', '{delete_finished,delete_pages,delete_events,delete_one_by_one,maintain}')
@@ -45,7 +45,7 @@ pub(crate) const OTHER_RIGHTS: &str = "
     FROM object AS o CROSS JOIN LATERAL aclexplode(o.acl) AS acl JOIN pg_roles AS r ON r.oid = acl.grantee
     WHERE r.oid <> o.owner AND NOT r.rolsuper
       AND NOT (o.kind = 'schema' AND acl.privilege_type = 'USAGE')
-      AND NOT (o.kind = 'function' AND o.word IN ('version', 'uuid_v7', 'ring'))
+      AND NOT (o.kind = 'function' AND o.word IN ('version', 'uuid_v7', 'wake_relay'))
       AND NOT EXISTS (
           SELECT FROM given_to AS g
           WHERE g.grantee = r.oid AND CASE o.kind

@@ -19,7 +19,7 @@ use super::{
     policy::{KeptBack, Left, Policy},
     walk::Walk,
 };
-use crate::queries::finished::{Deleted, FILE, delete_older};
+use crate::queries::finished::{Deleted, FILE, delete_older, is_of_one_step};
 
 /// Settings of the session. Commits do not wait for the disk or a standby, because a step lost in a crash is repeated;
 /// a step ends if it takes far too long; and a row that was changed meanwhile is read again, whatever the role's
@@ -111,7 +111,7 @@ impl Round {
             let begun = Instant::now();
             match client.query_one(&delete, &[&sent, &failed, &from, &length]).await {
                 Ok(row) => walk.visited(&self.take(Deleted::read(&row)?, observed), Instant::now()),
-                Err(error) if is_of_this_step(&error) => {
+                Err(error) if is_of_one_step(&error) => {
                     walk.failed();
                     self.step_failed.get_or_insert(Failed::of(&error, config));
                 }
@@ -135,11 +135,6 @@ impl Round {
         let kept_back = KeptBack { holding: step.holding, refused: step.refused };
         Left { sent: step.sent_age, failed: step.failed_age, kept_back }
     }
-}
-
-/// Whether the error concerns this step only: a page cannot be read, or a row takes too long.
-fn is_of_this_step(error: &Error) -> bool {
-    error.as_db_error().is_some_and(|refusal| refusal.severity() == "ERROR") && !is_forbidden(error)
 }
 
 fn is_forbidden(error: &Error) -> bool {

@@ -9,11 +9,11 @@ use crate::error::{Kind, RunError};
 /// even if the owner has none by that name.
 const CALLED: [&str; 20] = [
     "version",
-    "owed",
-    "pending",
-    "due",
+    "pending_page",
+    "pending_page_by_bytes",
+    "due_page",
     "next_due",
-    "holding",
+    "key_holders",
     "flush",
     "settle",
     "ensure_publication",

@@ -108,8 +108,8 @@ impl Observed {
     }
 
     /// Counts a slot that was over its limit and was dropped.
-    pub(crate) fn slot_let_go(&self) {
-        self.lock().slots_let_go += 1;
+    pub(crate) fn slot_dropped(&self) {
+        self.lock().slots_dropped += 1;
     }
 
     /// Counts events that retention has deleted.

@@ -49,8 +49,8 @@ impl Readiness {
                 Self::Not(format!("PostgreSQL has said nothing{}, although it was asked", lasting(silent)))
             }
             (_, Some(away)) => Self::Not(away_sentence(view, &lasting(away))),
-            (State::Refused, _) => Self::Not(format!(
-                "RabbitMQ refuses every message{lasted} (basic.nack); \
+            (State::Unavailable, _) => Self::Not(format!(
+                "RabbitMQ takes no message{lasted} (basic.nack); \
                  look for queues that are full, have no majority, or have crashed"
             )),
             (State::Parked, _) if view.is_making_slot => {
@@ -143,7 +143,7 @@ mod tests {
             (
                 Figures { unavailable_since: Some(began), ..live },
                 SinkFigures::default(),
-                Err("RabbitMQ refuses every message"),
+                Err("RabbitMQ takes no message"),
             ),
             (Figures { is_draining: true, ..live }, SinkFigures::default(), Err("stopping")),
         ] {

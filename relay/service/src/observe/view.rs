@@ -29,8 +29,8 @@ pub enum State {
     Streaming,
     /// Events wait in the table, or are published from there.
     Parked,
-    /// The broker refuses every message.
-    Refused,
+    /// The broker takes no message.
+    Unavailable,
     /// Another relay is at work.
     Standby,
     /// The relay has no session with the database.
@@ -46,7 +46,7 @@ impl State {
     pub const ALL: [(Self, &str); 7] = [
         (Self::Streaming, "streaming"),
         (Self::Parked, "parked"),
-        (Self::Refused, "refused"),
+        (Self::Unavailable, "unavailable"),
         (Self::Standby, "standby"),
         (Self::Disconnected, "disconnected"),
         (Self::Draining, "draining"),
@@ -98,7 +98,7 @@ pub struct View {
     /// What the session waits for meanwhile, as a sentence.
     pub waits_for: Option<String>,
     /// Number of slots that were over their limit and were dropped.
-    pub slots_let_go: u64,
+    pub slots_dropped: u64,
     /// Counts of retention.
     pub retention: Retention,
     /// Since when messages are in flight without any answer from RabbitMQ; `None`: none is in flight, or one was
@@ -124,7 +124,7 @@ impl View {
             silent_since: None,
             is_making_slot: false,
             waits_for: None,
-            slots_let_go: 0,
+            slots_dropped: 0,
             retention: Retention::default(),
             unanswered_since: None,
             sessions: 0,
@@ -198,7 +198,7 @@ impl View {
             Phase::Standby => State::Standby,
             Phase::Stopped => State::Stopped,
             Phase::AtWork if self.figures.is_draining => State::Draining,
-            Phase::AtWork if self.figures.unavailable_since.is_some() => State::Refused,
+            Phase::AtWork if self.figures.unavailable_since.is_some() => State::Unavailable,
             Phase::AtWork if self.figures.is_live => State::Streaming,
             Phase::AtWork => State::Parked,
         }
@@ -250,7 +250,7 @@ mod tests {
         view.publish(shown(sent(0), SinkFigures::default()), now);
         assert_eq!(view.state(), State::Streaming);
         view.publish(shown(Figures { unavailable_since: Some(now), ..sent(0) }, SinkFigures::default()), now);
-        assert_eq!(view.state(), State::Refused);
+        assert_eq!(view.state(), State::Unavailable);
         view.publish(shown(Figures { is_draining: true, ..sent(0) }, SinkFigures::default()), now);
         assert_eq!(view.state(), State::Draining);
     }

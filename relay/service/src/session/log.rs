@@ -19,8 +19,8 @@ pub(super) struct Log {
     mode: Option<Mode>,
     /// Whether the broker's absence was logged since events were last streamed.
     is_away_logged: bool,
-    /// Whether the last log line about refusals says that the broker refuses everything.
-    is_refusing_logged: bool,
+    /// Whether the last log line about nacks says that the broker takes no message.
+    is_unavailable_logged: bool,
     trouble: Repeats,
     trouble_at: Option<Instant>,
     refused: Repeats,
@@ -44,7 +44,7 @@ impl Log {
             away: Repeats::default(),
             mode: None,
             is_away_logged: false,
-            is_refusing_logged: false,
+            is_unavailable_logged: false,
             trouble: Repeats::default(),
             trouble_at: None,
             refused: Repeats::default(),
@@ -170,14 +170,14 @@ impl Log {
             // A session that begins without a broker is parked from its beginning, and the core reports nothing.
             self.parked(Reason::BrokerAway);
         }
-        let was_refusing = std::mem::replace(&mut self.is_refusing_logged, unavailable_since.is_some());
+        let was_unavailable = std::mem::replace(&mut self.is_unavailable_logged, unavailable_since.is_some());
         match unavailable_since {
-            Some(since) if !was_refusing => {
-                warn!(target: "relay", state = %"refused", for = age(now.duration_since(since)), destinations = unavailable_destinations, reason = NACKED,
-                      "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; \
+            Some(since) if !was_unavailable => {
+                warn!(target: "relay", state = %"unavailable", for = age(now.duration_since(since)), destinations = unavailable_destinations, reason = NACKED,
+                      "the broker takes no message: events wait, no attempt is counted, a few are tried now and then; \
                        look for queues that are full, have no majority, or have crashed");
             }
-            None if was_refusing => {
+            None if was_unavailable => {
                 let state = if is_live { "streaming" } else { "parked" };
                 info!(target: "relay", %state, "the broker takes messages again");
             }
@@ -236,7 +236,7 @@ impl Log {
             }
             None if is_sent => debug!(target: "relay", event = %event.id, key, correlation_id, topic, "sent"),
             None => {
-                debug!(target: "relay", event = %event.id, key, correlation_id, topic, status, "refused: no attempt is counted");
+                debug!(target: "relay", event = %event.id, key, correlation_id, topic, status, "the destination takes nothing: no attempt is counted");
             }
         }
     }

@@ -66,7 +66,7 @@ impl SlotLog {
         let (slot, kept) = (&self.slot, bytes(kept));
         let max_slot_wal = bytes(self.max.unwrap_or_default());
         warn!(target: "relay", slot, kept, max_slot_wal, held_by = self.blocked_by,
-              "the slot keeps more than max_slot_wal: letting it go, and creating it again; events are read from the table");
+              "the slot keeps more than max_slot_wal: dropping it, and creating it again; events are read from the table");
     }
 
     /// Logs that the slot keeps `kept` bytes, and stays because another slot keeps more.
@@ -75,7 +75,7 @@ impl SlotLog {
         if self.other_reminder.is_due(other, 0, now) {
             let (slot, kept, keeps) = (&self.slot, bytes(kept), numbers::bytes(*others));
             warn!(target: "relay", slot, kept, other, keeps,
-                  "the slot keeps more than max_slot_wal, but another slot keeps still more: letting it go would free nothing");
+                  "the slot keeps more than max_slot_wal, but another slot keeps still more: dropping it would free nothing");
         }
     }
 

@@ -278,7 +278,7 @@ impl<C: Connect> Sink for Link<C> {
             match &mut self.state {
                 State::Open(connection, _) => match self.broker.next(connection).await {
                     Heard::Outcomes(outcomes) => {
-                        // An open connection does not reset the failures, because the broker may refuse every message.
+                        // An open connection does not reset the failures, because the broker may take no message.
                         self.failures = 0;
                         self.absence.answered();
                         return Ok(Notice::Outcomes(outcomes));

@@ -14,7 +14,7 @@ pub(super) const QUERY_ROWS: i32 = 500;
 pub(super) const QUERY_BYTES: i64 = 2 << 20;
 
 /// Average size of an event, in bytes, below which a scan that has met large events returns to queries without a count
-/// of bytes (`sql/relay/owed.sql`).
+/// of bytes (`sql/relay/pending_page.sql`).
 pub(super) const LARGE: usize = 16 * 1024;
 
 /// How the queries of a scan read rows.

@@ -44,10 +44,10 @@ pub struct Store {
     snapshot: Statement,
     flushed: Statement,
     flush: Statement,
-    pending_by_rows: Statement,
-    pending_by_bytes: Statement,
-    holding: Statement,
-    due: Statement,
+    pending_page: Statement,
+    pending_page_by_bytes: Statement,
+    key_holders: Statement,
+    due_page: Statement,
     next_due: Statement,
     settle: Statement,
     ensure_publication: Statement,
@@ -68,8 +68,8 @@ impl Store {
     /// Prepares the statements.
     pub async fn prepare(client: Client, publication: &str) -> Result<Self, StoreError> {
         let columns = Layout::columns();
-        let pending_by_bytes = client.prepare(&sql::pending_by_bytes(&columns)).await?;
-        let layout = Layout::new(pending_by_bytes.columns().iter().map(|column| column.name()))?;
+        let pending_page_by_bytes = client.prepare(&sql::pending_page_by_bytes(&columns)).await?;
+        let layout = Layout::new(pending_page_by_bytes.columns().iter().map(|column| column.name()))?;
         if let Err(error) = client.batch_execute(sql::PATIENCE_WITH_LOCKS).await {
             debug!(target: "relay", error = chain(&error), "statements wait for locks as long as the role's settings say");
         }
@@ -79,10 +79,10 @@ impl Store {
             snapshot: client.prepare(sql::SNAPSHOT).await?,
             flushed: client.prepare(sql::FLUSHED).await?,
             flush: client.prepare(sql::FLUSH).await?,
-            pending_by_rows: client.prepare(&sql::pending_by_rows(&columns)).await?,
-            due: client.prepare(&sql::due(&columns)).await?,
+            pending_page: client.prepare(&sql::pending_page(&columns)).await?,
+            due_page: client.prepare(&sql::due_page(&columns)).await?,
             next_due: client.prepare(sql::NEXT_DUE).await?,
-            holding: client.prepare(sql::HOLDING).await?,
+            key_holders: client.prepare(sql::KEY_HOLDERS).await?,
             settle: client.prepare(sql::SETTLE).await?,
             ensure_publication: client.prepare(sql::ENSURE_PUBLICATION).await?,
             ensure_sequence: client.prepare(sql::ENSURE_SEQUENCE).await?,
@@ -91,7 +91,7 @@ impl Store {
             slot: client.prepare(sql::SLOT_KEEPS).await?,
             oldest_transaction: client.prepare(sql::OLDEST_TRANSACTION).await?,
             table_lock: client.prepare(sql::TABLE_LOCK).await?,
-            pending_by_bytes,
+            pending_page_by_bytes,
             layout,
             stores_any_text: ["UTF8", "SQL_ASCII"].contains(&encoding.as_str()),
             query_rows: AtomicI32::new(found::QUERY_ROWS),

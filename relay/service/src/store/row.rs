@@ -178,7 +178,7 @@ impl<'a> Row<'a> {
             },
         };
         if topic.is_none() {
-            // The database could not read the row (sql/relay/page.sql), and last_error has the reason.
+            // The database could not read the row (sql/relay/cut_page.sql), and last_error has the reason.
             let reason = self.field(Column::LastError).unwrap_or(b"the row has no topic");
             event.body = Err(String::from_utf8_lossy(reason).into());
         } else if let Some(column) = copy.defect {

@@ -72,11 +72,11 @@ impl Store {
             if counts_bytes {
                 let parameters: [&(dyn ToSql + Sync); 8] =
                     [&after_seq, &max_rows, &QUERY_BYTES, &types, &ids, &older_than, &scan.respect_holds, &row_by_row];
-                self.client.query_raw(&self.pending_by_bytes, parameters).await
+                self.client.query_raw(&self.pending_page_by_bytes, parameters).await
             } else {
                 let parameters: [&(dyn ToSql + Sync); 6] =
                     [&after_seq, &max_rows, &types, &ids, &older_than, &scan.respect_holds];
-                self.client.query_raw(&self.pending_by_rows, parameters).await
+                self.client.query_raw(&self.pending_page, parameters).await
             }
         };
         // One holder more than the limit is asked for, to find out whether there are more.
@@ -88,7 +88,7 @@ impl Store {
             biased;
             self.client.batch_execute(sql::BEGIN),
             self.client.query_one(&self.snapshot, &[]),
-            self.client.query(&self.holding, &parameters),
+            self.client.query(&self.key_holders, &parameters),
             query(after_seq, found.may_take(queries), counts_bytes),
         )?;
         loop {
@@ -134,7 +134,7 @@ impl Store {
             let (rows, row_by_row) = (found.may_take(queries), queries.row_by_row);
             let parameters: [&(dyn ToSql + Sync); 7] =
                 [&rows, &QUERY_BYTES, &after.0, &after.1, &older_than, &scan.respect_holds, &row_by_row];
-            let rows = self.client.query_raw(&self.due, parameters).await?;
+            let rows = self.client.query_raw(&self.due_page, parameters).await?;
             let Some((row, seq)) = self.collect(rows, &mut found, |_| Ok(None)).await?.last else { break };
             after = (row.try_get("available_at")?, seq);
         }
@@ -207,7 +207,7 @@ struct Read {
     average_bytes: usize,
 }
 
-/// Why a row of `outbox.owed` is not taken.
+/// Why a row of `outbox.pending_page` is not taken.
 #[derive(Clone, Copy)]
 enum Stop {
     /// The row comes without its contents, which are large.

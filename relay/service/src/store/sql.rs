@@ -27,21 +27,21 @@ pub(crate) const FLUSHED: &str = "SELECT pg_catalog.pg_current_wal_flush_lsn()::
 pub(super) const FLUSH: &str = "SELECT outbox.flush($1::text::pg_lsn)";
 
 /// Pending events, limited by their number only; ends before the first large one.
-pub(super) fn pending_by_rows(columns: &str) -> String {
-    format!("SELECT {columns}, is_large, is_old FROM outbox.owed($1, $2, $3, $4, $5, $6)")
+pub(super) fn pending_page(columns: &str) -> String {
+    format!("SELECT {columns}, is_large, is_old FROM outbox.pending_page($1, $2, $3, $4, $5, $6)")
 }
 
 /// Pending events, limited by their number and their stored bytes.
-pub(super) fn pending_by_bytes(columns: &str) -> String {
-    format!("SELECT {columns} FROM outbox.pending($1, $2, $3, $4, $5, $6, $7, $8)")
+pub(super) fn pending_page_by_bytes(columns: &str) -> String {
+    format!("SELECT {columns} FROM outbox.pending_page_by_bytes($1, $2, $3, $4, $5, $6, $7, $8)")
 }
 
 /// Events that hold their keys.
-pub(super) const HOLDING: &str = "SELECT id, aggregate_type, aggregate_id FROM outbox.holding($1)";
+pub(super) const KEY_HOLDERS: &str = "SELECT id, aggregate_type, aggregate_id FROM outbox.key_holders($1)";
 
 /// Deferred events that are due, limited by their number and their stored bytes.
-pub(super) fn due(columns: &str) -> String {
-    format!("SELECT {columns} FROM outbox.due($1, $2, $3, $4, $5, $6, $7)")
+pub(super) fn due_page(columns: &str) -> String {
+    format!("SELECT {columns} FROM outbox.due_page($1, $2, $3, $4, $5, $6, $7)")
 }
 
 /// Milliseconds until the next event is due.
@@ -119,7 +119,8 @@ pub(crate) const TABLE_LOCK: &str = "
 
 /// Waits until the table can be read, and reads nothing. The wait comes before the stream starts, because the server
 /// would end a stream whose relay waits for a lock.
-pub(crate) const READ_TABLE: &str = "SELECT FROM outbox.pending(0, 0, 0, NULL, NULL, NULL, false) LIMIT 0";
+pub(crate) const READ_TABLE: &str =
+    "SELECT FROM outbox.pending_page_by_bytes(0, 0, 0, NULL, NULL, NULL, false) LIMIT 0";
 
 /// Makes the server notice within some 15 s that the relay's machine is gone, and end the session; the default is more
 /// than two hours. The settings have no effect on a Unix socket
@@ -148,7 +149,8 @@ pub(crate) fn bound_idle_transactions(limit: Duration) -> String {
 pub const VERSION: &str = "SELECT outbox.version()";
 
 /// Functions that a relay's role must be granted.
-pub const RELAYING: &[&str] = &["settle", "owed", "pending", "due", "next_due", "holding", "flush"];
+pub const RELAYING: &[&str] =
+    &["settle", "pending_page", "pending_page_by_bytes", "due_page", "next_due", "key_holders", "flush"];
 
 /// Whether this role may call the functions `$1`. A function that everybody may execute still requires ownership or an
 /// explicit grant: this repeats the condition of `outbox.require_grant()`.

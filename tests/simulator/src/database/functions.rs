@@ -109,7 +109,7 @@ impl Database {
         Finished::Settled(batch, not_written)
     }
 
-    /// `outbox.pending`, page by page.
+    /// `outbox.pending_page` and `outbox.pending_page_by_bytes`.
     fn pending(&self, from: ScanFrom, scan: Scan) -> Page {
         let holders: Vec<(i64, u64)> = self.holders();
         let is_old = |row: &Row| scan.older_than.is_none_or(|oldest| self.is_older(row, oldest));
@@ -160,7 +160,7 @@ impl Database {
         oldest > 0 && age > (self.next_xid as u32).wrapping_sub(oldest)
     }
 
-    /// `outbox.due` and `outbox.next_due`.
+    /// `outbox.due_page` and `outbox.next_due`.
     fn due(&self, scan: &Scan, now: Micros) -> Due {
         let holders = self.holders();
         let waiting = self.rows.values().filter(|row| row.status == Status::Pending);

@@ -87,7 +87,7 @@ async fn rights_that_no_grant_gives_are_told_with_the_role_that_has_them() {
         "USAGE ON SEQUENCE outbox.events_seq_seq",
         "CREATE ON SCHEMA outbox",
         "EXECUTE ON FUNCTION outbox.begin_grant",
-        "EXECUTE ON FUNCTION outbox.owed",
+        "EXECUTE ON FUNCTION outbox.pending_page",
     ] {
         stack.db.batch_execute(&format!("GRANT {grant} TO {mallory}")).await.unwrap();
         let finding = told().await;

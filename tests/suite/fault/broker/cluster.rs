@@ -189,11 +189,11 @@ async fn while_two_of_three_nodes_are_down_events_wait_and_the_outage_fails_none
     tokio::join!(own.write_declared(), leader.write_declared());
     let (mark, began) = (relay.mark(), Instant::now());
     tokio::join!(own.kill_at_once(), leader.kill_at_once());
-    // RabbitMQ 3 lets the relay in at the node that is left, and refuses what the queue cannot take; 4 may not answer.
+    // RabbitMQ 3 lets the relay in at the node that is left, and nacks what the queue cannot take; 4 may not answer.
     eventually("the relay takes it for an outage", SOON, async || {
         let lines = relay.log_lines().split_off(mark);
         let told =
-            |line: &String| ["the broker refuses everything", "state=parked"].iter().any(|text| line.contains(text));
+            |line: &String| ["the broker takes no message", "state=parked"].iter().any(|text| line.contains(text));
         if lines.iter().any(told) { Ok(()) } else { Err(lines) }
     })
     .await;
@@ -208,7 +208,7 @@ async fn while_two_of_three_nodes_are_down_events_wait_and_the_outage_fails_none
     let sent = count(&stack, "status = 'SENT'").await;
     wait_for_rows(&stack, "status = 'SENT'", sent + 500).await;
     let emitted = load.stop().await;
-    // A quorum queue may yet take what it has refused.
+    // A quorum queue may yet take what it has nacked.
     let consumer = stack.consumer_with("#").existing_queue("load").start().await;
     check(&stack, &consumer, &emitted, emitted.len()).await;
 }

@@ -48,13 +48,13 @@ async fn make_room(stack: &Stack, name: &str) {
 }
 
 #[tokio::test]
-async fn a_full_queue_alone_costs_no_attempt_and_fails_nobody_however_often_it_refuses() {
+async fn a_full_queue_alone_costs_no_attempt_and_fails_nobody_however_often_it_nacks() {
     for ordering in MODES {
         let stack = Stack::new().await;
         full_queue(&stack, "load").await;
         let relay = impatient(&stack).set("ordering", ordering).start().await;
         let emitted = emit(&stack.db, "alone", 0, 300).await;
-        relay.wait_for_log("the broker refuses everything").await;
+        relay.wait_for_log("the broker takes no message").await;
         wait_for_slot(&stack, 100_000).await;
         assert_eq!(
             count(&stack, "status = 'PENDING' AND attempts = 0 AND last_error IS NULL").await,
@@ -80,7 +80,7 @@ async fn while_one_full_queue_is_all_the_traffic_an_event_of_another_route_leave
         let consumer = stack.consumer("other").await;
         let relay = impatient(&stack).set("ordering", ordering).start().await;
         emit(&stack.db, "alone", 0, 300).await;
-        relay.wait_for_log("the broker refuses everything").await;
+        relay.wait_for_log("the broker takes no message").await;
         for n in 1..=3 {
             let sql = "SELECT outbox.emit('other', '1', aggregate_type => 'other', aggregate_id => 'o')";
             stack.db.batch_execute(sql).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_full_queue_with_more_events_than_memory_holds_does_not_stop_another_r
     let relay =
         impatient(&stack).set("retry-max", "10s").set("max-events", "300").set("park-after", "300ms").start().await;
     let emitted = emit(&stack.db, "alone", 0, 1000).await;
-    relay.wait_for_log("the broker refuses everything").await;
+    relay.wait_for_log("the broker takes no message").await;
     stack.db.batch_execute("SELECT outbox.emit('other', '1')").await.unwrap();
     consumer.wait_for_within(1, DRAINED).await;
     wait_for_slot(&stack, 100_000).await;
@@ -128,7 +128,7 @@ async fn while_every_queue_is_full_no_attempt_counts_the_log_is_freed_and_all_co
                        FROM generate_series(1, 20) n";
             stack.db.query(sql, &[&name]).await.unwrap();
         }
-        let line = relay.wait_for_log("the broker refuses everything").await;
+        let line = relay.wait_for_log("the broker takes no message").await;
         assert!(line.contains("basic.nack"), "{line}");
         // Where the broker was slow at first, all keys of the load are held in the table; these fill memory in any
         // case.
@@ -188,7 +188,7 @@ async fn check_load(stack: &Stack, consumer: &harness::Consumer, emitted: &[supe
 }
 
 #[tokio::test]
-async fn an_event_is_given_up_when_both_its_attempts_and_its_time_are_used_up_with_the_error_of_all_that_are_refused_alike()
+async fn an_event_is_given_up_when_both_its_attempts_and_its_time_are_used_up_with_the_error_of_all_that_are_nacked_alike()
  {
     for (retry_for, at_least) in [("0s", Duration::ZERO), ("2s", Duration::from_secs(2))] {
         let stack = Stack::new().await;
@@ -206,7 +206,7 @@ async fn an_event_is_given_up_when_both_its_attempts_and_its_time_are_used_up_wi
         assert!(seconds >= at_least.as_secs_f64() && attempts >= 3, "{attempts} attempts in {seconds} s");
         assert!(retry_for != "0s" || attempts == 3, "{attempts}");
         assert_eq!(error, outbox_service::sink::rabbitmq::NACKED, "so that failures() makes one group of a thousand");
-        relay.wait_for_log(r#"status="FAILED" error="the broker refused the message (basic.nack)""#).await;
+        relay.wait_for_log(r#"status="FAILED" error="the broker did not take the message (basic.nack)""#).await;
 
         // A replay begins anew.
         let replayed = "SELECT outbox.replay(id) FROM outbox.events WHERE topic = 'full'";

@@ -15,15 +15,15 @@ async fn a_deferred_event_leaves_while_a_backlog_is_worked_off() {
     );
     stack.db.batch_execute(&emit).await.unwrap();
     let _relay = stack.relay().set("max-events", "200").set("in-flight", "50").set("settle-batch", "50").spawn();
-    let owed = eventually("the deferred event is sent", SOON, async || {
+    let pending = eventually("the deferred event is sent", SOON, async || {
         let row = "SELECT count(*) FILTER (WHERE topic = 'late' AND status = 'SENT'),
                           count(*) FILTER (WHERE topic = 'backlog' AND status = 'PENDING') FROM outbox.events";
         let row = stack.db.query_one(row, &[]).await.unwrap();
-        let (sent, owed): (i64, i64) = (row.get(0), row.get(1));
-        if sent == 1 { Ok(owed) } else { Err(owed) }
+        let (sent, pending): (i64, i64) = (row.get(0), row.get(1));
+        if sent == 1 { Ok(pending) } else { Err(pending) }
     })
     .await;
-    assert!(owed > 0, "it waited for the end of the backlog");
+    assert!(pending > 0, "it waited for the end of the backlog");
     eventually("the backlog is sent", 4 * SOON, async || match count(&stack.db, "status = 'SENT'").await {
         sent if sent == BACKLOG + 1 => Ok(()),
         sent => Err(sent),

@@ -3,7 +3,7 @@
 use harness::{Consumer, Stack};
 use serde_json::json;
 
-use super::{LONG, count, wait_until_none_is_owed};
+use super::{LONG, count, wait_until_none_is_pending};
 
 /// Where each event goes: to a queue that dead-letters at once, and to a stream.
 const TOPICS: [&str; 3] = ["classic", "quorum", "stream"];
@@ -104,7 +104,7 @@ async fn no_header_of_an_event_takes_a_queue_a_connection_or_a_consumer_down() {
     let each = hostile().len() + 12;
 
     let relay = stack.relay().start().await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, (TOPICS.len() * each) as i64);
     dead.wait_for_events(2 * each, LONG).await;
     stream.wait_for_events(each, LONG).await;

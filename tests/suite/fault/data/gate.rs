@@ -1,4 +1,4 @@
-//! A queue that refuses every message until it is opened.
+//! A queue that takes no message until it is opened.
 
 use harness::{SOON, Vhost, eventually};
 use serde_json::{Value, json};

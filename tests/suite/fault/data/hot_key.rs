@@ -2,7 +2,7 @@
 
 use harness::{Connection, Stack};
 
-use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
+use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_pending};
 
 const HOT: i64 = 100_000;
 const OTHERS: i64 = 2_000;
@@ -35,11 +35,11 @@ async fn a_hot_key_that_outgrows_memory_is_worked_off_in_order_while_other_keys_
     let other = stack.db.connect().await;
     tokio::join!(emit_hot(&stack.db), emit_others(&other));
 
-    wait_until_none_is_owed(&stack.db, "topic = 'other'").await;
+    wait_until_none_is_pending(&stack.db, "topic = 'other'").await;
     let waiting = count(&stack.db, "topic = 'hot' AND status = 'PENDING'").await;
     assert!(waiting > 0, "the others waited for the hot key");
     println!("{waiting} of the hot key still wait");
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, HOT + OTHERS);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
@@ -54,7 +54,7 @@ async fn a_hot_key_that_is_pipelined_arrives_in_order_beside_other_keys() {
     let other = stack.db.connect().await;
     tokio::join!(emit_hot(&stack.db), emit_others(&other));
 
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, HOT + OTHERS);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     LONG, assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed,
-    wait_until_none_is_owed,
+    wait_until_none_is_pending,
 };
 
 /// `text(n)` is about 5 MB that compress badly; half of the large events are JSON, half are bytes.
@@ -26,7 +26,7 @@ const SMALL: &str =
     FROM generate_series(1, 1000) i";
 
 #[tokio::test]
-async fn small_payloads_are_delivered_while_large_ones_that_fill_memory_are_refused() {
+async fn small_payloads_are_delivered_while_large_ones_that_fill_memory_are_nacked() {
     const LARGE_EVENTS: i64 = 12;
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "large").await;
@@ -39,12 +39,12 @@ async fn small_payloads_are_delivered_while_large_ones_that_fill_memory_are_refu
     stack.db.batch_execute(&large).await.unwrap();
     stack.db.batch_execute(SMALL).await.unwrap();
 
-    wait_until_none_is_owed(&stack.db, "topic = 'small'").await;
+    wait_until_none_is_pending(&stack.db, "topic = 'small'").await;
     assert_eq!(count(&stack.db, "topic = 'small' AND status = 'SENT' AND attempts = 1").await, 1000);
     assert_eq!(count(&stack.db, "topic = 'large' AND status = 'PENDING'").await, LARGE_EVENTS);
     gate.open().await;
     let opened = Resumed::on(&stack.vhost.url(), "large").await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT'").await, 1000 + LARGE_EVENTS);
     ledger::wait_for_all(&stack.db, || [consumer.ids(), opened.ids()].concat()).await;
     ledger::check(&stack.db, &[&consumer.ids(), &opened.ids()], 0).await;
@@ -62,7 +62,7 @@ async fn large_payloads_arrive_as_they_were_emitted_beside_small_ones() {
         stack.db.batch_execute(&format!("SELECT emit_large({n}, {n}::text)")).await.unwrap();
     }
 
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 8008);
     let deliveries = consumer.wait_for_within(8008, LONG).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
@@ -84,7 +84,7 @@ async fn a_backlog_that_prints_far_larger_than_it_is_stored_fits_into_memory() {
     let emit = format!("SELECT outbox.emit('t', '[{numbers}]'::jsonb) FROM generate_series(1, 200)");
     stack.db.batch_execute(&emit).await.unwrap();
     let relay = stack.relay().start().await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 200);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     assert_memory_was_bounded(&relay);

@@ -4,7 +4,7 @@
 use harness::{Consumer, Postgres, RabbitMq, Relay, Stack, places::checkout};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use super::{LONG, count, ledger, wait_until_none_is_owed};
+use super::{LONG, count, ledger, wait_until_none_is_pending};
 
 const MIB: u64 = 1 << 20;
 
@@ -64,7 +64,7 @@ async fn emit_each(stack: &Stack, bytes: u64, times: usize) {
 }
 
 async fn all_arrive(stack: &Stack, consumer: &Consumer, events: i64) {
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT'").await, events);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
 }

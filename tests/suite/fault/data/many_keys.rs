@@ -2,7 +2,7 @@
 
 use harness::Stack;
 
-use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
+use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_pending};
 
 const KEYS: i64 = 100_000;
 
@@ -18,7 +18,7 @@ async fn of_100_000_keys_each_arrives_in_order() {
         );
         stack.db.batch_execute(&emit).await.unwrap();
     }
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 2 * KEYS);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;

@@ -28,13 +28,13 @@ use harness::{Connection, Relay, RelayBuilder, Stack, eventually};
 /// For what moves hundreds of thousands of events on a loaded machine. A test that passes never waits for it.
 const LONG: Duration = Duration::from_secs(180);
 
-/// Nothing that is owed stays first for so long, however loaded the machine is.
+/// No pending event stays first for so long, however loaded the machine is.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// What a relay with the default settings may hold in RAM, whatever the data.
 const MEMORY_BYTES: u64 = 64_000_000;
 
-/// A relay that soon leaves events to the table, and for a whole test tries again what is refused.
+/// A relay that soon leaves events to the table, and for a whole test tries again what is nacked.
 fn patient_relay(stack: &Stack) -> RelayBuilder {
     let relay = stack.relay().set("park-after", "200ms").set("max-attempts", "1000");
     relay.set("retry-base", "50ms").set("retry-max", "500ms")
@@ -46,20 +46,20 @@ async fn count(db: &Connection, condition: &str) -> i64 {
     db.query_one(&sql, &[]).await.unwrap().get(0)
 }
 
-/// Waits until no row that fulfils `condition` is owed to the broker, for as long as the first of those that are moves
-/// on. Reads the indexes of what is owed from there, so that watching costs the server little.
-async fn wait_until_none_is_owed(db: &Connection, condition: &str) {
+/// Waits until no row that fulfils `condition` is pending, for as long as the first pending one moves on. Reads the
+/// indexes of pending rows from there, so that watching costs the server little.
+async fn wait_until_none_is_pending(db: &Connection, condition: &str) {
     let sql = format!(
         "SELECT min(seq) FROM (
              (SELECT seq FROM outbox.events
               WHERE status = 'PENDING' AND available_at IS NULL AND seq >= $1 AND ({condition}) ORDER BY seq LIMIT 1)
              UNION ALL
              SELECT min(seq) FROM outbox.events WHERE status = 'PENDING' AND available_at IS NOT NULL AND ({condition})
-         ) AS owed"
+         ) AS pending"
     );
     let mut lowest = 0;
     loop {
-        let what = format!("seq {lowest}, the first that is owed where {condition}, is not owed any more");
+        let what = format!("seq {lowest}, the first that is pending where {condition}, is not pending any more");
         let next = eventually(&what, STALLED, async || {
             let next: Option<i64> = db.query_one(&sql, &[&lowest]).await.unwrap().get(0);
             if next == Some(lowest) { Err("it still is") } else { Ok(next) }

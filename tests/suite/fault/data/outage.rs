@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use harness::{Connection, Postgres, RabbitMq, SOON, Stack, eventually};
 use tokio::{sync::watch, task::JoinHandle};
 
-use super::{LONG, assert_memory_was_bounded, count, ledger, resumed::Resumed, size, wait_until_none_is_owed};
+use super::{LONG, assert_memory_was_bounded, count, ledger, resumed::Resumed, size, wait_until_none_is_pending};
 
 /// Events a second, from both emitters together: on two cores shared with broker and suite, one walsender decodes more.
 const RATE: f64 = 15_000.0;
@@ -71,7 +71,7 @@ async fn a_long_outage_of_the_broker_keeps_no_wal_and_the_backlog_drains_in_orde
     let queue = consumer.queue().to_owned();
     let relay = stack.relay().set("park-after", "200ms").set("status-interval", "200ms").start().await;
     emit(&stack.db, "before", 1_000).await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     let mut arrived = consumer.ids();
     drop(consumer);
@@ -136,7 +136,7 @@ async fn a_long_outage_of_the_broker_keeps_no_wal_and_the_backlog_drains_in_orde
         more
     });
     let last_seq: i64 = stack.db.query_one("SELECT max(seq) FROM outbox.events", &[]).await.unwrap().get(0);
-    wait_until_none_is_owed(&stack.db, &format!("seq <= {last_seq}")).await;
+    wait_until_none_is_pending(&stack.db, &format!("seq <= {last_seq}")).await;
     let took = start.elapsed();
     println!("drained {events} in {took:?}, {:.0} a second", events as f64 / took.as_secs_f64());
     eventually("the relay streams again", LONG, async || {
@@ -149,7 +149,7 @@ async fn a_long_outage_of_the_broker_keeps_no_wal_and_the_backlog_drains_in_orde
     let drain = watcher.await.unwrap();
     println!("kept during the drain, at most: {} bytes unacknowledged, {} from restart_lsn", drain[0], drain[1]);
 
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, 1_000 + events + more);
     ledger::wait_for_all(&stack.db, || [&arrived[..], &resumed.ids()].concat()).await;
     arrived.extend(resumed.ids());

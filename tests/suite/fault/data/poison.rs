@@ -2,7 +2,7 @@
 
 use harness::{Postgres, RabbitMq, Stack};
 
-use super::{LONG, count, ledger, wait_until_none_is_owed};
+use super::{LONG, count, ledger, wait_until_none_is_pending};
 
 /// The largest message that the broker takes.
 const LIMIT: &str = "65536";
@@ -39,12 +39,12 @@ async fn each_kind_of_poison_fails_alone_between_good_events_of_its_key_and_of_o
     let consumer = stack.consumer("t").await;
     let relay = stack.relay().start().await;
     stack.db.batch_execute(&emit_all()).await.unwrap();
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert!(relay.stop().await.success());
     // And once more for a relay that finds all of it in the table.
     stack.db.batch_execute(&emit_all()).await.unwrap();
     let _relay = stack.relay().start().await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
 
     for (kind, _, reason) in POISON {
         let sql =

@@ -2,7 +2,7 @@
 
 use harness::{SOON, Stack};
 
-use super::{count, ledger, wait_until_none_is_owed};
+use super::{count, ledger, wait_until_none_is_pending};
 
 const SAVEPOINTS: i64 = 10_000;
 
@@ -35,7 +35,7 @@ async fn of_10_000_savepoints_half_of_them_rolled_back_exactly_the_kept_are_deli
     numbers.sort_unstable();
     kept.sort_unstable();
     assert!(numbers == kept, "{} arrived, {} were kept", numbers.len(), kept.len());
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, kept.len() as i64);
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;
 }
@@ -58,6 +58,6 @@ async fn savepoints_nested_a_thousand_deep_are_delivered_but_for_what_was_taken_
     let arrived = consumer.wait_for_within(expected.len(), SOON).await;
     let numbers: Vec<i64> = arrived.iter().map(|delivery| delivery.json().as_i64().unwrap()).collect();
     assert!(numbers == expected, "{} arrived, {} were kept", numbers.len(), expected.len());
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, expected.len() as i64);
 }

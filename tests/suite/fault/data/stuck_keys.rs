@@ -1,9 +1,9 @@
-//! Many keys that are held by a refused event, with more behind them than memory may hold.
+//! Many keys that are held by a nacked event, with more behind them than memory may hold.
 
 use harness::Stack;
 
 use super::{
-    assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed, wait_until_none_is_owed,
+    assert_memory_was_bounded, count, gate::Gate, ledger, patient_relay, resumed::Resumed, wait_until_none_is_pending,
 };
 
 #[tokio::test]
@@ -27,14 +27,14 @@ async fn keys_behind_many_stuck_ones_are_delivered_while_those_wait() {
          FROM generate_series(1, {GOOD}) i"
     );
     stack.db.batch_execute(&good).await.unwrap();
-    wait_until_none_is_owed(&stack.db, "aggregate_type = 'good'").await;
+    wait_until_none_is_pending(&stack.db, "aggregate_type = 'good'").await;
     assert_eq!(count(&stack.db, "aggregate_type = 'good' AND status = 'SENT' AND attempts = 1").await, GOOD);
     let waiting = count(&stack.db, "aggregate_type = 'stuck' AND status = 'PENDING'").await;
-    assert_eq!(waiting, STUCK * (FOLLOWERS + 1), "nothing overtook a refused event of its key");
+    assert_eq!(waiting, STUCK * (FOLLOWERS + 1), "nothing overtook a nacked event of its key");
 
     gate.open().await;
     let opened = Resumed::on(&stack.vhost.url(), "full").await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT'").await, STUCK * (FOLLOWERS + 1) + GOOD);
     assert_eq!(count(&stack.db, "topic = 'free' AND attempts <> 1").await, 0, "who waits is not tried");
     ledger::wait_for_all(&stack.db, || [consumer.ids(), opened.ids()].concat()).await;

@@ -4,7 +4,7 @@
 
 use harness::{SOON, Stack, eventually};
 
-use super::{assert_memory_was_bounded, count, ledger, size, wait_until_none_is_owed};
+use super::{assert_memory_was_bounded, count, ledger, size, wait_until_none_is_pending};
 
 #[tokio::test]
 async fn small_transactions_go_on_before_during_and_after_a_huge_one() {
@@ -40,11 +40,11 @@ async fn small_transactions_go_on_before_during_and_after_a_huge_one() {
         if sent > 0 { Ok(()) } else { Err(sent) }
     })
     .await;
-    wait_until_none_is_owed(&stack.db, "topic = 'huge'").await;
+    wait_until_none_is_pending(&stack.db, "topic = 'huge'").await;
     stop.send(true).unwrap();
     let small = 3 * emit_small.await.unwrap();
 
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     assert_eq!(count(&stack.db, "status = 'SENT' AND attempts = 1").await, events + small);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;
     ledger::check(&stack.db, &[&consumer.ids()], 0).await;

@@ -33,7 +33,7 @@ async fn a_row_without_a_payload_that_came_in_past_the_checks_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_row_that_came_in_past_the_checks_and_is_refused_by_the_broker_fails_alone() {
+async fn a_row_that_came_in_past_the_checks_and_is_rejected_by_the_broker_fails_alone() {
     let rows = [
         ("cc-is-no-list", "topic, payload, headers", r#"'t', '1', '{"CC": "t"}'"#),
         ("bcc-is-no-list", "topic, payload, headers", r#"'t', '1', '{"BCC": 5}'"#),

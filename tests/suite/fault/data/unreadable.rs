@@ -3,7 +3,7 @@
 
 use harness::{Connection, Postgres, RabbitMq, Stack};
 
-use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_owed};
+use super::{assert_memory_was_bounded, count, ledger, wait_until_none_is_pending};
 
 /// Headers and payload of half a gigabyte each, from some MB: more than PostgreSQL sends in one row.
 const TOO_LARGE: &str = "payload, headers) SELECT to_json(repeat('x', 536870000)), to_json(repeat('x', 536870000))";
@@ -68,7 +68,7 @@ async fn it_fails_alone(stack: Stack) {
     insert(&stack.db, "too-large", TOO_LARGE).await;
     insert(&stack.db, "large", LARGE).await;
     let relay = stack.relay().start().await;
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     for (kind, reason) in [("too-large", "%cannot be read: %"), ("damaged", "%cannot be read: missing chunk number 0%")]
     {
         let failed =
@@ -99,7 +99,7 @@ async fn it_fails_alone_before_the_slot_is_made(columns: &str, may_end: usize) {
     let writer = stack.db.connect().await;
     writer.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
     let relay = stack.relay().spawn();
-    wait_until_none_is_owed(&stack.db, "true").await;
+    wait_until_none_is_pending(&stack.db, "true").await;
     let failed = "event_type = 'bad' AND status = 'FAILED' AND last_error LIKE '%cannot be read: %'";
     assert_eq!(count(&stack.db, failed).await, 1);
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;

@@ -67,7 +67,7 @@ async fn a_prepared_transaction_that_holds_a_slot_back_is_named() {
 }
 
 #[tokio::test]
-async fn a_slot_that_keeps_more_than_max_slot_wal_is_let_go_and_events_leave_while_its_successor_is_made() {
+async fn a_slot_that_keeps_more_than_max_slot_wal_is_dropped_and_events_leave_while_its_successor_is_made() {
     let postgres = Postgres::private().start().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let consumer = stack.consumer("#").await;
@@ -83,10 +83,10 @@ async fn a_slot_that_keeps_more_than_max_slot_wal_is_let_go_and_events_leave_whi
     for slots in 1..=2 {
         let mark = relay.mark();
         write_segments(&stack.db, 6).await;
-        let line = told(&relay, mark, "letting it go, and creating it again").await;
+        let line = told(&relay, mark, "dropping it, and creating it again").await;
         assert!(line.contains(&format!("process {pid}")) && line.contains("max_slot_wal=\"64 MB\""), "{line}");
         told(&relay, mark, "the table is read every second until it is").await;
-        wait_for_metric(port, "outbox_slots_let_go_total", "", f64::from(slots)).await;
+        wait_for_metric(port, "outbox_slots_dropped_total", "", f64::from(slots)).await;
         let waits = format!("making the slot waits for an older transaction to end: process {pid} of ");
         wait_for_ready(port, 503, &waits).await;
         for _ in 0..5 {
@@ -146,7 +146,7 @@ async fn a_slot_that_is_lost_under_a_running_relay_costs_no_event_and_no_pause_a
 }
 
 #[tokio::test]
-async fn a_slot_is_not_let_go_while_another_one_keeps_still_more() {
+async fn a_slot_is_not_dropped_while_another_one_keeps_still_more() {
     let postgres = Postgres::private().start().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let relay = relay(&stack).set("max-slot-wal", "64MiB").spawn();
@@ -159,11 +159,11 @@ async fn a_slot_is_not_let_go_while_another_one_keeps_still_more() {
     checkpoint_until(&stack.db, "the relay's slot is ahead of the other", ahead).await;
     let (_forgotten, _) = forget_a_transaction(&stack).await;
     write_segments(&stack.db, 6).await;
-    let line = told(&relay, 0, "letting it go would free nothing").await;
+    let line = told(&relay, 0, "dropping it would free nothing").await;
     assert!(line.contains("other=\"a_standbys\""), "{line}");
     assert!(!relay.log_text().contains("creating it again"));
     run(&stack.db, "SELECT pg_drop_replication_slot('a_standbys')").await;
-    told(&relay, 0, "letting it go, and creating it again").await;
+    told(&relay, 0, "dropping it, and creating it again").await;
 }
 
 #[tokio::test]

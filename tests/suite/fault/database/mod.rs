@@ -4,7 +4,6 @@ mod account;
 mod backends;
 mod conflict;
 mod connections;
-mod doorbell;
 mod extension;
 mod failover;
 mod gap;
@@ -20,6 +19,7 @@ mod sequence;
 mod slot;
 mod synchronous;
 mod transactions;
+mod unpublished;
 
 use std::time::Duration;
 

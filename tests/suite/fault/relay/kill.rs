@@ -59,7 +59,7 @@ async fn killed_before_the_write_back_it_publishes_those_events_once_more_while_
 
     let _next = stack.relay().start().await;
     consumer.wait_for(2 * EVENTS).await;
-    locked.let_go().await;
+    locked.release().await;
     assert_eq!(repeated(&stack, &consumer, &ids).await, EVENTS);
 }
 

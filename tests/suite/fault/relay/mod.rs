@@ -56,7 +56,7 @@ async fn wait_for_sent(stack: &Stack, count: usize) {
     .await;
 }
 
-/// Rows that nobody else can write to until this session is told to [`let_go`](Self::let_go).
+/// Rows that nobody else can write to until this session is told to [`release`](Self::release).
 struct Locked(Connection);
 
 impl Locked {
@@ -77,7 +77,7 @@ impl Locked {
         .await;
     }
 
-    async fn let_go(self) {
+    async fn release(self) {
         self.0.batch_execute("ROLLBACK").await.unwrap();
     }
 }

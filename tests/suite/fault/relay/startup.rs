@@ -20,7 +20,7 @@ async fn killed_while_its_slot_is_being_made_it_is_no_obstacle_to_the_next() {
 
     let ids = emit(&stack.db, 100, 10).await;
     let next = stack.relay().spawn();
-    eventually("the next one waits, too, be it for the server to let go of the slot", SOON, async || {
+    eventually("the next one waits, too, be it for the server to free the slot", SOON, async || {
         let log = next.log_text();
         let waits = ["waits for an older transaction", "state=standby"].iter().any(|line| log.contains(line));
         if waits { Ok(()) } else { Err(log) }
@@ -42,7 +42,7 @@ async fn killed_while_it_reads_the_table_it_leaves_no_session_behind() {
     locked.batch_execute("BEGIN; LOCK TABLE outbox.events").await.unwrap();
     let waiting = async |what: &str, expected: i64| {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                   AND wait_event_type = 'Lock' AND query LIKE '%outbox.pending%'";
+                   AND wait_event_type = 'Lock' AND query LIKE '%outbox.pending_page_by_bytes%'";
         eventually(what, SOON, async || {
             let count: i64 = stack.db.query_one(sql, &[]).await.unwrap().get(0);
             if count == expected { Ok(()) } else { Err(count) }

@@ -95,7 +95,7 @@ fn settings_that_contradict_each_other_are_refused_with_both_origins() {
     let message = refusal(&["--max-slot-wal", "10GiB", "--create-slot", "false"], &[]);
     assert_eq!(
         message,
-        "--max-slot-wal 10GiB: not together with --create-slot false: a slot that was let go would not be created again"
+        "--max-slot-wal 10GiB: not together with --create-slot false: a dropped slot would not be created again"
     );
 }
 

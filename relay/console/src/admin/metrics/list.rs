@@ -40,7 +40,7 @@ pub static METRICS: &[Metric] = &[
     ),
     count("outbox_events_sent", "Events whose row was set to SENT.", |seen| seen.view.figures.counts.sent),
     count("outbox_events_failed", "Events whose row was set to FAILED.", |seen| seen.view.figures.counts.failed),
-    count("outbox_events_retried", "Attempts that were refused and written back, to be tried again.", |seen| {
+    count("outbox_events_retried", "Failed attempts that were written back, to be tried again.", |seen| {
         seen.view.figures.counts.retried
     }),
     time(
@@ -107,7 +107,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_broker_up",
         None,
-        "Whether this relay publishes over a connection to RabbitMQ; 0 also while it waits for its turn, and while the database is away.",
+        "Whether this relay publishes over a connection to RabbitMQ; 0 also while it is a standby, and while the database is away.",
         |seen| Some(as_gauge(seen.view.sink.connected_to.is_some())),
     ),
     gauge("outbox_broker_blocked", None, "Whether RabbitMQ has blocked publishing (a memory or disk alarm).", |seen| {
@@ -161,13 +161,13 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_database_up",
         None,
-        "Whether the database says what is owed, which the following are made from.",
+        "Whether the database says how large the backlog is, from which the following are made.",
         |seen| Some(as_gauge(seen.health.is_some())),
     ),
     Metric {
         name: "outbox_unsent_events",
         unit: None,
-        help: "Events that are not sent: owed now, between two attempts, scheduled for later, failed. Beyond 10,000 an estimate.",
+        help: "Events that are not sent: pending, between two attempts, scheduled for later, failed. Beyond 10,000 an estimate.",
         labels: &["state"],
         read: Read::Gauges(|seen| {
             let Some(health) = &seen.health else { return Vec::new() };
@@ -183,7 +183,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_oldest_unsent",
         unit: Some(Unit::Seconds),
-        help: "Age of the oldest event that is owed now, and of the oldest between two attempts; 0: there is none.",
+        help: "Age of the oldest pending event, and of the oldest between two attempts; 0: there is none.",
         labels: &["state"],
         read: Read::Gauges(|seen| {
             let Some(health) = &seen.health else { return Vec::new() };
@@ -226,9 +226,9 @@ pub static METRICS: &[Metric] = &[
         |seen| seen.slot(|slot| slot.behind_bytes.map(signed)),
     ),
     count(
-        "outbox_slots_let_go",
-        "Slots that this relay has let go and created again, because they kept more than max_slot_wal.",
-        |seen| seen.view.slots_let_go,
+        "outbox_slots_dropped",
+        "Slots that this relay has dropped and created again, because they kept more than max_slot_wal.",
+        |seen| seen.view.slots_dropped,
     ),
     count("outbox_events_deleted", "Finished events that retention has deleted.", |seen| seen.view.retention.deleted),
     count("outbox_retention_failures", "Rounds of retention that could not do all their work.", |seen| {

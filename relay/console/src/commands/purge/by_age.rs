@@ -52,7 +52,7 @@ impl Purge<'_> {
         while from < pages && self.interrupted().is_none() {
             match self.step(&statement, from).await {
                 Ok(row) => take(row)?,
-                Err(error) if is_of_this_step(&error) => failed = failed.or(Some(error)),
+                Err(error) if finished::is_of_one_step(&error) => failed = failed.or(Some(error)),
                 Err(error) => return Err(error),
             }
             progress.advance(i64::from(STEP));
@@ -77,14 +77,6 @@ impl Purge<'_> {
             }
         }
     }
-}
-
-/// Whether the error concerns this part of the table only: a page cannot be read (classes XX and 58), or a row takes
-/// too long.
-fn is_of_this_step(error: &Error) -> bool {
-    let Some(refusal) = error.as_db_error().filter(|refusal| refusal.severity() == "ERROR") else { return false };
-    let class = refusal.code().code().get(..2);
-    matches!(class, Some("XX" | "58")) || *refusal.code() == SqlState::QUERY_CANCELED
 }
 
 pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {

@@ -5,7 +5,7 @@ import { count, events } from './format.js';
 
 const TEXTS = {
   replay: { title: 'Replay', ask: 'will be sent again, with the same ids.', done: 'are pending again' },
-  release: { title: 'Release', ask: 'will let go of the key: what waits behind goes on without.', done: 'have let go of the key' },
+  release: { title: 'Release', ask: 'will release the key: later events go on without.', done: 'have released the key' },
 };
 
 export function notice(text, tone = '') {

@@ -77,7 +77,7 @@ function life(event, audit) {
   const steps = [['emitted', event.created_at, 'The transaction began that emitted it.']];
   const wasScheduled = event.available_at !== null && (event.last_attempted_at === null || event.state !== 'retrying');
   if (wasScheduled) steps.push(['due', event.available_at, event.first_attempted_at ? 'Its last attempt was due.' : 'It may be sent from here on.']);
-  if (event.first_attempted_at) steps.push(['first refused', event.first_attempted_at, 'The first refused attempt that counted.']);
+  if (event.first_attempted_at) steps.push(['first attempt', event.first_attempted_at, 'The first failed attempt that counted.']);
   if (event.last_attempted_at && event.state !== 'sent') {
     steps.push(['last attempt', event.last_attempted_at, event.last_error ?? 'The broker gave no reason.']);
   }
@@ -93,7 +93,7 @@ function life(event, audit) {
     steps.push([row.action === 'release' ? 'key released' : 'replayed', row.at, `By ${row.who ?? row.role}, with ${row.program || 'an unnamed program'}.`]);
   }
   steps.sort((one, other) => Date.parse(one[1]) - Date.parse(other[1]));
-  if (event.state === 'pending') steps.push(['pending', null, 'It is owed to the broker.']);
+  if (event.state === 'pending') steps.push(['pending', null, 'It is to be delivered.']);
   return h('ol', { class: 'life' }, steps.map(([name, at, text]) =>
     h('li', { class: name.replace(' ', '-') }, h('b', {}, name), at && h('time', { datetime: at, title: ago(at) }, moment(at)), h('span', {}, visible(text)))));
 }

@@ -42,7 +42,7 @@ pub(crate) type RabbitMq = Link<RabbitMqBroker>;
 pub type Publisher = amqp::Publisher<Outbound>;
 
 /// The reason recorded for an event that a queue did not take.
-pub const NACKED: &str = "the broker refused the message (basic.nack)";
+pub const NACKED: &str = "the broker did not take the message (basic.nack)";
 
 /// Longest pause before a channel is opened in place of a closed one. The pause doubles each time that the broker still
 /// counted the closed one.

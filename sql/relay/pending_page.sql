@@ -7,19 +7,19 @@ AS $$
     SELECT pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 16384
         OR pg_catalog.pg_column_size(body) OPERATOR(pg_catalog.>) 2048 AND pg_catalog.pg_column_compression(body) IS NOT NULL
 $$;
-COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to owed(): whether a value is too large to be read without counting bytes.';
+COMMENT ON FUNCTION outbox.is_large(anyelement) IS 'Internal to pending_page(): whether a value is too large to be read without counting bytes.';
 
--- A chunk of what pending() returns, for less: rows go out as they are found, without a second look-up of each.
+-- Returns what pending_page_by_bytes() returns, for less: rows go out as they are found, without a second look-up of each.
 --
--- Nothing but max_rows bounds a chunk, so a row with a large body or large headers comes without them, and is_large. The
--- relay ends the chunk there, reads on from that row by pending(), which counts bytes, and then comes back. A chunk that
--- cannot be read as a whole is read by pending(), too. is_old is false from the first event on that older_than leaves
--- out: the scan ends before it.
+-- Nothing but max_rows limits a page, so a row with a large body or large headers comes without them, and is_large. The
+-- relay ends the page there, reads on from that row by pending_page_by_bytes(), and then comes back. A page that cannot be read as
+-- a whole is read by pending_page_by_bytes(), too. is_old is false from the first event on that older_than leaves out: the relay's
+-- page ends before it.
 --
--- Whether any key is held is asked once a chunk, and only then row by row. One plan serves all calls, whatever the statistics are.
-CREATE OR REPLACE FUNCTION outbox.owed(
+-- Whether any key is held is asked once a page, and only then for each row. One plan serves all calls, whatever the statistics are.
+CREATE OR REPLACE FUNCTION outbox.pending_page(
     after_seq bigint, max_rows integer, skip_types text[] DEFAULT '{}', skip_ids text[] DEFAULT '{}',
-    older_than bigint DEFAULT NULL, heed_holds boolean DEFAULT true
+    older_than bigint DEFAULT NULL, respect_holds boolean DEFAULT true
 ) RETURNS TABLE (
     id uuid, seq bigint, created_at timestamptz, status outbox.status, attempts integer, replays integer, holds_key boolean,
     topic text, exchange text, event_type text, aggregate_type text, aggregate_id text, payload json, payload_bytes bytea, content_type text, headers json,
@@ -39,8 +39,8 @@ AS $$
 DECLARE
     oldest CONSTANT xid := older_than::text::xid;
 BEGIN
-    IF has_function_privilege('public', 'outbox.owed(bigint, integer, text[], text[], bigint, boolean)'::regprocedure, 'EXECUTE') THEN
-        PERFORM outbox.require_grant('outbox.owed(bigint, integer, text[], text[], bigint, boolean)');
+    IF has_function_privilege('public', 'outbox.pending_page(bigint, integer, text[], text[], bigint, boolean)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.pending_page(bigint, integer, text[], text[], bigint, boolean)');
     END IF;
     RETURN QUERY
         SELECT e.id, e.seq, e.created_at, e.status, e.attempts, e.replays, e.holds_key, e.topic, e.exchange,
@@ -54,19 +54,19 @@ BEGIN
             ),
             oldest IS NULL OR age(e.xmin) > age(oldest)
         FROM outbox.events AS e
-        WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > owed.after_seq
+        WHERE e.status = 'PENDING' AND e.available_at IS NULL AND e.seq > pending_page.after_seq
           -- A subquery that does not depend on the row is hashed once. No key is '', which stands for null here.
           AND (coalesce(e.aggregate_type, ''), coalesce(e.aggregate_id, '')) NOT IN (
               SELECT coalesce(skipped.type, ''), skipped.id FROM unnest(skip_types, skip_ids) AS skipped (type, id)
           )
-          AND NOT (heed_holds AND (SELECT EXISTS (SELECT FROM outbox.events AS h WHERE h.holds_key)) AND EXISTS (
+          AND NOT (respect_holds AND (SELECT EXISTS (SELECT FROM outbox.events AS h WHERE h.holds_key)) AND EXISTS (
               SELECT FROM outbox.events AS h
               WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
                 AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
           ))
         ORDER BY e.seq
-        LIMIT owed.max_rows;
+        LIMIT pending_page.max_rows;
 END
 $$;
-COMMENT ON FUNCTION outbox.owed(bigint, integer, text[], text[], bigint, boolean) IS
-    'Relay: events owed now, after seq, as far as they are small.';
+COMMENT ON FUNCTION outbox.pending_page(bigint, integer, text[], text[], bigint, boolean) IS
+    'Relay: a page of pending events after seq, limited by rows; large events come without their contents.';

@@ -1,12 +1,13 @@
 -- Returns events with a time of their own once that time has come: by time, then in the order in which they were made, a page
 -- at a time. The next page starts after the available_at and seq of the last row; null stands for the beginning. Pages are cut
--- as in pending.sql, events behind one that holds their key are left out as there, and careful and the settings mean the same.
+-- as in pending_page_by_bytes.sql: events that wait for the holder of their key are left out as there, and row_by_row and the settings
+-- mean the same.
 --
 -- While the relay has not read all that is pending, it gives older_than: events of later transactions are left out if they have a
 -- key and do not hold it, for others of their key may come before them. 0 leaves out all of those.
-CREATE OR REPLACE FUNCTION outbox.due(
+CREATE OR REPLACE FUNCTION outbox.due_page(
     max_rows integer, max_bytes bigint, after_at timestamptz, after_seq bigint, older_than bigint DEFAULT NULL,
-    heed_holds boolean DEFAULT true, careful boolean DEFAULT false
+    respect_holds boolean DEFAULT true, row_by_row boolean DEFAULT false
 )
 RETURNS SETOF outbox.events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -22,26 +23,26 @@ DECLARE
     rows refcursor;
     page record;
 BEGIN
-    IF has_function_privilege('public', 'outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)'::regprocedure, 'EXECUTE') THEN
-        PERFORM outbox.require_grant('outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)');
+    IF has_function_privilege('public', 'outbox.due_page(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.due_page(integer, bigint, timestamptz, bigint, bigint, boolean, boolean)');
     END IF;
     OPEN rows FOR
-        SELECT e.tableoid AS home, e.ctid AS place, true AS is_old,
-            CASE WHEN NOT careful THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes
+        SELECT e.tableoid AS row_table, e.ctid AS row_ctid, true AS is_old,
+            CASE WHEN NOT row_by_row THEN outbox.event_bytes(e.payload, e.payload_bytes, e.headers) END AS bytes
         FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at <= until
-          AND (e.available_at, e.seq) > (coalesce(due.after_at, '-infinity'), coalesce(due.after_seq, 0))
+          AND (e.available_at, e.seq) > (coalesce(due_page.after_at, '-infinity'), coalesce(due_page.after_seq, 0))
           AND (oldest IS NULL OR e.holds_key OR e.aggregate_id IS NULL OR age(e.xmin) > age(oldest))
-          AND (e.holds_key OR NOT heed_holds OR NOT EXISTS (
+          AND (e.holds_key OR NOT respect_holds OR NOT EXISTS (
               SELECT FROM outbox.events AS h
               WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
                 AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
           ))
         ORDER BY e.available_at, e.seq
-        LIMIT due.max_rows;
-    SELECT * INTO page FROM outbox.cut_page(rows, max_bytes, careful);
+        LIMIT due_page.max_rows;
+    SELECT * INTO page FROM outbox.cut_page(rows, max_bytes, row_by_row);
     IF page.reason IS NOT NULL THEN
-        RETURN NEXT outbox.row_without_contents(page.homes[1], page.places[1], page.reason);
+        RETURN NEXT outbox.row_without_contents(page.tables[1], page.ctids[1], page.reason);
         RETURN;
     END IF;
 
@@ -49,15 +50,15 @@ BEGIN
     -- function that returns its rows, so that PostgreSQL notices a column that is added.
     RETURN QUERY
         SELECT e.*
-        FROM unnest(page.homes, page.places) WITH ORDINALITY AS found (home, place, number)
-        JOIN outbox.events AS e ON e.ctid = found.place AND e.tableoid = found.home
+        FROM unnest(page.tables, page.ctids) WITH ORDINALITY AS found (row_table, row_ctid, number)
+        JOIN outbox.events AS e ON e.ctid = found.row_ctid AND e.tableoid = found.row_table
         ORDER BY found.number;
 END
 $$;
-COMMENT ON FUNCTION outbox.due(integer, bigint, timestamptz, bigint, bigint, boolean, boolean) IS 'Relay: events whose available_at has come.';
+COMMENT ON FUNCTION outbox.due_page(integer, bigint, timestamptz, bigint, bigint, boolean, boolean) IS 'Relay: events whose available_at has come.';
 
 -- Returns the milliseconds, rounded up, until the next event comes due; null when none waits. Only events in the future
--- count: to miss none, call this function first and outbox.due() after it.
+-- count: to miss none, call this function first and outbox.due_page() after it.
 CREATE OR REPLACE FUNCTION outbox.next_due() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
-//! The log says nothing of what is owed: nobody rang.
+//! The stream leaves events out, because the publication does: the relay finds them in the table.
 
 use harness::{RelayBuilder, Stack};
 

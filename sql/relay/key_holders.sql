@@ -1,5 +1,5 @@
--- Returns the keys that are held back, and by which events: one row for each event that holds its key.
-CREATE OR REPLACE FUNCTION outbox.holding(max_rows integer)
+-- Returns the holders of keys: the events for which later events of their keys wait.
+CREATE OR REPLACE FUNCTION outbox.key_holders(max_rows integer)
 RETURNS TABLE (id uuid, aggregate_type text, aggregate_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -8,8 +8,8 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
 BEGIN
-    IF has_function_privilege('public', 'outbox.holding(integer)'::regprocedure, 'EXECUTE') THEN
-        PERFORM outbox.require_grant('outbox.holding(integer)');
+    IF has_function_privilege('public', 'outbox.key_holders(integer)'::regprocedure, 'EXECUTE') THEN
+        PERFORM outbox.require_grant('outbox.key_holders(integer)');
     END IF;
     RETURN QUERY
         SELECT e.id, e.aggregate_type, e.aggregate_id
@@ -18,4 +18,4 @@ BEGIN
         LIMIT max_rows;
 END
 $$;
-COMMENT ON FUNCTION outbox.holding(integer) IS 'Relay: events that hold their key back.';
+COMMENT ON FUNCTION outbox.key_holders(integer) IS 'Relay: events that hold their keys.';

@@ -7,15 +7,12 @@
 //! verdict of a topic counts; a topic without a verdict is unknown.
 
 use outbox_service::error::chain;
-use tokio_postgres::{Error, Row, error::SqlState};
+use tokio_postgres::{Client, Error, Row, error::SqlState};
 
-use super::finding::Report;
 use crate::{
+    check::Report,
     format::{age, count, escaped, thousands},
-    queries::{
-        session::{Session, took_too_long},
-        sql,
-    },
+    queries::{session::took_too_long, sql},
 };
 
 /// Most events of the last day that are read: about a second's work.
@@ -26,8 +23,8 @@ const NAMED: usize = 5;
 
 const CHECK: &str = "routes";
 
-pub(super) async fn inspect(session: &Session, report: &mut Report) {
-    match session.client.query(sql::ROUTES, &[&MOST]).await {
+pub(super) async fn inspect(client: &Client, report: &mut Report) {
+    match client.query(sql::ROUTES, &[&MOST]).await {
         Ok(rows) => {
             if let Err(error) = judge(&rows, report) {
                 report.unknown(CHECK, chain(&error), "");

@@ -86,7 +86,7 @@ async fn run(config: &Config) -> Result<(), RunError> {
     let mut signals = signal::Signals::listen()
         .map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error))?;
     let console = config.console();
-    let observed = Arc::new(Observed::new(<sink::Broker as Connect>::KIND));
+    let observed = Arc::new(Observed::new(sink::Broker::KIND));
     let _admin = Admin::start(&console, &observed)?;
     let _retention = Retention::start(&console.relay, console.retention, &observed)?;
     outbox_service::run::<sink::Broker>(&console.relay, &observed, signals.first()).await

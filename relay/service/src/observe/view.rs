@@ -126,7 +126,7 @@ impl View {
             phase_since: now,
             database: None,
             figures: Figures::default(),
-            sink: SinkFigures::none_of(broker),
+            sink: SinkFigures::new(broker),
             silent_since: None,
             is_making_slot: false,
             waits_for: None,

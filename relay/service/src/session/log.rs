@@ -79,8 +79,9 @@ impl Log {
             Report::Silent { event, events, destinations } => {
                 let exchange = event.exchange.as_ref().map(|text| text.as_str());
                 warn!(target: "relay", exchange, topic = event.topic.as_str(), event = %event.id, events, destinations,
+                      hint = self.broker.silent_hint,
                       "the broker leaves messages unanswered, and others wait behind them: connecting anew; events for these destinations leave \
-                       one at a time, and no attempt is counted; {}", self.broker.silent_hint);
+                       one at a time, and no attempt is counted");
             }
             Report::Parked(reason) => self.parked(reason),
             Report::Streaming { horizon, acknowledged, in_memory } => {
@@ -175,9 +176,9 @@ impl Log {
         let was_refusing = std::mem::replace(&mut self.is_refusing_logged, unavailable_since.is_some());
         match unavailable_since {
             Some(since) if !was_refusing => {
-                warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), destinations = unavailable_destinations, reason = self.broker.refuses_by,
-                      "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then; {}",
-                      self.broker.refuses_hint);
+                warn!(target: "relay", state = %"refused", for = ?now.duration_since(since), destinations = unavailable_destinations,
+                      reason = self.broker.refuses_by, hint = self.broker.refuses_hint,
+                      "the broker refuses everything: events wait, no attempt is counted, a few are tried now and then");
             }
             None if was_refusing => {
                 let state = if is_live { "streaming" } else { "parked" };

@@ -21,7 +21,7 @@ pub struct Answers(Vec<([&'static str; 2], u64)>);
 
 impl Answers {
     /// All answers that the broker can give, each with the count 0.
-    pub(crate) fn none_of(kind: &BrokerKind) -> Self {
+    pub(crate) fn new(kind: &BrokerKind) -> Self {
         Self(kind.answers.iter().map(|(outcome, reason)| ([*outcome, *reason], 0)).collect())
     }
 
@@ -33,7 +33,7 @@ impl Answers {
     /// Counts answers, and returns their outcomes.
     pub(crate) fn count(&mut self, answers: Vec<Answer>) -> Vec<(Uuid, Outcome)> {
         let mut counted = |Answer { id, outcome, reason }| {
-            *self.of([word(&outcome), reason]) += 1;
+            self.add_to([word(&outcome), reason], 1);
             (id, outcome)
         };
         answers.into_iter().map(&mut counted).collect()
@@ -47,21 +47,20 @@ impl Answers {
     /// Adds the counts of earlier answers.
     pub(crate) fn add(&mut self, past: &Self) {
         for (answer, count) in &past.0 {
-            *self.of(*answer) += count;
+            self.add_to(*answer, *count);
         }
     }
 
-    fn of(&mut self, answer: [&'static str; 2]) -> &mut u64 {
-        let index = self.0.iter().position(|(known, _)| *known == answer).unwrap_or_else(|| {
-            self.0.push((answer, 0));
-            self.0.len() - 1
-        });
-        &mut self.0[index].1
+    fn add_to(&mut self, answer: [&'static str; 2], count: u64) {
+        match self.0.iter_mut().find(|(known, _)| *known == answer) {
+            Some((_, counted)) => *counted += count,
+            None => self.0.push((answer, count)),
+        }
     }
 }
 
 /// The outcome's name in labels.
-pub(super) fn word(outcome: &Outcome) -> &'static str {
+fn word(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Delivered => "delivered",
         Outcome::Rejected(_) => "rejected",
@@ -85,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_answer_that_there_can_be_is_counted_from_0_and_goes_on_from_session_to_session() {
-        let mut answers = Answers::none_of(&ANY);
+        let mut answers = Answers::new(&ANY);
         assert_eq!(answers.table(), [(["delivered", "taken"], 0), (["rejected", "unknown"], 0)]);
         let answer = |outcome, reason| Answer { id: Uuid::nil(), outcome, reason };
         let rejected = Outcome::Rejected("404".to_owned());

@@ -97,7 +97,7 @@ impl<C: Connect> Link<C> {
             connected_to: None,
             error: None,
             reconnects: 0,
-            answers: Answers::none_of(C::KIND),
+            answers: Answers::new(C::KIND),
         }
     }
 

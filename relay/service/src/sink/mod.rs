@@ -40,8 +40,8 @@ pub struct SinkFigures {
 
 impl SinkFigures {
     /// The figures of a sink that has not connected yet.
-    pub(crate) fn none_of(kind: &BrokerKind) -> Self {
-        Self { answers: Answers::none_of(kind), ..Self::default() }
+    pub(crate) fn new(kind: &BrokerKind) -> Self {
+        Self { answers: Answers::new(kind), ..Self::default() }
     }
 
     /// Adds the counts of earlier sinks.

@@ -4,6 +4,7 @@
 mod commands;
 mod figures;
 mod prose;
+mod sinks;
 
 use std::{
     io::Write,

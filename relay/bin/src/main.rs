@@ -3,6 +3,7 @@
 mod cli;
 mod command;
 mod config;
+mod sink;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -14,6 +15,7 @@ use outbox_console::{
 use outbox_service::{
     error::{Kind, RunError},
     observe::Observed,
+    sink::Connect,
 };
 use tokio::runtime::Builder;
 
@@ -76,7 +78,7 @@ fn run_command(command: ClientCommand, config: &Config) -> Result<Answer, RunErr
     if matches!(command, ClientCommand::Init(_)) {
         logging::start(config)?;
     }
-    block_on(commands::run(command, &config.console()))
+    block_on(commands::run::<sink::Console>(command, &config.console()))
 }
 
 /// Starts the console, each part on a thread of its own, and relays until a signal asks for the end.
@@ -84,10 +86,10 @@ async fn run(config: &Config) -> Result<(), RunError> {
     let mut signals = signal::Signals::listen()
         .map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error))?;
     let console = config.console();
-    let observed = Arc::new(Observed::new());
+    let observed = Arc::new(Observed::new(sink::Broker::KIND));
     let _admin = Admin::start(&console, &observed)?;
     let _retention = Retention::start(&console.relay, console.retention, &observed)?;
-    outbox_service::run(&console.relay, &observed, signals.first()).await
+    outbox_service::run::<sink::Broker>(&console.relay, &observed, signals.first()).await
 }
 
 /// Runs a command with one thread. The tasks pass small pieces of work to each other all the time, and waking another

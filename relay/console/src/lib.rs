@@ -11,6 +11,7 @@
 //! | `dashboard` | a page for people, served at that edge |
 //! | [`retention`] | deletes old finished events, on a thread of its own |
 //! | `queries` | queries of the database, each once: its statement and its row |
+//! | [`sink`] | what `check` and `tail` ask of a kind of broker |
 //! | [`terminal`] | standard output, questions, progress, signals |
 //! | [`format`] | tables, JSON, ages, times, and escaping of foreign text. Pure |
 
@@ -22,6 +23,7 @@ mod dashboard;
 pub mod format;
 mod queries;
 pub mod retention;
+pub mod sink;
 pub mod terminal;
 
 pub use self::config::{Config, DashboardConfig};

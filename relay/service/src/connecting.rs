@@ -9,7 +9,7 @@
 //! A session begins when the database is ready; without a broker it leaves events in the table and advances the slot.
 //!
 //! During startup, a permanent failure of either server ends the relay with its exit code. Startup is tracked per
-//! server: PostgreSQL counts as started with the first session, RabbitMQ with the first connection.
+//! server: PostgreSQL counts as started with the first session, the broker with the first connection.
 //!
 //! Two failures count as transient because an operator may be about to correct them: a wrong password in a file, for
 //! two minutes, and an earlier schema, whose upgrade may follow the relay's.
@@ -30,7 +30,10 @@ use crate::{
     observe::{Observed, Phase},
     repeats::Repeats,
     session::Session,
-    sink::{Sink, link::FirstConnection, rabbitmq::RabbitMq},
+    sink::{
+        Connect, Sink, Spans,
+        link::{FirstConnection, Link},
+    },
     startup::{self, Database, Inherited},
     time::age,
     traces::Traces,
@@ -76,8 +79,9 @@ impl<'a> Connecting<'a> {
 
     /// Waits for both servers, but not for a broker that is still away when the database is ready. An error ends the
     /// relay.
-    pub(crate) async fn session(&mut self, inherited: Inherited) -> Result<Session<RabbitMq>, RunError> {
-        let mut sink = startup::sink(self.config, Arc::clone(&self.broker), self.traces)?;
+    pub(crate) async fn session<C: Connect>(&mut self, inherited: Inherited) -> Result<Session<Link<C>>, RunError> {
+        let broker = C::new(self.config, Spans::new(self.traces, C::KIND.label))?;
+        let mut sink = Link::new(broker, Arc::clone(&self.broker));
         let mut away = Repeats::default();
         if !self.has_started {
             let first = log_notice(&mut sink, &mut away);
@@ -129,7 +133,7 @@ impl<'a> Connecting<'a> {
 }
 
 /// Waits for the next notice of a broker without a connection, and logs it. Cancellation-safe.
-async fn log_notice(sink: &mut RabbitMq, away: &mut Repeats) -> Result<(), RunError> {
+async fn log_notice(sink: &mut impl Sink, away: &mut Repeats) -> Result<(), RunError> {
     match sink.next().await? {
         Notice::Ready { host, .. } => info!(target: "relay", host, "connected to the broker"),
         Notice::Away { error, since, .. } => {

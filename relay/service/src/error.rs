@@ -25,9 +25,9 @@ pub enum Kind {
     WalLevel = 16,
     /// The replication slot cannot be used.
     Slot = 17,
-    /// RabbitMQ cannot be reached or used.
+    /// The broker cannot be reached or used.
     Broker = 20,
-    /// RabbitMQ refuses the user, the virtual host or the exchange.
+    /// The broker refuses the user, or the destination.
     BrokerRefused = 21,
     /// The drain took longer than allowed.
     DrainTimeout = 30,

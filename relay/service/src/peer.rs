@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use amqp_publisher::{Outgoing, Publisher};
 use client_socket::Expiry;
 
 /// A certificate that expires within this time is reported. Automatic renewal usually comes with a third of the
@@ -23,10 +22,5 @@ pub struct ServerPeer {
 impl ServerPeer {
     pub(crate) fn with_database(peer: &pg_replication::Peer) -> Self {
         Self { host: peer.host.clone(), description: peer.to_string(), expiry: peer.expiry }
-    }
-
-    pub(crate) fn with_broker<M: Outgoing>(publisher: &Publisher<M>) -> Self {
-        let peer = publisher.peer();
-        Self { host: peer.host_port(), description: peer.to_string(), expiry: publisher.expiry() }
     }
 }

@@ -10,12 +10,13 @@ use crate::{
     error::{Kind, RunError, chain},
     observe::{Observed, Phase},
     session::SessionError,
+    sink::Connect,
     startup::{After, Inherited},
     time::age,
     traces::Traces,
 };
 
-/// Relays until `shutdown` is ready, then drains.
+/// Relays to a broker of the kind `C` until `shutdown` is ready, then drains.
 ///
 /// During startup, the relay waits for a server that cannot be reached and for the upgrade of an earlier schema, unless
 /// `no_wait` is set; a permanent failure, such as a wrong password, ends the relay.
@@ -26,19 +27,19 @@ use crate::{
 /// # Errors
 ///
 /// The failure that ended the startup, or that ended the relay before every event in flight had its verdict.
-pub async fn run(
+pub async fn run<C: Connect>(
     config: &Config,
     observed: &Arc<Observed>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let traces = Traces::start(config, observed)?;
-    let ended = relay(config, shutdown, observed, &traces).await;
+    let ended = relay::<C>(config, shutdown, observed, &traces).await;
     observed.enters(Phase::Stopped);
     traces.finish().await;
     ended
 }
 
-async fn relay(
+async fn relay<C: Connect>(
     config: &Config,
     shutdown: impl Future<Output = ()> + Send,
     observed: &Arc<Observed>,
@@ -49,7 +50,7 @@ async fn relay(
     let mut inherited = Inherited::default();
     loop {
         let session = tokio::select! {
-            session = observed.waiting(connecting.session(inherited)) => session?,
+            session = observed.waiting(connecting.session::<C>(inherited)) => session?,
             () = shutdown.requested() => return Ok(()),
         };
         let since = Instant::now();

@@ -14,7 +14,7 @@ const LOOKS: [&str; 6] = [
     "error.to_string().contains(\"",
 ];
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

@@ -18,8 +18,10 @@ async fn every_event_is_counted_by_what_became_of_it() {
     for (name, labels, value) in [
         ("outbox_events_received_total", "source=\"stream\"", 107.0),
         ("outbox_events_published_total", "", 107.0),
-        ("outbox_events_confirmed_total", "", 100.0),
-        ("outbox_events_returned_total", "", 7.0),
+        ("outbox_answers_total", "outcome=\"delivered\",reason=\"acked\"", 100.0),
+        ("outbox_answers_total", "outcome=\"rejected\",reason=\"returned\"", 7.0),
+        ("outbox_answers_total", "outcome=\"unavailable\",reason=\"nacked\"", 0.0),
+        ("outbox_build_info", "sink=\"rabbitmq\"", 1.0),
         ("outbox_events_sent_total", "", 100.0),
         ("outbox_events_failed_total", "", 7.0),
         ("outbox_commit_to_confirm_seconds_count", "", 100.0),
@@ -49,12 +51,18 @@ async fn what_rabbitmq_rejects_for_good_is_counted_apart_from_what_a_queue_refus
     let port = http_port(&relay).await;
     stack.db.batch_execute("SELECT outbox.emit('full', '{}')").await.unwrap();
     wait_for_metric(port, "outbox_state", "state=\"refused\"", 1.0).await;
-    assert_eq!(metric(port, "outbox_events_rejected_total", "").await, Some(0.0), "a nack passes");
+    let rejected = "outcome=\"rejected\",reason=\"no_exchange\"";
+    assert_eq!(metric(port, "outbox_answers_total", rejected).await, Some(0.0), "a nack passes");
+    let nacked = "outcome=\"unavailable\",reason=\"nacked\"";
+    assert!(metric(port, "outbox_answers_total", nacked).await >= Some(1.0));
     full.make_room().await;
     stack.db.batch_execute("SELECT outbox.emit('known.a', '{}', exchange => 'missing')").await.unwrap();
-    wait_for_metric(port, "outbox_events_rejected_total", "", 1.0).await;
+    wait_for_metric(port, "outbox_answers_total", rejected, 1.0).await;
     wait_for_counts(&stack.db, (0, 1, 1), SOON).await;
-    assert_eq!(metric(port, "outbox_events_refused_total", "").await, None, "one word has one meaning");
+    for former in ["confirmed", "returned", "nacked", "rejected", "refused"] {
+        let name = format!("outbox_events_{former}_total");
+        assert_eq!(metric(port, &name, "").await, None, "{name}: one thing is counted once");
+    }
 }
 
 #[tokio::test]

@@ -18,8 +18,8 @@ const MEANINGS: [(Kind, &str); 13] = [
         Kind::Slot,
         "the replication slot is missing, invalidated, somebody else's, or not allowed (one in use is waited for)",
     ),
-    (Kind::Broker, "RabbitMQ cannot be reached or used"),
-    (Kind::BrokerRefused, "RabbitMQ refuses user, vhost or exchange"),
+    (Kind::Broker, "the broker cannot be reached or used"),
+    (Kind::BrokerRefused, "the broker refuses the user, or where events are to go"),
     (Kind::DrainTimeout, "the drain took longer than shutdown-timeout"),
     (Kind::Internal, "a fault of the relay or of its machine"),
 ];

@@ -43,9 +43,9 @@ pub(super) async fn inspect_database(config: &Config, report: &mut Report) {
     }
 }
 
-/// Checks the broker's certificate, which a socket to it has.
-pub(super) fn inspect_broker(socket: &Socket, report: &mut Report) {
-    report_expiry("broker_certificate", &Seen::of(socket), report);
+/// Checks the certificates of a connection; `check` is the name of the check.
+pub(crate) fn inspect_socket(check: &'static str, socket: &Socket, report: &mut Report) {
+    report_expiry(check, &Seen::of(socket), report);
 }
 
 fn report_expiry(check: &'static str, seen: &Seen, report: &mut Report) {

@@ -13,7 +13,7 @@ use crate::{
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(crate) enum Level {
     Ok,
     /// It works, and will not under some circumstances.
     Warning,
@@ -43,8 +43,8 @@ impl Level {
     }
 }
 
-/// Every check, in the order in which findings are printed.
-pub(super) const CHECKS: [&str; 25] = [
+/// Every check of the database, in the order in which findings are printed. Those of the sink follow.
+const CHECKS: [&str; 21] = [
     "database",
     "primary",
     "wal_level",
@@ -65,16 +65,12 @@ pub(super) const CHECKS: [&str; 25] = [
     "other_rights",
     "foreign_keys",
     "clock",
-    "routes",
     "database_certificate",
-    "broker",
-    "exchange",
-    "broker_certificate",
 ];
 
 /// The finding of one check.
 #[derive(Debug, Serialize)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     check: &'static str,
     level: Level,
     found: String,
@@ -84,54 +80,55 @@ pub(super) struct Finding {
 
 /// All findings.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Report {
+pub struct Report {
     findings: Vec<Finding>,
 }
 
 impl Report {
     /// Adds the finding of a check.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         check: &'static str,
         level: Level,
         found: impl Into<String>,
         to_do: impl Into<String>,
     ) {
-        debug_assert!(CHECKS.contains(&check), "{check}");
         let to_do = Some(to_do.into()).filter(|to_do| !to_do.is_empty());
         self.findings.push(Finding { check, level, found: found.into(), to_do });
     }
 
-    pub(super) fn ok(&mut self, check: &'static str, found: impl Into<String>) {
+    pub(crate) fn ok(&mut self, check: &'static str, found: impl Into<String>) {
         self.add(check, Level::Ok, found, "");
     }
 
-    pub(super) fn bad(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+    pub(crate) fn bad(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
         self.add(check, Level::Bad, found, to_do);
     }
 
-    pub(super) fn warning(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+    pub(crate) fn warning(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
         self.add(check, Level::Warning, found, to_do);
     }
 
-    pub(super) fn unknown(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
+    pub(crate) fn unknown(&mut self, check: &'static str, found: impl Into<String>, to_do: impl Into<String>) {
         self.add(check, Level::Unknown, found, to_do);
     }
 
     /// Adds the findings of checks that ran concurrently.
-    pub(super) fn join(&mut self, other: Self) {
+    pub(crate) fn join(&mut self, other: Self) {
         self.findings.extend(other.findings);
     }
 
     /// Whether the check was made.
-    pub(super) fn has(&self, check: &str) -> bool {
+    pub(crate) fn has(&self, check: &str) -> bool {
         self.findings.iter().any(|finding| finding.check == check)
     }
 
     /// Sorts the findings. Checks that were not made are unknown, for the reason that `out_of_time` was over, if it
-    /// was.
-    pub(super) fn complete(mut self, out_of_time: Option<Duration>) -> Self {
-        for check in CHECKS.into_iter().filter(|check| !self.has(check)).collect::<Vec<_>>() {
+    /// was. `of_sink` names the sink's checks.
+    pub(crate) fn complete(mut self, of_sink: &[&'static str], out_of_time: Option<Duration>) -> Self {
+        let checks = [&CHECKS, of_sink].concat();
+        debug_assert!(self.findings.iter().all(|finding| checks.contains(&finding.check)), "{:?}", self.findings);
+        for check in checks.iter().copied().filter(|check| !self.has(check)).collect::<Vec<_>>() {
             match out_of_time {
                 Some(limit) => {
                     self.unknown(check, format!("not looked at within {}", exact(limit)), "allow more by --timeout");
@@ -139,21 +136,21 @@ impl Report {
                 None => self.unknown(check, "could not be looked at, because of what is wrong above or below", ""),
             }
         }
-        self.findings.sort_by_key(|finding| CHECKS.iter().position(|check| *check == finding.check));
+        self.findings.sort_by_key(|finding| checks.iter().position(|check| *check == finding.check));
         self
     }
 
     /// Whether no finding is bad.
-    pub(super) fn is_fine(&self) -> bool {
+    pub(crate) fn is_fine(&self) -> bool {
         self.findings.iter().all(|finding| finding.level != Level::Bad)
     }
 
     /// Prints the findings: as JSON, one object each, or for people.
-    pub(super) fn print(&self, output: &mut Output) -> Result<(), RunError> {
+    pub(crate) fn print(&self, output: &mut Output) -> Result<(), RunError> {
         if output.json {
             return self.findings.iter().try_for_each(|finding| output.object(finding));
         }
-        let width = CHECKS.iter().map(|check| check.len()).max().unwrap_or_default();
+        let width = self.findings.iter().map(|finding| finding.check.len()).max().unwrap_or_default();
         for Finding { check, level, found, to_do } in &self.findings {
             let word = output.paint(level.tone(), level.word());
             let to_do = to_do.as_ref().map(|to_do| format!("{:9}{:width$}  → {}\n", "", "", escaped(to_do)));
@@ -173,11 +170,11 @@ mod tests {
     fn what_was_not_looked_at_is_unknown_and_never_ok() {
         let mut report = Report::default();
         report.ok("broker", "connected");
-        let report = report.complete(None);
-        assert_eq!(report.findings.len(), CHECKS.len());
-        for (finding, check) in report.findings.iter().zip(CHECKS) {
-            assert_eq!(finding.check, check);
-            assert_eq!(finding.level == Level::Ok, check == "broker", "{check}");
+        let report = report.complete(&["broker", "topics"], None);
+        let checks: Vec<_> = CHECKS.into_iter().chain(["broker", "topics"]).collect();
+        assert_eq!(report.findings.iter().map(|finding| finding.check).collect::<Vec<_>>(), checks);
+        for Finding { check, level, .. } in &report.findings {
+            assert_eq!(*level == Level::Ok, *check == "broker", "{check}");
         }
         assert!(report.is_fine());
     }

@@ -1,14 +1,12 @@
 //! `check`: inspects everything that a relay with these settings needs, changes nothing, and says what to do.
 
-mod broker;
-mod certificate;
+pub(crate) mod certificate;
 mod database;
 mod everybody;
 mod finding;
 mod others;
 mod references;
 mod rights;
-mod routes;
 mod sequence;
 mod slot;
 mod transactions;
@@ -18,10 +16,11 @@ use std::time::Duration;
 use outbox_service::error::RunError;
 use tokio::time::timeout;
 
-use self::finding::Report;
+pub(crate) use self::finding::Report;
 use crate::{
     Config,
     queries::session::{Grant, Session, silent},
+    sink::Sink,
     terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
@@ -33,15 +32,15 @@ pub struct Options {
     args: QueryArgs,
 }
 
-pub(crate) async fn run(console: &Config, Options { args }: Options) -> Result<Answer, RunError> {
+pub(crate) async fn run<S: Sink>(console: &Config, Options { args }: Options) -> Result<Answer, RunError> {
     let (config, limit) = (&console.relay, args.timeout);
     let (mut report, mut of_certificate, mut of_broker) = (Report::default(), Report::default(), Report::default());
     let mut is_at_work = false;
     // The checks run concurrently, so that a server that does not answer costs the other checks no time.
     let (database, certificate, broker) = tokio::join!(
-        timeout(limit, inspect_database(console, limit, &mut is_at_work, &mut report)),
+        timeout(limit, inspect_database::<S>(console, limit, &mut is_at_work, &mut report)),
         timeout(limit, certificate::inspect_database(config, &mut of_certificate)),
-        timeout(limit, broker::inspect(config, &mut of_broker)),
+        timeout(limit, S::check_broker(config, &mut of_broker)),
     );
     let out_of_time = [database.is_err(), certificate.is_err(), broker.is_err()].contains(&true).then_some(limit);
     report.join(of_certificate);
@@ -49,20 +48,20 @@ pub(crate) async fn run(console: &Config, Options { args }: Options) -> Result<A
     if database.is_err() && !report.has("database") {
         report.bad("database", silent(&config.database_url, limit).to_string(), "");
     }
-    match (broker, &config.amqp_url) {
-        (Ok(broker::Found::NoExchange), _) => broker::report_missing_exchange(config, is_at_work, &mut report),
+    match (broker, S::address(config)) {
+        (Ok(Some(once_known)), _) => once_known(config, is_at_work, &mut report),
         (Err(_elapsed), Some(address)) if !report.has("broker") => {
             report.bad("broker", silent(address, limit).to_string(), "");
         }
         _ => {}
     }
-    let report = report.complete(out_of_time);
+    let report = report.complete(S::CHECKS, out_of_time);
     report.print(&mut Output::new(args.form))?;
     Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
 }
 
 /// Makes all checks that need a session with the database. Sets `is_at_work` to whether a relay reads the slot.
-async fn inspect_database(console: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
+async fn inspect_database<S: Sink>(console: &Config, limit: Duration, is_at_work: &mut bool, report: &mut Report) {
     let config = &console.relay;
     let session = match Session::connect(config, "check", Grant::Monitor, limit).await {
         Ok(session) => session,
@@ -78,6 +77,6 @@ async fn inspect_database(console: &Config, limit: Duration, is_at_work: &mut bo
     if is_trusted {
         everybody::inspect(&session, report).await;
         others::inspect(&session, report).await;
-        routes::inspect(&session, report).await;
+        S::check_routes(&session.client, report).await;
     }
 }

@@ -21,7 +21,7 @@ use clap::Subcommand;
 use outbox_service::error::RunError;
 
 pub use crate::terminal::Answer;
-use crate::{Config, check};
+use crate::{Config, check, sink::Sink};
 
 /// A command that connects to a server, and ends.
 #[derive(Debug, Subcommand)]
@@ -37,21 +37,21 @@ pub enum ClientCommand {
     Tail(tail::Options),
 }
 
-/// Runs a command.
+/// Runs a command; `S` is the sink that it may ask.
 ///
 /// # Errors
 ///
 /// The command failed, or did only a part of its work.
-pub async fn run(command: ClientCommand, config: &Config) -> Result<Answer, RunError> {
+pub async fn run<S: Sink>(command: ClientCommand, config: &Config) -> Result<Answer, RunError> {
     let relay = &config.relay;
     match command {
         ClientCommand::Init(options) => init::run(relay, options).await,
-        ClientCommand::Check(options) => check::run(config, options).await,
+        ClientCommand::Check(options) => check::run::<S>(config, options).await,
         ClientCommand::Status(options) => status::run(relay, options).await,
         ClientCommand::Events(options) => events::run(relay, options).await,
         ClientCommand::Replay(options) => replay::run(relay, options).await,
         ClientCommand::Release(options) => release::run(relay, options).await,
         ClientCommand::Purge(options) => purge::run(relay, options).await,
-        ClientCommand::Tail(options) => tail::run(relay, options).await,
+        ClientCommand::Tail(options) => tail::run::<S>(relay, options).await,
     }
 }

@@ -157,6 +157,7 @@ fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
         ("state", json!(state)),
         ("state_for", json!(now.duration_since(view.state_since).as_secs_f64())),
         ("database", json!(view.database.as_ref().map(|database| &database.description))),
+        ("sink", json!(view.broker.name)),
         ("broker", json!(view.sink.connected_to.as_ref().map(|broker| &broker.description))),
         ("in_flight", json!(view.figures.in_flight)),
         ("in_memory", json!(view.figures.in_memory)),

@@ -35,7 +35,7 @@ impl Level {
 
 /// Returns a sentence about the certificates of the relay's connections that expire soon, if any do.
 pub(super) fn expiring(view: &View, now: SystemTime) -> Option<String> {
-    let both = [("PostgreSQL", &view.database), ("RabbitMQ", &view.sink.connected_to)];
+    let both = [("PostgreSQL", &view.database), (view.broker.name, &view.sink.connected_to)];
     let summary = both.into_iter().filter_map(|(server, peer)| first_to_expire(peer.as_ref()?.expiry, server, now));
     let summary: Vec<String> = summary.collect();
     (!summary.is_empty()).then(|| summary.join(", and "))

@@ -193,7 +193,7 @@ impl Session {
 }
 
 /// Returns the error for a server that has not answered within a command's `--timeout`.
-pub(crate) fn silent(server: &impl Display, limit: Duration) -> RunError {
+pub(crate) fn silent(server: &dyn Display, limit: Duration) -> RunError {
     RunError::new(Kind::Database, format!("{server} has not answered within {}", exact(limit)))
         .hint("check that the server runs, or allow more by --timeout")
 }

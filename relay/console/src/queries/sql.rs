@@ -1,4 +1,4 @@
-//! Statements for `check` about the rights of roles, and about routes.
+//! Statements for `check` about the rights of roles.
 
 /// Rights on the outbox that PUBLIC has and should not have, such as `SELECT on table outbox.events`, each with the
 /// statement that revokes it.
@@ -56,23 +56,3 @@ pub(crate) const OTHER_RIGHTS: &str = "
                   OR g.known_by = 'failures' AND acl.privilege_type = 'SELECT' AND o.word NOT IN ('payload', 'payload_bytes', 'headers')
               ELSE false END)
     GROUP BY r.oid ORDER BY 1";
-
-/// Events of the last day by exchange and topic: their number, how long ago the last was routed and the last has
-/// failed, and the broker's words to the latter. Ids that the outbox has made are found by the time in them, and failed
-/// events by their index.
-pub(crate) const ROUTES: &str = "SELECT exchange, topic, count(*) AS events,
-        extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8 AS routed_ago,
-        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status = 'FAILED'))::float8
-            AS failed_ago,
-        (array_agg(left(last_error, 200) ORDER BY last_attempted_at DESC) FILTER (WHERE status = 'FAILED'))[1] AS why
-    FROM (
-        (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
-         WHERE status <> 'FAILED' AND created_at > now() - interval '1 day'
-           AND id > (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
-         ORDER BY id DESC LIMIT $1)
-        UNION ALL
-        (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
-         WHERE status = 'FAILED' AND last_attempted_at > now() - interval '1 day'
-         ORDER BY seq DESC LIMIT $1)
-    ) AS lately
-    GROUP BY exchange, topic ORDER BY exchange, topic";

@@ -24,7 +24,7 @@ pub use self::{
     view::{Phase, Retention, State, View},
 };
 pub(crate) use self::{view::Shown, watch::Watch};
-use crate::peer::ServerPeer;
+use crate::{peer::ServerPeer, sink::BrokerKind};
 
 /// After this time without an iteration, the session's loop counts as dead.
 pub const PULSE_LIMIT: Duration = Duration::from_secs(10);
@@ -52,10 +52,15 @@ pub struct SpanCounts {
 }
 
 impl Observed {
-    /// The state of a relay that starts now.
-    pub fn new() -> Self {
+    /// The state of a relay that starts now, and publishes to a broker of this kind.
+    pub fn new(broker: &'static BrokerKind) -> Self {
         let started = Instant::now();
-        Self { view: Mutex::new(View::new(started)), started, pulse: AtomicU64::new(0), spans: SpanCounts::default() }
+        Self {
+            view: Mutex::new(View::new(broker, started)),
+            started,
+            pulse: AtomicU64::new(0),
+            spans: SpanCounts::default(),
+        }
     }
 
     /// A copy of the current state and figures.
@@ -140,11 +145,5 @@ impl Observed {
     /// Locks the view. It can be read even after a thread has panicked, because no writer leaves it half written.
     fn lock(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Default for Observed {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -8,7 +8,7 @@ use crate::time::age;
 /// After this time without an answer to a request, PostgreSQL counts as silent.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// After this time without any answer of RabbitMQ, the messages in flight count as late.
+/// After this time without any answer of the broker, the messages in flight count as late.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
 /// Whether this relay is ready, with a sentence for people.
@@ -38,6 +38,7 @@ impl Readiness {
     fn judge(view: &View, now: Instant, changing: impl Fn(String) -> String) -> Self {
         let lasting = |time: Duration| changing(format!(" for {}", age(time)));
         let lasted = lasting(now.duration_since(view.state_since));
+        let name = view.broker.name;
         match (view.state(), view.away_for(now)) {
             (State::Standby, _) => Self::Waiting(format!("another relay is at work; this one has waited{lasted}")),
             (State::Stopped, _) => Self::Not("stopped".to_owned()),
@@ -50,8 +51,8 @@ impl Readiness {
             }
             (_, Some(away)) => Self::Not(away_sentence(view, &lasting(away))),
             (State::Unavailable, _) => Self::Not(format!(
-                "RabbitMQ takes no message{lasted} (basic.nack); \
-                 look for queues that are full, have no majority, or have crashed"
+                "{name} takes no message{lasted} ({}); {}",
+                view.broker.unavailable_by, view.broker.unavailable_hint
             )),
             (State::Parked, _) if view.is_making_slot => {
                 let why = view.waits_for.as_deref().unwrap_or("making the slot takes long");
@@ -62,9 +63,9 @@ impl Readiness {
             }
             (State::Streaming, _) if let Some(waited) = for_longer(view.unanswered_since, UNANSWERED, now) => {
                 let in_flight = changing(format!("; {} in flight", view.figures.in_flight));
-                Self::Not(format!("RabbitMQ has answered no message{}{in_flight}", lasting(waited)))
+                Self::Not(format!("{name} has answered no message{}{in_flight}", lasting(waited)))
             }
-            (State::Streaming, _) => Self::Delivering(format!("delivering{lasted}")),
+            (State::Streaming, _) => Self::Delivering(format!("delivering to {name}{lasted}")),
         }
     }
 
@@ -96,11 +97,12 @@ fn disconnected(phase: &Phase, lasted: &str) -> String {
 }
 
 fn away_sentence(view: &View, away: &str) -> String {
+    let name = view.broker.name;
     if view.figures.is_blocked {
-        format!("RabbitMQ has blocked publishing{away} (a memory or disk alarm)")
+        format!("{name} has blocked publishing{away} ({})", view.broker.blocks_over)
     } else {
         let why = view.sink.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        format!("no connection to RabbitMQ{away}{why}")
+        format!("no connection to {name}{away}{why}")
     }
 }
 
@@ -109,12 +111,15 @@ mod tests {
     use outbox_core::Figures;
 
     use super::*;
-    use crate::{observe::Shown, sink::SinkFigures};
+    use crate::{
+        observe::Shown,
+        sink::{ANY, SinkFigures},
+    };
 
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn at_work(figures: Figures, sink: SinkFigures, began: Instant) -> View {
-        let mut view = View::new(began);
+        let mut view = View::new(&ANY, began);
         view.enters(Phase::AtWork, began);
         view.publish(Shown { figures, sink, ..Shown::default() }, began);
         view
@@ -128,22 +133,22 @@ mod tests {
         let away =
             SinkFigures { error: Some("cannot connect to mq:5672: refused".to_owned()), ..SinkFigures::default() };
         for (figures, sink, expected) in [
-            (live, SinkFigures::default(), Ok("delivering for 3m")),
+            (live, SinkFigures::default(), Ok("delivering to AnyMQ for 3m")),
             (Figures { is_live: false, ..live }, SinkFigures::default(), Err("working off a backlog")),
             (
                 Figures { away_since: Some(began), ..live },
                 away,
-                Err("no connection to RabbitMQ for 3m: cannot connect to mq:5672: refused"),
+                Err("no connection to AnyMQ for 3m: cannot connect to mq:5672: refused"),
             ),
             (
                 Figures { away_since: Some(began), is_blocked: true, ..live },
                 SinkFigures::default(),
-                Err("RabbitMQ has blocked publishing for 3m"),
+                Err("AnyMQ has blocked publishing for 3m (a full disk)"),
             ),
             (
                 Figures { unavailable_since: Some(began), ..live },
                 SinkFigures::default(),
-                Err("RabbitMQ takes no message"),
+                Err("AnyMQ takes no message for 3m (no); look at its queues"),
             ),
             (Figures { is_draining: true, ..live }, SinkFigures::default(), Err("stopping")),
         ] {
@@ -160,7 +165,7 @@ mod tests {
         let live = Figures { is_live: true, in_flight: 3, ..Figures::default() };
         let mut view = at_work(live, SinkFigures::default(), began);
         let at = |view: &View, seconds| Readiness::without_times(view, began + Duration::from_secs(seconds));
-        for (from, sentence) in [(0, "delivering"), (10, "RabbitMQ has answered no message")] {
+        for (from, sentence) in [(0, "delivering to AnyMQ"), (10, "AnyMQ has answered no message")] {
             for second in 0..9 {
                 view.publish(Shown { figures: Figures { in_flight: second + 1, ..live }, ..Shown::default() }, began);
                 assert_eq!(at(&view, from + second as u64).sentence(), sentence);
@@ -177,7 +182,7 @@ mod tests {
         let mut view = at_work(live, SinkFigures::default(), began);
         let at = |view: &View, seconds| Readiness::of(view, began + Duration::from_secs(seconds));
         assert!(at(&view, 9).is_ready());
-        assert_eq!(at(&view, 10).sentence(), "RabbitMQ has answered no message for 10s; 3 in flight");
+        assert_eq!(at(&view, 10).sentence(), "AnyMQ has answered no message for 10s; 3 in flight");
         view.publish(Shown { silent_since: Some(began), ..Shown::default() }, began);
         assert!(!at(&view, 14).sentence().contains("PostgreSQL"));
         assert_eq!(at(&view, 25).sentence(), "PostgreSQL has said nothing for 25 s, although it was asked");
@@ -186,7 +191,7 @@ mod tests {
     #[test]
     fn a_standby_is_ready_and_a_relay_without_a_database_is_not() {
         let now = Instant::now();
-        let mut view = View::new(now);
+        let mut view = View::new(&ANY, now);
         view.enters(Phase::Standby, now);
         assert!(matches!(Readiness::of(&view, now), Readiness::Waiting(_)));
         view.enters(Phase::Disconnected { error: Some("cannot connect to db:5432".to_owned()) }, now);

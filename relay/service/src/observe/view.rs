@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use outbox_core::{Counts, Figures};
 
-use crate::{peer::ServerPeer, sink::SinkFigures};
+use crate::{
+    peer::ServerPeer,
+    sink::{BrokerKind, SinkFigures},
+};
 
 /// The service's phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +84,8 @@ pub struct Retention {
 /// The relay's state and figures at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
+    /// The kind of broker that this relay publishes to.
+    pub broker: &'static BrokerKind,
     /// The service's phase.
     pub phase: Phase,
     /// When the phase began.
@@ -101,7 +106,7 @@ pub struct View {
     pub slots_dropped: u64,
     /// Counts of retention.
     pub retention: Retention,
-    /// Since when messages are in flight without any answer from RabbitMQ; `None`: none is in flight, or one was
+    /// Since when messages are in flight without any answer from the broker; `None`: none is in flight, or one was
     /// answered.
     pub unanswered_since: Option<Instant>,
     /// Number of sessions so far.
@@ -114,13 +119,14 @@ pub struct View {
 }
 
 impl View {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(broker: &'static BrokerKind, now: Instant) -> Self {
         Self {
+            broker,
             phase: Phase::Disconnected { error: None },
             phase_since: now,
             database: None,
             figures: Figures::default(),
-            sink: SinkFigures::default(),
+            sink: SinkFigures::new(broker),
             silent_since: None,
             is_making_slot: false,
             waits_for: None,
@@ -168,7 +174,7 @@ impl View {
         let Shown { figures, sink, silent_since, is_making_slot, waits_for } = shown;
         (self.is_making_slot, self.waits_for) = (is_making_slot, waits_for);
         let sink = sink.after(&self.sink_past);
-        let is_unanswered = figures.in_flight > 0 && sink.answers() == self.sink.answers();
+        let is_unanswered = figures.in_flight > 0 && sink.answers.total() == self.sink.answers.total();
         self.unanswered_since = is_unanswered.then(|| self.unanswered_since.unwrap_or(now));
         self.silent_since = silent_since;
         self.figures = Figures { counts: sum(&self.past, &figures.counts), ..figures };
@@ -214,9 +220,14 @@ fn sum(past: &Counts, current: &Counts) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sink::{ANY, Answers};
 
     fn shown(figures: Figures, sink: SinkFigures) -> Shown {
         Shown { figures, sink, ..Shown::default() }
+    }
+
+    fn answered(count: u64) -> SinkFigures {
+        SinkFigures { answers: Answers::delivered(count), ..SinkFigures::default() }
     }
 
     fn sent(sent: u64) -> Figures {
@@ -226,22 +237,22 @@ mod tests {
     #[test]
     fn counts_go_on_from_session_to_session_and_nothing_else_does() {
         let now = Instant::now();
-        let mut view = View::new(now);
+        let mut view = View::new(&ANY, now);
         view.enters(Phase::AtWork, now);
-        view.publish(shown(sent(3), SinkFigures { confirmed: 4, ..SinkFigures::default() }), now);
-        view.publish(shown(sent(5), SinkFigures { confirmed: 6, ..SinkFigures::default() }), now);
+        view.publish(shown(sent(3), answered(4)), now);
+        view.publish(shown(sent(5), answered(6)), now);
         view.session_ended();
         view.enters(Phase::Disconnected { error: Some("lost".to_owned()) }, now);
-        assert_eq!((view.figures.counts.sent, view.sink.confirmed, view.figures.is_live), (5, 6, false));
+        assert_eq!((view.figures.counts.sent, view.sink.answers.total(), view.figures.is_live), (5, 6, false));
         view.enters(Phase::AtWork, now);
-        view.publish(shown(sent(2), SinkFigures { confirmed: 1, ..SinkFigures::default() }), now);
-        assert_eq!((view.figures.counts.sent, view.sink.confirmed, view.sessions), (7, 7, 2));
+        view.publish(shown(sent(2), answered(1)), now);
+        assert_eq!((view.figures.counts.sent, view.sink.answers.total(), view.sessions), (7, 7, 2));
     }
 
     #[test]
     fn the_state_is_what_the_session_does() {
         let now = Instant::now();
-        let mut view = View::new(now);
+        let mut view = View::new(&ANY, now);
         assert_eq!(view.state(), State::Disconnected);
         view.enters(Phase::Standby, now);
         assert_eq!(view.state(), State::Standby);
@@ -258,12 +269,11 @@ mod tests {
     #[test]
     fn messages_that_nobody_answers_are_noticed_and_every_answer_begins_anew() {
         let began = Instant::now();
-        let mut view = View::new(began);
+        let mut view = View::new(&ANY, began);
         view.enters(Phase::AtWork, began);
         let mut publish = |in_flight: usize, confirmed: u64, after: u64| {
             let now = began + Duration::from_secs(after);
-            let sink = SinkFigures { confirmed, ..SinkFigures::default() };
-            view.publish(shown(Figures { in_flight, ..sent(0) }, sink), now);
+            view.publish(shown(Figures { in_flight, ..sent(0) }, answered(confirmed)), now);
             view.unanswered_since.map(|since| now.duration_since(since).as_secs())
         };
         assert_eq!(publish(0, 0, 1), None);

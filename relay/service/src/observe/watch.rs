@@ -53,10 +53,11 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sink::ANY;
 
     #[test]
     fn a_busy_loop_publishes_ten_times_a_second_and_an_idle_one_every_two_seconds() {
-        let mut watch = Watch::new(Arc::default());
+        let mut watch = Watch::new(Arc::new(Observed::new(&ANY)));
         let start = Instant::now();
         let mut published = 0;
         let mut iterate = |after_ms: u64| {

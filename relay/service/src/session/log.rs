@@ -6,13 +6,14 @@ use outbox_core::{Conditions, Event, Lsn, Reason, Report, Status};
 use tracing::{debug, info, warn};
 
 use super::unsent::{About, Sum, Unsent};
-use crate::{repeats::Repeats, sink::rabbitmq::NACKED, store::sequence, time::age};
+use crate::{repeats::Repeats, sink::BrokerKind, store::sequence, time::age};
 
 /// After this time without trouble with the table, the next trouble is logged at once again.
 const CALM: Duration = Duration::from_secs(60);
 
 pub(super) struct Log {
     publication: String,
+    broker: &'static BrokerKind,
     unsent: Unsent,
     away: Repeats,
     /// The mode that was logged last; `None`: the next mode is logged in any case.
@@ -37,9 +38,10 @@ enum Mode {
 }
 
 impl Log {
-    pub(super) fn new(publication: String) -> Self {
+    pub(super) fn new(publication: String, broker: &'static BrokerKind) -> Self {
         Self {
             publication,
+            broker,
             unsent: Unsent::default(),
             away: Repeats::default(),
             mode: None,
@@ -77,8 +79,9 @@ impl Log {
             Report::Silent { event, events, destinations } => {
                 let exchange = event.exchange.as_ref().map(|text| text.as_str());
                 warn!(target: "relay", exchange, topic = event.topic.as_str(), event = %event.id, events, destinations,
+                      hint = self.broker.silent_hint,
                       "the broker leaves messages unanswered, and others wait behind them: connecting anew; events for these destinations leave \
-                       one at a time, and no attempt is counted; look for quorum queues without a majority");
+                       one at a time, and no attempt is counted");
             }
             Report::Parked(reason) => self.parked(reason),
             Report::Streaming { horizon, acknowledged, in_memory } => {
@@ -173,9 +176,9 @@ impl Log {
         let was_unavailable = std::mem::replace(&mut self.is_unavailable_logged, unavailable_since.is_some());
         match unavailable_since {
             Some(since) if !was_unavailable => {
-                warn!(target: "relay", state = %"unavailable", for = age(now.duration_since(since)), destinations = unavailable_destinations, reason = NACKED,
-                      "the broker takes no message: events wait, no attempt is counted, a few are tried now and then; \
-                       look for queues that are full, have no majority, or have crashed");
+                warn!(target: "relay", state = %"unavailable", for = age(now.duration_since(since)), destinations = unavailable_destinations,
+                      reason = self.broker.unavailable_by, hint = self.broker.unavailable_hint,
+                      "the broker takes no message: events wait, no attempt is counted, a few are tried now and then");
             }
             None if was_unavailable => {
                 let state = if is_live { "streaming" } else { "parked" };

@@ -76,7 +76,7 @@ impl<S: Sink> Session<S> {
         (slot, max_slot_wal): (String, Option<u64>),
         observed: Arc<Observed>,
     ) -> Self {
-        let (table, log, watch) = (Table::new(store), Log::new(publication), Watch::new(observed));
+        let (table, log, watch) = (Table::new(store), Log::new(publication, sink.kind()), Watch::new(observed));
         let (slot_log, slot) = (SlotLog::new(slot.clone(), max_slot_wal), Slot::new(slot));
         let (reader, unpublished, is_shutting_down) = (Reader::default(), None, false);
         Self {

@@ -58,7 +58,7 @@ pub(super) enum SlotBlocker {
     Standby,
     /// A session that has locked the table, so that verdicts cannot be written.
     Lock(Blocker),
-    /// RabbitMQ, which has not answered the messages that this relay has published.
+    /// The broker, which has not answered the messages that this relay has published.
     Broker,
     /// This relay, which reads the WAL more slowly than it is written.
     Relay,
@@ -112,7 +112,7 @@ impl fmt::Display for SlotBlocker {
             }
             Self::Standby => f.write_str("a standby that synchronized_standby_slots names, and that does not follow"),
             Self::Lock(who) => write!(f, "{who}, who has locked outbox.events"),
-            Self::Broker => f.write_str("this relay, which waits for RabbitMQ's answers"),
+            Self::Broker => f.write_str("this relay, which waits for the broker's answers"),
             Self::Relay => f.write_str("this relay, which reads the WAL more slowly than it is written"),
             Self::Nobody => f.write_str("nobody any more: PostgreSQL moves it on within 15 s"),
         }

@@ -7,8 +7,6 @@
 //! ```
 
 use std::{
-    future::Future,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,10 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::{Absence, Backoff, Event, Notice, Outcome};
-use uuid::Uuid;
+use outbox_core::{Absence, Backoff, Event, Notice};
 
-use super::{Sink, SinkFigures};
+use super::{
+    Answers, BrokerKind, Sink, SinkFigures,
+    connect::{Attempt, Connect, Failed, Heard, Lost, Opened},
+};
 use crate::{address::BadFile, error::RunError, peer::ServerPeer};
 
 /// Pauses between attempts to connect: short at first, and at most as long as an operator accepts after a repair.
@@ -35,96 +35,6 @@ const LIVED_FOR: Duration = Duration::from_secs(1);
 
 /// The reason shown when the relay gives a connection up.
 const SILENT: &str = "the broker left messages unanswered while others waited, so the relay connects anew";
-
-/// A running attempt to connect.
-pub(crate) type Attempt<C> =
-    Pin<Box<dyn Future<Output = Result<<C as Connect>::Connection, <C as Connect>::Error>> + Send>>;
-
-/// How the relay connects to one kind of broker, and what the broker's answers mean.
-pub(crate) trait Connect: Send {
-    /// An open connection.
-    type Connection: Send;
-    /// Why no connection was made.
-    type Error: Send;
-    /// Why a connection has ended.
-    type Loss: Send;
-
-    /// Begins an attempt to connect. `is_first`: this process has not been connected before.
-    ///
-    /// # Errors
-    ///
-    /// The address is in a file that contains none at the moment.
-    fn connect(&mut self, is_first: bool) -> Result<Attempt<Self>, BadFile>;
-
-    /// Takes note of a new connection.
-    fn opened(&mut self, connection: &Self::Connection) -> Opened;
-
-    /// Takes note of a failed attempt. `since`: when this process first tried.
-    fn failed(&mut self, error: &Self::Error, since: Instant) -> Failed;
-
-    /// The error that ends the relay, if this one comes during the startup and is not waited for.
-    fn end_of_start(&self, error: &Self::Error) -> RunError;
-
-    /// Waits for the broker's next answer. Cancellation-safe.
-    fn next(&mut self, connection: &mut Self::Connection) -> impl Future<Output = Heard<Self::Loss>> + Send;
-
-    /// Takes note of a connection that has ended by itself, after the time `lived`.
-    fn lost(&mut self, connection: Self::Connection, loss: &Self::Loss, lived: Duration) -> Lost;
-
-    /// Drops a connection that the relay gives up for the reason `why`.
-    fn given_up(&mut self, connection: Self::Connection, why: &'static str);
-
-    /// Publishes events in order. Never waits.
-    fn publish(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);
-
-    /// Publishes events on side channels, so that no other event waits behind them. Never waits.
-    fn publish_beside(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);
-
-    /// The number of the broker's answers so far, in those fields of [`SinkFigures`] that count answers.
-    fn answers(&self) -> SinkFigures;
-
-    /// Closes the connection properly.
-    fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
-}
-
-/// A new connection.
-pub(crate) struct Opened {
-    pub(crate) peer: ServerPeer,
-    /// Whether the broker has taken a message over the connection already.
-    pub(crate) is_proven: bool,
-    /// Number of side channels that the connection has.
-    pub(crate) side_channels: usize,
-}
-
-/// A failed attempt to connect.
-pub(crate) struct Failed {
-    /// The hosts with their errors, in one line.
-    pub(crate) why: String,
-    /// Whether another attempt may succeed.
-    pub(crate) is_transient: bool,
-}
-
-/// A connection that has ended.
-pub(crate) struct Lost {
-    /// The node with the reason, in one line.
-    pub(crate) why: String,
-    /// Whether a message that was in flight may be the reason.
-    pub(crate) may_be_a_message: bool,
-    /// Whether the broker took a message over the connection when it opened.
-    pub(crate) was_proven: bool,
-}
-
-/// An answer of a broker.
-pub(crate) enum Heard<L> {
-    /// The outcomes of messages.
-    Outcomes(Vec<(Uuid, Outcome)>),
-    /// The broker takes no messages for a while, for this reason.
-    Blocked(String),
-    /// The broker takes messages again.
-    Unblocked,
-    /// The connection has ended.
-    Lost(L),
-}
 
 /// The first connection of this process to the broker; with it, the broker's startup is over. No failure ends the relay
 /// any more, and the exchange is not declared again, because a new exchange would lack the bindings of the old one.
@@ -162,6 +72,7 @@ pub(crate) struct Link<C: Connect> {
     connected_to: Option<ServerPeer>,
     error: Option<String>,
     reconnects: u64,
+    answers: Answers,
 }
 
 enum State<C: Connect> {
@@ -186,6 +97,7 @@ impl<C: Connect> Link<C> {
             connected_to: None,
             error: None,
             reconnects: 0,
+            answers: Answers::new(C::KIND),
         }
     }
 
@@ -252,6 +164,10 @@ impl<C: Connect> Link<C> {
 }
 
 impl<C: Connect> Sink for Link<C> {
+    fn kind(&self) -> &'static BrokerKind {
+        C::KIND
+    }
+
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(connection, _) = &mut self.state {
             self.broker.publish(connection, events);
@@ -277,11 +193,11 @@ impl<C: Connect> Sink for Link<C> {
         loop {
             match &mut self.state {
                 State::Open(connection, _) => match self.broker.next(connection).await {
-                    Heard::Outcomes(outcomes) => {
+                    Heard::Answers(answers) => {
                         // An open connection does not reset the failures, because the broker may take no message.
                         self.failures = 0;
                         self.absence.answered();
-                        return Ok(Notice::Outcomes(outcomes));
+                        return Ok(Notice::Outcomes(self.answers.count(answers)));
                     }
                     Heard::Blocked(reason) => return Ok(Notice::Blocked(reason)),
                     Heard::Unblocked => return Ok(Notice::Unblocked),
@@ -313,7 +229,7 @@ impl<C: Connect> Sink for Link<C> {
             connected_to: self.connected_to.clone(),
             error: self.error.clone(),
             reconnects: self.reconnects,
-            ..self.broker.answers()
+            answers: self.answers.clone(),
         }
     }
 

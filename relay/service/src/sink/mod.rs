@@ -1,12 +1,28 @@
 //! Brokers, to which events are published.
 
+mod answers;
+mod connect;
+mod kind;
 pub(crate) mod link;
 pub mod rabbitmq;
+#[cfg(feature = "otel")]
+mod spans;
+#[cfg(not(feature = "otel"))]
+#[path = "no_spans.rs"]
+mod spans;
 
 use std::{future::Future, sync::Arc};
 
 use outbox_core::{Event, Notice};
 
+#[cfg(test)]
+pub(crate) use self::kind::ANY;
+pub use self::{
+    answers::{Answer, Answers},
+    connect::Connect,
+    kind::BrokerKind,
+    spans::Spans,
+};
 use crate::{error::RunError, peer::ServerPeer};
 
 /// A sink's counts, and its connection.
@@ -18,29 +34,20 @@ pub struct SinkFigures {
     pub error: Option<String>,
     /// Connections made after the first one.
     pub reconnects: u64,
-    /// Messages that the broker has confirmed.
-    pub confirmed: u64,
-    /// Messages that the broker has returned, because no queue is bound for them.
-    pub returned: u64,
-    /// Messages that the broker has nacked, because a queue did not take them.
-    pub nacked: u64,
-    /// Messages that the broker has rejected for good, because of their contents or their destination.
-    pub rejected: u64,
+    /// The broker's answers so far.
+    pub answers: Answers,
 }
 
 impl SinkFigures {
-    /// Messages that the broker has answered.
-    pub(crate) fn answers(&self) -> u64 {
-        self.confirmed + self.returned + self.nacked + self.rejected
+    /// The figures of a sink that has not connected yet.
+    pub(crate) fn new(kind: &BrokerKind) -> Self {
+        Self { answers: Answers::new(kind), ..Self::default() }
     }
 
     /// Adds the counts of earlier sinks.
     pub(crate) fn after(mut self, past: &Self) -> Self {
         self.reconnects += past.reconnects;
-        self.confirmed += past.confirmed;
-        self.returned += past.returned;
-        self.nacked += past.nacked;
-        self.rejected += past.rejected;
+        self.answers.add(&past.answers);
         self
     }
 }
@@ -50,6 +57,9 @@ impl SinkFigures {
 /// The sink hides what differs between brokers: how one refuses a message, how it reports that it has no room, which
 /// message has closed a channel.
 pub trait Sink: Send {
+    /// The broker's names and hints.
+    fn kind(&self) -> &'static BrokerKind;
+
     /// Publishes events in order. Never waits.
     fn publish(&mut self, events: Vec<Arc<Event>>);
 

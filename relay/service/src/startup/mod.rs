@@ -29,13 +29,9 @@ use crate::{
     peer::ServerPeer,
     repeats::Repeats,
     session::{Session, SessionError, Source},
-    sink::{
-        link::{FirstConnection, Link},
-        rabbitmq::{RabbitMq, RabbitMqBroker, Spans},
-    },
+    sink::{Connect, link::Link},
     store::{Store, sql},
     time::age,
-    traces::Traces,
 };
 
 /// Pause before a standby connects again after a transient error.
@@ -185,12 +181,12 @@ pub(super) fn log_retry(error: &RunError, tries: u32, lasted: Duration) {
 }
 
 /// Begins a session between the two servers; the broker may be away.
-pub(crate) fn begin(
+pub(crate) fn begin<C: Connect>(
     config: &Config,
     database: Database,
-    sink: RabbitMq,
+    sink: Link<C>,
     observed: &Arc<Observed>,
-) -> Session<RabbitMq> {
+) -> Session<Link<C>> {
     let Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row } = database;
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
@@ -211,19 +207,6 @@ pub(crate) fn begin(
     let slot = (config.slot.clone(), config.max_slot_wal);
     let (publication, observed) = (config.publication.clone(), Arc::clone(observed));
     Session::new(core, source, store, connection, sink, publication, slot, observed).without_publication(refused)
-}
-
-/// The broker's part of a session.
-pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces) -> Result<RabbitMq, RunError> {
-    let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-    let address = config.amqp_url.clone().ok_or_else(missing)?;
-    let url = match address.latest() {
-        Some(url) => url,
-        None => address.now()?,
-    };
-    let spans = Spans::new(traces, "rabbitmq");
-    let broker = RabbitMqBroker::new(address, config.publish(url), config.unroutable, config.key_headers, spans);
-    Ok(Link::new(broker, first))
 }
 
 /// The SQL session and the replication session with the database, with the task that drives the SQL session.

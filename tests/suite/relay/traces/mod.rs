@@ -195,7 +195,7 @@ async fn a_message_that_is_not_taken_ends_its_span_with_the_brokers_reason() {
     let ends = |id: Uuid| of(id).iter().map(ending).collect::<Vec<_>>();
     assert_eq!(ends(returned), [Some(("returned".to_owned(), "312 NO_ROUTE".to_owned()))]);
     let [Some((kind, reason))] = &ends(refused)[..] else { panic!("{:?}", ends(refused)) };
-    assert!(kind == "rejected" && reason.starts_with("404 NOT_FOUND"), "{kind} {reason}");
+    assert!(kind == "no_exchange" && reason.starts_with("404 NOT_FOUND"), "{kind} {reason}");
     assert_eq!(attribute(&of(refused)[0], "messaging.destination.name").as_deref(), Some("missing:a"));
     let mut attempts = of(nacked);
     attempts.sort_by_key(|span| span.end_time_unix_nano);

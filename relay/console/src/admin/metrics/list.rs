@@ -23,21 +23,16 @@ pub static METRICS: &[Metric] = &[
             vec![("stream", seen.view.figures.counts.streamed), ("table", seen.view.figures.counts.scanned)]
         }),
     },
-    count("outbox_events_published", "Messages handed to RabbitMQ, repetitions included.", |seen| {
+    count("outbox_events_published", "Messages handed to the broker, repetitions included.", |seen| {
         seen.view.figures.counts.published
     }),
-    count("outbox_events_confirmed", "Messages that RabbitMQ has confirmed and routed.", |seen| {
-        seen.view.sink.confirmed
-    }),
-    count("outbox_events_returned", "Messages that RabbitMQ has returned: no queue was bound for them.", |seen| {
-        seen.view.sink.returned
-    }),
-    count("outbox_events_nacked", "Messages that a queue did not take (basic.nack).", |seen| seen.view.sink.nacked),
-    count(
-        "outbox_events_rejected",
-        "Messages that RabbitMQ has rejected for good, for what they are, or for where they were to go.",
-        |seen| seen.view.sink.rejected,
-    ),
+    Metric {
+        name: "outbox_answers",
+        unit: None,
+        help: "The broker's answers to messages, by what they mean for the event, and by the reason.",
+        labels: &["outcome", "reason"],
+        read: Read::CountersOfTwo(|seen| seen.view.sink.answers.table().to_vec()),
+    },
     count("outbox_events_sent", "Events whose row was set to SENT.", |seen| seen.view.figures.counts.sent),
     count("outbox_events_failed", "Events whose row was set to FAILED.", |seen| seen.view.figures.counts.failed),
     count("outbox_events_retried", "Failed attempts that were written back, to be tried again.", |seen| {
@@ -45,7 +40,7 @@ pub static METRICS: &[Metric] = &[
     }),
     time(
         "outbox_commit_to_confirm",
-        "From an event's commit to RabbitMQ's confirm, for events that came from the stream. Compares the clocks of two machines.",
+        "From an event's commit to the broker's confirm, for events that came from the stream. Compares the clocks of two machines.",
         |seen| seen.view.figures.counts.commit_to_confirm,
     ),
     time("outbox_settle", "Duration of the statements that write verdicts.", |seen| seen.view.figures.counts.settle),
@@ -80,7 +75,7 @@ pub static METRICS: &[Metric] = &[
     gauge("outbox_alive", None, "Whether /healthz says yes: the relay's loop turns.", |seen| {
         Some(as_gauge(seen.is_alive))
     }),
-    gauge("outbox_in_flight_events", None, "Messages that RabbitMQ has not answered.", |seen| {
+    gauge("outbox_in_flight_events", None, "Messages that the broker has not answered.", |seen| {
         Some(of(seen.view.figures.in_flight))
     }),
     gauge("outbox_memory_events", None, "Events in the relay's memory.", |seen| Some(of(seen.view.figures.in_memory))),
@@ -107,10 +102,10 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_broker_up",
         None,
-        "Whether this relay publishes over a connection to RabbitMQ; 0 also while it is a standby, and while the database is away.",
+        "Whether this relay publishes over a connection to the broker; 0 also while it is a standby, and while the database is away.",
         |seen| Some(as_gauge(seen.view.sink.connected_to.is_some())),
     ),
-    gauge("outbox_broker_blocked", None, "Whether RabbitMQ has blocked publishing (a memory or disk alarm).", |seen| {
+    gauge("outbox_broker_blocked", None, "Whether the broker has blocked publishing.", |seen| {
         Some(as_gauge(seen.view.figures.is_blocked))
     }),
     gauge("outbox_broker_away", Some(Unit::Seconds), "For how long nothing could be published; 0: it can.", |seen| {
@@ -243,9 +238,9 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_build",
         unit: None,
-        help: "The relay's version.",
-        labels: &["version"],
-        read: Read::Infos(|_| vec![vec![env!("CARGO_PKG_VERSION").to_owned()]]),
+        help: "The relay's version, and the kind of broker that it publishes to.",
+        labels: &["version", "sink"],
+        read: Read::Infos(|seen| vec![vec![env!("CARGO_PKG_VERSION").to_owned(), seen.view.broker.label.to_owned()]]),
     },
 ];
 

@@ -30,6 +30,8 @@ pub(super) type OfTwo = ([&'static str; 2], f64);
 pub(super) enum Read {
     Counter(fn(&Seen) -> u64),
     Counters(fn(&Seen) -> Vec<(&'static str, u64)>),
+    /// Counters with two labels.
+    CountersOfTwo(fn(&Seen) -> Vec<([&'static str; 2], u64)>),
     /// A gauge; `None` while its value is unknown.
     Gauge(fn(&Seen) -> Option<f64>),
     Gauges(fn(&Seen) -> Vec<(&'static str, f64)>),
@@ -87,7 +89,7 @@ pub(super) const fn time(name: &'static str, help: &'static str, read: fn(&Seen)
 impl Metric {
     pub(super) fn kind(&self) -> MetricType {
         match self.read {
-            Read::Counter(_) | Read::Counters(_) => MetricType::Counter,
+            Read::Counter(_) | Read::Counters(_) | Read::CountersOfTwo(_) => MetricType::Counter,
             Read::Gauge(_) | Read::Gauges(_) | Read::GaugesOfTwo(_) => MetricType::Gauge,
             Read::Histogram(_) => MetricType::Histogram,
             Read::Infos(_) => MetricType::Info,
@@ -113,6 +115,10 @@ impl Metric {
             Read::Counter(read) => metric.encode_counter::<NoLabelSet, _, u64>(&read(seen), None),
             Read::Counters(read) => read(seen).into_iter().try_for_each(|(value, count)| {
                 metric.encode_family(&[(label, value)])?.encode_counter::<NoLabelSet, _, u64>(&count, None)
+            }),
+            Read::CountersOfTwo(read) => read(seen).into_iter().try_for_each(|(values, count)| {
+                let labels: Vec<_> = self.labels.iter().copied().zip(values).collect();
+                metric.encode_family(&labels.as_slice())?.encode_counter::<NoLabelSet, _, u64>(&count, None)
             }),
             Read::Gauge(read) => match read(seen) {
                 Some(value) => metric.encode_gauge(&value),

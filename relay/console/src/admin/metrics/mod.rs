@@ -54,11 +54,21 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use client_socket::Expiry;
-    use outbox_service::peer::ServerPeer;
+    use outbox_service::{peer::ServerPeer, sink::BrokerKind};
     use prometheus_client::metrics::MetricType;
 
     use super::*;
     use crate::queries::health::Slot;
+
+    const ANY: BrokerKind = BrokerKind {
+        label: "any",
+        name: "AnyMQ",
+        answers: &[("delivered", "taken"), ("rejected", "unknown")],
+        blocks_over: "",
+        unavailable_by: "",
+        unavailable_hint: "",
+        silent_hint: "",
+    };
 
     /// This test keeps docs/metrics.md and the list the same.
     #[test]
@@ -82,7 +92,7 @@ mod tests {
             ..Slot::default()
         };
         let health = Health { slot, ..Health::default() };
-        let observed: Arc<Observed> = Arc::default();
+        let observed = Arc::new(Observed::new(&ANY));
         let expiry = Expiry { server: Some(UNIX_EPOCH), client: None };
         observed.connected(ServerPeer {
             host: "db:5432".to_owned(),
@@ -98,6 +108,13 @@ mod tests {
                 _ => format!("{series}{{database=\"shop\""),
             };
             assert!(text.contains(&first), "{first} is not in\n{text}");
+        }
+        for series in [
+            r#"outbox_answers_total{database="shop",outcome="delivered",reason="taken"} 0"#,
+            r#"outbox_answers_total{database="shop",outcome="rejected",reason="unknown"} 0"#,
+            r#"sink="any""#,
+        ] {
+            assert!(text.contains(series), "{series} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");
     }

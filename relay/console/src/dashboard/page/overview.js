@@ -47,7 +47,7 @@ export async function overview(container, _, signal) {
     const details = [
       figures.state && h('span', {}, 'state ', h('b', {}, figures.state), ` for ${duration(figures.state_for)}`),
       figures.database && h('span', {}, 'PostgreSQL at ', raw(figures.database)),
-      figures.broker && h('span', {}, 'RabbitMQ at ', raw(figures.broker)),
+      figures.broker && h('span', {}, `${figures.sink} at `, raw(figures.broker)),
       h('span', {}, `${count(figures.in_flight)} in flight`),
     ];
     show(words, h('p', { class: 'answer' }, visible(figures.words)), h('p', { class: 'detail' }, details),

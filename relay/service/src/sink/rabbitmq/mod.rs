@@ -1,48 +1,48 @@
 //! RabbitMQ as a sink: how the publisher connects, and the outcomes of its confirms.
 
+mod answer;
 mod message;
 mod refusal;
 mod reserved;
-#[cfg(feature = "otel")]
-mod spans;
-#[cfg(not(feature = "otel"))]
-#[path = "no_spans.rs"]
-mod spans;
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use amqp_publisher::{
-    self as amqp, AmqpError, AmqpUrl, Confirm, ConfirmKind, ConnectError, ExchangeUse, News, Peer, PublishConfig,
-};
-use outbox_core::{Event, Outcome, Text};
+use amqp_publisher::{self as amqp, AmqpError, AmqpUrl, Confirm, ConnectError, ExchangeUse, News, Peer, PublishConfig};
+use outbox_core::{Event, Text};
 
 use self::refusal::why;
-pub(crate) use self::spans::Spans;
 pub use self::{
+    answer::{NACKED, Unroutable},
     message::Outbound,
     refusal::{end_of_start, explain},
 };
 use super::{
-    SinkFigures,
-    link::{Attempt, Connect, Failed, Heard, Link, Lost, Opened},
+    BrokerKind, Spans,
+    connect::{Attempt, Connect, Failed, Heard, Lost, Opened},
 };
 use crate::{
     address::{Address, BadFile},
-    error::RunError,
+    config::Config,
+    error::{Kind, RunError},
     peer::ServerPeer,
 };
-
-/// RabbitMQ over one connection after the other.
-pub(crate) type RabbitMq = Link<RabbitMqBroker>;
 
 /// A connection over which events are published.
 pub type Publisher = amqp::Publisher<Outbound>;
 
-/// The reason recorded for an event that a queue did not take.
-pub const NACKED: &str = "the broker did not take the message (basic.nack)";
+/// RabbitMQ's names and hints.
+const KIND: BrokerKind = BrokerKind {
+    label: "rabbitmq",
+    name: "RabbitMQ",
+    answers: answer::ALL,
+    blocks_over: "a memory or disk alarm",
+    unavailable_by: "basic.nack",
+    unavailable_hint: "look for queues that are full, have no majority, or have crashed",
+    silent_hint: "look for quorum queues without a majority",
+};
 
 /// Longest pause before a channel is opened in place of a closed one. The pause doubles each time that the broker still
 /// counted the closed one.
@@ -52,73 +52,23 @@ const LONGEST_REOPEN: Duration = Duration::from_secs(1);
 /// the broker counts none of the closed ones any more.
 const CHANNELS_COUNTED_OFF: Duration = Duration::from_secs(3600);
 
-/// What happens to an event whose destination has no queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unroutable {
-    /// The event is `FAILED` at once.
-    Fail,
-    /// The event is retried with its back-off, and counts an attempt each time.
-    Retry,
-}
-
 /// How the relay connects to RabbitMQ, and the outcomes of RabbitMQ's confirms.
-pub(crate) struct RabbitMqBroker {
+pub struct RabbitMq {
     address: Address<AmqpUrl>,
     config: PublishConfig,
     /// Configured number of side channels, for which the first connection asks.
     side_channels: u16,
     unroutable: Unroutable,
     key_headers: bool,
-    answers: SinkFigures,
     spans: Spans,
 }
 
-impl RabbitMqBroker {
-    pub(crate) fn new(
-        address: Address<AmqpUrl>,
-        config: PublishConfig,
-        unroutable: Unroutable,
-        key_headers: bool,
-        spans: Spans,
-    ) -> Self {
-        let (side_channels, answers) = (config.side_channels, SinkFigures::default());
-        Self { address, config, side_channels, unroutable, key_headers, answers, spans }
-    }
-
+impl RabbitMq {
     /// Reduces the number of channels after RabbitMQ's channel limit was reached: the user may have fewer, or the
     /// broker still counts a closed one.
     fn use_fewer_channels(&mut self) {
         self.config.side_channels /= 2;
         self.config.reopen_after = (2 * self.config.reopen_after).min(LONGEST_REOPEN);
-    }
-
-    fn outcome(&mut self, confirm: ConfirmKind) -> Outcome {
-        *match &confirm {
-            ConfirmKind::Acked => &mut self.answers.confirmed,
-            ConfirmKind::Nacked => &mut self.answers.nacked,
-            ConfirmKind::Returned { .. } => &mut self.answers.returned,
-            ConfirmKind::Closed { .. } => &mut self.answers.rejected,
-        } += 1;
-        match confirm {
-            ConfirmKind::Acked => Outcome::Delivered,
-            ConfirmKind::Nacked => Outcome::Unavailable(NACKED.to_owned()),
-            ConfirmKind::Returned { code, text } if self.unroutable == Unroutable::Retry => {
-                Outcome::Retry(format!("{code} {text}"))
-            }
-            ConfirmKind::Returned { code, text } | ConfirmKind::Closed { code, text } => {
-                Outcome::Rejected(format!("{code} {text}"))
-            }
-        }
-    }
-}
-
-/// The `error.type` and the reason of the event's span; `None`: the span ends without an error.
-fn error(confirm: &ConfirmKind) -> Option<(&'static str, String)> {
-    match confirm {
-        ConfirmKind::Acked => None,
-        ConfirmKind::Nacked => Some(("nacked", NACKED.to_owned())),
-        ConfirmKind::Returned { code, text } => Some(("returned", format!("{code} {text}"))),
-        ConfirmKind::Closed { code, text } => Some(("rejected", format!("{code} {text}"))),
     }
 }
 
@@ -141,10 +91,23 @@ fn is_channel_limit(error: &AmqpError) -> bool {
     matches!(error, AmqpError::ChannelLimit(_))
 }
 
-impl Connect for RabbitMqBroker {
+impl Connect for RabbitMq {
+    const KIND: &'static BrokerKind = &KIND;
+
     type Connection = Box<Publisher>;
     type Error = ConnectError;
     type Loss = AmqpError;
+
+    fn new(config: &Config, spans: Spans) -> Result<Self, RunError> {
+        let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
+        let address = config.amqp_url.clone().ok_or_else(missing)?;
+        let url = match address.latest() {
+            Some(url) => url,
+            None => address.now()?,
+        };
+        let (publish, unroutable, key_headers) = (config.publish(url), config.unroutable, config.key_headers);
+        Ok(Self { address, side_channels: publish.side_channels, config: publish, unroutable, key_headers, spans })
+    }
 
     fn connect(&mut self, is_first: bool) -> Result<Attempt<Self>, BadFile> {
         self.config.url = self.address.now()?;
@@ -156,10 +119,10 @@ impl Connect for RabbitMqBroker {
     }
 
     fn opened(&mut self, publisher: &Box<Publisher>) -> Opened {
-        let Peer { host, address, .. } = publisher.peer();
+        let peer @ Peer { host, address, .. } = publisher.peer();
         self.spans.connected(host, *address);
         Opened {
-            peer: ServerPeer::with_broker(publisher),
+            peer: ServerPeer { host: peer.host_port(), description: peer.to_string(), expiry: publisher.expiry() },
             is_proven: publisher.is_proven(),
             side_channels: usize::from(publisher.side_channels()),
         }
@@ -183,11 +146,12 @@ impl Connect for RabbitMqBroker {
     async fn next(&mut self, publisher: &mut Box<Publisher>) -> Heard<AmqpError> {
         match publisher.next().await {
             News::Confirms(confirms) => {
-                let outcome = |Confirm { id, kind }| {
-                    self.spans.answered(id, || error(&kind));
-                    (id, self.outcome(kind))
+                let answer = |Confirm { id, kind }| {
+                    let answer = answer::read(id, kind, self.unroutable);
+                    self.spans.answered(&answer);
+                    answer
                 };
-                Heard::Outcomes(confirms.into_iter().map(outcome).collect())
+                Heard::Answers(confirms.into_iter().map(answer).collect())
             }
             News::Blocked { reason } => Heard::Blocked(reason),
             News::Unblocked => Heard::Unblocked,
@@ -227,10 +191,6 @@ impl Connect for RabbitMqBroker {
         for event in events {
             publisher.publish_beside(outbound(event, &self.config.exchange, self.key_headers, &mut self.spans));
         }
-    }
-
-    fn answers(&self) -> SinkFigures {
-        self.answers.clone()
     }
 
     async fn close(publisher: Box<Publisher>) {

@@ -7,12 +7,15 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::format::{Tone, count, escaped, raw_json, rfc3339};
+use crate::{
+    format::{Tone, count, escaped, raw_json, rfc3339},
+    sink,
+};
 
 /// A message that reached the exchange. Its contents cannot be trusted: anyone who may publish to the exchange may have
 /// written them.
 #[derive(Debug, Serialize)]
-pub(super) struct Message {
+pub struct Message {
     received_at: String,
     exchange: String,
     routing_key: String,
@@ -72,9 +75,10 @@ impl Message {
             body: payload.then(|| Body::read(headers, body)),
         }
     }
+}
 
-    /// Formats the message for people: one line, and further ones for headers and payload.
-    pub(super) fn line(&self, in_colour: bool) -> String {
+impl sink::Message for Message {
+    fn line(&self, in_colour: bool) -> String {
         let key =
             [&self.aggregate_type, &self.aggregate_id].into_iter().flatten().cloned().collect::<Vec<_>>().join("/");
         let id = self.message_id.clone().unwrap_or_default();

@@ -15,21 +15,22 @@ use opentelemetry::{
     trace::{Event as SpanEvent, Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt},
 };
 use opentelemetry_sdk::trace::{SdkTracer, Span};
-use outbox_core::Event;
+use outbox_core::{Event, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::Answer;
 use crate::traces::{self, Traces};
 
 /// Longest `tracestate` that is passed on, in bytes: the length that the standard requires.
 const STATE_BYTES: usize = 512;
 
-/// Longest reason in a span, in bytes: AMQP's limit for the broker's reasons.
+/// Longest reason in a span, in bytes.
 const REASON_BYTES: usize = 255;
 
 /// The spans of one sink. Dropping it ends the open spans as unanswered.
-pub(crate) struct Spans {
+pub struct Spans {
     /// `None`: no collector is configured.
     tracer: Option<SdkTracer>,
     /// The attribute `messaging.system`.
@@ -98,31 +99,37 @@ impl Spans {
         Some(traceparent)
     }
 
-    /// Ends the span of an answered event. `error` returns the `error.type` and the reason, if the event is not
-    /// delivered.
-    pub(super) fn answered(&mut self, id: Uuid, error: impl FnOnce() -> Option<(&'static str, String)>) {
+    /// Ends the span of an answered event.
+    pub(super) fn answered(&mut self, answer: &Answer) {
         if self.open.is_empty() {
             return; // the usual case: no event is sampled
         }
-        if let Some(open) = self.open.remove(&id) {
-            end(open, error());
-        }
+        let Some(open) = self.open.remove(&answer.id) else { return };
+        end(
+            open,
+            match &answer.outcome {
+                Outcome::Delivered => None,
+                Outcome::Rejected(error) | Outcome::Retry(error) | Outcome::Unavailable(error) => {
+                    Some((answer.reason, error))
+                }
+            },
+        );
     }
 
     /// Ends all open spans as unanswered: whether the broker has the messages is unknown.
     pub(super) fn lost(&mut self, why: &str) {
         for (_, open) in self.open.drain() {
-            end(open, Some(("unanswered", why.to_owned())));
+            end(open, Some(("unanswered", why)));
         }
     }
 }
 
-fn end((mut span, published): (Span, SystemTime), error: Option<(&'static str, String)>) {
+fn end((mut span, published): (Span, SystemTime), error: Option<(&'static str, &str)>) {
     match error {
         None => span.set_status(Status::Ok),
         Some((kind, reason)) => {
             span.set_attribute(KeyValue::new("error.type", kind));
-            span.set_status(Status::error(beginning(&reason, REASON_BYTES).to_owned()));
+            span.set_status(Status::error(beginning(reason, REASON_BYTES).to_owned()));
         }
     }
     span.end_with_timestamp(SystemTime::now().max(published));

@@ -7,15 +7,12 @@
 //! verdict of a topic counts; a topic without a verdict is unknown.
 
 use outbox_service::error::chain;
-use tokio_postgres::{Error, Row, error::SqlState};
+use tokio_postgres::{Client, Error, Row, error::SqlState};
 
-use super::finding::Report;
 use crate::{
+    check::Report,
     format::{age, count, escaped, seconds, thousands},
-    queries::{
-        session::{Session, took_too_long},
-        sql,
-    },
+    queries::session::took_too_long,
 };
 
 /// Most events of the last day that are read: about a second's work.
@@ -26,8 +23,28 @@ const NAMED: usize = 5;
 
 const CHECK: &str = "routes";
 
-pub(super) async fn inspect(session: &Session, report: &mut Report) {
-    match session.client.query(sql::ROUTES, &[&MOST]).await {
+/// Events of the last day by exchange and topic: their number, how long ago the last was routed and the last has
+/// failed, and the broker's words to the latter. Ids that the outbox has made are found by the time in them, and failed
+/// events by their index.
+const ROUTES: &str = "SELECT exchange, topic, count(*) AS events,
+        extract(epoch FROM clock_timestamp() - max(processed_at) FILTER (WHERE status = 'SENT'))::float8 AS routed_ago,
+        extract(epoch FROM clock_timestamp() - max(last_attempted_at) FILTER (WHERE status = 'FAILED'))::float8
+            AS failed_ago,
+        (array_agg(left(last_error, 200) ORDER BY last_attempted_at DESC) FILTER (WHERE status = 'FAILED'))[1] AS why
+    FROM (
+        (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
+         WHERE status <> 'FAILED' AND created_at > now() - interval '1 day'
+           AND id > (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+         ORDER BY id DESC LIMIT $1)
+        UNION ALL
+        (SELECT exchange, topic, status, processed_at, last_attempted_at, last_error FROM outbox.events
+         WHERE status = 'FAILED' AND last_attempted_at > now() - interval '1 day'
+         ORDER BY seq DESC LIMIT $1)
+    ) AS lately
+    GROUP BY exchange, topic ORDER BY exchange, topic";
+
+pub(super) async fn inspect(client: &Client, report: &mut Report) {
+    match client.query(ROUTES, &[&MOST]).await {
         Ok(rows) => {
             if let Err(error) = judge(&rows, report) {
                 report.unknown(CHECK, chain(&error), "");

@@ -8,56 +8,51 @@ use outbox_service::{
     sink::rabbitmq::{Publisher, end_of_start, explain},
 };
 
-use super::{certificate, finding::Report};
+use crate::{
+    check::{Report, certificate},
+    sink::OnceKnown,
+};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A finding that needs the result of another check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Nothing,
-    /// The exchange is missing. The consequences depend on whether a relay is at work.
-    NoExchange,
-}
-
-pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
+pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<OnceKnown> {
     let Some(address) = &config.amqp_url else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
-        return Found::Nothing;
+        return None;
     };
     let url = match address.now() {
         Ok(url) => url,
         Err(bad) => {
             report.bad("broker", bad.to_string(), "");
-            return Found::Nothing;
+            return None;
         }
     };
     let publish = config.publish(url.clone());
     match url.open(CONNECT_LIMIT).await {
-        Ok(socket) => certificate::inspect_broker(&socket, report),
+        Ok(socket) => certificate::inspect_socket("broker_certificate", &socket, report),
         Err(error) => {
             report.bad("broker", end_of_start(&error, address).to_string(), "");
-            return Found::Nothing;
+            return None;
         }
     }
     // The exchange is expected, not declared: a check creates nothing.
     let exchange_use = if config.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
     let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
     let exchange = &config.exchange;
-    let reached = || format!("connected to {url}");
+    let reached = || format!("connected to RabbitMQ: {url}");
     let error = match connected {
         Ok(publisher) => {
             publisher.close().await;
             report.ok("broker", reached());
             report.ok("exchange", format!("{exchange:?} is there, and this user may publish to it"));
-            return Found::Nothing;
+            return None;
         }
         Err(error) => error,
     };
     match error.failures.iter().map(|failure| &failure.cause).find(|cause| concerns_exchange(cause)) {
         Some(AmqpError::ExchangeMissing { .. }) => {
             report.ok("broker", reached());
-            return Found::NoExchange;
+            return Some(report_missing_exchange);
         }
         Some(cause) => {
             report.ok("broker", reached());
@@ -71,11 +66,11 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Found {
         }
         None => report.bad("broker", end_of_start(&error, address).to_string(), ""),
     }
-    Found::Nothing
+    None
 }
 
 /// Reports that the exchange is missing. `is_at_work` is whether a relay reads the slot.
-pub(super) fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
+fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
     let found = format!("there is no exchange {:?}", config.exchange);
     if config.declare_exchange && is_at_work {
         let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use outbox_core::Event;
-use uuid::Uuid;
 
+use super::Answer;
 use crate::traces::Traces;
 
 /// Makes no spans.
-pub(crate) struct Spans;
+pub struct Spans;
 
 impl Spans {
     pub(crate) fn new(_: &Traces, _: &'static str) -> Self {
@@ -25,7 +25,7 @@ impl Spans {
         None
     }
 
-    pub(super) fn answered(&mut self, _: Uuid, _: impl FnOnce() -> Option<(&'static str, String)>) {}
+    pub(super) fn answered(&mut self, _: &Answer) {}
 
     pub(super) fn lost(&mut self, _: &str) {}
 }

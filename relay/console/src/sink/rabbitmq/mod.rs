@@ -1,0 +1,46 @@
+//! RabbitMQ, as people ask about it.
+
+mod check;
+mod message;
+mod routes;
+mod tail;
+
+use std::{fmt::Display, time::Duration};
+
+use outbox_service::{Config, error::RunError};
+use tokio_postgres::Client;
+
+use super::{OnceKnown, Sink};
+use crate::check::Report;
+
+/// Checks and messages of RabbitMQ.
+#[derive(Debug)]
+pub struct RabbitMq;
+
+impl Sink for RabbitMq {
+    type Tail = tail::Tail;
+
+    const CHECKS: &'static [&'static str] = &["broker", "exchange", "routes", "broker_certificate"];
+    const QUESTION: Option<&'static str> = Some(tail::QUESTION);
+
+    fn address(config: &Config) -> Option<&dyn Display> {
+        config.amqp_url.as_ref().map(|address| address as _)
+    }
+
+    async fn check_broker(config: &Config, report: &mut Report) -> Option<OnceKnown> {
+        check::inspect(config, report).await
+    }
+
+    async fn check_routes(client: &Client, report: &mut Report) {
+        routes::inspect(client, report).await;
+    }
+
+    async fn tail(
+        config: &Config,
+        patterns: &[String],
+        payload: bool,
+        limit: Duration,
+    ) -> Result<tail::Tail, RunError> {
+        tail::Tail::open(config, patterns, payload, limit).await
+    }
+}

@@ -1,0 +1,39 @@
+//! What is peculiar to a broker ends at its sink.
+
+use harness::places::checkout;
+
+use super::prose::files;
+
+/// Where a broker may be named beside its own folders, and why.
+const ALLOWED: [(&str, &str); 6] = [
+    ("relay/service/src/sink/mod.rs", "declares the folder"),
+    ("relay/console/src/sink/mod.rs", "declares the folder"),
+    ("relay/bin/src/sink.rs", "picks the broker"),
+    ("relay/bin/src/config/", "has the broker's settings"),
+    ("relay/bin/src/command/parser.rs", "says what the program is, and which settings matter to a command"),
+    ("relay/service/src/config.rs", "has the broker's settings"),
+];
+
+/// Words by which code knows a broker.
+const BROKERS: [&str; 2] = ["rabbitmq", "amqp"];
+
+#[test]
+fn no_code_outside_its_own_folders_knows_rabbitmq() {
+    let mut found = Vec::new();
+    for folder in ["core", "service", "console", "bin"] {
+        files(&checkout().join("relay").join(folder).join("src"), &mut found);
+    }
+    assert!(found.len() > 200, "{}", found.len());
+    for path in found {
+        let name = path.strip_prefix(checkout()).unwrap().to_str().unwrap().to_owned();
+        let is_own = name.contains("/sink/rabbitmq/") || name.contains("/tests");
+        if is_own || ALLOWED.iter().any(|(allowed, _)| name.starts_with(allowed)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap().to_lowercase();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines();
+        for line in code.filter(|line| !line.trim_start().starts_with("//")) {
+            assert!(!BROKERS.iter().any(|broker| line.contains(broker)), "{name}: {line}");
+        }
+    }
+}

@@ -35,7 +35,7 @@ async fn a_table_that_is_truncated_under_way_stops_nothing() {
     assert!(!relay.log_text().contains("the session ended"), "a deletion is no reason to give up a session");
 }
 
-/// An event that is refused again and again, and one of its key behind it, whose id is returned.
+/// An event that is tried again and again, and a later one of its key, whose id is returned.
 async fn one_behind_a_refused_event(stack: &Stack) -> Uuid {
     refuse_everything(&stack.vhost, "full").await;
     run(&stack.db, "SELECT outbox.emit('full', '{}'::jsonb, aggregate_type => 'a', aggregate_id => 'k')").await;

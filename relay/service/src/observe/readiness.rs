@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(at(&view, 10).sentence(), "AnyMQ has answered no message for 10s; 3 in flight");
         view.publish(Shown { silent_since: Some(began), ..Shown::default() }, began);
         assert!(!at(&view, 14).sentence().contains("PostgreSQL"));
-        assert_eq!(at(&view, 25).sentence(), "PostgreSQL has said nothing for 25 s, although it was asked");
+        assert_eq!(at(&view, 25).sentence(), "PostgreSQL has said nothing for 25s, although it was asked");
     }
 
     #[test]

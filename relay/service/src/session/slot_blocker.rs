@@ -152,7 +152,7 @@ mod tests {
         };
         let nobody = SlotBlocker::Nobody.to_string();
         assert_eq!((blocker_at("700", 0), blocker_at("700", 10)), (nobody.clone(), nobody.clone()));
-        assert_eq!(blocker_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15 s");
+        assert_eq!(blocker_at("700", 15), "a transaction of process 7 of role \"\", open for more than 15s");
         assert_eq!(blocker_at("701", 20), nobody, "it is another one");
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let blocked = SlotLook { writer: writer("700"), xmin: Some("700".to_owned()), ..look(100, None) };
         assert_eq!(
             SlotBlocker::of(&blocked, &idle).to_string(),
-            "an idle transaction of process 7 of role \"app\", open for 3 s"
+            "an idle transaction of process 7 of role \"app\", open for 3.0s"
         );
         let passing = SlotLook { writer: writer("900"), ..blocked.clone() };
         assert_eq!(SlotBlocker::of(&passing, &idle), SlotBlocker::Nobody);

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::{
     interface::{
-        Backoff, Config, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now, Ordering,
-        Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
+        Backoff, Config, Destination, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now,
+        Ordering, Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
     },
     machine::Core,
     parts::{Origin, Resync, Stream},
@@ -111,8 +111,7 @@ pub(crate) fn event(seq: i64) -> Arc<Event> {
     Arc::new(Event {
         id: Uuid::from_u128(seq as u128),
         seq,
-        exchange: None,
-        topic: Text::from_static("a"),
+        destination: Destination { exchange: None, topic: Text::from_static("a") },
         event_type: None,
         aggregate_type: None,
         aggregate_id: None,

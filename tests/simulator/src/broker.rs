@@ -154,7 +154,7 @@ impl Broker {
             return Stepped::Closed;
         }
         let taken = self.taken.entry(number).or_default();
-        let number_of_queue = usize::from(event.topic.as_bytes()[0] - b'a');
+        let number_of_queue = usize::from(event.destination.topic.as_bytes()[0] - b'a');
         let queue = self.queues[number_of_queue];
         let is_poison = event.event_type.is_some();
         let outcome = match queue {

@@ -1,7 +1,7 @@
 //! An event as it was emitted, its row in the table, changes of the row, and what the relay reads of it.
 
 use bytes::Bytes;
-use outbox_core::{Event, Marked, Marks, Status, Text, marked};
+use outbox_core::{Destination, Event, Marked, Marks, Status, Text, marked};
 use uuid::Uuid;
 
 use super::Micros;
@@ -120,8 +120,10 @@ pub(crate) fn streamed(emitted: &Emitted) -> Event {
     Event {
         id: id_of(emitted.seq),
         seq: emitted.seq,
-        exchange: None,
-        topic: Text::from_static(TOPICS.get(emitted.topic).copied().unwrap_or("a")),
+        destination: Destination {
+            exchange: None,
+            topic: Text::from_static(TOPICS.get(emitted.topic).copied().unwrap_or("a")),
+        },
         event_type: emitted.is_poison.then_some(Text::from_static("poison")),
         aggregate_type: None,
         aggregate_id: emitted.key.and_then(|key| Text::new(Bytes::from(key.to_string())).ok()),

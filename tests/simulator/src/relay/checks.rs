@@ -59,7 +59,8 @@ impl World {
         let (now, queues) = (self.now, self.broker.queues);
         let Some(session) = &mut self.relays[relay].session else { return };
         let open = session.connection.and_then(|connection| self.broker.connections.get(&connection));
-        let takes = |event: &Arc<Event>| queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
+        let takes =
+            |event: &Arc<Event>| queues[usize::from(event.destination.topic.as_bytes()[0] - b'a')] == Queue::Takes;
         let waits = open.is_some_and(|open| open.is_stuck && !open.is_blocked && open.on_the_way.iter().any(takes));
         if !waits || session.is_draining {
             session.delayed_since = None;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     dispatch::Admission,
-    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
+    interface::{Destination, Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 
@@ -25,7 +25,8 @@ impl Driver {
     }
 
     fn admit(&mut self, seq: i64, topic: Text, key: Option<&'static str>) {
-        let event = Event { topic, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
+        let destination = Destination { exchange: None, topic };
+        let event = Event { destination, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
         assert_eq!(self.dispatch.admit(Arc::new(event), None), Admission::Admitted);
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::{
     dispatch::Admission,
-    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
+    interface::{Destination, Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 
@@ -30,7 +30,8 @@ impl Driver {
     fn admit(&mut self, topic: Text, key: Option<&'static str>) -> i64 {
         let seq = self.next;
         self.next += 1;
-        let event = Event { topic, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
+        let destination = Destination { exchange: None, topic };
+        let event = Event { destination, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
         assert_eq!(self.dispatch.admit(Arc::new(event), None), Admission::Admitted);
         seq
     }

@@ -126,13 +126,14 @@ fn error(confirm: &ConfirmKind) -> Option<(&'static str, String)> {
 /// (<https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>). Without OpenTelemetry only the message is made.
 fn outbound(event: Arc<Event>, exchange: &str, key_headers: bool, spans: &mut Spans) -> Outbound {
     let traceparent = spans.published(&event, || {
-        let exchange = event.exchange.as_ref().map_or(exchange, Text::as_str);
-        let destination = match (exchange, event.topic.as_str()) {
+        let topic = event.destination.topic.as_str();
+        let exchange = event.destination.exchange.as_ref().map_or(exchange, Text::as_str);
+        let destination = match (exchange, topic) {
             ("", "") => "amq.default".to_owned(),
             ("", only) | (only, "") => only.to_owned(),
             (exchange, topic) => format!("{exchange}:{topic}"),
         };
-        (destination, [("messaging.rabbitmq.destination.routing_key", event.topic.as_str().to_owned())])
+        (destination, [("messaging.rabbitmq.destination.routing_key", topic.to_owned())])
     });
     Outbound::new(event).continuing(traceparent).telling_key(key_headers)
 }

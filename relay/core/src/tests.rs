@@ -97,6 +97,7 @@ pub(crate) fn config() -> Config {
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
         silent_after: Duration::from_secs(4),
+        confirm_timeout: Duration::from_secs(30),
         max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),

@@ -62,6 +62,15 @@ impl World {
                     self.cut(connection, "the line is cut", true);
                 }
             }
+            Trouble::IdentityLost => {
+                self.log("broker", || "forgets who publishes".to_owned());
+                if let Some(session) = &mut self.relays[relay].session {
+                    session.identity = None;
+                    if let Some(connection) = session.connection {
+                        self.cut(connection, "the broker has forgotten the publisher", false);
+                    }
+                }
+            }
             Trouble::Blocked => self.block(long),
             Trouble::Silent => {
                 self.log("broker", || "answers nothing".to_owned());

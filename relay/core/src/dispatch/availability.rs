@@ -52,6 +52,12 @@ pub(super) struct DestinationHash(u64);
 
 crate::marked!(DestinationHash { 0 });
 
+impl DestinationHash {
+    pub(super) fn of(event: &Event, hash: &NameHash) -> Self {
+        Self(hash.of(&event.destination))
+    }
+}
+
 /// Whether an unavailable outcome counts as an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
@@ -121,7 +127,7 @@ impl Availability {
     }
 
     pub(super) fn destination(&self, event: &Event) -> DestinationHash {
-        DestinationHash(self.hash.of(&event.destination))
+        DestinationHash::of(event, &self.hash)
     }
 
     /// Numbers the message that is handed to the broker now.
@@ -203,6 +209,14 @@ impl Availability {
         }
         let was_tried = self.probing.as_ref().filter(|probing| number > probing.after);
         was_tried.map_or(Attempt::Uncounted, |probing| Attempt::InOutage(probing.since))
+    }
+
+    /// A message came back behind another, and nothing is in flight any more that could still be confirmed. So if the
+    /// last outcomes were unavailable, probing begins.
+    pub(super) fn came_back(&mut self, now: Instant) {
+        if self.in_a_row > 0 && self.probing.is_none() {
+            self.probing = Some(Probing::new(self.published, now));
+        }
     }
 
     /// The event is given up, so a replay of it begins anew.

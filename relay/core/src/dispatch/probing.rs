@@ -89,12 +89,13 @@ impl Dispatch {
         self.tracked.get(id)?.key
     }
 
-    /// The event's destination; `None`: its key is held, so the event goes to the table and takes no place in a round,
-    /// or it has left memory.
+    /// The event's destination; `None`: the event takes no place in a round, since its key is held, it waits for others
+    /// to come back, or it has left memory.
     fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<DestinationHash> {
         let destination = self.destination_of(order, id)?;
         let goes_back = !faults::is_on(Fault::HeldTakesProbes) && self.spill_if_held(id);
-        (!goes_back).then_some(destination)
+        let leaves = !goes_back && !self.waits_for_return(id);
+        leaves.then_some(destination)
     }
 
     /// The destination of a ready event; `None`: it has left memory.

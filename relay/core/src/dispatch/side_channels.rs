@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{Dispatch, State, Tracked, availability::DestinationHash, outcomes::outage_delay};
 use crate::{
     faults::{self, Fault},
-    interface::{Event, IdHash, Ordering, Status, Verdict},
+    interface::{Event, IdHash, Status, Verdict},
 };
 
 /// Why the relay connects anew: these messages were not answered.
@@ -26,20 +26,22 @@ pub(crate) struct Silence {
     pub(crate) destinations: usize,
 }
 
-/// Events for silent destinations that `next_batch` has split off.
+/// Events that `next_batch` has split off: those for silent destinations, and those that are too large.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SplitOff {
     /// Events to be published on side channels.
     pub(crate) on_side_channels: Vec<Arc<Event>>,
     /// Verdicts to be written for the others: `PENDING`, without an attempt.
     pub(crate) verdicts: Vec<Verdict>,
+    /// Events that are larger than the broker takes, with their verdicts.
+    pub(crate) too_large: Vec<(Verdict, Arc<Event>)>,
 }
 
-crate::marked!(SplitOff { on_side_channels, verdicts });
+crate::marked!(SplitOff { on_side_channels, verdicts, too_large });
 
 impl SplitOff {
     pub(super) fn len(&self) -> usize {
-        self.on_side_channels.len() + self.verdicts.len()
+        self.on_side_channels.len() + self.verdicts.len() + self.too_large.len()
     }
 }
 
@@ -129,7 +131,8 @@ impl Dispatch {
     /// Sends a ready event on a side channel, and returns whether it did. Otherwise it leaves the event to the table:
     /// the event's key is held, or no side channel is free for its destination.
     pub(super) fn leave_on_side_channel(&mut self, id: &Uuid, destination: DestinationHash, now: Instant) -> bool {
-        if self.spill_if_held(id) || self.spill_behind_others(id) {
+        if self.spill_if_held(id) || self.waits_for_return(id) || self.spill_behind_others(id) || self.is_too_large(id)
+        {
             return false;
         }
         if !self.silences.may_try(destination) {
@@ -172,7 +175,7 @@ impl Dispatch {
             for queued in self.keys.hold_in_flight(key, event) {
                 self.leave_to_table(&queued);
             }
-            if self.policy.ordering == Ordering::Pipelined {
+            if self.keys.leave_together() {
                 self.spill_held();
             }
         }
@@ -193,7 +196,7 @@ impl Dispatch {
         let ready = self.tracked.iter().filter(|(_, other)| other.state == State::Ready && is_of_key(other));
         let behind: HashSet<Uuid, IdHash> = ready.map(|(id, _)| *id).collect();
         self.ready.retain(|Reverse((_, id))| !behind.contains(id));
-        for waiting in [&mut self.set_aside, &mut self.suspects.resting] {
+        for waiting in [&mut self.set_aside, &mut self.suspects.resting, &mut self.behind] {
             waiting.retain(|(_, id)| !behind.contains(id));
         }
         for id in behind {

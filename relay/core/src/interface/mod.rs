@@ -7,10 +7,12 @@
 //! | `config` | settings, and what a session starts with |
 //! | `event`, `destination` | an event, its ordering key, and where it goes |
 //! | `snapshot`, `lsn` | which transactions a query sees; a position in the WAL |
+//! | `abilities` | what a sink can do beyond publishing |
 //! | `slot`, `absence` | how large the slot is; how long the broker has been absent |
 //! | `report`, `figures` | what the session logs and counts |
 //! | `hash` | hashes that are the same for the same seed |
 
+mod abilities;
 mod absence;
 mod config;
 mod destination;
@@ -28,6 +30,7 @@ mod verdict;
 
 pub(crate) use self::hash::NameHash;
 pub use self::{
+    abilities::Abilities,
     absence::Absence,
     config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
     destination::Destination,

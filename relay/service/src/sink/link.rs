@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::{Absence, Backoff, Event, Notice, Outcome};
+use outbox_core::{Abilities, Absence, Backoff, Event, Notice, Outcome};
 use uuid::Uuid;
 
 use super::{Sink, SinkFigures};
@@ -74,6 +74,14 @@ pub(crate) trait Connect: Send {
     /// Drops a connection that the relay gives up for the reason `why`.
     fn given_up(&mut self, connection: Self::Connection, why: &'static str);
 
+    /// As [`Sink::abilities`].
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// As [`Sink::read_back`].
+    fn read_back(&mut self, _since_us: Option<i64>) {}
+
     /// Publishes events in order. Never waits.
     fn publish(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);
 
@@ -92,6 +100,8 @@ pub(crate) struct Opened {
     pub(crate) peer: ServerPeer,
     /// Whether the broker has taken a message over the connection already.
     pub(crate) is_proven: bool,
+    /// Whether the broker no longer knows the earlier connections of this sink.
+    pub(crate) is_new_identity: bool,
     /// Number of side channels that the connection has.
     pub(crate) side_channels: usize,
 }
@@ -196,14 +206,14 @@ impl<C: Connect> Link<C> {
 
     fn opened(&mut self, connection: C::Connection) -> Notice {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
-        let Opened { peer, is_proven, side_channels } = self.broker.opened(&connection);
+        let Opened { peer, is_proven, is_new_identity, side_channels } = self.broker.opened(&connection);
         let host = peer.description.clone();
         self.reconnects += u64::from(is_another);
         (self.connected_to, self.error) = (Some(peer), None);
         let now = Instant::now();
         self.state = State::Open(connection, now);
         self.absence.opened(now);
-        Notice::Ready { host, is_proven, side_channels }
+        Notice::Ready { host, is_proven, is_new_identity, side_channels }
     }
 
     fn failed(&mut self, error: &C::Error) -> Result<Notice, RunError> {
@@ -252,6 +262,14 @@ impl<C: Connect> Link<C> {
 }
 
 impl<C: Connect> Sink for Link<C> {
+    fn abilities(&self) -> Abilities {
+        self.broker.abilities()
+    }
+
+    fn read_back(&mut self, since_us: Option<i64>) {
+        self.broker.read_back(since_us);
+    }
+
     fn publish(&mut self, events: Vec<Arc<Event>>) {
         if let State::Open(connection, _) = &mut self.state {
             self.broker.publish(connection, events);

@@ -28,6 +28,7 @@ use crate::{
     repeats::Repeats,
     session::{Session, SessionError, Source},
     sink::{
+        Sink,
         link::{FirstConnection, Link},
         rabbitmq::{RabbitMq, RabbitMqBroker, Spans},
     },
@@ -192,6 +193,8 @@ pub(crate) fn begin(
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
+        abilities: sink.abilities(),
+        last_settled_us: None, // only a sink that reads back needs it
         passed_over,
         without_stream: matches!(source, Source::Making(_)),
         is_unpublished: matches!(publication, Publication::Useless(_)),

@@ -68,6 +68,7 @@ impl Small {
                 is_poison: false,
                 is_ender: false,
                 is_oversized: false,
+                is_too_large: false,
                 is_deferred: false,
                 is_published: true,
             };
@@ -178,8 +179,15 @@ impl Small {
             }
             Step::Connect => {
                 self.is_connected = true;
-                self.core
-                    .on(Input::Sink(Notice::Ready { host: String::new(), is_proven: false, side_channels: 0 }), now);
+                self.core.on(
+                    Input::Sink(Notice::Ready {
+                        host: String::new(),
+                        is_proven: false,
+                        is_new_identity: true,
+                        side_channels: 0,
+                    }),
+                    now,
+                );
             }
             Step::Cut => {
                 self.disconnect();
@@ -216,6 +224,7 @@ impl Small {
                     }
                 }
                 Effect::LookAtSlot { .. } => {} // never answered: the slot's size is bounded here
+                Effect::ReadBack { .. } => panic!("the sink does not read back"),
                 Effect::ConnectAnew => panic!("no destination is silent"),
                 Effect::Report(_) | Effect::End(_) => {}
             }
@@ -331,6 +340,7 @@ fn config() -> Config {
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
         silent_after: Duration::from_secs(400_000), // so that there is no look
+        confirm_timeout: Duration::from_secs(30),
         max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     dispatch::Admission,
-    interface::{Destination, Limits, Now, Ordering, Outcome, Policy, Text},
+    interface::{Abilities, Destination, Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 
@@ -19,7 +19,7 @@ impl Driver {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 100, ..config().policy };
         Self {
-            dispatch: Dispatch::new(limits, policy, config().silent_after, 0),
+            dispatch: Dispatch::new(limits, policy, config().silent_after, Abilities::default(), 0),
             now: Now { instant: Instant::now(), unix_us: 0 },
         }
     }

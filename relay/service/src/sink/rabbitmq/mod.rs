@@ -162,6 +162,7 @@ impl Connect for RabbitMqBroker {
         Opened {
             peer: ServerPeer::with_broker(publisher),
             is_proven: publisher.is_proven(),
+            is_new_identity: false,
             side_channels: usize::from(publisher.side_channels()),
         }
     }

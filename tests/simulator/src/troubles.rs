@@ -62,13 +62,10 @@ impl World {
                     self.cut(connection, "the line is cut", true);
                 }
             }
-            Trouble::IdentityLost => {
-                self.log("broker", || "forgets who publishes".to_owned());
-                if let Some(session) = &mut self.relays[relay].session {
-                    session.identity = None;
-                    if let Some(connection) = session.connection {
-                        self.cut(connection, "the broker has forgotten the publisher", false);
-                    }
+            Trouble::IdentityLost if self.broker.log.is_some() => {
+                let own = self.relays[relay].session.as_ref().and_then(|session| session.connection);
+                if let Some(connection) = own {
+                    self.forget_publisher(connection, "the broker has forgotten the publisher");
                 }
             }
             Trouble::Blocked => self.block(long),

@@ -105,7 +105,7 @@ impl Broker {
         let (publisher, answers) = (&mut connection.publisher, &mut connection.answers);
         let (session, identity) = (publisher.session, publisher.identity);
         if identity != log.identity {
-            return Stepped::Closed;
+            return Stepped::Replaced;
         }
         if log.has(&sent, identity) {
             answers.push((id, Outcome::Delivered));

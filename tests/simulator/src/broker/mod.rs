@@ -134,6 +134,8 @@ pub(crate) enum Stepped {
     },
     /// The broker has closed the connection.
     Closed,
+    /// Another publisher has replaced the one of this connection.
+    Replaced,
     Nothing,
 }
 
@@ -189,7 +191,7 @@ impl Broker {
         } else {
             self.enqueue(number, sent, queue, is_on_side_channel, unroutable_is_retried)
         };
-        let is_answered = !matches!(stepped, Stepped::Muted { .. } | Stepped::Closed);
+        let is_answered = !matches!(stepped, Stepped::Muted { .. } | Stepped::Replaced);
         if let Some(connection) = self.connections.get_mut(&number).filter(|_| is_answered) {
             connection.answers_due_since.get_or_insert(now);
         }

@@ -118,6 +118,7 @@ impl World {
                     }
                 }
                 Stepped::Closed => return self.cut(connection, "the broker closes the connection", true),
+                Stepped::Replaced => return self.forget_publisher(connection, "another publisher has replaced it"),
                 Stepped::Nothing => break,
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use outbox_core::{Event, Outcome};
 
+use super::Relay;
 use crate::{
     broker::{Log, Taken},
     checker::Promise,
@@ -19,6 +20,16 @@ impl World {
     /// The sink's identity at a broker that keeps a log: the one that the broker knows, or a new one.
     pub(super) fn identify(&mut self, known: Option<u64>) -> Option<u64> {
         known.or_else(|| self.broker.log.as_mut().map(Log::identify))
+    }
+
+    /// The broker no longer knows who publishes over the connection, and ends it. The sink takes a new identity.
+    pub(crate) fn forget_publisher(&mut self, connection: u64, why: &'static str) {
+        let publishes =
+            |relay: &&mut Relay| relay.session.as_ref().is_some_and(|own| own.connection == Some(connection));
+        if let Some(session) = self.relays.iter_mut().find(publishes).and_then(|relay| relay.session.as_mut()) {
+            session.identity = None;
+        }
+        self.cut(connection, why, false);
     }
 
     /// From when on a session that begins now can find events that were handed over and have no verdict.

@@ -27,6 +27,22 @@ faults! {
     HolderForgotten,
     /// Two events of a strict key leave at a time.
     StrictTwoAtATime,
+    /// Events of a strict key leave together although the sink keeps no order.
+    StrictTogether,
+    /// Events of a strict key leave together although they have several destinations.
+    DestinationsTogether,
+    /// An event that came back from an ordered sink behind another is taken for delivered.
+    BehindDelivered,
+    /// Later events of a key leave before those that have yet to come back.
+    BehindOvertaken,
+    /// Coming back behind another counts as an attempt.
+    BehindCounts,
+    /// A session reads back from its predecessor's last verdict on, and not from before that.
+    ReadBackTooLate,
+    /// After the broker has forgotten the sink, nothing is read back.
+    IdentityTrusted,
+    /// An event is sent that is larger than the broker takes.
+    LargeSent,
     /// No pass follows for a key that has events in the table and room in memory.
     RefillLost,
     /// Events that are due are not looked for.

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::{
     interface::{
-        Backoff, Config, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now, Ordering,
-        Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
+        Backoff, Config, Destination, Due, Effect, End, Event, Finished, Input, Limits, Lsn, NotWritten, Notice, Now,
+        Ordering, Outcome, Page, Policy, Published, Request, ScanFrom, Sequence, Snapshot, Start, Streamed, Text,
     },
     machine::Core,
     parts::{Origin, Resync, Stream},
@@ -97,6 +97,7 @@ pub(crate) fn config() -> Config {
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
         silent_after: Duration::from_secs(4),
+        confirm_timeout: Duration::from_secs(30),
         max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),
@@ -111,8 +112,7 @@ pub(crate) fn event(seq: i64) -> Arc<Event> {
     Arc::new(Event {
         id: Uuid::from_u128(seq as u128),
         seq,
-        exchange: None,
-        topic: Text::from_static("a"),
+        destination: Destination { exchange: None, topic: Text::from_static("a") },
         event_type: None,
         aggregate_type: None,
         aggregate_id: None,

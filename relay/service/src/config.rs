@@ -116,6 +116,7 @@ impl Config {
             settle_interval: self.settle_interval,
             park_after: self.park_after,
             silent_after: SILENT_AFTER.min(self.confirm_timeout / 5), // shorter than the limit that ends the connection
+            confirm_timeout: self.confirm_timeout,
             max_slot_wal: self.max_slot_wal,
             check_interval: self.check_interval,
             drain_timeout: self.shutdown_timeout,

@@ -46,6 +46,8 @@ pub enum Promise {
     GoesOn,
     /// While every destination is unavailable, an event is tried at least every five seconds.
     AsksAgain,
+    /// Through a sink that reads back, no event is delivered twice.
+    Once,
     /// No position is acknowledged beyond what is settled.
     Acknowledged,
     /// A relay that has lost its slot publishes nothing, and neither does a relay that drains.
@@ -80,6 +82,8 @@ pub(crate) struct Fact {
     /// Whether its commit was lost in a crash before it was on disk.
     pub(crate) was_lost: bool,
     pub(crate) is_deferred: bool,
+    /// Whether its body is larger than the broker takes.
+    pub(crate) is_too_large: bool,
     /// Whether it was deferred and a live relay found it, which may not have read all events before it.
     pub(crate) goes_by_time: bool,
     /// Whether someone has deleted, released or replayed it, or set its status, so that its key need not wait for it.
@@ -143,7 +147,7 @@ impl Checker {
         let Some(fact) = self.facts.get(&earlier) else { return true };
         let nothing = Seen::default();
         let seen = broker.seen.get(&earlier).unwrap_or(&nothing);
-        let is_not_taken = seen.nacked + seen.returned + seen.rejected + seen.muted > 0;
+        let is_not_taken = seen.nacked + seen.returned + seen.rejected + seen.muted + seen.behind > 0;
         let is_pipelined = knobs.config.policy.ordering == Ordering::Pipelined;
         seen.accepted > 0
             || fact.was_dropped
@@ -166,7 +170,7 @@ impl Checker {
             Status::Sent if seen.accepted <= fact.earlier_deliveries => {
                 self.fail(Promise::SentMeansSafe, Some(seq), "SENT, and no queue has taken it");
             }
-            Status::Failed if seen.rejected + seen.ended == 0 => {
+            Status::Failed if seen.rejected + seen.ended == 0 && !fact.is_too_large => {
                 let counted = seen.returned + seen.countable;
                 if counted < knobs.config.policy.max_attempts {
                     self.fail(

@@ -44,7 +44,7 @@ impl World {
     fn emit_one(&mut self, xid: u64, may_have_a_key: bool) {
         let (poison, deferred, oversized) =
             (self.has(Trouble::Poison), self.has(Trouble::Deferred), self.has(Trouble::Oversized));
-        let ends = self.has(Trouble::EndsConnection);
+        let (ends, too_large) = (self.has(Trouble::EndsConnection), self.has(Trouble::TooLarge));
         let (keys, now) = (self.knobs.keys, self.now);
         let one_ender_in = (self.knobs.transactions / 2).max(60); // each delays its key for seconds
         let dice = &mut self.dice.clients;
@@ -57,6 +57,7 @@ impl World {
             is_poison: dice.u8(..12) == 0 && poison,
             is_ender: ends && dice.usize(..one_ender_in) == 0,
             is_oversized: dice.u8(..20) == 0 && oversized,
+            is_too_large: too_large && dice.u8(..12) == 0,
             is_deferred: until.is_some(),
             is_published: self.db.is_published,
         };
@@ -71,6 +72,7 @@ impl World {
         self.log("client", || format!("{xid} emits {seq}, key {key:?}, after {before:?}, deferred until {until:?}"));
         let fact = self.checker.fact(seq);
         (fact.key, fact.before, fact.is_deferred) = (key, before, until.is_some());
+        fact.is_too_large = emitted.is_too_large;
         if let Some(transaction) = self.db.open.get_mut(&xid) {
             transaction.changes.push(Change::Insert(emitted, until));
         }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use fastrand::Rng;
-use outbox_core::{Backoff, Config, Limits, Ordering, Policy};
+use outbox_core::{Abilities, Backoff, Config, Limits, Ordering, Policy};
 
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,11 +42,13 @@ pub enum Trouble {
     Unstreamable,
     Poison,
     EndsConnection,
+    TooLarge,
+    IdentityLost,
     Deferred,
 }
 
 impl Trouble {
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::KillRelay,
         Self::FreezeRelay,
         Self::DrainRelay,
@@ -80,9 +82,14 @@ impl Trouble {
         Self::Unstreamable,
         Self::Poison,
         Self::EndsConnection,
+        Self::TooLarge,
+        Self::IdentityLost,
         Self::Deferred,
     ];
 }
+
+/// Most bytes of a body that the broker takes.
+pub(crate) const LARGEST_MESSAGE: usize = 100;
 
 /// A run's sizes and settings.
 #[derive(Clone, Debug)]
@@ -91,6 +98,8 @@ pub struct Knobs {
     pub seed: u64,
     /// The relay's settings.
     pub config: Config,
+    /// What the sink can do: its broker has queues, or keeps a log.
+    pub abilities: Abilities,
     /// Whether unroutable events are tried again; otherwise they are rejected.
     pub unroutable_is_retried: bool,
     /// How many transactions emit.
@@ -157,6 +166,7 @@ impl Knobs {
                 settle_interval: millis(&mut rng, 0..10),
                 park_after: millis(&mut rng, 100..2000),
                 silent_after: silent_after(seed),
+                confirm_timeout: Duration::from_secs(3),
                 max_slot_wal: max_slot_wal(seed),
                 check_interval: millis(&mut rng, if looks_seldom { 200_000..600_000 } else { 1000..20_000 }),
                 drain_timeout: Duration::from_secs(5),
@@ -165,6 +175,7 @@ impl Knobs {
                 repairs_publication: rng.u8(..8) > 0,
                 reports_delivered: false,
             },
+            abilities: abilities(seed),
             unroutable_is_retried: rng.bool(),
             transactions: if is_wide { rng.usize(200..600) } else { rng.usize(3..60) },
             keys: if rng.u8(..8) == 0 { rng.u64(4..60) } else { rng.u64(1..4) },
@@ -179,6 +190,12 @@ impl Knobs {
     pub(crate) fn has(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
     }
+}
+
+/// Every other broker keeps a log, drawn with dice of its own. Both know how large a message may be.
+fn abilities(seed: u64) -> Abilities {
+    let is_log = Rng::with_seed(seed ^ 0x0109).bool();
+    Abilities { ordered: is_log, reads_back: is_log, largest_message: Some(LARGEST_MESSAGE) }
 }
 
 /// The value has dice of its own, so that adding it changed no other draw of the seed.

@@ -84,13 +84,18 @@ fn find_faults(seeds: u64) {
 }
 
 /// Searches every order of steps of a small world with these mishaps, each of which can happen once: `crash cut replay
-/// wait`, or `none`.
-fn search_small_world(mishaps: &str) {
-    let is_named = |step: &Step| mishaps.to_lowercase().contains(&format!("{step:?}").to_lowercase());
+/// wait`, or `none`. With `log` its broker keeps a log, and two more can happen: `refuse forget`.
+fn search_small_world(words: &str) {
+    let is_named = |step: &Step| words.to_lowercase().contains(&format!("{step:?}").to_lowercase());
     let mishaps: Vec<Step> = Step::MISHAPS.into_iter().filter(is_named).collect();
     let begin = Instant::now();
-    let Exhausted { states, ends, broken } = exhaust(&mishaps, usize::MAX);
-    println!("{mishaps:?}: {states} states, {ends} of them ends, in {:.0} s", begin.elapsed().as_secs_f64());
+    let is_log = words.to_lowercase().contains("log");
+    let Exhausted { states, ends, broken } = exhaust(&mishaps, is_log, usize::MAX);
+    let broker = if is_log { "a log" } else { "queues" };
+    println!(
+        "a broker with {broker}, {mishaps:?}: {states} states, {ends} of them ends, in {:.0} s",
+        begin.elapsed().as_secs_f64()
+    );
     if let Some((way, what)) = broken {
         println!("{way:?}\nbroken: {what}");
         std::process::exit(1);

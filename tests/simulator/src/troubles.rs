@@ -62,6 +62,12 @@ impl World {
                     self.cut(connection, "the line is cut", true);
                 }
             }
+            Trouble::IdentityLost if self.broker.log.is_some() => {
+                let own = self.relays[relay].session.as_ref().and_then(|session| session.connection);
+                if let Some(connection) = own {
+                    self.forget_publisher(connection, "the broker has forgotten the publisher");
+                }
+            }
             Trouble::Blocked => self.block(long),
             Trouble::Silent => {
                 self.log("broker", || "answers nothing".to_owned());

@@ -99,7 +99,7 @@ impl World {
             base: Instant::now(),
             agenda: Agenda::default(),
             db: Database::new(first_xid),
-            broker: Broker::new(),
+            broker: Broker::new(knobs.abilities.ordered),
             relays: (0..knobs.relays).map(Relay::new).collect(),
             operations: BTreeMap::new(),
             next_number: 0,

@@ -49,17 +49,25 @@ fn a_failing_history_is_made_smaller_and_ends_in_the_same_broken_promise() {
 
 #[test]
 fn in_a_small_world_no_order_of_steps_breaks_a_promise() {
-    let found = exhaust(&[], usize::MAX);
-    assert_eq!(found.broken, None);
-    assert!(found.states > 5000 && found.ends > 50, "{} states, {} ends", found.states, found.ends);
-    for mishap in Step::MISHAPS {
-        let found = exhaust(&[mishap], 30_000);
-        assert_eq!(found.broken, None, "{mishap:?}");
+    for is_log in [false, true] {
+        let found = exhaust(&[], is_log, usize::MAX);
+        assert_eq!(found.broken, None);
+        assert!(found.states > 5000 && found.ends > 50, "{} states, {} ends", found.states, found.ends);
+        for mishap in Step::MISHAPS {
+            let found = exhaust(&[mishap], is_log, 30_000);
+            assert_eq!(found.broken, None, "{mishap:?}");
+        }
     }
 }
 
 #[test]
 fn a_small_world_shows_a_fault_of_the_core() {
-    let found = simulator::with_fault(Fault::SettleBeforeConfirm, || exhaust(&Step::MISHAPS, 60_000));
-    assert!(found.broken.is_some(), "{} states", found.states);
+    for (fault, mishaps, is_log) in [
+        (Fault::SettleBeforeConfirm, &Step::MISHAPS[..], false),
+        (Fault::BehindDelivered, &[Step::Refuse], true),
+        (Fault::IdentityTrusted, &[Step::Forget], true),
+    ] {
+        let found = simulator::with_fault(fault, || exhaust(mishaps, is_log, 60_000));
+        assert!(found.broken.is_some(), "{fault:?}: {} states", found.states);
+    }
 }

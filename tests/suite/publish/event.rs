@@ -5,7 +5,7 @@ use std::sync::Arc;
 use amqp_publisher::{Confirm, ConfirmKind, News};
 use harness::{RabbitMq, SOON};
 use lapin::types::AMQPValue;
-use outbox_core::{Event, Text};
+use outbox_core::{Destination, Event, Text};
 use outbox_service::sink::rabbitmq::{Outbound, Publisher};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -22,8 +22,7 @@ async fn everything_an_event_has_arrives_where_the_mapping_says() {
     let event = Event {
         id: Uuid::new_v4(),
         seq: 42,
-        exchange: None,
-        topic: Text::from_static("orders.created"),
+        destination: Destination { exchange: None, topic: Text::from_static("orders.created") },
         event_type: Some(Text::from_static("OrderCreated")),
         aggregate_type: Some(Text::from_static("order")),
         aggregate_id: Some(Text::from_static("7")),
@@ -83,8 +82,7 @@ async fn an_event_that_cannot_be_sent_at_all_is_refused_with_the_reason() {
     let event = Event {
         id: Uuid::new_v4(),
         seq: 1,
-        exchange: None,
-        topic: Text::from_static("a"),
+        destination: Destination { exchange: None, topic: Text::from_static("a") },
         event_type: None,
         aggregate_type: None,
         aggregate_id: None,

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use crate::{
     faults::{self, Fault},
-    interface::{Event, IdHash, NameHash, Text},
+    interface::{Event, IdHash, NameHash},
 };
 
 /// After this many unavailable outcomes in a row, normal publishing stops and probing begins.
@@ -45,12 +45,18 @@ const MOST_DESTINATIONS: usize = 4096;
 /// Most unavailable events that are remembered, in some 500 kB. Beyond that all are forgotten.
 const MOST_UNAVAILABLE: usize = 16_384;
 
-/// An event's destination (exchange and topic), as a hash. Two destinations with the same hash share their probes,
+/// An event's destination, as a hash. Two destinations with the same hash share their probes,
 /// which is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Destination(u64);
+pub(super) struct DestinationHash(u64);
 
-crate::marked!(Destination { 0 });
+crate::marked!(DestinationHash { 0 });
+
+impl DestinationHash {
+    pub(super) fn of(event: &Event, hash: &NameHash) -> Self {
+        Self(hash.of(&event.destination))
+    }
+}
 
 /// Whether an unavailable outcome counts as an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +74,7 @@ struct Probing {
     since: Instant,
     /// The number of the last message that was published before probing began.
     after: u64,
-    destinations: HashMap<Destination, Tried, IdHash>,
+    destinations: HashMap<DestinationHash, Tried, IdHash>,
     /// How many of `destinations` were unavailable.
     unavailable: usize,
     round: u64,
@@ -120,8 +126,8 @@ impl Availability {
         }
     }
 
-    pub(super) fn destination(&self, event: &Event) -> Destination {
-        Destination(self.hash.of((event.exchange.as_ref().map(Text::as_bytes), event.topic.as_bytes())))
+    pub(super) fn destination(&self, event: &Event) -> DestinationHash {
+        DestinationHash::of(event, &self.hash)
     }
 
     /// Numbers the message that is handed to the broker now.
@@ -151,7 +157,12 @@ impl Availability {
     }
 
     /// The broker has confirmed a message. Returns whether that ends the probing.
-    pub(super) fn confirmed(&mut self, id: &Uuid, number: u64, destination: impl FnOnce(&Self) -> Destination) -> bool {
+    pub(super) fn confirmed(
+        &mut self,
+        id: &Uuid,
+        number: u64,
+        destination: impl FnOnce(&Self) -> DestinationHash,
+    ) -> bool {
         self.confirmed = self.confirmed.max(number);
         self.in_a_row = 0;
         if !self.unavailable.is_empty() {
@@ -176,7 +187,7 @@ impl Availability {
         &mut self,
         id: Uuid,
         number: u64,
-        destination: Destination,
+        destination: DestinationHash,
         others_in_flight: bool,
         now: Instant,
     ) -> Attempt {
@@ -200,6 +211,14 @@ impl Availability {
         was_tried.map_or(Attempt::Uncounted, |probing| Attempt::InOutage(probing.since))
     }
 
+    /// A message came back behind another, and nothing is in flight any more that could still be confirmed. So if the
+    /// last outcomes were unavailable, probing begins.
+    pub(super) fn came_back(&mut self, now: Instant) {
+        if self.in_a_row > 0 && self.probing.is_none() {
+            self.probing = Some(Probing::new(self.published, now));
+        }
+    }
+
     /// The event is given up, so a replay of it begins anew.
     pub(super) fn forget(&mut self, id: &Uuid) {
         self.unavailable.remove(id);
@@ -213,7 +232,7 @@ impl Availability {
     }
 
     /// Whether an event may leave without waiting for a round: only the first for a destination that was not tried yet.
-    pub(super) fn may_try(&mut self, destination: Destination) -> bool {
+    pub(super) fn may_try(&mut self, destination: DestinationHash) -> bool {
         let Some(probing) = &mut self.probing else { return true };
         !probing.destinations.contains_key(&destination) && probing.tried(destination).is_some()
     }
@@ -225,7 +244,7 @@ impl Availability {
     }
 
     /// The round in which the destination was last tried; 0: before the first round.
-    pub(super) fn last_tried(&self, destination: Destination) -> u64 {
+    pub(super) fn last_tried(&self, destination: DestinationHash) -> u64 {
         self.probing.as_ref().and_then(|probing| probing.destinations.get(&destination)).map_or(0, |tried| tried.round)
     }
 
@@ -241,7 +260,7 @@ impl Availability {
     }
 
     /// An event for the destination leaves in this round.
-    pub(super) fn tries(&mut self, destination: Destination) {
+    pub(super) fn tries(&mut self, destination: DestinationHash) {
         if let Some(probing) = &mut self.probing {
             let round = probing.round;
             if let Some(tried) = probing.tried(destination) {
@@ -267,7 +286,7 @@ impl Probing {
         }
     }
 
-    fn unavailable(&mut self, destination: Destination) {
+    fn unavailable(&mut self, destination: DestinationHash) {
         let Some(tried) = self.tried(destination) else { return };
         let was_unavailable = std::mem::replace(&mut tried.is_unavailable, true);
         self.unavailable += usize::from(!was_unavailable);
@@ -275,7 +294,7 @@ impl Probing {
 
     /// The entry of the destination, which is remembered from now on; `None`: too many destinations are remembered
     /// already.
-    fn tried(&mut self, destination: Destination) -> Option<&mut Tried> {
+    fn tried(&mut self, destination: DestinationHash) -> Option<&mut Tried> {
         let is_known = self.destinations.len() < MOST_DESTINATIONS || self.destinations.contains_key(&destination);
         is_known
             .then(|| self.destinations.entry(destination).or_insert(Tried { round: self.round, is_unavailable: false }))

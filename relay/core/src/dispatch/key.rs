@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use uuid::Uuid;
 
+use super::availability::DestinationHash;
 use crate::interface::{Event, KeyName, Limits};
 
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,13 @@ pub(super) struct Key {
     pub(super) active: usize,
     /// How many of `active` hold the key: an earlier attempt has failed or was put off, or they are on a side channel.
     pub(super) active_holders: usize,
+    /// The destination of the events that are ready or in flight, if they may only be so together with others of the
+    /// same destination; `None`: any may.
+    pub(super) destination: Option<DestinationHash>,
+    /// How many events are in flight to an ordered sink.
+    in_flight: usize,
+    /// Whether an event was not taken and others of `in_flight` are to come back: until then none leaves.
+    pub(super) is_returning: bool,
     /// Events in the table that hold the key.
     pub(super) holders: Vec<Uuid>,
     /// Events that wait in memory, in order of admission.
@@ -24,7 +32,7 @@ pub(super) struct Key {
 }
 
 crate::marked!(Key {
-    active, active_holders, holders, queue, queue_bytes, spilled, went_back_in as Pass
+    active, active_holders, destination, in_flight, is_returning, holders, queue, queue_bytes, spilled, went_back_in as Pass
 });
 
 /// A waiting event.
@@ -32,16 +40,17 @@ crate::marked!(Key {
 struct Queued {
     id: Uuid,
     bytes: usize,
+    destination: Option<DestinationHash>,
 }
 
-crate::marked!(Queued { id, bytes });
+crate::marked!(Queued { id, bytes, destination });
 
 impl Key {
     /// The event waits in memory.
-    pub(super) fn queue(&mut self, event: &Event) {
+    pub(super) fn queue(&mut self, event: &Event, destination: Option<DestinationHash>) {
         let bytes = event.memory();
         self.queue_bytes += bytes;
-        self.queue.push_back(Queued { id: event.id, bytes });
+        self.queue.push_back(Queued { id: event.id, bytes, destination });
     }
 
     /// Takes at most `count` of the events that wait in memory, in their order.
@@ -49,6 +58,36 @@ impl Key {
         let released: Vec<Queued> = self.queue.drain(..count.min(self.queue.len())).collect();
         self.queue_bytes -= released.iter().map(|queued| queued.bytes).sum::<usize>();
         released.into_iter().map(|queued| queued.id).collect()
+    }
+
+    /// Makes those at the front of the queue active that have the destination of the first of them, or of the events
+    /// that are active already.
+    pub(super) fn release_together(&mut self) -> Vec<Uuid> {
+        if self.active == 0
+            && let Some(first) = self.queue.front()
+        {
+            self.destination = first.destination;
+        }
+        let count = self.queue.iter().take_while(|queued| queued.destination == self.destination).count();
+        self.release(count)
+    }
+
+    /// An event is handed to an ordered sink.
+    pub(super) fn leaves(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// An ordered sink has answered about an event. Returns whether events may leave now that waited for that.
+    pub(super) fn answered(&mut self, is_taken: bool) -> bool {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let was_returning = self.is_returning;
+        self.is_returning = self.in_flight > 0 && (was_returning || !is_taken);
+        was_returning && !self.is_returning
+    }
+
+    /// The connection is lost, and nothing is in flight.
+    pub(super) fn lost(&mut self) {
+        (self.in_flight, self.is_returning) = (0, false);
     }
 
     /// An event of the key is no longer ready or in flight. `was_holder`: it held the key.

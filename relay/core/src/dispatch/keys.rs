@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-use super::key::Key;
+use super::{availability::DestinationHash, key::Key};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, KeyHolder, KeyName, Limits, NameHash, Ordering, Text},
@@ -29,9 +29,23 @@ pub(super) struct KeyHash(u64);
 
 crate::marked!(KeyHash { 0 });
 
+/// Which events of a key may be ready or in flight together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Together {
+    /// None: the next leaves once the one before has its verdict.
+    OneAtATime,
+    /// Those with the same destination, where an ordered sink keeps their order.
+    OneDestination,
+    /// All.
+    Any,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     ordering: Ordering,
+    together: Together,
+    /// Whether the sink keeps the order of a key's events itself.
+    is_ordered: bool,
     share: Limits,
     hash: NameHash,
     keys: HashMap<KeyHash, Key, IdHash>,
@@ -40,11 +54,23 @@ pub(crate) struct Keys {
     passes: u64,
 }
 
-crate::marked!(Keys { keys, spilled, passes as Pass } not { ordering, share, hash });
+crate::marked!(Keys { keys, spilled, passes as Pass } not { ordering, together, is_ordered, share, hash });
 
 impl Keys {
-    pub(super) fn new(ordering: Ordering, share: Limits, seed: u64) -> Self {
-        Self { ordering, share, hash: NameHash::new(seed), keys: HashMap::default(), spilled: 0, passes: 0 }
+    pub(super) fn new(ordering: Ordering, is_ordered: bool, share: Limits, seed: u64) -> Self {
+        let together = match ordering {
+            Ordering::Strict if is_ordered && faults::is_on(Fault::DestinationsTogether) => Together::Any,
+            Ordering::Strict if is_ordered || faults::is_on(Fault::StrictTogether) => Together::OneDestination,
+            Ordering::Strict => Together::OneAtATime,
+            Ordering::Pipelined | Ordering::None => Together::Any,
+        };
+        let (hash, keys) = (NameHash::new(seed), HashMap::default());
+        Self { ordering, together, is_ordered, share, hash, keys, spilled: 0, passes: 0 }
+    }
+
+    /// Whether several events of a key may be in flight.
+    pub(super) fn leave_together(&self) -> bool {
+        self.together != Together::OneAtATime
     }
 
     /// How many keys are known.
@@ -64,7 +90,12 @@ impl Keys {
     }
 
     pub(super) fn enter(&mut self, hash: KeyHash, event: &Event) -> Place {
+        let is_one_destination = self.together == Together::OneDestination;
+        let destination = is_one_destination.then(|| DestinationHash::of(event, &self.hash));
         let key = self.keys.entry(hash).or_default();
+        if key.active == 0 && !key.has_queue() {
+            key.destination = destination;
+        }
         if event.holds_key {
             // Later events of the key are in the table, even if an earlier session put them there.
             self.spilled += key.spill(|| event.key_name());
@@ -76,11 +107,12 @@ impl Keys {
         if key.spilled.is_some() {
             return Place::Full;
         }
-        let at_a_time = match self.ordering {
-            Ordering::Strict => 1 + usize::from(faults::is_on(Fault::StrictTwoAtATime)),
-            Ordering::Pipelined | Ordering::None => usize::MAX,
+        let may_join = match self.together {
+            Together::OneAtATime => key.active < 1 + usize::from(faults::is_on(Fault::StrictTwoAtATime)),
+            Together::OneDestination => key.destination == destination,
+            Together::Any => true,
         };
-        if key.active < at_a_time && !key.has_queue() {
+        if may_join && !key.has_queue() {
             key.active += 1;
             return Place::Now;
         }
@@ -88,7 +120,7 @@ impl Keys {
             self.spilled += key.spill(|| event.key_name());
             return Place::Full;
         }
-        key.queue(event);
+        key.queue(event, destination);
         Place::Behind
     }
 
@@ -140,12 +172,12 @@ impl Keys {
     /// An event of the key is done: it has its verdict, and if it held the key, the verdict is written. Returns the
     /// events that may leave now.
     pub(super) fn finished(&mut self, hash: KeyHash, was_holder: bool) -> Vec<Uuid> {
-        let strict = self.ordering == Ordering::Strict;
         let Some(key) = self.keys.get_mut(&hash) else { return Vec::new() };
         key.left(was_holder);
-        let released = match (key.is_held(), strict, key.active) {
-            (false, true, 0) => key.release(1),
-            (false, false, _) => key.release(usize::MAX),
+        let released = match (key.is_held(), self.together, key.active) {
+            (false, Together::OneAtATime, 0) => key.release(1),
+            (false, Together::OneDestination, _) => key.release_together(),
+            (false, Together::Any, _) => key.release(usize::MAX),
             _ => Vec::new(),
         };
         key.active += released.len();
@@ -153,6 +185,35 @@ impl Keys {
             self.keys.remove(&hash);
         }
         released
+    }
+
+    /// An event is handed to the sink.
+    pub(super) fn leaves(&mut self, hash: KeyHash) {
+        if self.is_ordered
+            && let Some(key) = self.keys.get_mut(&hash)
+        {
+            key.leaves();
+        }
+    }
+
+    /// The sink has answered about an event. Returns whether ready events of the key may leave now that waited for
+    /// that.
+    pub(super) fn answered(&mut self, hash: KeyHash, is_taken: bool) -> bool {
+        self.is_ordered && self.keys.get_mut(&hash).is_some_and(|key| key.answered(is_taken))
+    }
+
+    /// Whether an event of the key was not taken and later ones have yet to come back, so that none leaves before them.
+    pub(super) fn is_returning(&self, hash: KeyHash) -> bool {
+        self.is_ordered
+            && !faults::is_on(Fault::BehindOvertaken)
+            && self.keys.get(&hash).is_some_and(|key| key.is_returning)
+    }
+
+    /// The connection is lost, and nothing is in flight.
+    pub(super) fn lost(&mut self) {
+        if self.is_ordered {
+            self.keys.values_mut().for_each(Key::lost);
+        }
     }
 
     /// An event that held the key is no longer in the table.

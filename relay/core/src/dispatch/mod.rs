@@ -12,6 +12,8 @@
 //!
 //! | file | what it decides |
 //! |---|---|
+//! | `returning` | what comes back from an ordered sink behind an event that was not taken |
+//! | `too_large` | which event is larger than the broker takes |
 //! | `outcomes` | what an outcome means: a verdict, and whether the key is held |
 //! | `keys`, `key`, `spilling` | which events wait for which, in memory or in the table |
 //! | `budget` | how much may be in memory |
@@ -25,10 +27,12 @@ mod key;
 mod keys;
 mod outcomes;
 mod probing;
+mod returning;
 mod side_channels;
 mod silences;
 mod spilling;
 mod suspects;
+mod too_large;
 
 use std::{
     cmp::Reverse,
@@ -52,7 +56,7 @@ pub(crate) use self::{
     suspects::{Alone, Loss},
 };
 use crate::{
-    interface::{Event, IdHash, Limits, Now, Policy},
+    interface::{Abilities, Event, IdHash, Limits, Now, Policy},
     parts::{Origin, Ticket},
 };
 
@@ -124,6 +128,8 @@ crate::marked!(LeftBehind { ticket, origin });
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     policy: Policy,
+    /// Most bytes of a body that the broker takes; `None`: no limit is known.
+    largest_message: Option<usize>,
     pub(crate) budget: Budget,
     jitter: fastrand::Rng,
     tracked: HashMap<Uuid, Tracked, IdHash>,
@@ -138,6 +144,9 @@ pub(crate) struct Dispatch {
     /// Ready events that wait for a round while every destination is unavailable, with their order of admission.
     set_aside: Vec<(u64, Uuid)>,
     set_aside_keys: HashSet<KeyHash, IdHash>,
+    /// Ready events whose keys have later events that have yet to come back from an ordered sink, with their order of
+    /// admission.
+    behind: Vec<(u64, Uuid)>,
     left_behind: Vec<LeftBehind>,
     admitted: u64,
     in_flight: usize,
@@ -146,17 +155,18 @@ pub(crate) struct Dispatch {
 
 crate::marked!(Dispatch {
     budget, tracked, keys, ready as Order, availability, silences, suspects, split_off, set_aside as Order,
-    set_aside_keys, left_behind, admitted as Order, in_flight, settling
-} not { policy, jitter });
+    set_aside_keys, behind as Order, left_behind, admitted as Order, in_flight, settling
+} not { policy, largest_message, jitter });
 
 impl Dispatch {
-    pub(crate) fn new(limits: Limits, policy: Policy, silent_after: Duration, seed: u64) -> Self {
+    pub(crate) fn new(limits: Limits, policy: Policy, silent_after: Duration, abilities: Abilities, seed: u64) -> Self {
         Self {
             policy,
+            largest_message: abilities.largest_message,
             budget: Budget::new(limits),
             jitter: fastrand::Rng::with_seed(seed),
             tracked: HashMap::default(),
-            keys: Keys::new(policy.ordering, limits.key_share(), seed),
+            keys: Keys::new(policy.ordering, abilities.ordered, limits.key_share(), seed),
             ready: BinaryHeap::new(),
             availability: Availability::new(seed),
             silences: Silences::new(silent_after),
@@ -164,6 +174,7 @@ impl Dispatch {
             split_off: SplitOff::default(),
             set_aside: Vec::new(),
             set_aside_keys: HashSet::default(),
+            behind: Vec::new(),
             left_behind: Vec::new(),
             admitted: 0,
             in_flight: 0,
@@ -262,13 +273,17 @@ impl Dispatch {
         batch
     }
 
-    /// Hands a ready event to the broker, or leaves it to the table if its key is held.
+    /// Hands a ready event to the broker. `None`: it goes back to the table since its key is held, it waits for later
+    /// events of its key to come back, or it is too large.
     fn hand_over(&mut self, id: &Uuid) -> Option<Arc<Event>> {
-        if self.spill_if_held(id) {
+        if self.spill_if_held(id) || self.waits_for_return(id) || self.is_too_large(id) {
             return None;
         }
         let tracked = self.tracked.get_mut(id)?;
         debug_assert_eq!(tracked.state, State::Ready, "an event is ready once");
+        if let Some(key) = tracked.key {
+            self.keys.leaves(key);
+        }
         tracked.state = State::InFlight;
         tracked.number = self.availability.publish();
         self.in_flight += 1;

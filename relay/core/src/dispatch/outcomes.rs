@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     faults::{self, Fault},
-    interface::{Event, Now, Ordering, Outcome, Policy, Status, Verdict},
+    interface::{Event, Now, Outcome, Policy, Status, Verdict},
     parts::Ticket,
 };
 
@@ -20,7 +20,8 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landed {
     key: Option<KeyHash>,
-    number: u64,
+    /// The number of the message that the broker has answered; `None`: it has answered none.
+    number: Option<u64>,
     was_holder: bool,
     holds_key: bool,
 }
@@ -29,7 +30,7 @@ impl Tracked {
     /// The event is no longer in flight and has its verdict. `holds_key`: by that verdict it holds its key in the
     /// table.
     pub(super) fn land(&mut self, holds_key: bool) -> Landed {
-        let landed = Landed { key: self.key, number: self.number, was_holder: self.is_holder, holds_key };
+        let landed = Landed { key: self.key, number: Some(self.number), was_holder: self.is_holder, holds_key };
         self.is_holder &= !holds_key;
         self.state = State::Settling;
         landed
@@ -48,7 +49,19 @@ impl Dispatch {
     /// The event has this outcome. Returns its verdict; `None`: the event stays in memory to be tried again, or was not
     /// in flight, since the outcome is from an earlier connection.
     pub(crate) fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Now) -> Option<(Verdict, Arc<Event>)> {
-        let tracked = self.tracked.get_mut(id).filter(|tracked| tracked.state == State::InFlight)?;
+        if !self.is_in_flight(id) {
+            return None;
+        }
+        let outcome = match outcome {
+            Outcome::Behind if faults::is_on(Fault::BehindDelivered) => Outcome::Delivered,
+            outcome => outcome,
+        };
+        self.heard_of(id, matches!(outcome, Outcome::Delivered | Outcome::Found));
+        if outcome == Outcome::Behind {
+            self.came_back(id, now);
+            return None;
+        }
+        let tracked = self.tracked.get_mut(id)?;
         let event = tracked.event.take()?;
         let attempts = tracked.attempts + 1;
         let trial = self.silences.answered(id);
@@ -60,6 +73,7 @@ impl Dispatch {
         if let Some(trial) = trial.filter(|_| !is_late_nack) {
             self.silences.ended(trial.destination);
         }
+        let is_found = outcome == Outcome::Found;
         let (status, error) = match outcome {
             // A late nack: from RabbitMQ 4.0 on, a channel gives up after 65 s. The destination stays silent.
             Outcome::Unavailable(_) if is_late_nack => {
@@ -67,20 +81,20 @@ impl Dispatch {
                 retry_in = Some(outage_delay(&self.policy, &self.budget, now.instant.duration_since(since)));
                 (Status::Pending, None)
             }
-            Outcome::Delivered => (Status::Sent, None),
+            Outcome::Delivered | Outcome::Found | Outcome::Behind => (Status::Sent, None),
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
             Outcome::Retry(error) => self.policy.after_attempt(error, attempts, &event, now),
             Outcome::Unavailable(error) => {
                 let destination = self.availability.destination(&event);
                 let is_crowded = self.budget.is_crowded();
                 let others_in_flight = self.in_flight > self.silences.trials();
-                let is_pipelined = tracked.key.is_some() && self.policy.ordering == Ordering::Pipelined;
+                let leaves_with_others = tracked.key.is_some() && self.keys.leave_together();
                 // Channels have no order between them, so messages that were confirmed may have been taken before this
                 // one was nacked.
                 let number = if trial.is_some() { self.availability.published() } else { tracked.number };
                 match self.availability.unavailable(*id, number, destination, others_in_flight, now.instant) {
                     Attempt::Counts => self.policy.after_attempt(error, attempts, &event, now),
-                    attempt if is_pipelined && (attempt == Attempt::Uncounted || !is_crowded) => {
+                    attempt if leaves_with_others && (attempt == Attempt::Uncounted || !is_crowded) => {
                         // Other events of the key are in flight and likely to be unavailable as well. They keep their
                         // order if they stay in memory.
                         tracked.event = Some(event);
@@ -96,10 +110,17 @@ impl Dispatch {
                 }
             }
         };
-        let landed = tracked.land(self.policy.holds(status));
+        let mut landed = tracked.land(self.policy.holds(status));
+        if is_found {
+            landed.number = None;
+        }
         let retry_in = (status == Status::Pending)
             .then(|| retry_in.unwrap_or_else(|| self.policy.backoff.delay(attempts, &mut self.jitter)));
         Some(self.decide(id, event, landed, status, error, retry_in))
+    }
+
+    fn is_in_flight(&self, id: &Uuid) -> bool {
+        self.tracked.get(id).is_some_and(|tracked| tracked.state == State::InFlight)
     }
 
     /// Makes the verdict of an event that is no longer in flight, and releases or holds its key. `retry_in`: the delay
@@ -117,7 +138,9 @@ impl Dispatch {
         self.settling += 1;
         self.budget.give_back_bytes(event.memory());
         let takes_again = status == Status::Sent
-            && self.availability.confirmed(id, number, |availability| availability.destination(&event));
+            && number.is_some_and(|number| {
+                self.availability.confirmed(id, number, |availability| availability.destination(&event))
+            });
         if status == Status::Failed {
             self.availability.forget(id); // a replay begins anew
         }
@@ -174,6 +197,8 @@ impl Dispatch {
         self.suspects.outlasted.clear();
         self.silences.lost();
         self.availability.lost();
+        self.keys.lost();
+        self.end_returning();
         self.end_probing();
     }
 

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
-use super::{Dispatch, State, availability::Destination, keys::KeyHash};
+use super::{Dispatch, State, availability::DestinationHash, keys::KeyHash};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash},
@@ -56,7 +56,7 @@ impl Dispatch {
         waiting.sort_unstable();
         self.set_aside_keys.clear();
         let is_crowded = self.budget.is_crowded();
-        let mut destinations: HashSet<Destination, IdHash> = HashSet::default();
+        let mut destinations: HashSet<DestinationHash, IdHash> = HashSet::default();
         let mut ranked = Vec::with_capacity(waiting.len());
         for (order, id) in waiting {
             let Some(destination) = self.may_leave_by(order, &id) else { continue };
@@ -89,16 +89,17 @@ impl Dispatch {
         self.tracked.get(id)?.key
     }
 
-    /// The event's destination; `None`: its key is held, so the event goes to the table and takes no place in a round,
-    /// or it has left memory.
-    fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<Destination> {
+    /// The event's destination; `None`: the event takes no place in a round, since its key is held, it waits for others
+    /// to come back, or it has left memory.
+    fn may_leave_by(&mut self, order: u64, id: &Uuid) -> Option<DestinationHash> {
         let destination = self.destination_of(order, id)?;
         let goes_back = !faults::is_on(Fault::HeldTakesProbes) && self.spill_if_held(id);
-        (!goes_back).then_some(destination)
+        let leaves = !goes_back && !self.waits_for_return(id);
+        leaves.then_some(destination)
     }
 
     /// The destination of a ready event; `None`: it has left memory.
-    fn destination_of(&self, order: u64, id: &Uuid) -> Option<Destination> {
+    fn destination_of(&self, order: u64, id: &Uuid) -> Option<DestinationHash> {
         let tracked = self.tracked.get(id).filter(|tracked| tracked.order == order && tracked.state == State::Ready)?;
         tracked.event.as_ref().map(|event| self.availability.destination(event))
     }

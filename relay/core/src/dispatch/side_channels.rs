@@ -8,10 +8,10 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
-use super::{Dispatch, State, Tracked, availability::Destination, outcomes::outage_delay};
+use super::{Dispatch, State, Tracked, availability::DestinationHash, outcomes::outage_delay};
 use crate::{
     faults::{self, Fault},
-    interface::{Event, IdHash, Ordering, Status, Verdict},
+    interface::{Event, IdHash, Status, Verdict},
 };
 
 /// Why the relay connects anew: these messages were not answered.
@@ -26,20 +26,22 @@ pub(crate) struct Silence {
     pub(crate) destinations: usize,
 }
 
-/// Events for silent destinations that `next_batch` has split off.
+/// Events that `next_batch` has split off: those for silent destinations, and those that are too large.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SplitOff {
     /// Events to be published on side channels.
     pub(crate) on_side_channels: Vec<Arc<Event>>,
     /// Verdicts to be written for the others: `PENDING`, without an attempt.
     pub(crate) verdicts: Vec<Verdict>,
+    /// Events that are larger than the broker takes, with their verdicts.
+    pub(crate) too_large: Vec<(Verdict, Arc<Event>)>,
 }
 
-crate::marked!(SplitOff { on_side_channels, verdicts });
+crate::marked!(SplitOff { on_side_channels, verdicts, too_large });
 
 impl SplitOff {
     pub(super) fn len(&self) -> usize {
-        self.on_side_channels.len() + self.verdicts.len()
+        self.on_side_channels.len() + self.verdicts.len() + self.too_large.len()
     }
 }
 
@@ -85,7 +87,7 @@ impl Dispatch {
         unanswered.sort_unstable_by_key(|(number, _)| *number);
         let (first, event) = unanswered.first().cloned()?;
         let destination = |event: &Arc<Event>| self.availability.destination(event);
-        let destinations: HashSet<Destination, IdHash> =
+        let destinations: HashSet<DestinationHash, IdHash> =
             unanswered.iter().map(|(_, event)| destination(event)).collect();
         let is_full = is_full || self.suspects.is_one_alone();
         let others_wait = destinations.len() > 1
@@ -101,7 +103,7 @@ impl Dispatch {
             let last = if others_wait { confirmed } else { look.long };
             unanswered.retain(|(number, _)| *number <= last);
         }
-        let destinations: HashSet<Destination, IdHash> =
+        let destinations: HashSet<DestinationHash, IdHash> =
             unanswered.iter().map(|(_, event)| destination(event)).collect();
         let silence = Silence { event, events: unanswered.len(), destinations: destinations.len() };
         self.silences.found(destinations, now);
@@ -128,8 +130,9 @@ impl Dispatch {
 
     /// Sends a ready event on a side channel, and returns whether it did. Otherwise it leaves the event to the table:
     /// the event's key is held, or no side channel is free for its destination.
-    pub(super) fn leave_on_side_channel(&mut self, id: &Uuid, destination: Destination, now: Instant) -> bool {
-        if self.spill_if_held(id) || self.spill_behind_others(id) {
+    pub(super) fn leave_on_side_channel(&mut self, id: &Uuid, destination: DestinationHash, now: Instant) -> bool {
+        if self.spill_if_held(id) || self.waits_for_return(id) || self.spill_behind_others(id) || self.is_too_large(id)
+        {
             return false;
         }
         if !self.silences.may_try(destination) {
@@ -147,7 +150,7 @@ impl Dispatch {
     }
 
     /// The event's destination if it is silent; `None`: it is not, or the event is not ready.
-    pub(super) fn silent_destination(&self, id: &Uuid) -> Option<Destination> {
+    pub(super) fn silent_destination(&self, id: &Uuid) -> Option<DestinationHash> {
         let tracked = self.tracked.get(id).filter(|tracked| tracked.state == State::Ready)?;
         let destination = self.availability.destination(tracked.event.as_ref()?);
         self.silences.since(destination).map(|_| destination)
@@ -155,7 +158,7 @@ impl Dispatch {
 
     /// The next event and its destination if that is silent. `None` as well for a suspect, and for an event whose key
     /// is set aside.
-    fn silent_next(&self) -> Option<(Uuid, Destination)> {
+    fn silent_next(&self) -> Option<(Uuid, DestinationHash)> {
         if self.is_suspect_next() {
             return None;
         }
@@ -172,7 +175,7 @@ impl Dispatch {
             for queued in self.keys.hold_in_flight(key, event) {
                 self.leave_to_table(&queued);
             }
-            if self.policy.ordering == Ordering::Pipelined {
+            if self.keys.leave_together() {
                 self.spill_held();
             }
         }
@@ -193,7 +196,7 @@ impl Dispatch {
         let ready = self.tracked.iter().filter(|(_, other)| other.state == State::Ready && is_of_key(other));
         let behind: HashSet<Uuid, IdHash> = ready.map(|(id, _)| *id).collect();
         self.ready.retain(|Reverse((_, id))| !behind.contains(id));
-        for waiting in [&mut self.set_aside, &mut self.suspects.resting] {
+        for waiting in [&mut self.set_aside, &mut self.suspects.resting, &mut self.behind] {
             waiting.retain(|(_, id)| !behind.contains(id));
         }
         for id in behind {
@@ -204,7 +207,7 @@ impl Dispatch {
     }
 
     /// Leaves a ready event to the table, as `PENDING` with a later `available_at`. No attempt counts.
-    fn put_off(&mut self, id: &Uuid, destination: Destination, now: Instant) {
+    fn put_off(&mut self, id: &Uuid, destination: DestinationHash, now: Instant) {
         let since = self.silences.since(destination).unwrap_or(now);
         let retry_in = outage_delay(&self.policy, &self.budget, now.duration_since(since));
         let Some(tracked) = self.tracked.get_mut(id) else { return };
@@ -217,7 +220,7 @@ impl Dispatch {
 
     /// Whether an event of another destination waits: in flight since message number `waiting` or before, or ready
     /// although no more events may leave.
-    fn others_wait(&self, destinations: &HashSet<Destination, IdHash>, waiting: u64, is_full: bool) -> bool {
+    fn others_wait(&self, destinations: &HashSet<DestinationHash, IdHash>, waiting: u64, is_full: bool) -> bool {
         let waits = |tracked: &Tracked| match tracked.state {
             State::InFlight => tracked.number <= waiting,
             State::Ready => is_full,

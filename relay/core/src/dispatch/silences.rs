@@ -18,7 +18,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::availability::Destination;
+use super::availability::DestinationHash;
 use crate::interface::IdHash;
 
 /// Looks through which a message must be unanswered before its destination counts as silent.
@@ -49,7 +49,7 @@ pub(crate) struct Silences {
     /// The highest number of a message at each of the latest looks, oldest first.
     published: VecDeque<u64>,
     /// The silent destinations, each with the moment at which its silence was found.
-    since: HashMap<Destination, Instant, IdHash>,
+    since: HashMap<DestinationHash, Instant, IdHash>,
     /// Unanswered messages on side channels.
     trials: Vec<Trial>,
     /// When the relay last connected anew for silence; `None`: that was more than [`CALM`] looks ago, or never.
@@ -75,7 +75,7 @@ pub(super) struct Look {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     id: Uuid,
-    pub(super) destination: Destination,
+    pub(super) destination: DestinationHash,
     began: Instant,
 }
 
@@ -131,7 +131,7 @@ impl Silences {
     }
 
     /// These destinations are silent, and the relay connects anew.
-    pub(super) fn found(&mut self, destinations: impl IntoIterator<Item = Destination>, now: Instant) {
+    pub(super) fn found(&mut self, destinations: impl IntoIterator<Item = DestinationHash>, now: Instant) {
         self.found_at = Some(now);
         self.looks = (2 * self.looks).min(MOST_LOOKS);
         for destination in destinations {
@@ -148,17 +148,17 @@ impl Silences {
     }
 
     /// Since when the destination is silent; `None`: it is not.
-    pub(super) fn since(&self, destination: Destination) -> Option<Instant> {
+    pub(super) fn since(&self, destination: DestinationHash) -> Option<Instant> {
         self.since.get(&destination).copied()
     }
 
     /// Whether a message to this silent destination may leave on a side channel now.
-    pub(super) fn may_try(&self, destination: Destination) -> bool {
+    pub(super) fn may_try(&self, destination: DestinationHash) -> bool {
         self.trials.len() < self.side_channels && self.trials.iter().all(|trial| trial.destination != destination)
     }
 
     /// A message to this silent destination leaves on a side channel.
-    pub(super) fn tries(&mut self, id: Uuid, destination: Destination, now: Instant) {
+    pub(super) fn tries(&mut self, id: Uuid, destination: DestinationHash, now: Instant) {
         self.trials.push(Trial { id, destination, began: now });
     }
 
@@ -200,7 +200,7 @@ impl Silences {
     }
 
     /// The destination has answered, so it is no longer silent.
-    pub(super) fn ended(&mut self, destination: Destination) {
+    pub(super) fn ended(&mut self, destination: DestinationHash) {
         self.since.remove(&destination);
     }
 

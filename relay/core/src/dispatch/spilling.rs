@@ -23,13 +23,15 @@ impl Dispatch {
     /// Leaves ready events of held keys to the table. Once their keys are released, they would leave before the events
     /// that went back to the table.
     pub(super) fn spill_held(&mut self) {
-        let (mut ready, mut set_aside) = (std::mem::take(&mut self.ready), std::mem::take(&mut self.set_aside));
-        let mut resting = std::mem::take(&mut self.suspects.resting);
+        let mut ready = std::mem::take(&mut self.ready);
         ready.retain(|Reverse((_, id))| !self.spill_if_held(id));
-        for waiting in [&mut set_aside, &mut resting] {
+        self.ready = ready;
+        let waiting = [&mut self.set_aside, &mut self.suspects.resting, &mut self.behind].map(std::mem::take);
+        let [set_aside, resting, behind] = waiting.map(|mut waiting| {
             waiting.retain(|(_, id)| !self.spill_if_held(id));
-        }
-        (self.ready, self.set_aside, self.suspects.resting) = (ready, set_aside, resting);
+            waiting
+        });
+        (self.set_aside, self.suspects.resting, self.behind) = (set_aside, resting, behind);
     }
 
     /// Learns from a pass which events in the table hold their keys.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::interface::{Event, Lsn, Snapshot, Status};
+use crate::interface::{Abilities, Event, Lsn, Snapshot, Status};
 
 /// The operator's rules and limits for a session.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Config {
     /// A destination counts as silent after this time without an answer, if other events wait. Each silence that is
     /// found doubles the time for a while, up to fourfold.
     pub silent_after: Duration,
+    /// The sink gives up a connection that has answered nothing for this long.
+    pub confirm_timeout: Duration,
     /// Most bytes of WAL that the slot may keep; `None`: no limit of the relay's own.
     pub max_slot_wal: Option<u64>,
     /// How often the publication, the sequence and the table are checked even if nothing calls for it.
@@ -51,6 +53,11 @@ pub struct Start {
     pub confirmed: Lsn,
     /// Since when the broker has been away; `None`: it takes messages.
     pub broker_away_since: Option<Instant>,
+    /// What the sink can do.
+    pub abilities: Abilities,
+    /// The newest `processed_at` of a `SENT` event, in microseconds since the Unix epoch; `None`: there is no such event.
+    /// Only a sink that reads back needs it.
+    pub last_settled_us: Option<i64>,
     /// The stream passes over a part of the WAL that the server cannot send; this snapshot was taken afterwards.
     /// `None`: the stream goes on where the slot was.
     pub passed_over: Option<Snapshot>,

@@ -5,6 +5,8 @@ use std::{borrow::Cow, fmt};
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::interface::Destination;
+
 /// An event as it is published. Text columns are UTF-8 slices of one allocation, so a clone is cheap, and an event that
 /// waits pins no network buffer.
 #[derive(Clone)]
@@ -13,10 +15,8 @@ pub struct Event {
     pub id: Uuid,
     /// The row's number in the order of the table; the header `x-outbox-seq`.
     pub seq: i64,
-    /// Exchange to publish to; `None`: the relay's default exchange.
-    pub exchange: Option<Text>,
-    /// Routing key.
-    pub topic: Text,
+    /// Where the event goes.
+    pub destination: Destination,
     /// AMQP `type`.
     pub event_type: Option<Text>,
     /// First half of the ordering key, and a header.
@@ -51,7 +51,7 @@ pub struct Event {
 
 // A relay can change only these fields; the others follow from the id.
 crate::marked!(Event { id, attempts, holds_key, replays } not {
-    seq, exchange, topic, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id,
+    seq, destination, event_type, aggregate_type, aggregate_id, body, content_type, headers, correlation_id,
     created_at_us, committed_at_us, first_attempted_at_us,
 });
 
@@ -60,9 +60,9 @@ impl Event {
     pub fn memory(&self) -> usize {
         /// Bytes for entries in maps and queues. The number is generous, so that the limit on memory holds.
         const OVERHEAD: usize = 512;
-        let texts = [&self.exchange, &self.event_type, &self.aggregate_type, &self.aggregate_id, &self.correlation_id];
+        let texts = [&self.event_type, &self.aggregate_type, &self.aggregate_id, &self.correlation_id];
         let texts: usize = texts.into_iter().flatten().map(|text| text.0.len()).sum();
-        let fixed = self.topic.0.len() + self.content_type.0.len() + self.headers.as_ref().map_or(0, Bytes::len);
+        let fixed = self.destination.len() + self.content_type.0.len() + self.headers.as_ref().map_or(0, Bytes::len);
         OVERHEAD + texts + fixed + self.body.as_ref().map_or(0, Bytes::len)
     }
 
@@ -76,11 +76,11 @@ impl Event {
 /// Leaves out what applications have put into the event, which must not reach the log.
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, seq, topic, aggregate_type, aggregate_id, attempts, holds_key, .. } = self;
+        let Self { id, seq, destination, aggregate_type, aggregate_id, attempts, holds_key, .. } = self;
         f.debug_struct("Event")
             .field("id", id)
             .field("seq", seq)
-            .field("topic", topic)
+            .field("destination", destination)
             .field("key", &(aggregate_type, aggregate_id))
             .field("body", &self.body.as_ref().map(Bytes::len))
             .field("attempts", attempts)

@@ -99,6 +99,9 @@ pub enum Notice {
         /// Whether the broker has already taken the sink's own probe message over this connection and returned it. A
         /// sink sends one after a connection was lost in a way that a message may have caused.
         is_proven: bool,
+        /// Whether the broker no longer knows the sink's earlier connections, so it would take an event again that it
+        /// has already. Only a sink that reads back can tell.
+        is_new_identity: bool,
         /// Side channels that the broker grants; at most [`SIDE_CHANNELS`](crate::SIDE_CHANNELS) are used.
         side_channels: usize,
     },

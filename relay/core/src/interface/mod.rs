@@ -5,14 +5,17 @@
 //! | `input`, `outcome` | what has happened: stream, table, sink, slot |
 //! | `effect`, `verdict` | what is to be done |
 //! | `config` | settings, and what a session starts with |
-//! | `event` | an event and its ordering key |
+//! | `event`, `destination` | an event, its ordering key, and where it goes |
 //! | `snapshot`, `lsn` | which transactions a query sees; a position in the WAL |
+//! | `abilities` | what a sink can do beyond publishing |
 //! | `slot`, `absence` | how large the slot is; how long the broker has been absent |
 //! | `report`, `figures` | what the session logs and counts |
 //! | `hash` | hashes that are the same for the same seed |
 
+mod abilities;
 mod absence;
 mod config;
+mod destination;
 mod effect;
 mod event;
 mod figures;
@@ -27,8 +30,10 @@ mod verdict;
 
 pub(crate) use self::hash::NameHash;
 pub use self::{
+    abilities::Abilities,
     absence::Absence,
     config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
+    destination::Destination,
     effect::{Batch, Effect, End, Request, Scan, ScanFrom},
     event::{Event, KeyHolder, KeyName, Text},
     figures::{BOUNDS_US, Conditions, Counts, Figures, Histogram, PassReason},

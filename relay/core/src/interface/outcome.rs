@@ -5,6 +5,9 @@
 pub enum Outcome {
     /// The broker has taken the message and routed it.
     Delivered,
+    /// The sink has found the message at the broker, by reading back, and has not sent it. So it says nothing about what
+    /// the broker takes now.
+    Found,
     /// The broker will never take the message, however often it is sent. The text is the reason.
     Rejected(String),
     /// The broker may take the message when it is sent again; the attempt counts. The text is the reason.
@@ -12,4 +15,7 @@ pub enum Outcome {
     /// The destination takes nothing now. Outcomes of other messages decide whether the attempt counts. The text is the
     /// reason.
     Unavailable(String),
+    /// The broker has not taken the message, because it has not taken an earlier one of the same key. Only an ordered
+    /// sink ([`Abilities`](crate::Abilities)) says this. The event leaves again in its old order; no attempt counts.
+    Behind,
 }

@@ -8,7 +8,7 @@
 //! | `sink` | `Sink`: outcomes, connections | `ConnectAnew` |
 //! | `slot` | `Slot` | `LookAtSlot` |
 //! | `drain` | `Drain` | `End` |
-//! | `publish` | | `Publish` |
+//! | `publish` | | `ReadBack`, `Publish` |
 //! | `requests` | | `Table`: the next operation |
 //! | `status` | | `Acknowledge` |
 //! | `parking` | | `Report(Parked)`: when to leave events to the table |
@@ -33,8 +33,8 @@ use crate::{
     dispatch::Dispatch,
     interface::{Config, Effect, Input, Now, Report, Snapshot, Start},
     parts::{
-        Batching, Congestion, Deferred, Ending, Link, NotYetVisible, Pace, Progress, Publication, Resync, Settling,
-        SlotWatch, StatusUpdates, Stream, TableOperations, Tally,
+        Batching, Congestion, Deferred, Ending, Link, NotYetVisible, Pace, Progress, Publication, ReadBack, Resync,
+        Settling, SlotWatch, StatusUpdates, Stream, TableOperations, Tally,
     },
 };
 
@@ -53,6 +53,7 @@ pub struct Core {
     long_unsettled: NotYetVisible,
     deferred: Deferred,
     link: Link,
+    read_back: ReadBack,
     operations: TableOperations,
     publication: Publication,
     slot: SlotWatch,
@@ -65,7 +66,7 @@ pub struct Core {
 }
 
 crate::marked!(Core {
-    dispatch, settling, progress, resync, long_unsettled, deferred, link, operations, publication, slot, congestion,
+    dispatch, settling, progress, resync, long_unsettled, deferred, link, read_back, operations, publication, slot, congestion,
     pace, status, ending
 } not { config, tally, reports });
 
@@ -78,13 +79,14 @@ impl Core {
             resync.passed_over(snapshot, start.confirmed);
         }
         Self {
-            dispatch: Dispatch::new(config.limits, config.policy, config.silent_after, start.seed),
+            dispatch: Dispatch::new(config.limits, config.policy, config.silent_after, start.abilities, start.seed),
             settling: Settling::new(Batching { max: config.settle_batch, interval: config.settle_interval }),
             progress: Progress::new(start.confirmed),
             resync,
             long_unsettled: NotYetVisible::default(),
             deferred: Deferred::new(now),
             link: Link::new(start.broker_away_since),
+            read_back: ReadBack::new(&start, config.confirm_timeout),
             operations: TableOperations::new(start.row_by_row, now + config.check_interval, now),
             publication: Publication::new(start.is_unpublished),
             slot: SlotWatch::new(config.max_slot_wal, now),
@@ -127,7 +129,8 @@ impl Core {
         if let Some(connect) = self.connect_anew(now.instant) {
             return Some(connect);
         }
-        self.publish(now)
+        self.read_back()
+            .or_else(|| self.publish(now))
             .or_else(|| self.look_at_slot(now.instant))
             .or_else(|| self.start_operation(now.instant))
             .or_else(|| self.acknowledge(now.instant))

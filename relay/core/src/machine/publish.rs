@@ -8,6 +8,12 @@ use crate::{
 };
 
 impl Core {
+    /// Lets the sink read back before it publishes.
+    pub(super) fn read_back(&mut self) -> Option<Effect> {
+        let since_us = self.link.is_ready().then(|| self.read_back.take())??;
+        Some(Effect::ReadBack { since_us })
+    }
+
     pub(super) fn publish(&mut self, now: Now) -> Option<Effect> {
         if !self.link.is_ready() || self.takes_nothing_new() {
             return None;
@@ -19,12 +25,16 @@ impl Core {
                 self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
             };
             let batch = self.dispatch.next_batch(max, now);
-            let SplitOff { on_side_channels: beside, verdicts } = self.dispatch.take_split_off();
-            let only_put_off = batch.is_empty() && beside.is_empty() && !verdicts.is_empty();
+            let SplitOff { on_side_channels: beside, verdicts, too_large } = self.dispatch.take_split_off();
+            let is_empty = batch.is_empty() && beside.is_empty();
+            let only_verdicts = is_empty && !(verdicts.is_empty() && too_large.is_empty());
+            for (verdict, event) in too_large {
+                self.decided(verdict, event, now.instant);
+            }
             for verdict in verdicts {
                 self.settling.push(verdict, now.instant);
             }
-            if !only_put_off {
+            if !only_verdicts {
                 break (batch, beside); // otherwise later events may leave
             }
         };
@@ -34,6 +44,8 @@ impl Core {
             let delivered = batch.iter().map(|event| (event.id, Outcome::Delivered));
             self.answered(delivered.collect(), now);
         }
+        let handed_over = batch.iter().chain(&beside).map(|event| event.id);
+        self.read_back.handed_over(handed_over, now.unix_us);
         self.tally.published(batch.len() + beside.len());
         (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
     }

@@ -1,20 +1,23 @@
 //! What follows from the sink's news: outcomes of events, and whether the broker takes messages.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use uuid::Uuid;
 
 use super::Core;
 use crate::{
     dispatch::{Alone, Loss, Silence},
-    interface::{Effect, Notice, Now, Outcome, Report, Status, Verdict},
+    interface::{Effect, Event, Notice, Now, Outcome, Report, Status, Verdict},
 };
 
 impl Core {
     pub(super) fn noticed(&mut self, notice: Notice, now: Now) {
         match notice {
             Notice::Outcomes(outcomes) => self.answered(outcomes, now),
-            Notice::Ready { host, is_proven, side_channels } => {
+            Notice::Ready { host, is_proven, is_new_identity, side_channels } => {
+                if is_new_identity {
+                    self.read_back.lost_identity();
+                }
                 self.dispatch.silences.connected(side_channels);
                 self.dispatch.connected(is_proven, now.instant);
                 let away = self.link.ready(now.instant);
@@ -63,15 +66,21 @@ impl Core {
 
     pub(super) fn answered(&mut self, outcomes: Vec<(Uuid, Outcome)>, now: Now) {
         for (id, outcome) in outcomes {
+            self.read_back.answered(&id);
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
             if verdict.status == Status::Sent {
                 self.tally.confirmed(event.committed_at_us, now.unix_us);
             }
-            if verdict.error.is_some() || self.config.reports_delivered {
-                let (status, error) = (verdict.status, verdict.error.clone());
-                self.report(Report::Answered { event, status, error });
-            }
-            self.settling.push(verdict, now.instant);
+            self.decided(verdict, event, now.instant);
         }
+    }
+
+    /// An event has its verdict, which is to be written.
+    pub(super) fn decided(&mut self, verdict: Verdict, event: Arc<Event>, now: Instant) {
+        if verdict.error.is_some() || self.config.reports_delivered {
+            let (status, error) = (verdict.status, verdict.error.clone());
+            self.report(Report::Answered { event, status, error });
+        }
+        self.settling.push(verdict, now);
     }
 }

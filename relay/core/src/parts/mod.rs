@@ -12,6 +12,7 @@
 //! | `status` | when the server gets a status update |
 //! | `slot_watch` | when to look at the slot, and when it is over its limit for too long |
 //! | `link` | whether the broker takes messages |
+//! | `read_back` | from when on the sink reads what it has published |
 //! | `pace` | how many events `max_rate` lets leave |
 //! | `congestion` | how long memory has been full |
 //! | `ending` | whether the session ends, and how |
@@ -26,6 +27,7 @@ mod operations;
 mod pace;
 mod progress;
 mod publication;
+mod read_back;
 mod resync;
 mod row_by_row;
 mod settling;
@@ -44,6 +46,7 @@ pub(crate) use self::{
     pace::Pace,
     progress::{Progress, Ticket},
     publication::{Found, Publication},
+    read_back::ReadBack,
     resync::{Coverage, Resync, Stream},
     settling::{Batching, Settled, Settling},
     slot_watch::{OverLimit, SlotWatch},

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outbox_core::{Conditions, Event, Lsn, Reason, Report, Status};
+use outbox_core::{Conditions, Destination, Event, Lsn, Reason, Report, Status};
 use tracing::{debug, info, warn};
 
 use super::unsent::{About, Sum, Unsent};
@@ -73,12 +73,13 @@ impl Log {
             }
             Report::EndedAlone { event, error, times, retry_in } => {
                 let key = event.aggregate_id.as_ref().map(|text| text.as_str());
-                warn!(target: "relay", event = %event.id, key, topic = event.topic.as_str(), error, times, again_in = age(retry_in),
+                warn!(target: "relay", event = %event.id, key, topic = event.destination.topic.as_str(), error, times, again_in = age(retry_in),
                       "the connection ended while only this event was on its way: it waits, and leaves alone again; no attempt is counted");
             }
             Report::Silent { event, events, destinations } => {
-                let exchange = event.exchange.as_ref().map(|text| text.as_str());
-                warn!(target: "relay", exchange, topic = event.topic.as_str(), event = %event.id, events, destinations,
+                let Destination { exchange, topic } = &event.destination;
+                let exchange = exchange.as_ref().map(|text| text.as_str());
+                warn!(target: "relay", exchange, topic = topic.as_str(), event = %event.id, events, destinations,
                       hint = self.broker.silent_hint,
                       "the broker leaves messages unanswered, and others wait behind them: connecting anew; events for these destinations leave \
                        one at a time, and no attempt is counted");
@@ -225,7 +226,7 @@ impl Log {
     fn answered(&mut self, event: &Event, status: Status, error: Option<String>, now: Instant) {
         let key = event.aggregate_id.as_ref().map(|text| text.as_str());
         let correlation_id = event.correlation_id.as_ref().map(|text| text.as_str());
-        let topic = event.topic.as_str();
+        let topic = event.destination.topic.as_str();
         let is_sent = status == Status::Sent;
         let status = status.as_str();
         match error {

@@ -162,6 +162,7 @@ impl<S: Sink> Session<S> {
                     self.sink.publish(batch);
                     self.sink.publish_beside(beside);
                 }
+                Effect::ReadBack { since_us } => self.sink.read_back(since_us),
                 Effect::ConnectAnew => self.sink.connect_anew(),
                 Effect::Table(request) => self.table.start(request),
                 Effect::Acknowledge(position) => self.acknowledge(position).await?,

@@ -66,6 +66,8 @@ fn word(outcome: &Outcome) -> &'static str {
         Outcome::Rejected(_) => "rejected",
         Outcome::Retry(_) => "retry",
         Outcome::Unavailable(_) => "unavailable",
+        Outcome::Found => "found",
+        Outcome::Behind => "behind",
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::Event;
+use outbox_core::{Abilities, Event};
 
 use super::{Answer, BrokerKind, Spans};
 use crate::{address::BadFile, config::Config, error::RunError, peer::ServerPeer};
@@ -60,6 +60,14 @@ pub trait Connect: Send + Sized {
     /// Drops a connection that the relay gives up for the reason `why`.
     fn given_up(&mut self, connection: Self::Connection, why: &'static str);
 
+    /// As [`Sink::abilities`](super::Sink::abilities).
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// As [`Sink::read_back`](super::Sink::read_back).
+    fn read_back(&mut self, _since_us: Option<i64>) {}
+
     /// Publishes events in order. Never waits.
     fn publish(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);
 
@@ -76,6 +84,8 @@ pub struct Opened {
     pub peer: ServerPeer,
     /// Whether the broker has taken a message over the connection already.
     pub is_proven: bool,
+    /// Whether the broker no longer knows the earlier connections of this sink.
+    pub is_new_identity: bool,
     /// Number of side channels that the connection has.
     pub side_channels: usize,
 }

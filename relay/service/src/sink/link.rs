@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::{Absence, Backoff, Event, Notice};
+use outbox_core::{Abilities, Absence, Backoff, Event, Notice};
 
 use super::{
     Answers, BrokerKind, Sink, SinkFigures,
@@ -108,14 +108,14 @@ impl<C: Connect> Link<C> {
 
     fn opened(&mut self, connection: C::Connection) -> Notice {
         let is_another = self.first.was_made.swap(true, Ordering::Relaxed);
-        let Opened { peer, is_proven, side_channels } = self.broker.opened(&connection);
+        let Opened { peer, is_proven, is_new_identity, side_channels } = self.broker.opened(&connection);
         let host = peer.description.clone();
         self.reconnects += u64::from(is_another);
         (self.connected_to, self.error) = (Some(peer), None);
         let now = Instant::now();
         self.state = State::Open(connection, now);
         self.absence.opened(now);
-        Notice::Ready { host, is_proven, side_channels }
+        Notice::Ready { host, is_proven, is_new_identity, side_channels }
     }
 
     fn failed(&mut self, error: &C::Error) -> Result<Notice, RunError> {
@@ -166,6 +166,14 @@ impl<C: Connect> Link<C> {
 impl<C: Connect> Sink for Link<C> {
     fn kind(&self) -> &'static BrokerKind {
         C::KIND
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.broker.abilities()
+    }
+
+    fn read_back(&mut self, since_us: Option<i64>) {
+        self.broker.read_back(since_us);
     }
 
     fn publish(&mut self, events: Vec<Arc<Event>>) {

@@ -29,7 +29,7 @@ use crate::{
     peer::ServerPeer,
     repeats::Repeats,
     session::{Session, SessionError, Source},
-    sink::{Connect, link::Link},
+    sink::{Connect, Sink, link::Link},
     store::{Store, sql},
     time::age,
 };
@@ -191,6 +191,8 @@ pub(crate) fn begin<C: Connect>(
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
+        abilities: sink.abilities(),
+        last_settled_us: None, // only a sink that reads back needs it
         passed_over,
         without_stream: matches!(source, Source::Making(_)),
         is_unpublished: matches!(publication, Publication::Useless(_)),

@@ -8,7 +8,7 @@ mod tests;
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
-use outbox_core::{Event, Text};
+use outbox_core::{Destination, Event, Text};
 use pg_replication::pgoutput::POSTGRES_EPOCH_US;
 use uuid::Uuid;
 
@@ -158,8 +158,10 @@ impl<'a> Row<'a> {
         let mut event = Event {
             id: self.id()?,
             seq: self.seq()?,
-            exchange: copy.text(Column::Exchange),
-            topic: copy.text(Column::Topic).unwrap_or(Text::from_static("")),
+            destination: Destination {
+                exchange: copy.text(Column::Exchange),
+                topic: copy.text(Column::Topic).unwrap_or(Text::from_static("")),
+            },
             event_type: copy.text(Column::EventType),
             aggregate_type: copy.text(Column::AggregateType),
             aggregate_id: copy.text(Column::AggregateId),

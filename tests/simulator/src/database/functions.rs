@@ -90,6 +90,7 @@ impl Database {
             }
             let held = row.holds_key;
             row.status = verdict.status;
+            row.sent_at = (verdict.status == Status::Sent).then_some(now);
             row.holds_key = verdict.holds_key;
             row.writer = xid;
             if verdict.status != Status::Pending || verdict.error.is_some() {

@@ -275,6 +275,11 @@ impl Database {
         (seqs, shown)
     }
 
+    /// When the newest `SENT` row became so; `None`: there is none.
+    pub(crate) fn last_settled(&self) -> Option<Micros> {
+        self.rows.values().filter_map(|row| row.sent_at).max()
+    }
+
     pub(crate) fn snapshot(&self) -> Snapshot {
         let running: Vec<u64> = self.open.keys().chain(self.hidden.keys()).copied().collect();
         let xmin = running.iter().min().copied().unwrap_or(self.next_xid);

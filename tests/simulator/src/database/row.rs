@@ -1,10 +1,11 @@
 //! An event as it was emitted, its row in the table, changes of the row, and what the relay reads of it.
 
 use bytes::Bytes;
-use outbox_core::{Event, Marked, Marks, Status, Text, marked};
+use outbox_core::{Destination, Event, Marked, Marks, Status, Text, marked};
 use uuid::Uuid;
 
 use super::Micros;
+use crate::knobs::LARGEST_MESSAGE;
 
 /// The part of an event that never changes.
 #[derive(Clone, Debug)]
@@ -17,12 +18,14 @@ pub(crate) struct Emitted {
     /// The broker ends the connection over it.
     pub(crate) is_ender: bool,
     pub(crate) is_oversized: bool,
+    /// Its body is larger than the broker takes.
+    pub(crate) is_too_large: bool,
     pub(crate) is_deferred: bool,
     /// The table was in the publication when the event was inserted.
     pub(crate) is_published: bool,
 }
 
-marked!(Emitted { seq } not { key, topic, is_poison, is_ender, is_oversized, is_deferred, is_published });
+marked!(Emitted { seq } not { key, topic, is_poison, is_ender, is_oversized, is_too_large, is_deferred, is_published });
 
 /// A visible row.
 #[derive(Clone, Debug)]
@@ -33,6 +36,9 @@ pub(crate) struct Row {
     pub(crate) first_attempted_at: Option<Micros>,
     pub(crate) available_at: Option<Micros>,
     pub(crate) holds_key: bool,
+    pub(crate) replays: u32,
+    /// When it became `SENT`.
+    pub(crate) sent_at: Option<Micros>,
     /// The transaction that last wrote the row.
     pub(crate) writer: u64,
     /// Another transaction has locked the row until this time.
@@ -42,7 +48,7 @@ pub(crate) struct Row {
 }
 
 marked!(Row {
-    emitted, status, attempts, first_attempted_at, available_at, holds_key, writer as Xid, locked_until, refused_until,
+    emitted, status, attempts, first_attempted_at, available_at, holds_key, replays, sent_at, writer as Xid, locked_until, refused_until,
 });
 
 impl Row {
@@ -54,6 +60,8 @@ impl Row {
             first_attempted_at: None,
             available_at,
             holds_key: false,
+            replays: 0,
+            sent_at: None,
             writer,
             locked_until: 0,
             refused_until: 0,
@@ -67,6 +75,8 @@ impl Row {
         self.first_attempted_at = None;
         self.available_at = None;
         self.holds_key = false;
+        self.replays += 1;
+        self.sent_at = None;
         self.writer = writer;
         self.locked_until = 0;
     }
@@ -78,6 +88,7 @@ impl Row {
             committed_at_us: None,
             first_attempted_at_us: self.first_attempted_at.map(|at| at as i64),
             holds_key: self.holds_key,
+            replays: self.replays,
             ..streamed(&self.emitted)
         }
     }
@@ -120,12 +131,14 @@ pub(crate) fn streamed(emitted: &Emitted) -> Event {
     Event {
         id: id_of(emitted.seq),
         seq: emitted.seq,
-        exchange: None,
-        topic: Text::from_static(TOPICS.get(emitted.topic).copied().unwrap_or("a")),
+        destination: Destination {
+            exchange: None,
+            topic: Text::from_static(TOPICS.get(emitted.topic).copied().unwrap_or("a")),
+        },
         event_type: emitted.is_poison.then_some(Text::from_static("poison")),
         aggregate_type: None,
         aggregate_id: emitted.key.and_then(|key| Text::new(Bytes::from(key.to_string())).ok()),
-        body: Ok(Bytes::new()),
+        body: Ok(if emitted.is_too_large { Bytes::from_static(&[0; LARGEST_MESSAGE + 1]) } else { Bytes::new() }),
         content_type: Text::from_static("application/json"),
         headers: None,
         correlation_id: emitted.is_ender.then_some(Text::from_static("ender")),

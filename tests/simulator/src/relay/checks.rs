@@ -6,7 +6,7 @@ use std::sync::Arc;
 use outbox_core::{Event, Status};
 
 use crate::{
-    broker::Queue,
+    broker::{Queue, Sent, queue_of},
     checker::Promise,
     database::{Emitted, Entry, Micros, id_of},
     world::{World, micros},
@@ -59,7 +59,7 @@ impl World {
         let (now, queues) = (self.now, self.broker.queues);
         let Some(session) = &mut self.relays[relay].session else { return };
         let open = session.connection.and_then(|connection| self.broker.connections.get(&connection));
-        let takes = |event: &Arc<Event>| queues[usize::from(event.topic.as_bytes()[0] - b'a')] == Queue::Takes;
+        let takes = |sent: &Sent| queues[queue_of(&sent.event)] == Queue::Takes;
         let waits = open.is_some_and(|open| open.is_stuck && !open.is_blocked && open.on_the_way.iter().any(takes));
         if !waits || session.is_draining {
             session.delayed_since = None;
@@ -77,6 +77,14 @@ impl World {
         }
         if reader.is_some_and(|reader| reader != session.id) {
             self.checker.fail(Promise::OneRelay, None, "a relay publishes that has lost its slot to another");
+        }
+    }
+
+    /// No event is sent that is larger than the broker takes.
+    pub(super) fn check_sizes<'a>(&mut self, events: impl Iterator<Item = &'a Arc<Event>>) {
+        let Some(most) = self.knobs.abilities.largest_message else { return };
+        for event in events.filter(|event| event.body.as_ref().is_ok_and(|body| body.len() > most)) {
+            self.checker.fail(Promise::Sane, Some(event.seq), "it is sent, and larger than the broker takes");
         }
     }
 

@@ -2,28 +2,43 @@
 
 use std::sync::Arc;
 
-use outbox_core::{Event, Input, Notice, SIDE_CHANNELS};
+use outbox_core::{Event, Input, Notice, Ordering, SIDE_CHANNELS};
 
-use crate::{agenda::What, broker::Stepped, database::Micros, world::World};
-
-/// Longest time that a connection may go without any answer.
-const CONFIRM_TIMEOUT: Micros = 3_000_000;
+use crate::{
+    agenda::What,
+    broker::{Publisher, Sent, Stepped},
+    world::{World, micros},
+};
 
 impl World {
     /// The sink tries to connect.
     pub(crate) fn connect(&mut self, relay: usize, id: u64) {
         let now = self.clocks();
         let proves = self.session(relay, id).is_some_and(|session| session.proves);
+        let side_channels = if self.knobs.abilities.ordered { 0 } else { SIDE_CHANNELS };
         let is_up = self.broker.is_up && (!proves || self.broker.answers_a_proof());
         let connection = if is_up { Some(self.broker.open()) } else { None };
         let Some(session) = self.session(relay, id) else { return };
         session.connection = connection;
         session.connects += 1;
+        let (number, known) = (session.id, session.identity);
+        let identity = if is_up { self.identify(known) } else { known };
+        if let Some(open) = connection.and_then(|connection| self.broker.connections.get_mut(&connection)) {
+            let keeps_order = self.knobs.config.policy.ordering != Ordering::None;
+            open.publisher = Publisher::new(number, identity.unwrap_or_default(), keeps_order);
+        }
+        let Some(session) = self.session(relay, id) else { return };
+        session.identity = identity;
         if is_up {
             session.absence.opened(now.instant);
         }
         let most = (100_000_u64 << session.connects.min(6)).min(5_000_000);
-        let ready = Notice::Ready { host: "broker".to_owned(), is_proven: proves, side_channels: SIDE_CHANNELS };
+        let ready = Notice::Ready {
+            host: "broker".to_owned(),
+            is_proven: proves,
+            is_new_identity: identity != known,
+            side_channels,
+        };
         let away = |since| Notice::Away { error: "refused".to_owned(), since, may_be_a_message: false };
         let notice = if is_up { ready } else { away(session.absence.lost(now.instant)) };
         session.core.on(Input::Sink(notice), now);
@@ -40,14 +55,19 @@ impl World {
         let numbers = |events: &[Arc<Event>]| events.iter().map(|event| event.seq).collect::<Vec<i64>>();
         self.log_relay(relay, || format!("publishes {:?}, and {:?} beside", numbers(&batch), numbers(&beside)));
         self.check_publishes(relay);
+        self.check_sizes(batch.iter().chain(&beside));
         self.check_rate(relay, batch.len() + beside.len());
         let Some(connection) = self.relays[relay].session.as_ref().and_then(|session| session.connection) else {
             return;
         };
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
+        if self.knobs.abilities.ordered {
+            return self.send_in_order(relay, connection, batch.into_iter().chain(beside));
+        }
         open.unanswered.extend(batch.iter().cloned());
-        open.on_the_way.extend(batch);
-        open.on_side_channels.extend(beside);
+        let sent = |event| Sent { event, at: 0, generation: 0 };
+        open.on_the_way.extend(batch.into_iter().map(sent));
+        open.on_side_channels.extend(beside.into_iter().map(sent));
         self.schedule_step(connection);
     }
 
@@ -83,10 +103,8 @@ impl World {
         let at_a_time = self.dice.network.usize(1..6);
         for _ in 0..at_a_time {
             match self.broker.step(connection, self.knobs.unroutable_is_retried, self.now) {
-                Stepped::Accepted(seq) => {
-                    self.log("broker", || format!("a queue takes {seq}"));
-                    self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
-                }
+                Stepped::Accepted(seq, earlier) => self.accepted(seq, connection, earlier),
+                Stepped::Known(seq) => self.log("broker", || format!("has {seq} already")),
                 Stepped::NotTaken { seq, closes_channel } => {
                     self.log("broker", || format!("does not take {seq}"));
                     self.checker.disruptions += u32::from(closes_channel);
@@ -100,6 +118,7 @@ impl World {
                     }
                 }
                 Stepped::Closed => return self.cut(connection, "the broker closes the connection", true),
+                Stepped::Replaced => return self.forget_publisher(connection, "another publisher has replaced it"),
                 Stepped::Nothing => break,
             }
         }
@@ -117,9 +136,8 @@ impl World {
 
     /// A mute queue has its majority again.
     pub(crate) fn unmute(&mut self, queue: usize) {
-        for seq in self.broker.unmute(queue, self.now) {
-            self.log("broker", || format!("the queue takes {seq}"));
-            self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
+        for (seq, connection, earlier) in self.broker.unmute(queue, self.now) {
+            self.accepted(seq, connection, earlier);
         }
         for connection in self.broker.connections.keys().copied().collect::<Vec<_>>() {
             self.schedule_answers(connection);
@@ -145,10 +163,11 @@ impl World {
         }
         let at_most = self.dice.network.usize(1..12);
         let (now, silent) = (self.clocks(), self.broker.is_silent);
+        let confirm_timeout = micros(self.knobs.config.confirm_timeout);
         let answers = self.broker.answer(connection, at_most);
         if answers.is_empty() {
             let answers_due_since = self.broker.connections.get(&connection).and_then(|open| open.answers_due_since);
-            if silent && answers_due_since.is_some_and(|since| self.now >= since + CONFIRM_TIMEOUT) {
+            if silent && answers_due_since.is_some_and(|since| self.now >= since + confirm_timeout) {
                 return self.cut(connection, "the broker has answered nothing for long", false);
             }
             if silent && answers_due_since.is_some() {

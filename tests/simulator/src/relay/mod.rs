@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `process` | how a process starts, stops and dies |
 //! | `turn` | carrying out what the core asks for |
-//! | `stream`, `connection`, `table`, `slot` | a session's dealings with the WAL, the broker, the table, the slot |
+//! | `stream`, `table`, `slot` | a session's dealings with the WAL, the table, the slot |
+//! | `connection`, `log` | with the broker, and with one that keeps a log |
 //! | `checks` | promises that need a look into a session |
 
 mod checks;
 mod connection;
+mod log;
 mod process;
 mod slot;
 mod stream;
@@ -50,6 +52,12 @@ pub(crate) struct Session {
     /// Whether the stream brings nothing, since the publication may not be repaired.
     is_unpublished: bool,
     pub(crate) connection: Option<u64>,
+    /// The sink's identity at a broker that keeps a log; `None`: the broker knows none.
+    pub(crate) identity: Option<u64>,
+    /// What the sink has found in the broker's log: events and numbers of replays.
+    found: BTreeSet<(i64, u32)>,
+    /// An event that an earlier session handed over before this time and did not settle cannot be found by any session.
+    readable_since: Micros,
     /// Whether the last connection was lost in a way that a message may have caused, so that the next must be proven.
     proves: bool,
     absence: Absence,
@@ -102,6 +110,9 @@ impl Session {
             described: None,
             is_unpublished: false,
             connection: None,
+            identity: None,
+            found: BTreeSet::new(),
+            readable_since: 0,
             proves: false,
             absence,
             connects: 0,

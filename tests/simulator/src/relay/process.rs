@@ -45,6 +45,8 @@ impl World {
         let is_unpublished =
             self.knobs.config.repairs_publication && !self.db.is_published && self.db.repairs_refused_until > self.now;
         let row_by_row = self.dice.relays.u8(..4) == 0;
+        let (readable_since, last_settled_us) =
+            (self.readable_since(), self.db.last_settled().map(|settled| settled as i64));
         let Some(slot) = &mut self.db.slot else { return };
         slot.reader = Some(id);
         let (confirmed, is_created) = (slot.confirmed, slot.is_created);
@@ -52,6 +54,8 @@ impl World {
         let start = Start {
             confirmed: Lsn(confirmed),
             broker_away_since: Some(now.instant),
+            abilities: self.knobs.abilities,
+            last_settled_us,
             passed_over: passes_over.then_some(snapshot),
             without_stream: !is_created,
             is_unpublished,
@@ -67,8 +71,13 @@ impl World {
         // that passed over them: then the next first look at the publication waits for them.
         let read_from = self.db.wal.partition_point(|entry| entry.end <= confirmed).min(read_to);
         let absence = Absence::Away(now.instant);
-        let session =
-            Session { read_from, read_to, is_unpublished, ..Session::new(id, core, next_entry, self.now, absence) };
+        let session = Session {
+            read_from,
+            read_to,
+            is_unpublished,
+            readable_since,
+            ..Session::new(id, core, next_entry, self.now, absence)
+        };
         self.relays[relay].session = Some(session);
         self.log_relay(relay, || format!("begins session {id} at {from}"));
         self.later(0, What::Connect(relay, id));

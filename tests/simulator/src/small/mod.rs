@@ -1,11 +1,12 @@
 //! A small world, searched to its end: every order of the steps of three events, a crash, an outage, a pause and a
-//! replay.
+//! replay. Its broker is of either kind.
 //!
 //! There are two keys, and one of them has two events, the second behind the first. From each state every possible step
 //! is taken, and a state that was met before is not entered again. A state is what the core, the table, the WAL and the
 //! broker have, with times relative to now. If no other step is possible the clock goes on, and in the end every event
 //! must have its verdict.
 
+mod broker;
 mod world;
 
 use std::collections::HashSet;
@@ -35,6 +36,10 @@ pub enum Step {
     Crash,
     /// The connection to the broker is lost, once.
     Cut,
+    /// The broker refuses a message that it keeps in order, once.
+    Refuse,
+    /// A broker that keeps a log forgets who publishes, once.
+    Forget,
     /// An operator replays the first event, once.
     Replay,
     /// More time than `park_after` passes although something else could happen, once.
@@ -56,12 +61,13 @@ pub struct Exhausted {
 
 impl Step {
     /// The steps that need not happen, and can happen once.
-    pub const MISHAPS: [Self; 4] = [Self::Crash, Self::Cut, Self::Replay, Self::Wait];
+    pub const MISHAPS: [Self; 6] = [Self::Crash, Self::Cut, Self::Refuse, Self::Forget, Self::Replay, Self::Wait];
 }
 
-/// Searches the whole world with these mishaps, or until `most` states are known.
-pub fn exhaust(mishaps: &[Step], most: usize) -> Exhausted {
-    let first = Small::new(mishaps);
+/// Searches the whole world with these mishaps, or until `most` states are known. `is_log`: the broker keeps a log;
+/// otherwise it has queues.
+pub fn exhaust(mishaps: &[Step], is_log: bool, most: usize) -> Exhausted {
+    let first = Small::new(mishaps, is_log);
     let mut known = HashSet::from([first.fingerprint()]);
     let mut found = Exhausted::default();
     let mut waiting = vec![(first, Vec::new())];

@@ -2,18 +2,15 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use outbox_core::{
-    Backoff, Config, Core, Effect, Event, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now, Ordering,
-    Outcome, Policy, Request, Start, Status, Streamed,
+    Backoff, Config, Core, Effect, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now, Ordering, Policy,
+    Request, Start, Status, Streamed,
 };
 
-use uuid::Uuid;
-
-use super::Step;
+use super::{Step, broker::Broker};
 use crate::{
     database::{Change, Database, Emitted, Slot},
     relay::Inserted,
@@ -41,11 +38,7 @@ pub(super) struct Small {
     was_described: bool,
     request: Option<Request>,
     finished: Option<Finished>,
-    is_connected: bool,
-    on_the_way: VecDeque<Arc<Event>>,
-    answers: Vec<Uuid>,
-    /// Delivered events, in order of their first delivery.
-    delivered: Vec<i64>,
+    broker: Broker,
     /// The steps that may happen once, and those of them that have happened.
     mishaps: Vec<Step>,
     happened: Vec<Step>,
@@ -53,7 +46,7 @@ pub(super) struct Small {
 }
 
 impl Small {
-    pub(super) fn new(mishaps: &[Step]) -> Self {
+    pub(super) fn new(mishaps: &[Step], is_log: bool) -> Self {
         let mut db = Database::new(FIRST_XID);
         (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
         db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_created: true, kept_from: None });
@@ -68,6 +61,7 @@ impl Small {
                 is_poison: false,
                 is_ender: false,
                 is_oversized: false,
+                is_too_large: false,
                 is_deferred: false,
                 is_published: true,
             };
@@ -75,7 +69,13 @@ impl Small {
             coming.push_back(xid);
         }
         let base = Instant::now();
-        let start = Start { confirmed: Lsn(FIRST_LSN), broker_away_since: Some(base), ..Start::default() };
+        let broker = Broker::new(is_log);
+        let start = Start {
+            confirmed: Lsn(FIRST_LSN),
+            broker_away_since: Some(base),
+            abilities: broker.abilities(),
+            ..Start::default()
+        };
         let mut world = Self {
             base,
             now: Duration::ZERO,
@@ -87,10 +87,7 @@ impl Small {
             was_described: false,
             request: None,
             finished: None,
-            is_connected: false,
-            on_the_way: VecDeque::new(),
-            answers: Vec::new(),
-            delivered: Vec::new(),
+            broker,
             mishaps: mishaps.to_vec(),
             happened: Vec::new(),
             ticks: 0,
@@ -118,9 +115,9 @@ impl Small {
             (Step::Read, reads && (self.next_entry < self.db.wal.len() || self.sent_to < self.db.flushed)),
             (Step::Execute, self.request.is_some()),
             (Step::Finish, self.finished.is_some()),
-            (Step::Take, self.is_connected && !self.on_the_way.is_empty()),
-            (Step::Answer, self.is_connected && !self.answers.is_empty()),
-            (Step::Connect, !self.is_connected),
+            (Step::Take, self.broker.has_messages()),
+            (Step::Answer, self.broker.has_answers()),
+            (Step::Connect, !self.broker.is_connected),
         ];
         let mut steps: Vec<Step> = possible.into_iter().filter_map(|(step, may)| may.then_some(step)).collect();
         if steps.is_empty() && self.ticks < IDLE_TICKS {
@@ -128,7 +125,9 @@ impl Small {
         }
         let possible = [
             (Step::Crash, true),
-            (Step::Cut, self.is_connected),
+            (Step::Cut, self.broker.is_connected),
+            (Step::Refuse, self.broker.is_log() && self.broker.has_messages()),
+            (Step::Forget, self.broker.is_log() && self.broker.is_connected),
             (Step::Replay, first_is_sent),
             (Step::Wait, steps != [Step::Tick]),
         ];
@@ -138,7 +137,7 @@ impl Small {
 
     pub(super) fn take(&mut self, step: Step) -> Result<(), String> {
         self.ticks = if step == Step::Tick { self.ticks + 1 } else { 0 };
-        if matches!(step, Step::Crash | Step::Cut | Step::Replay | Step::Wait) {
+        if Step::MISHAPS.contains(&step) {
             self.happened.push(step);
             self.happened.sort_by_key(|step| *step as u8);
         }
@@ -158,9 +157,10 @@ impl Small {
             Step::Execute => {
                 if let Some(request) = self.request.take() {
                     let executed = self.db.execute(request, 0);
-                    let early = executed.written.iter().find(|(seq, _)| !self.delivered.contains(seq));
-                    if let Some((seq, status)) = early {
-                        return Err(format!("{seq} is {}, and was not delivered", status.as_str()));
+                    let delivered = &self.broker.delivered;
+                    let is_early = |(seq, status): &&(i64, Status)| *status == Status::Sent && !delivered.contains(seq);
+                    if let Some((seq, _)) = executed.written.iter().find(is_early) {
+                        return Err(format!("{seq} is SENT, and was not delivered"));
                     }
                     self.finished = Some(executed.finished);
                 }
@@ -170,19 +170,30 @@ impl Small {
                     self.core.on(Input::Table(finished), now);
                 }
             }
-            Step::Take => self.deliver()?,
+            Step::Take => self.broker.take()?,
+            Step::Refuse => self.broker.refuse(),
             Step::Answer => {
-                let outcomes =
-                    std::mem::take(&mut self.answers).into_iter().map(|id| (id, Outcome::Delivered)).collect();
+                let outcomes = self.broker.answers();
                 self.core.on(Input::Sink(Notice::Outcomes(outcomes)), now);
             }
             Step::Connect => {
-                self.is_connected = true;
-                self.core
-                    .on(Input::Sink(Notice::Ready { host: String::new(), is_proven: false, side_channels: 0 }), now);
+                let is_new_identity = self.broker.connect();
+                self.core.on(
+                    Input::Sink(Notice::Ready {
+                        host: String::new(),
+                        is_proven: false,
+                        is_new_identity,
+                        side_channels: 0,
+                    }),
+                    now,
+                );
             }
-            Step::Cut => {
-                self.disconnect();
+            Step::Cut | Step::Forget => {
+                if step == Step::Cut {
+                    self.broker.disconnect();
+                } else {
+                    self.broker.forget();
+                }
                 self.core.on(
                     Input::Sink(Notice::Away { error: "cut".to_owned(), since: now.instant, may_be_a_message: false }),
                     now,
@@ -207,7 +218,7 @@ impl Small {
             match effect {
                 Effect::Publish { batch, beside } => {
                     assert!(beside.is_empty(), "no destination is silent");
-                    self.on_the_way.extend(batch);
+                    self.broker.publish(batch);
                 }
                 Effect::Table(request) => self.request = Some(request),
                 Effect::Acknowledge(position) => {
@@ -216,6 +227,7 @@ impl Small {
                     }
                 }
                 Effect::LookAtSlot { .. } => {} // never answered: the slot's size is bounded here
+                Effect::ReadBack { .. } => self.broker.read_back(),
                 Effect::ConnectAnew => panic!("no destination is silent"),
                 Effect::Report(_) | Effect::End(_) => {}
             }
@@ -259,32 +271,20 @@ impl Small {
         });
     }
 
-    fn deliver(&mut self) -> Result<(), String> {
-        let Some(event) = self.on_the_way.pop_front() else { return Ok(()) };
-        if event.seq == 2 && !self.delivered.contains(&1) {
-            return Err("2 is delivered before 1, of the same key".to_owned());
-        }
-        if !self.delivered.contains(&event.seq) {
-            self.delivered.push(event.seq);
-        }
-        self.answers.push(event.id);
-        Ok(())
-    }
-
-    fn disconnect(&mut self) {
-        self.is_connected = false;
-        self.on_the_way.clear();
-        self.answers.clear();
-    }
-
     fn crash(&mut self) {
-        self.disconnect();
+        self.broker.crash();
         (self.request, self.finished, self.was_described) = (None, None, false);
         let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
         self.next_entry = self.db.wal.partition_point(|entry| entry.end <= confirmed);
         self.sent_to = confirmed;
         let now = self.clocks().instant;
-        let start = Start { confirmed: Lsn(confirmed), broker_away_since: Some(now), ..Start::default() };
+        let start = Start {
+            confirmed: Lsn(confirmed),
+            broker_away_since: Some(now),
+            abilities: self.broker.abilities(),
+            last_settled_us: self.db.last_settled().map(|settled| settled as i64),
+            ..Start::default()
+        };
         self.core = Core::new(config(), start, now);
     }
 
@@ -308,8 +308,8 @@ impl Small {
         for xid in &self.coming {
             marks.counted(Kind::Xid, xid);
         }
-        ((self.was_described, self.is_connected), (&self.request, &self.finished)).mark(&mut marks);
-        ((&self.on_the_way, &self.answers), (&self.delivered, self.ticks)).mark(&mut marks);
+        ((self.was_described, self.ticks), (&self.request, &self.finished)).mark(&mut marks);
+        self.broker.mark(&mut marks);
         marks.text(&format!("{:?}", self.happened));
         marks.fingerprint(self.clocks().instant, &PAUSES)
     }
@@ -331,6 +331,7 @@ fn config() -> Config {
         settle_interval: Duration::ZERO,
         park_after: Duration::from_secs(1),
         silent_after: Duration::from_secs(400_000), // so that there is no look
+        confirm_timeout: Duration::from_secs(30),
         max_slot_wal: None,
         check_interval: Duration::from_secs(3600),
         drain_timeout: Duration::from_secs(5),

@@ -2,15 +2,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-const FULL: Destination = Destination(1);
-const HEALTHY: Destination = Destination(2);
+const FULL: DestinationHash = DestinationHash(1);
+const HEALTHY: DestinationHash = DestinationHash(2);
 
 fn nack(availability: &mut Availability, id: u128, others_in_flight: bool, now: Instant) -> Attempt {
     let number = availability.publish();
     availability.unavailable(Uuid::from_u128(id), number, FULL, others_in_flight, now)
 }
 
-fn confirm(availability: &mut Availability, destination: Destination) -> bool {
+fn confirm(availability: &mut Availability, destination: DestinationHash) -> bool {
     let number = availability.publish();
     availability.confirmed(&Uuid::max(), number, |_| destination)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     dispatch::Admission,
-    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
+    interface::{Abilities, Destination, Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 
@@ -19,13 +19,14 @@ impl Driver {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 100, ..config().policy };
         Self {
-            dispatch: Dispatch::new(limits, policy, config().silent_after, 0),
+            dispatch: Dispatch::new(limits, policy, config().silent_after, Abilities::default(), 0),
             now: Now { instant: Instant::now(), unix_us: 0 },
         }
     }
 
     fn admit(&mut self, seq: i64, topic: Text, key: Option<&'static str>) {
-        let event = Event { topic, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
+        let destination = Destination { exchange: None, topic };
+        let event = Event { destination, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
         assert_eq!(self.dispatch.admit(Arc::new(event), None), Admission::Admitted);
     }
 

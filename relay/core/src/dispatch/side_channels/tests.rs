@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::{
     dispatch::Admission,
-    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
+    interface::{Abilities, Destination, Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 
@@ -24,13 +24,19 @@ impl Driver {
         let limits = Limits { max_events: 100, max_bytes: 1 << 20 };
         let policy = Policy { ordering, ..config().policy };
         let now = Now { instant: Instant::now(), unix_us: 0 };
-        Self { dispatch: Dispatch::new(limits, policy, 4 * SECOND, 0), now, next: 1, split_off: SplitOff::default() }
+        Self {
+            dispatch: Dispatch::new(limits, policy, 4 * SECOND, Abilities::default(), 0),
+            now,
+            next: 1,
+            split_off: SplitOff::default(),
+        }
     }
 
     fn admit(&mut self, topic: Text, key: Option<&'static str>) -> i64 {
         let seq = self.next;
         self.next += 1;
-        let event = Event { topic, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
+        let destination = Destination { exchange: None, topic };
+        let event = Event { destination, aggregate_id: key.map(Text::from_static), ..(*event(seq)).clone() };
         assert_eq!(self.dispatch.admit(Arc::new(event), None), Admission::Admitted);
         seq
     }

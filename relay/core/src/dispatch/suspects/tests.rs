@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::{
-    interface::{Limits, Now, Ordering, Outcome, Policy, Text},
+    interface::{Abilities, Limits, Now, Ordering, Outcome, Policy, Text},
     tests::{config, event},
 };
 
@@ -21,7 +21,8 @@ impl Driver {
         let limits = Limits { max_events: 1000, max_bytes: 1 << 20 };
         let policy = Policy { ordering: Ordering::Pipelined, max_attempts: 1, ..config().policy };
         let now = Now { instant: Instant::now(), unix_us: 0 };
-        let mut driver = Self { dispatch: Dispatch::new(limits, policy, config().silent_after, 0), now };
+        let mut driver =
+            Self { dispatch: Dispatch::new(limits, policy, config().silent_after, Abilities::default(), 0), now };
         for seq in 1..=count {
             driver.admit(seq, false);
         }

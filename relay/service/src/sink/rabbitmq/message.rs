@@ -5,7 +5,7 @@ use std::sync::Arc;
 use amqp_publisher::{Headers, InvalidHeaders, Message, Outgoing, Properties};
 use uuid::Uuid;
 
-use outbox_core::{Event, Text};
+use outbox_core::{Destination, Event, Text};
 
 use super::reserved;
 
@@ -57,8 +57,8 @@ impl Outgoing for Outbound {
             kind: event.event_type.as_ref().map(Text::as_bytes).filter(|kind| *kind != reserved::AMQP_1_0),
             ..Properties::default()
         };
-        let exchange = event.exchange.as_ref().map(Text::as_bytes);
-        Ok(Message { exchange, routing_key: event.topic.as_bytes(), properties, body })
+        let Destination { exchange, topic } = &event.destination;
+        Ok(Message { exchange: exchange.as_ref().map(Text::as_bytes), routing_key: topic.as_bytes(), properties, body })
     }
 
     /// Writes the relay's headers and the event's own; a header of the event that the relay sets itself is replaced.

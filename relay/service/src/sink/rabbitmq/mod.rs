@@ -76,13 +76,14 @@ impl RabbitMq {
 /// (<https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>). Without OpenTelemetry only the message is made.
 fn outbound(event: Arc<Event>, exchange: &str, key_headers: bool, spans: &mut Spans) -> Outbound {
     let traceparent = spans.published(&event, || {
-        let exchange = event.exchange.as_ref().map_or(exchange, Text::as_str);
-        let destination = match (exchange, event.topic.as_str()) {
+        let topic = event.destination.topic.as_str();
+        let exchange = event.destination.exchange.as_ref().map_or(exchange, Text::as_str);
+        let destination = match (exchange, topic) {
             ("", "") => "amq.default".to_owned(),
             ("", only) | (only, "") => only.to_owned(),
             (exchange, topic) => format!("{exchange}:{topic}"),
         };
-        (destination, [("messaging.rabbitmq.destination.routing_key", event.topic.as_str().to_owned())])
+        (destination, [("messaging.rabbitmq.destination.routing_key", topic.to_owned())])
     });
     Outbound::new(event).continuing(traceparent).telling_key(key_headers)
 }
@@ -124,6 +125,7 @@ impl Connect for RabbitMq {
         Opened {
             peer: ServerPeer { host: peer.host_port(), description: peer.to_string(), expiry: publisher.expiry() },
             is_proven: publisher.is_proven(),
+            is_new_identity: false,
             side_channels: usize::from(publisher.side_channels()),
         }
     }

@@ -49,11 +49,11 @@ fn a_row_becomes_the_event_that_was_emitted() {
     let event = row.to_event().unwrap();
     assert_eq!(event.id, Uuid::from_bytes([7; 16]));
     assert_eq!((event.seq, event.attempts, event.replays), (42, 3, 2));
-    assert_eq!(event.topic.as_str(), "orders.created");
+    assert_eq!(event.destination.topic.as_str(), "orders.created");
     assert_eq!(event.body.as_deref(), Ok(&b"{\"a\": 1}"[..]));
     assert_eq!(event.content_type.as_str(), "application/json");
     assert_eq!(event.created_at_us, POSTGRES_EPOCH_US);
-    assert!(event.exchange.is_none() && event.headers.is_none());
+    assert!(event.destination.exchange.is_none() && event.headers.is_none());
 }
 
 #[test]

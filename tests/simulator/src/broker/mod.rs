@@ -1,4 +1,10 @@
 //! A simulated broker behind a sink, with connections and queues. Its answers are late and come in groups.
+//!
+//! It is one of two kinds: `queues` nacks and returns as RabbitMQ does, and `log` keeps order and knows what it has, as
+//! Kafka does.
+
+mod log;
+mod queues;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,6 +14,7 @@ use std::{
 use outbox_core::{Event, Outcome};
 use uuid::Uuid;
 
+pub(crate) use self::log::{Log, Publisher, Taken};
 use crate::database::{Micros, seq_of};
 
 /// The state of a queue.
@@ -23,18 +30,28 @@ pub(crate) enum Queue {
     Missing,
 }
 
+/// A message in the socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) event: Arc<Event>,
+    /// When the relay handed it over.
+    pub(crate) at: Micros,
+    /// How many refusals of its queue the sink knew then.
+    pub(crate) generation: u64,
+}
+
 /// One relay's connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
     /// Messages of the main channel that are in the socket, in order.
-    pub(crate) on_the_way: VecDeque<Arc<Event>>,
+    pub(crate) on_the_way: VecDeque<Sent>,
     /// Outcomes that have not reached the relay.
     pub(crate) answers: Vec<(Uuid, Outcome)>,
     /// Messages of the main channel that are unanswered at the relay. The sink publishes them again when a channel is
     /// closed.
     pub(crate) unanswered: Vec<Arc<Event>>,
     /// Messages of side channels that are in the socket.
-    pub(crate) on_side_channels: VecDeque<Arc<Event>>,
+    pub(crate) on_side_channels: VecDeque<Sent>,
     /// How many messages of the main channel a mute queue has.
     pub(crate) muted: u64,
     /// Whether the main channel takes nothing more.
@@ -45,6 +62,8 @@ pub(crate) struct Connection {
     pub(crate) is_answering: bool,
     /// Since when answers have been ready that have not reached the relay; `None`: there are none.
     pub(crate) answers_due_since: Option<Micros>,
+    /// Who publishes, to a broker that keeps a log.
+    pub(crate) publisher: Publisher,
 }
 
 /// What the broker has seen of an event.
@@ -62,6 +81,8 @@ pub(crate) struct Seen {
     pub(crate) nacked: u32,
     /// How often a mute queue got it and gave no answer.
     pub(crate) muted: u32,
+    /// How often it came back behind another.
+    pub(crate) behind: u32,
     /// Nacks that may count: since the previous one, over the same connection, another message was taken.
     pub(crate) countable: u32,
     /// How many messages each connection had taken when it last nacked the event.
@@ -82,6 +103,8 @@ pub(crate) struct Broker {
     /// How many messages were taken, by connection.
     taken: BTreeMap<u64, u64>,
     next: u64,
+    /// `None`: the broker has queues.
+    pub(crate) log: Option<Log>,
 }
 
 /// A message that a mute queue has. It is delivered once the queue has its majority again, even if its connection has
@@ -89,15 +112,17 @@ pub(crate) struct Broker {
 #[derive(Clone, Debug)]
 struct Muted {
     connection: u64,
-    event: Arc<Event>,
+    sent: Sent,
     queue: usize,
     is_on_side_channel: bool,
 }
 
 /// The result of a connection's step.
 pub(crate) enum Stepped {
-    /// A queue has taken this event.
-    Accepted(i64),
+    /// A queue has taken this event, and had taken it before.
+    Accepted(i64, Option<Taken>),
+    /// The broker has had this event from the same publisher.
+    Known(i64),
     NotTaken {
         seq: i64,
         closes_channel: bool,
@@ -109,11 +134,18 @@ pub(crate) enum Stepped {
     },
     /// The broker has closed the connection.
     Closed,
+    /// Another publisher has replaced the one of this connection.
+    Replaced,
     Nothing,
 }
 
+/// The number of the event's queue.
+pub(crate) fn queue_of(event: &Event) -> usize {
+    usize::from(event.destination.topic.as_bytes()[0] - b'a')
+}
+
 impl Broker {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(is_ordered: bool) -> Self {
         Self {
             is_up: true,
             closes_on_publish: false,
@@ -124,6 +156,7 @@ impl Broker {
             muted: Vec::new(),
             taken: BTreeMap::new(),
             next: 0,
+            log: is_ordered.then(Log::default),
         }
     }
 
@@ -143,42 +176,38 @@ impl Broker {
         let is_on_side_channel = beside.is_some();
         let is_stuck = connection.is_stuck;
         let on_main = || if is_stuck { None } else { connection.on_the_way.pop_front() };
-        let Some(event) = beside.or_else(on_main) else { return Stepped::Nothing };
+        let Some(sent) = beside.or_else(on_main) else { return Stepped::Nothing };
         if self.closes_on_publish {
             return Stepped::Closed;
         }
-        let seq = seq_of(&event.id);
-        let seen = self.seen.entry(seq).or_default();
-        if event.correlation_id.is_some() {
-            seen.ended += 1;
+        let seq = seq_of(&sent.event.id);
+        if sent.event.correlation_id.is_some() {
+            self.seen.entry(seq).or_default().ended += 1;
             return Stepped::Closed;
         }
+        let queue = queue_of(&sent.event);
+        let stepped = if self.log.is_some() {
+            self.append(number, sent, queue, unroutable_is_retried)
+        } else {
+            self.enqueue(number, sent, queue, is_on_side_channel, unroutable_is_retried)
+        };
+        let is_answered = !matches!(stepped, Stepped::Muted { .. } | Stepped::Replaced);
+        if let Some(connection) = self.connections.get_mut(&number).filter(|_| is_answered) {
+            connection.answers_due_since.get_or_insert(now);
+        }
+        stepped
+    }
+
+    /// What a queue that answers says of a message.
+    fn outcome(&mut self, number: u64, event: &Event, queue: usize, unroutable_is_retried: bool) -> Outcome {
+        let seen = self.seen.entry(seq_of(&event.id)).or_default();
         let taken = self.taken.entry(number).or_default();
-        let number_of_queue = usize::from(event.topic.as_bytes()[0] - b'a');
-        let queue = self.queues[number_of_queue];
-        let is_poison = event.event_type.is_some();
-        let outcome = match queue {
-            _ if is_poison && is_on_side_channel => {
+        match self.queues[queue] {
+            _ if event.event_type.is_some() => {
                 seen.rejected += 1;
                 Outcome::Rejected("404 NOT_FOUND".to_owned())
             }
-            _ if is_poison => {
-                seen.rejected += 1;
-                // The channel is closed. The sink publishes the unanswered messages again, and this one last, on a
-                // channel of its own.
-                let unanswered = &connection.unanswered;
-                let is_on_side_channel = |id: &Uuid| unanswered.iter().all(|event| event.id != *id);
-                let stays =
-                    |(id, outcome): &(Uuid, Outcome)| is_on_side_channel(id) || matches!(outcome, Outcome::Rejected(_));
-                connection.answers.retain(stays);
-                let is_decided =
-                    |id: &Uuid| *id == event.id || connection.answers.iter().any(|(answered, _)| answered == id);
-                let again: Vec<_> =
-                    connection.unanswered.iter().filter(|other| !is_decided(&other.id)).cloned().collect();
-                connection.on_the_way = again.into();
-                Outcome::Rejected("404 NOT_FOUND".to_owned())
-            }
-            Queue::Takes => {
+            Queue::Takes | Queue::Mute => {
                 seen.accepted += 1;
                 *taken += 1;
                 Outcome::Delivered
@@ -189,13 +218,6 @@ impl Broker {
                 seen.countable += u32::from(before.is_some_and(|then| *taken > then));
                 Outcome::Unavailable("nack".to_owned())
             }
-            Queue::Mute => {
-                seen.muted += 1;
-                self.muted.push(Muted { connection: number, event, queue: number_of_queue, is_on_side_channel });
-                connection.muted += u64::from(!is_on_side_channel);
-                connection.is_stuck |= connection.muted > number % 3;
-                return Stepped::Muted { seq, is_on_side_channel };
-            }
             Queue::Missing if unroutable_is_retried => {
                 seen.returned += 1;
                 Outcome::Retry("312 NO_ROUTE".to_owned())
@@ -204,14 +226,6 @@ impl Broker {
                 seen.rejected += 1;
                 Outcome::Rejected("312 NO_ROUTE".to_owned())
             }
-        };
-        let is_accepted = outcome == Outcome::Delivered;
-        connection.answers.push((event.id, outcome));
-        connection.answers_due_since.get_or_insert(now);
-        if is_accepted {
-            Stepped::Accepted(seq)
-        } else {
-            Stepped::NotTaken { seq, closes_channel: is_poison && !is_on_side_channel }
         }
     }
 
@@ -225,39 +239,43 @@ impl Broker {
         let answers: Vec<(Uuid, Outcome)> = connection.answers.drain(..count).collect();
         for (id, _) in &answers {
             connection.unanswered.retain(|event| event.id != *id);
+            connection.publisher.hears(id);
         }
         connection.answers_due_since = None;
         answers
     }
 
-    /// The queue has its majority again. Returns the events that it takes now.
-    pub(crate) fn unmute(&mut self, queue: usize, now: Micros) -> Vec<i64> {
-        let (taken, muted) =
-            std::mem::take(&mut self.muted).into_iter().partition(|muted: &Muted| muted.queue == queue);
+    /// The queue has its majority again. Returns the events that it takes now, each with its earlier delivery.
+    pub(crate) fn unmute(&mut self, queue: usize, now: Micros) -> Vec<(i64, u64, Option<Taken>)> {
+        let (ready, muted): (Vec<Muted>, _) =
+            std::mem::take(&mut self.muted).into_iter().partition(|muted| muted.queue == queue);
         self.muted = muted;
-        let taken: Vec<Muted> = taken;
-        for Muted { connection, event, is_on_side_channel, .. } in &taken {
-            self.seen.entry(seq_of(&event.id)).or_default().accepted += 1;
-            if let Some(open) = self.connections.get_mut(connection) {
-                *self.taken.entry(*connection).or_default() += 1;
+        let mut taken = Vec::new();
+        for Muted { connection, sent, is_on_side_channel, .. } in ready {
+            let Some(earlier) = self.take_late(connection, &sent) else { continue };
+            let seq = seq_of(&sent.event.id);
+            self.seen.entry(seq).or_default().accepted += 1;
+            if let Some(open) = self.connections.get_mut(&connection) {
+                *self.taken.entry(connection).or_default() += 1;
                 open.muted -= u64::from(!is_on_side_channel);
                 open.is_stuck &= open.muted > 0;
-                open.answers.push((event.id, Outcome::Delivered));
+                open.answers.push((sent.event.id, Outcome::Delivered));
                 open.answers_due_since.get_or_insert(now);
             }
+            taken.push((seq, connection, earlier));
         }
-        taken.iter().map(|muted| seq_of(&muted.event.id)).collect()
+        taken
     }
 
     /// A side channel gives up waiting for a mute queue and nacks. Returns whether the queue still had the event.
     pub(crate) fn give_up(&mut self, connection: u64, seq: i64) -> bool {
         let is_it = |muted: &Muted| {
-            muted.connection == connection && muted.is_on_side_channel && seq_of(&muted.event.id) == seq
+            muted.connection == connection && muted.is_on_side_channel && seq_of(&muted.sent.event.id) == seq
         };
         let Some(place) = self.muted.iter().position(is_it) else { return false };
         let Some(open) = self.connections.get_mut(&connection) else { return false };
         let outcome = Outcome::Unavailable("nack".to_owned());
-        open.answers.push((self.muted.remove(place).event.id, outcome));
+        open.answers.push((self.muted.remove(place).sent.event.id, outcome));
         let taken = self.taken.get(&connection).copied().unwrap_or_default();
         let seen = self.seen.entry(seq).or_default();
         seen.nacked += 1;

@@ -1,0 +1,87 @@
+//! A session's dealings with a broker that keeps a log: who it is there, what it has found, and that no event is
+//! delivered twice.
+
+use std::sync::Arc;
+
+use outbox_core::{Event, Outcome};
+
+use super::Relay;
+use crate::{
+    broker::{Log, Taken},
+    checker::Promise,
+    database::{Micros, seq_of},
+    world::{World, micros},
+};
+
+/// Most by which the clocks of relay, broker and database may differ.
+const CLOCKS: Micros = 2_000_000;
+
+impl World {
+    /// The sink's identity at a broker that keeps a log: the one that the broker knows, or a new one.
+    pub(super) fn identify(&mut self, known: Option<u64>) -> Option<u64> {
+        known.or_else(|| self.broker.log.as_mut().map(Log::identify))
+    }
+
+    /// The broker no longer knows who publishes over the connection, and ends it. The sink takes a new identity.
+    pub(crate) fn forget_publisher(&mut self, connection: u64, why: &'static str) {
+        let publishes =
+            |relay: &&mut Relay| relay.session.as_ref().is_some_and(|own| own.connection == Some(connection));
+        if let Some(session) = self.relays.iter_mut().find(publishes).and_then(|relay| relay.session.as_mut()) {
+            session.identity = None;
+        }
+        self.cut(connection, why, false);
+    }
+
+    /// From when on a session that begins now can find events that were handed over and have no verdict.
+    pub(super) fn readable_since(&self) -> Micros {
+        let slack = micros(self.knobs.config.confirm_timeout) + CLOCKS;
+        self.db.last_settled().map_or(0, |settled| settled.saturating_sub(slack))
+    }
+
+    /// The sink reads the broker's log.
+    pub(super) fn read_back(&mut self, relay: usize, since_us: Option<i64>) {
+        let since = since_us.map_or(0, |since| u64::try_from(since).unwrap_or(0));
+        let Some(log) = &self.broker.log else { return };
+        let found: Vec<(i64, u32)> = log.read(since).collect();
+        self.log_relay(relay, || format!("reads back from {since_us:?}, and finds {} messages", found.len()));
+        if let Some(session) = &mut self.relays[relay].session {
+            session.found.extend(found);
+        }
+    }
+
+    /// Sends events, except those that the sink has found: they are answered at once.
+    pub(super) fn send_in_order(&mut self, relay: usize, connection: u64, events: impl Iterator<Item = Arc<Event>>) {
+        let now = self.now;
+        let (Some(session), Some(open)) = (&self.relays[relay].session, self.broker.connections.get_mut(&connection))
+        else {
+            return;
+        };
+        for event in events {
+            if session.found.contains(&(seq_of(&event.id), event.replays)) {
+                open.answers.push((event.id, Outcome::Found));
+            } else {
+                let sent = open.publisher.send(event, now);
+                open.on_the_way.push_back(sent);
+            }
+        }
+        self.schedule_answers(connection);
+        self.schedule_step(connection);
+    }
+
+    /// A queue has taken the event. `earlier`: its first copy in the broker's log.
+    ///
+    /// A second copy breaks the promise, with one exception: the verdict of the first could not be written (its row was
+    /// locked, not visible, or refused) while others were, for longer than the slack. Then no session can know that so
+    /// old an event has no verdict.
+    pub(super) fn accepted(&mut self, seq: i64, connection: u64, earlier: Option<Taken>) {
+        self.log("broker", || format!("a queue takes {seq}"));
+        self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
+        let Some(earlier) = earlier else { return };
+        let session = self.broker.connections.get(&connection).map(|open| open.publisher.session);
+        let own = self.relays.iter().filter_map(|relay| relay.session.as_ref()).find(|own| Some(own.id) == session);
+        let readable_since = own.map_or(Micros::MAX, |own| own.readable_since);
+        if session == Some(earlier.session) || earlier.at >= readable_since {
+            self.checker.fail(Promise::Once, Some(seq), "it is delivered twice, although the broker's log can be read");
+        }
+    }
+}

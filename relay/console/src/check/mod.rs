@@ -15,7 +15,7 @@ mod transactions;
 
 use std::time::Duration;
 
-use outbox_service::error::RunError;
+use outbox_service::{error::RunError, sink::SinkConfig};
 use tokio::time::timeout;
 
 use self::finding::Report;
@@ -49,10 +49,12 @@ pub(crate) async fn run(console: &Config, Options { args }: Options) -> Result<A
     if database.is_err() && !report.has("database") {
         report.bad("database", silent(&config.database_url, limit).to_string(), "");
     }
-    match (broker, &config.amqp_url) {
-        (Ok(broker::Found::NoExchange), _) => broker::report_missing_exchange(config, is_at_work, &mut report),
-        (Err(_elapsed), Some(address)) if !report.has("broker") => {
-            report.bad("broker", silent(address, limit).to_string(), "");
+    match (broker, &config.sink) {
+        (Ok(broker::Found::NoExchange), Some(SinkConfig::RabbitMq(rabbitmq))) => {
+            broker::report_missing_exchange(rabbitmq, is_at_work, &mut report);
+        }
+        (Err(_elapsed), Some(SinkConfig::RabbitMq(rabbitmq))) if !report.has("broker") => {
+            report.bad("broker", silent(&rabbitmq.url, limit).to_string(), "");
         }
         _ => {}
     }

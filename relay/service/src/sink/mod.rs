@@ -9,6 +9,13 @@ use outbox_core::{Event, Notice};
 
 use crate::{error::RunError, peer::ServerPeer};
 
+/// The broker that events go to, with its settings.
+#[derive(Clone, Debug)]
+pub enum SinkConfig {
+    /// RabbitMQ.
+    RabbitMq(rabbitmq::Config),
+}
+
 /// A sink's counts, and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkFigures {

@@ -28,6 +28,7 @@ use crate::{
     repeats::Repeats,
     session::{Session, SessionError, Source},
     sink::{
+        SinkConfig,
         link::{FirstConnection, Link},
         rabbitmq::{RabbitMq, RabbitMqBroker, Spans},
     },
@@ -212,14 +213,16 @@ pub(crate) fn begin(
 
 /// The broker's part of a session.
 pub(crate) fn sink(config: &Config, first: Arc<FirstConnection>, traces: &Traces) -> Result<RabbitMq, RunError> {
-    let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-    let address = config.amqp_url.clone().ok_or_else(missing)?;
+    let missing = || RunError::new(Kind::Usage, "no broker's address is set").hint("see docs/configuration.md");
+    let SinkConfig::RabbitMq(rabbitmq) = config.sink.as_ref().ok_or_else(missing)?;
+    let address = rabbitmq.url.clone();
     let url = match address.latest() {
         Some(url) => url,
         None => address.now()?,
     };
     let spans = Spans::new(traces, "rabbitmq");
-    let broker = RabbitMqBroker::new(address, config.publish(url), config.unroutable, config.key_headers, spans);
+    let publish = config.publish(rabbitmq, url);
+    let broker = RabbitMqBroker::new(address, publish, rabbitmq.unroutable, rabbitmq.key_headers, spans);
     Ok(Link::new(broker, first))
 }
 

@@ -12,7 +12,10 @@ use amqp_publisher::{AmqpError, ConsumeConfig, Consumer};
 use outbox_service::{
     Config,
     error::{Kind, RunError},
-    sink::rabbitmq::end_of_start,
+    sink::{
+        SinkConfig,
+        rabbitmq::{self, end_of_start},
+    },
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -71,16 +74,18 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
     if !confirmed(QUESTION, options.yes, "say --yes to go on without a question")? {
         return Ok(Answer::No);
     }
+    let missing = || RunError::new(Kind::Usage, "AMQP_URL is not set");
+    let SinkConfig::RabbitMq(rabbitmq) = config.sink.as_ref().ok_or_else(missing)?;
     let output = Output::new(options.form);
     let until = options.for_time.map(|time| Instant::now() + time);
     // While the command connects, a signal ends the process at once: no queue has to be closed yet.
     let limit = options.for_time.map_or(CONNECT_LIMIT, |time| time.min(CONNECT_LIMIT));
-    let mut consumer = open(config, &options.bindings, limit).await?;
+    let mut consumer = open(config, rabbitmq, &options.bindings, limit).await?;
     let listen =
         |kind| signal(kind).map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error));
     let (mut interrupted, mut terminated) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     if !output.json {
-        note(&format!("Showing what reaches the exchange {:?}, until Ctrl-C.", config.exchange));
+        note(&format!("Showing what reaches the exchange {:?}, until Ctrl-C.", rabbitmq.exchange));
     }
     let end = async {
         match until {
@@ -137,12 +142,17 @@ fn binding(text: &str) -> Result<String, String> {
 }
 
 /// Connects and opens the queue, within `limit`.
-async fn open(config: &Config, bindings: &[String], limit: Duration) -> Result<Consumer, RunError> {
-    let address = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
+async fn open(
+    config: &Config,
+    rabbitmq: &rabbitmq::Config,
+    bindings: &[String],
+    limit: Duration,
+) -> Result<Consumer, RunError> {
+    let address = &rabbitmq.url;
     let url = address.now()?;
     let consume = ConsumeConfig {
         url: url.clone(),
-        exchange: config.exchange.clone(),
+        exchange: rabbitmq.exchange.clone(),
         bindings: bindings.to_owned(),
         queue: format!("outbox-tail.{:016x}", fastrand::u64(..)),
         queue_messages: QUEUE_MESSAGES,

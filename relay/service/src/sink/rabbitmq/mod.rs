@@ -1,5 +1,6 @@
 //! RabbitMQ as a sink: how the publisher connects, and the outcomes of its confirms.
 
+mod config;
 mod message;
 mod refusal;
 mod reserved;
@@ -22,6 +23,7 @@ use outbox_core::{Event, Outcome, Text};
 use self::refusal::why;
 pub(crate) use self::spans::Spans;
 pub use self::{
+    config::Config,
     message::Outbound,
     refusal::{end_of_start, explain},
 };

@@ -112,10 +112,8 @@ fn resource() -> Resource {
         [("service.version", env!("CARGO_PKG_VERSION").to_owned()), ("service.instance.id", instance.to_string())];
     let about = about.map(|(name, value)| KeyValue::new(name, value));
     let builder = Resource::builder().with_schema_url(about, SCHEMA);
-    // The detectors of the SDK call a service that no variable names unknown_service.
-    let named = Resource::builder().build().get(&Key::new("service.name")).map(|name| name.to_string());
-    match named {
-        Some(name) if !name.starts_with("unknown_service") => builder.build(),
-        _ => builder.with_service_name(PROGRAM).build(),
-    }
+    // The SDK's detectors call a service that no variable names unknown_service.
+    let named = Resource::builder().build().get(&Key::new("service.name"));
+    let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    if is_named { builder.build() } else { builder.with_service_name(PROGRAM).build() }
 }

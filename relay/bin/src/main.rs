@@ -18,11 +18,12 @@ use outbox_service::{
     sink::Connect,
 };
 use tokio::runtime::Builder;
+use tracing::warn;
 
 use crate::{
     cli::{exit, logging, panic, signal},
     command::Command,
-    config::{Config, LogFormat, PRECEDENCE},
+    config::{Config, LogFormat, PRECEDENCE, RawSettings},
 };
 
 fn main() -> ExitCode {
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     };
     let format = config.log_format;
     match command {
-        Command::Run => end(logging::start(&config).and_then(|()| block_on(run(&config))), format),
+        Command::Run => end(logging::start(&config).and_then(|()| block_on(run(&config, &raw))), format),
         Command::Config(options) => end(command::config(&raw, &options), format),
         Command::ClientCommand(command) => match run_command(command, &config) {
             Ok(Answer::No) => exit::NO.into(),
@@ -82,7 +83,10 @@ fn run_command(command: ClientCommand, config: &Config) -> Result<Answer, RunErr
 }
 
 /// Starts the console, each part on a thread of its own, and relays until a signal asks for the end.
-async fn run(config: &Config) -> Result<(), RunError> {
+async fn run(config: &Config, raw: &RawSettings) -> Result<(), RunError> {
+    for (setting, place) in raw.retired() {
+        warn!(target: "relay", setting = setting.key, place, instead = setting.instead, "this setting has no effect any more");
+    }
     let mut signals = signal::Signals::listen()
         .map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error))?;
     let console = config.console();

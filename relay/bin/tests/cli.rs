@@ -122,6 +122,25 @@ fn a_broker_that_is_not_there_and_not_to_be_waited_for_is_one_line_and_its_exit_
 }
 
 #[test]
+fn a_setting_of_an_earlier_version_is_one_warning_that_says_what_replaces_it() {
+    let (database, broker) = (format!("postgres://relay@{}/shop", nowhere()), format!("amqp://relay@{}", nowhere()));
+    let urls = [("DATABASE_URL", database.as_str()), ("AMQP_URL", broker.as_str()), ("OUTBOX_RELAY_APP_ID", "shop")];
+    let run = outbox_relay(&["run", "--no-wait", "--otlp-headers", "x-key=hunter2"], &urls);
+    let told = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(20), "{told}");
+    let warnings: Vec<&str> =
+        told.lines().filter(|line| line.contains("this setting has no effect any more")).collect();
+    for (line, parts) in warnings.iter().zip([
+        ["WARN", "app_id", "OUTBOX_RELAY_APP_ID", "application_name"],
+        ["WARN", "otlp_headers", "--otlp-headers", "OTEL_EXPORTER_OTLP_HEADERS"],
+    ]) {
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+    assert_eq!(warnings.len(), 2, "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
 fn with_json_logs_the_failure_is_a_json_line_too() {
     let database = format!("postgres://relay:hunter2@{}/shop", nowhere());
     let init = outbox_relay(&["init", "--log-format", "json"], &[("DATABASE_URL", database.as_str())]);

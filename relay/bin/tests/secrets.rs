@@ -28,12 +28,23 @@ fn outbox_relay(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         .expect("the program starts")
 }
 
-/// The keys of all settings, as the program lists them.
+/// Names of files that hold settings, and settings of earlier versions: the program takes them, and does not list them.
+const OTHERS: [&str; 6] = [
+    "database_url_file",
+    "amqp_url_file",
+    "dashboard_database_url_file",
+    "dashboard_operator_database_url_file",
+    "otlp_headers",
+    "app_id",
+];
+
+/// The keys of all settings, as the program lists them, and the others.
 fn keys() -> Vec<String> {
     let listed = outbox_relay(&["config", "--json"], &URLS);
     let listed = String::from_utf8(listed.stdout).expect("JSON is UTF-8");
     let key = |line| serde_json::from_str::<serde_json::Value>(line).ok()?.get("key")?.as_str().map(str::to_owned);
-    let keys: Vec<_> = listed.lines().map(|line| key(line).expect("each line has a setting")).collect();
+    let keys = listed.lines().map(|line| key(line).expect("each line has a setting"));
+    let keys: Vec<_> = keys.chain(OTHERS.map(str::to_owned)).collect();
     assert!(keys.len() > 40, "{keys:?}");
     keys
 }

@@ -1,32 +1,16 @@
-//! The collector of spans, as configured. A relay built without OpenTelemetry knows the settings too, and refuses them
-//! with the command that builds a relay with OpenTelemetry.
-
-/// An OpenTelemetry collector that takes a span for each sampled event.
-#[derive(Clone, Debug)]
-pub struct Collector {
-    /// The collector's address.
-    pub endpoint: OtlpEndpoint,
-    /// Headers of each request, such as an API key.
-    pub headers: Option<OtlpHeaders>,
-    /// `service.name` of the spans.
-    pub service_name: String,
-}
+//! The address of a collector of spans. A relay built without OpenTelemetry knows the setting too, and refuses it with
+//! the command that builds a relay with OpenTelemetry.
 
 #[cfg(feature = "otel")]
-pub use self::with::{OtlpEndpoint, OtlpHeaders};
+pub use self::with::OtlpEndpoint;
 #[cfg(not(feature = "otel"))]
-pub use self::without::{OtlpEndpoint, OtlpHeaders};
+pub use self::without::OtlpEndpoint;
 
 #[cfg(feature = "otel")]
 mod with {
     use std::{fmt, str::FromStr};
 
-    use hyper::{
-        Uri,
-        header::{HeaderMap, HeaderName, HeaderValue},
-        http::uri::Scheme,
-    };
-    use percent_encoding::percent_decode_str;
+    use hyper::{Uri, http::uri::Scheme};
 
     /// A collector's address: `http://host:4318`, or `https://…` for TLS, with a path if the collector is behind one.
     #[derive(Clone, PartialEq, Eq)]
@@ -95,47 +79,6 @@ mod with {
         }
     }
 
-    /// Headers of each request, in the form of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs with commas between,
-    /// values percent-encoded. `Display` and `Debug` never show the values.
-    #[derive(Clone, Default, PartialEq, Eq)]
-    pub struct OtlpHeaders(pub(crate) HeaderMap);
-
-    /// The text does not have the form of [`OtlpHeaders`].
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-    #[error("not name=value pairs with commas between")]
-    pub struct BadHeaders;
-
-    impl FromStr for OtlpHeaders {
-        type Err = BadHeaders;
-
-        fn from_str(text: &str) -> Result<Self, BadHeaders> {
-            let mut headers = HeaderMap::new();
-            for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
-                let (name, value) = pair.split_once('=').ok_or(BadHeaders)?;
-                let name: HeaderName = name.trim().parse().map_err(|_| BadHeaders)?;
-                let value: Vec<u8> = percent_decode_str(value.trim()).collect();
-                let mut value = HeaderValue::from_bytes(&value).map_err(|_| BadHeaders)?;
-                value.set_sensitive(true);
-                headers.insert(name, value);
-            }
-            Ok(Self(headers))
-        }
-    }
-
-    /// The headers' names without their values.
-    impl fmt::Display for OtlpHeaders {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let names: Vec<&str> = self.0.keys().map(HeaderName::as_str).collect();
-            f.write_str(&names.join(", "))
-        }
-    }
-
-    impl fmt::Debug for OtlpHeaders {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            fmt::Display::fmt(self, f)
-        }
-    }
-
     #[cfg(test)]
     mod tests {
         use super::*;
@@ -169,18 +112,6 @@ mod with {
                 assert!(!why.to_string().contains("hunter2"));
             }
         }
-
-        #[test]
-        fn pairs_are_read_and_their_values_not_shown() {
-            let headers: OtlpHeaders = "authorization=Bearer%20hunter2, x-tenant = a=b,".parse().unwrap();
-            assert_eq!(headers.0["authorization"], "Bearer hunter2");
-            assert_eq!(headers.0["x-tenant"], "a=b");
-            let names = "authorization, x-tenant";
-            assert_eq!((headers.to_string(), format!("{headers:?}")), (names.to_owned(), names.to_owned()));
-            for bad in ["hunter2", "a b=c", "=hunter2", "a=%0d%0ahunter2: x"] {
-                assert_eq!(bad.parse::<OtlpHeaders>(), Err(BadHeaders), "{bad}");
-            }
-        }
     }
 }
 
@@ -196,29 +127,21 @@ mod without {
     )]
     pub struct NotBuilt;
 
-    macro_rules! none {
-        ($($name:ident)+) => {
-            $(
-                /// A setting that this relay cannot have, so the type has no value.
-                #[derive(Clone, Debug, PartialEq, Eq)]
-                pub enum $name {}
+    /// An address that this relay cannot have, so the type has no value.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum OtlpEndpoint {}
 
-                impl FromStr for $name {
-                    type Err = NotBuilt;
+    impl FromStr for OtlpEndpoint {
+        type Err = NotBuilt;
 
-                    fn from_str(_: &str) -> Result<Self, NotBuilt> {
-                        Err(NotBuilt)
-                    }
-                }
-
-                impl fmt::Display for $name {
-                    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        match *self {}
-                    }
-                }
-            )+
-        };
+        fn from_str(_: &str) -> Result<Self, NotBuilt> {
+            Err(NotBuilt)
+        }
     }
 
-    none!(OtlpEndpoint OtlpHeaders);
+    impl fmt::Display for OtlpEndpoint {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match *self {}
+        }
+    }
 }

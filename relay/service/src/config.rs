@@ -8,9 +8,13 @@ use outbox_core::{Limits, Policy, SIDE_CHANNELS};
 use pg_replication::ConnInfo;
 use tracing::{Level, enabled};
 
-use crate::{address::Address, collector::Collector, sink::rabbitmq::Unroutable};
+use crate::{
+    address::Address,
+    collector::OtlpEndpoint,
+    sink::{SinkConfig, rabbitmq},
+};
 
-/// The program's name, sent to RabbitMQ and to collectors of spans.
+/// The program's name, sent to brokers and to collectors of spans.
 pub(crate) const PROGRAM: &str = "outbox-relay";
 
 /// Time limit of connecting to RabbitMQ; `pg_replication` has the same for PostgreSQL. Both URLs can override it.
@@ -24,13 +28,26 @@ const REOPEN_AFTER: Duration = Duration::from_millis(5);
 /// of milliseconds, and stays silent for some seconds while it elects a leader.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
+/// There are no more events in memory than one for each of these bytes, because each needs room beside its contents.
+const BYTES_PER_EVENT: usize = 3 << 10;
+
+/// Most verdicts written by one statement. A batch is no larger than `in_flight` either, so that a crash repeats at most
+/// three times as many: those in flight, a batch being written, and one being filled.
+const LARGEST_BATCH: usize = 1000;
+
+/// Longest time that a verdict waits for others to share its statement: about what a commit costs.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Longest time between two standby status updates while nothing advances: the default of PostgreSQL's own receivers.
+const STATUS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The settings of the service. docs/configuration.md explains each of them to operators.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// PostgreSQL to read from.
     pub database_url: Address<ConnInfo>,
-    /// RabbitMQ to publish to; `None` for commands that need no broker.
-    pub amqp_url: Option<Address<AmqpUrl>>,
+    /// The broker to publish to; `None` for commands that need no broker.
+    pub sink: Option<SinkConfig>,
     /// Whether the startup ends instead of waiting for a server or for the schema's upgrade.
     pub no_wait: bool,
     /// Name under which both servers list the connections.
@@ -49,50 +66,34 @@ pub struct Config {
     pub takeover_after: Duration,
     /// Longest time between two checks of the publication and the table.
     pub check_interval: Duration,
-    /// Longest time between two standby status updates.
-    pub status_interval: Duration,
-    /// Exchange for events without an exchange of their own.
-    pub exchange: String,
-    /// Whether the exchange is declared at the first connection.
-    pub declare_exchange: bool,
-    /// What happens to an event whose destination has no queue.
-    pub unroutable: Unroutable,
     /// Most events published and not yet confirmed.
     pub in_flight: usize,
-    /// Most events published per second; `None`: as fast as RabbitMQ takes them.
+    /// Most events published per second; `None`: as fast as the broker takes them.
     pub max_rate: Option<NonZeroU32>,
-    /// After this time without any confirm, the connection to RabbitMQ is dropped.
+    /// After this time without any confirm, the connection to the broker is dropped.
     pub confirm_timeout: Duration,
-    /// AMQP `app_id` of every message.
-    pub app_id: String,
-    /// Whether messages have the headers `aggregate_type` and `aggregate_id`.
-    pub key_headers: bool,
     /// Order within a key, retries, and what follows a failure.
     pub policy: Policy,
-    /// Limits of the events kept in memory.
-    pub limits: Limits,
-    /// After this time without RabbitMQ, events stay in the table.
+    /// Most bytes of events kept in memory.
+    pub max_bytes: usize,
+    /// After this time without the broker, events stay in the table.
     pub park_after: Duration,
-    /// Most verdicts written by one statement.
-    pub settle_batch: usize,
-    /// Longest time that a verdict waits for others to share its statement.
-    pub settle_interval: Duration,
     /// Time limit of the drain.
     pub shutdown_timeout: Duration,
     /// Collector of the spans of sampled events; `None`: no spans are made.
-    pub collector: Option<Collector>,
+    pub collector: Option<OtlpEndpoint>,
 }
 
 impl Config {
-    /// The publisher's settings for the broker at `url`.
-    pub fn publish(&self, url: AmqpUrl) -> PublishConfig {
+    /// The publisher's settings for RabbitMQ at `url`.
+    pub fn publish(&self, rabbitmq: &rabbitmq::Config, url: AmqpUrl) -> PublishConfig {
         PublishConfig {
             url,
             try_first: None,
             try_last: None,
-            exchange: self.exchange.clone(),
-            exchange_use: if self.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
-            app_id: self.app_id.clone(),
+            exchange: rabbitmq.exchange.clone(),
+            exchange_use: if rabbitmq.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
+            app_id: self.application_name.clone(),
             window: self.in_flight,
             side_channels: u16::try_from(SIDE_CHANNELS).unwrap_or(u16::MAX),
             confirm_timeout: self.confirm_timeout,
@@ -110,17 +111,20 @@ impl Config {
         outbox_core::Config {
             in_flight: self.in_flight,
             max_rate: self.max_rate,
-            limits: self.limits,
+            limits: Limits {
+                max_events: self.in_flight.max(self.max_bytes / BYTES_PER_EVENT),
+                max_bytes: self.max_bytes,
+            },
             policy: self.policy,
-            settle_batch: self.settle_batch,
-            settle_interval: self.settle_interval,
+            settle_batch: self.in_flight.min(LARGEST_BATCH),
+            settle_interval: SETTLE_INTERVAL,
             park_after: self.park_after,
             silent_after: SILENT_AFTER.min(self.confirm_timeout / 5), // shorter than the limit that ends the connection
             confirm_timeout: self.confirm_timeout,
             max_slot_wal: self.max_slot_wal,
             check_interval: self.check_interval,
             drain_timeout: self.shutdown_timeout,
-            status_interval: self.status_interval.min(silence / 3), // a third leaves room for two late updates
+            status_interval: STATUS_INTERVAL.min(silence / 3), // a third leaves room for two late updates
             stands_still_after: silence / 2,
             repairs_publication: self.create_slot,
             reports_delivered: enabled!(target: "relay", Level::DEBUG),

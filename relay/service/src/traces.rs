@@ -13,7 +13,7 @@ mod queue;
 
 use std::{thread, time::Duration};
 
-use opentelemetry::{InstrumentationScope, KeyValue, trace::TracerProvider};
+use opentelemetry::{InstrumentationScope, Key, KeyValue, trace::TracerProvider};
 use opentelemetry_sdk::{
     Resource,
     trace::{Sampler, SdkTracer, SdkTracerProvider},
@@ -56,15 +56,13 @@ impl Traces {
     ///
     /// The exporter or its thread cannot be started.
     pub(crate) fn start(config: &Config, observed: &Observed) -> Result<Self, RunError> {
-        let Some(settings) = &config.collector else { return Ok(Self(None)) };
-        let endpoint = &settings.endpoint;
+        let Some(endpoint) = &config.collector else { return Ok(Self(None)) };
         let cannot = |what| move |error| RunError::new(Kind::Internal, what).source(error);
-        let resource = resource(&settings.service_name);
+        let resource = resource();
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(cannot("cannot start spans' thread"))?;
         let entered = runtime.enter();
-        let headers = settings.headers.clone().unwrap_or_default();
-        let collector = Collector::new(endpoint, &headers, &resource)
+        let collector = Collector::new(endpoint, &resource)
             .map_err(|error| RunError::new(Kind::Internal, format!("cannot send spans to {endpoint}: {error}")))?;
         drop(entered);
         let (end, until) = watch::channel(None);
@@ -107,13 +105,15 @@ impl Traces {
     }
 }
 
-/// The description of this relay in its spans. `OTEL_RESOURCE_ATTRIBUTES` adds to it.
-fn resource(service_name: &str) -> Resource {
+/// The description of this relay in its spans. OTEL_SERVICE_NAME names it, and OTEL_RESOURCE_ATTRIBUTES adds to it.
+fn resource() -> Resource {
     let instance = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid();
     let about =
         [("service.version", env!("CARGO_PKG_VERSION").to_owned()), ("service.instance.id", instance.to_string())];
-    Resource::builder()
-        .with_service_name(service_name.to_owned())
-        .with_schema_url(about.map(|(name, value)| KeyValue::new(name, value)), SCHEMA)
-        .build()
+    let about = about.map(|(name, value)| KeyValue::new(name, value));
+    let builder = Resource::builder().with_schema_url(about, SCHEMA);
+    // The SDK's detectors call a service that no variable names unknown_service.
+    let named = Resource::builder().build().get(&Key::new("service.name"));
+    let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    if is_named { builder.build() } else { builder.with_service_name(PROGRAM).build() }
 }

@@ -23,7 +23,7 @@ async fn a_transaction_that_commits_while_a_backlog_is_worked_off_comes_before_t
     let backlog = "SELECT outbox.emit('t', to_jsonb(i)) FROM generate_series(1, 5000) i";
     other.batch_execute(backlog).await.unwrap();
 
-    let relay = stack.relay().set("max-events", "100").set("in-flight", "100").spawn();
+    let relay = stack.relay().set("max-bytes", "300KiB").set("in-flight", "100").spawn();
     consumer.wait_for(500).await; // it is past the first pages
     late.commit().await.unwrap();
     other.batch_execute("UPDATE keys SET n = 2").await.unwrap();

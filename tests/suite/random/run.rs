@@ -139,7 +139,7 @@ async fn rows(db: &Connection) -> Vec<Row> {
 fn limits(schedule: &Schedule, evidence: &Evidence) -> Limits {
     let settings = &schedule.settings;
     let disruptions = schedule.disruptions() + evidence.exits.iter().filter(|code| [30, 143].contains(*code)).count();
-    let unsettled = settings.in_flight + 2 * settings.settle_batch;
+    let unsettled = 3 * settings.in_flight;
     // A missing exchange closes the channel with all that is in flight, and once more if the event itself is repeated.
     let missing = evidence.facts.iter().filter(|fact| fact.kind == Kind::NoExchange).count();
     let closes = if missing > 0 { missing + disruptions } else { 0 };

@@ -31,14 +31,10 @@ pub(super) struct Schedule {
 pub(super) struct Settings {
     pub(super) ordering: Ordering,
     pub(super) in_flight: usize,
-    pub(super) settle_batch: usize,
-    max_events: usize,
-    max_bytes_mib: u32,
+    max_bytes_kib: usize,
     park_after: u32,
     confirm_timeout: u32,
     retry_base: u32,
-    status_interval: u32,
-    settle_interval: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,19 +159,16 @@ fn faults<Kind>(rng: &mut Rng, most: usize, longest: u32, mut kind: impl FnMut(&
 
 impl Settings {
     fn new(rng: &mut Rng) -> Self {
-        let max_events = pick(rng, &[100, 300, 1_000, 2_000]);
+        // Room for 100 events, 300, 1,000, 5,000.
+        let max_bytes_kib = pick(rng, &[300, 900, 3_000, 15_000]);
         Self {
             ordering: pick(rng, &[Ordering::Strict, Ordering::Strict, Ordering::Pipelined]),
-            in_flight: pick(rng, &[10, 50, 200, 500]).min(max_events),
-            settle_batch: pick(rng, &[10, 50, 200]),
-            max_events,
-            max_bytes_mib: pick(rng, &[1, 4, 16]),
+            in_flight: pick(rng, &[10, 50, 200, 500]).min(max_bytes_kib / 3),
+            max_bytes_kib,
             park_after: pick(rng, &[0, 200, 1_000]),
             // Longer than a busy machine's broker pauses by itself, and shorter than the longest freeze.
             confirm_timeout: pick(rng, &[2_000, 5_000]),
             retry_base: pick(rng, &[5, 50]),
-            status_interval: pick(rng, &[100, 500]),
-            settle_interval: pick(rng, &[0, 5, 50]),
         }
     }
 
@@ -186,16 +179,12 @@ impl Settings {
         vec![
             ("ordering", ordering.to_owned()),
             ("in-flight", self.in_flight.to_string()),
-            ("settle-batch", self.settle_batch.to_string()),
-            ("max-events", self.max_events.to_string()),
-            ("max-bytes", format!("{}MiB", self.max_bytes_mib)),
+            ("max-bytes", format!("{}KiB", self.max_bytes_kib)),
             ("park-after", ms(self.park_after)),
             ("confirm-timeout", ms(self.confirm_timeout)),
             ("retry-base", ms(self.retry_base)),
             ("retry-max", ms(300)),
             ("max-attempts", "1000".to_owned()), // a full queue never fails an event
-            ("status-interval", ms(self.status_interval)),
-            ("settle-interval", ms(self.settle_interval)),
             ("log", "info,relay=debug".to_owned()), // seldom does a seed fail twice in the same way
         ]
     }

@@ -10,15 +10,14 @@ use super::{
     wait_for_counts,
 };
 
-const IN_FLIGHT: usize = 200;
-const SETTLE_BATCH: usize = 100;
+const IN_FLIGHT: usize = 133;
 
 #[tokio::test]
 async fn sigkill_in_the_middle_of_a_stream_loses_nothing_and_repeats_at_most_what_had_no_verdict() {
     let stack = Stack::new().await;
     stack.db.batch_execute(NUMBERED).await.unwrap();
     let consumer = stack.consumer("#").await;
-    let relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string()).set("settle-batch", "100").start().await;
+    let relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string()).start().await;
     let emitter = stack.db.connect().await;
     let emit = async {
         let mut ids: Vec<Uuid> = Vec::new();
@@ -35,7 +34,7 @@ async fn sigkill_in_the_middle_of_a_stream_loses_nothing_and_repeats_at_most_wha
             consumer.wait_for(count).await;
             relay.kill().await;
             kills += 1;
-            relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string()).set("settle-batch", "100").start().await;
+            relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string()).start().await;
         }
         (relay, kills)
     };
@@ -48,7 +47,7 @@ async fn sigkill_in_the_middle_of_a_stream_loses_nothing_and_repeats_at_most_wha
     let duplicates = deliveries.len() - ids.len();
     println!("{duplicates} duplicates after {kills} kills");
     // Without a verdict in the table: in flight, in the batch being written, and in the one that was filling.
-    let unsettled = IN_FLIGHT + 2 * SETTLE_BATCH;
+    let unsettled = 3 * IN_FLIGHT;
     assert!(duplicates <= kills * unsettled, "{duplicates} duplicates");
     for (key, numbers) in numbers_by_key(&deliveries) {
         let mut seen = HashSet::new();

@@ -26,7 +26,7 @@ async fn every_column_arrives_where_amqp_has_its_place() {
     let stack = Stack::new().await;
     stack.vhost.exchange("billing").await;
     let consumer = stack.vhost.consumer("billing", "#").start().await;
-    let _relay = stack.relay().set("app-id", "shop").start().await;
+    let _relay = stack.relay().set("application-name", "shop").start().await;
 
     let id = emit(
         &stack.db,
@@ -214,7 +214,7 @@ async fn a_plain_insert_is_delivered_like_an_emit() {
 async fn on_an_idle_server_the_slot_holds_nothing_back() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
-    let _relay = stack.relay().set("status-interval", "200ms").start().await;
+    let _relay = stack.relay().start().await;
     emit(&stack.db, "'a', '{}'::jsonb", &[]).await;
     consumer.wait_for(1).await;
     wait_for_counts(&stack.db, (0, 1, 0), SOON).await;

@@ -108,8 +108,7 @@ async fn a_retried_event_keeps_its_time_and_its_count_across_a_restart_of_the_re
 async fn an_event_that_is_retried_for_long_pins_no_log() {
     let stack = Stack::new().await;
     let _full = FullQueue::bind(&stack.vhost, "full").await;
-    let _relay =
-        stack.relay().set("retry-base", "1h").set("retry-max", "1h").set("status-interval", "200ms").start().await;
+    let _relay = stack.relay().set("retry-base", "1h").set("retry-max", "1h").start().await;
     let id = emit(&stack.db, "'full', '0', aggregate_id => 'k'", &[]).await;
     let lsn: String = stack.db.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).await.unwrap().get(0);
     let acknowledged = "SELECT confirmed_flush_lsn >= $2::text::pg_lsn FROM pg_replication_slots WHERE slot_name = $1";

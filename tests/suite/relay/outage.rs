@@ -9,7 +9,7 @@ async fn a_broker_outage_costs_no_attempt_holds_no_wal_and_loses_nothing() {
     let rabbitmq = RabbitMq::private().start().await;
     let stack = Stack::on(Postgres::shared().await, &rabbitmq).await;
     let consumer = stack.consumer("#").await;
-    let relay = stack.relay().set("park-after", "300ms").set("status-interval", "200ms").start().await;
+    let relay = stack.relay().set("park-after", "300ms").start().await;
     let queue = consumer.queue().to_owned();
     drop(consumer);
 

@@ -16,9 +16,8 @@ async fn with_max_rate_a_backlog_leaves_no_faster_than_that_in_order_and_the_slo
     let relay = stack
         .relay()
         .set("max-rate", &RATE.to_string())
-        .set("max-events", "100")
+        .set("max-bytes", "300KiB")
         .set("in-flight", "50")
-        .set("status-interval", "100ms")
         .start()
         .await;
     let began = Instant::now();

@@ -18,7 +18,7 @@ async fn of_100_000_events_from_several_clients_exactly_the_committed_arrive_and
     let stack = Stack::new().await;
     stack.db.batch_execute(NUMBERED).await.unwrap();
     let consumer = stack.consumer("#").await;
-    let _relay = stack.relay().set("status-interval", "200ms").start().await;
+    let _relay = stack.relay().start().await;
 
     let rng = harness::seed::rng("volume");
     let clients = (0..CLIENTS).map(|client| {

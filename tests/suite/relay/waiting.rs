@@ -10,7 +10,7 @@ async fn behind_a_closed_proxy(stack: &Stack) -> (Proxy, RelayBuilder) {
     let proxy = Proxy::to(stack.vhost.port()).await;
     proxy.refuse();
     let relay = stack.relay().set("amqp-url", &stack.vhost.url_at(proxy.port()));
-    (proxy, relay.set("park-after", "100ms").set("status-interval", "200ms"))
+    (proxy, relay.set("park-after", "100ms"))
 }
 
 #[tokio::test]

@@ -69,21 +69,10 @@ enum Shown {
 fn shown(command: &str) -> Shown {
     Shown::Only(match command {
         "run" | "config" => return Shown::All,
-        "init" => &[
-            "database_url",
-            "database_url_file",
-            "application_name",
-            "publication",
-            "slot",
-            "takeover_after",
-            "log_format",
-            "log",
-        ],
+        "init" => &["database_url", "application_name", "publication", "slot", "takeover_after", "log_format", "log"],
         "check" => &[
             "database_url",
-            "database_url_file",
             "amqp_url",
-            "amqp_url_file",
             "application_name",
             "publication",
             "slot",
@@ -91,9 +80,9 @@ fn shown(command: &str) -> Shown {
             "exchange",
             "declare_exchange",
         ],
-        "status" => &["database_url", "database_url_file", "application_name", "slot"],
-        "events" | "replay" | "release" | "purge" => &["database_url", "database_url_file"],
-        "tail" => &["amqp_url", "amqp_url_file", "exchange"],
+        "status" => &["database_url", "application_name", "slot"],
+        "events" | "replay" | "release" | "purge" => &["database_url"],
+        "tail" => &["amqp_url", "exchange"],
         _ => &[],
     })
 }

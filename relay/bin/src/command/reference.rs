@@ -6,7 +6,7 @@ use std::{fmt::Write, fs, path::PathBuf};
 use clap::Arg;
 
 use super::program;
-use crate::config::SETTINGS;
+use crate::config::{RETIRED, SETTINGS, Setting};
 
 const END: &str = "<!-- end of options -->\n";
 
@@ -20,9 +20,10 @@ fn begin(command: &str) -> String {
 
 /// Returns the command's own arguments, without the settings.
 fn own(command: &clap::Command) -> Vec<&Arg> {
-    let is_setting = |argument: &Arg| {
-        argument.get_id() == "config" || SETTINGS.iter().any(|setting| argument.get_id() == setting.key)
-    };
+    let names = SETTINGS.iter().flat_map(Setting::names).map(|name| name.key());
+    let settings: Vec<String> = names.chain(RETIRED.iter().map(|retired| retired.key.to_owned())).collect();
+    let is_setting =
+        |argument: &Arg| argument.get_id() == "config" || settings.iter().any(|key| argument.get_id() == key.as_str());
     command.get_arguments().filter(|argument| !is_setting(argument) && argument.get_id() != "help").collect()
 }
 

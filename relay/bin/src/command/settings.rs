@@ -29,7 +29,7 @@ pub(crate) fn run(raw: &RawSettings, options: &Options) -> Result<(), RunError> 
     for setting in raw.in_force() {
         let tone = if setting.origin == "default" { Tone::Dim } else { Tone::Plain };
         table.row(vec![
-            (setting.key.to_owned(), Tone::Bold),
+            (setting.key, Tone::Bold),
             (setting.value.unwrap_or_default(), Tone::Plain),
             (setting.origin, tone),
         ]);

@@ -10,7 +10,8 @@ use outbox_service::redact::redacted;
 
 use super::{
     raw::{Origin, RawSettings},
-    setting::{PREFIX, Setting, nearest},
+    retired,
+    setting::{Name, PREFIX, Setting, nearest},
     settings::{SETTINGS, by_key},
 };
 
@@ -26,17 +27,17 @@ pub(super) fn config_file(variables: &BTreeMap<OsString, OsString>) -> Option<Pa
 /// Reads every variable of the relay. An empty or blank variable counts as not set: compose files and charts write a
 /// value that was left out that way.
 pub(super) fn read(variables: &BTreeMap<OsString, OsString>, raw: &mut RawSettings) {
-    for setting in SETTINGS {
+    for given in SETTINGS.iter().flat_map(Setting::names) {
         // The prefixed name is meant for the relay alone, so it is read last and wins.
-        let shared = setting.plain_variable().into_iter().chain(setting.standard_variable());
-        for name in shared.chain([setting.prefixed_variable()]) {
+        let shared = given.plain_variable().into_iter().chain(given.standard_variable());
+        for name in shared.chain([given.prefixed_variable()]) {
             let Some(value) = variables.get(OsStr::new(&name)) else {
                 continue;
             };
             match value.to_str() {
                 Some(text) if text.trim().is_empty() => {}
-                Some(text) => raw.set(setting, text, Origin::Variable(name)),
-                None => raw.add_problem(format!("{name}: not UTF-8: expected {}", setting.rule.allowed())),
+                Some(text) => raw.set(given, text, Origin::Variable(name)),
+                None => raw.add_problem(format!("{name}: not UTF-8: expected {}", given.allowed())),
             }
         }
     }
@@ -44,20 +45,28 @@ pub(super) fn read(variables: &BTreeMap<OsString, OsString>, raw: &mut RawSettin
         let Some((name, rest)) = name.to_str().and_then(|name| Some((name, name.strip_prefix(PREFIX)?))) else {
             continue;
         };
-        let is_known = name == CONFIG || SETTINGS.iter().any(|setting| setting.prefixed_variable() == name);
-        if !is_known && !value.is_empty() && !is_service_link(rest, value) {
-            raw.add_problem(unknown(name, rest));
+        if name == CONFIG || value.is_empty() || is_known(name) {
+            continue;
+        }
+        match retired::by_key(&rest.to_lowercase()).filter(|retired| retired.key.to_uppercase() == rest) {
+            Some(retired) => raw.add_retired(retired, &Origin::Variable(name.to_owned())),
+            None if is_service_link(rest, value) => {}
+            None => raw.add_problem(unknown(name, rest)),
         }
     }
 }
 
+fn is_known(variable: &str) -> bool {
+    SETTINGS.iter().flat_map(Setting::names).any(|name| name.prefixed_variable() == variable)
+}
+
 fn unknown(name: &str, rest: &str) -> String {
     let name = redacted(name);
-    let keys = SETTINGS.iter().map(|setting| setting.key).chain(["config"]);
+    let keys = SETTINGS.iter().flat_map(Setting::names).map(Name::key).chain(["config".to_owned()]);
     let Some(key) = nearest(rest, keys) else {
         return format!("{name}: unknown variable: outbox-relay run --help lists the known ones");
     };
-    let meant = by_key(key).map_or_else(|| CONFIG.to_owned(), Setting::variable);
+    let meant = by_key(&key).map_or_else(|| CONFIG.to_owned(), Name::variable);
     format!("{name}: unknown variable: did you mean {meant}?")
 }
 
@@ -97,8 +106,8 @@ mod tests {
 
     #[test]
     fn no_setting_has_a_name_that_kubernetes_uses() {
-        for setting in SETTINGS {
-            assert!(!is_service_link(&setting.key.to_uppercase(), OsStr::new("tcp://10.0.0.1:1")), "{}", setting.key);
+        for name in SETTINGS.iter().flat_map(Setting::names) {
+            assert!(!is_service_link(&name.key().to_uppercase(), OsStr::new("tcp://10.0.0.1:1")), "{}", name.key());
         }
     }
 }

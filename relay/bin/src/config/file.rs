@@ -1,7 +1,8 @@
-//! Settings from a TOML file: one flat table with the settings' keys.
+//! Settings from a TOML file: the settings' keys at its top, or each in the table of its group.
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -9,11 +10,15 @@ use outbox_service::{
     redact::{file_name, redacted},
     text_file,
 };
-use toml::de::{DeTable, DeValue};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 use super::{
     raw::{Origin, RawSettings},
-    setting::nearest,
+    retired,
+    setting::{Name, Setting, nearest, table},
     settings::{SETTINGS, by_key},
 };
 
@@ -33,7 +38,7 @@ pub(super) fn read(path: &Path, raw: &mut RawSettings) {
         Err(why) => return raw.add_problem(format!("{}: {why}", file_name(path))),
     };
     match DeTable::parse(&text) {
-        Ok(table) => take(path, &text, table.get_ref(), raw),
+        Ok(table) => Reading { path, text: &text, raw, seen: BTreeMap::new() }.take(table.get_ref()),
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             let place = format!("{}:{line}", file_name(path));
@@ -47,29 +52,79 @@ pub(super) fn read(path: &Path, raw: &mut RawSettings) {
     }
 }
 
-fn take(path: &Path, text: &str, table: &DeTable<'_>, raw: &mut RawSettings) {
-    for (key, value) in table {
-        let line = line_of(text, key.span().start);
-        let shown = redacted(key.get_ref()).escape_debug().to_string();
-        let place = format!("{}:{line}: {}", file_name(path), shown);
-        if let DeValue::Table(_) = value.get_ref() {
-            raw.add_problem(format!(
-                "{place}: a section: the file is one flat table, so write the settings without [{}]",
-                shown
-            ));
-            continue;
+/// A file that is being read.
+struct Reading<'a> {
+    path: &'a Path,
+    text: &'a str,
+    raw: &'a mut RawSettings,
+    /// The settings so far, with their lines.
+    seen: BTreeMap<String, usize>,
+}
+
+impl Reading<'_> {
+    /// Takes the settings at the top of the file, and those in its tables.
+    fn take(&mut self, file: &DeTable<'_>) {
+        for (key, value) in file {
+            match value.get_ref() {
+                DeValue::Table(settings) if is_table(key.get_ref()) => {
+                    for (setting, value) in settings {
+                        self.setting(Some(key.get_ref()), setting, value);
+                    }
+                }
+                DeValue::Table(_) => {
+                    let tables = groups().map(|group| format!("[{}]", table(group))).collect::<Vec<_>>().join(", ");
+                    self.problem(key, None, &format!("unknown table: the tables are {tables}"));
+                }
+                _ => self.setting(None, key, value),
+            }
         }
-        let Some(setting) = by_key(key.get_ref()) else {
-            raw.add_problem(match nearest(key.get_ref(), SETTINGS.iter().map(|setting| setting.key)) {
-                Some(meant) => format!("{place}: unknown key: did you mean {meant}?"),
-                None => format!("{place}: unknown key: outbox-relay run --help lists the known settings"),
-            });
-            continue;
+    }
+
+    /// Takes one setting, which stands in this table, or at the top of the file.
+    fn setting(&mut self, within: Option<&str>, key: &Spanned<Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+        let line = line_of(self.text, key.span().start);
+        let origin = Origin::File { path: self.path.to_owned(), line };
+        let Some(name) = by_key(key.get_ref()) else {
+            return match retired::by_key(key.get_ref()) {
+                Some(retired) => self.raw.add_retired(retired, &origin),
+                None => self.problem(key, within, &unknown(key.get_ref())),
+            };
         };
-        match scalar(value.get_ref()) {
-            Some(text) => raw.set(setting, &text, Origin::File { path: path.to_owned(), line }),
-            None => raw.add_problem(format!("{place}: not a single value: expected {}", setting.rule.allowed())),
+        let own = table(name.setting.group);
+        if within.is_some_and(|within| within != own) {
+            return self.problem(key, within, &format!("it belongs to [{own}], or to the top of the file"));
         }
+        if let Some(earlier) = self.seen.insert(name.key(), line) {
+            return self.problem(key, within, &format!("line {earlier} has it, too: leave one of them out"));
+        }
+        match scalar(value.get_ref()) {
+            Some(text) => self.raw.set(name, &text, origin),
+            None => self.problem(key, within, &format!("not a single value: expected {}", name.allowed())),
+        }
+    }
+
+    fn problem(&mut self, key: &Spanned<Cow<'_, str>>, within: Option<&str>, why: &str) {
+        let line = line_of(self.text, key.span().start);
+        let within = within.map(|within| format!("{within}.")).unwrap_or_default();
+        let shown = redacted(key.get_ref()).escape_debug().to_string();
+        self.raw.add_problem(format!("{}:{line}: {within}{shown}: {why}", file_name(self.path)));
+    }
+}
+
+/// Returns the groups of settings, in their order.
+fn groups() -> impl Iterator<Item = &'static str> {
+    let mut last = "";
+    SETTINGS.iter().map(|setting| setting.group).filter(move |group| std::mem::replace(&mut last, group) != *group)
+}
+
+fn is_table(key: &str) -> bool {
+    groups().any(|group| table(group) == key)
+}
+
+fn unknown(key: &str) -> String {
+    match nearest(key, SETTINGS.iter().flat_map(Setting::names).map(Name::key)) {
+        Some(meant) => format!("unknown key: did you mean {meant}?"),
+        None => "unknown key: outbox-relay run --help lists the known settings".to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ use outbox_service::redact::{HIDDEN, redacted};
 use super::{
     environment, file,
     raw::{Origin, RawSettings},
-    rule::Rule,
+    retired::RETIRED,
     setting::Setting,
     settings::SETTINGS,
 };
@@ -28,7 +28,16 @@ be seen by every user of the machine: prefer the environment or a file.";
 ///
 /// clap's global flags are not used, because clap would copy them to every command at each start.
 pub(crate) fn with_settings(command: Command, shows: impl Fn(&Setting) -> bool) -> Command {
-    command.arg(config_file()).args(SETTINGS.iter().map(|setting| flag(setting).hide(!shows(setting))))
+    let flags = SETTINGS.iter().map(|setting| flag(setting).hide(!shows(setting)));
+    let files = SETTINGS.iter().filter_map(Setting::file_name).map(|name| bare_flag(name.key(), name.placeholder()));
+    let retired = RETIRED.iter().map(|retired| bare_flag(retired.key.to_owned(), "VALUE"));
+    command.arg(config_file()).args(flags).args(files.chain(retired))
+}
+
+/// Returns a flag that the help text does not list: another flag's text names it, or it has no effect.
+fn bare_flag(key: String, placeholder: &'static str) -> Arg {
+    let flag = key.replace('_', "-");
+    Arg::new(key).long(flag).value_name(placeholder).allow_negative_numbers(true).hide(true)
 }
 
 fn config_file() -> Arg {
@@ -43,20 +52,22 @@ fn config_file() -> Arg {
 
 fn flag(setting: &'static Setting) -> Arg {
     let default = setting.default.map(|value| format!(" [default: {value}]")).unwrap_or_default();
-    let allowed = match setting.rule {
-        Rule::Switch | Rule::Choice(_) => String::new(), // the placeholder lists the words
-        _ => format!("\n[allowed: {}]", setting.rule.allowed()),
-    };
-    let long = format!("{}\n[env: {}]{default}{allowed}", setting.text(), setting.variable());
+    let name = setting.name();
+    // A placeholder that lists the words says what is allowed.
+    let allowed =
+        if name.placeholder().contains('|') { String::new() } else { format!("\n[allowed: {}]", name.allowed()) };
+    let file = setting.file_name().map(|file| format!("\n[in a file: --{} FILE, {}]", file.flag(), file.variable()));
+    let file = file.unwrap_or_default();
+    let long = format!("{}\n[env: {}]{default}{file}{allowed}", setting.text(), name.variable());
     let argument = Arg::new(setting.key);
     // A switch that is off by default is turned on by the flag alone, so the next argument is not its value.
-    let argument = match (&setting.rule, setting.default) {
-        (Rule::Switch, Some("false")) => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+    let argument = match setting.default {
+        Some("false") => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
         _ => argument,
     };
     argument
-        .long(setting.flag())
-        .value_name(setting.rule.placeholder())
+        .long(name.flag())
+        .value_name(name.placeholder())
         .allow_negative_numbers(true) // so that the setting's own range rejects them
         .help_heading(setting.group)
         .help(format!("{}{default}", setting.summary()))
@@ -93,16 +104,20 @@ pub(crate) fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (O
     let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
     let places: Vec<&ArgMatches> =
         flags.subcommand().map(|(_, behind)| behind).into_iter().chain(std::iter::once(flags)).collect();
-    let mut raw = RawSettings::of(SETTINGS);
+    let mut raw = RawSettings::default();
     let file = places.iter().find_map(|flags| flags.get_one::<PathBuf>("config").cloned());
     if let Some(path) = file.or_else(|| environment::config_file(&variables)).or_else(|| file::usual(file::USUAL)) {
         file::read(&path, &mut raw);
     }
     environment::read(&variables, &mut raw);
-    for setting in SETTINGS {
-        if let Some(text) = places.iter().find_map(|flags| flags.get_one::<String>(setting.key)) {
-            raw.set(setting, text, Origin::Flag);
+    let text = |key: &str| places.iter().find_map(|flags| flags.get_one::<String>(key));
+    for name in SETTINGS.iter().flat_map(Setting::names) {
+        if let Some(text) = text(&name.key()) {
+            raw.set(name, text, Origin::Flag);
         }
+    }
+    for retired in RETIRED.iter().filter(|retired| text(retired.key).is_some()) {
+        raw.add_retired(retired, &Origin::Flag);
     }
     raw
 }

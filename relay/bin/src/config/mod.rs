@@ -11,56 +11,55 @@
 mod environment;
 mod file;
 mod flags;
+mod kind;
 mod raw;
 mod resolve;
-mod rule;
+mod retired;
 mod setting;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod units;
-mod value;
+
+use std::num::NonZeroU32;
 
 use outbox_console::{DashboardConfig, retention};
-use outbox_core::{Backoff, Limits, Policy};
-use outbox_service::collector::Collector;
+use outbox_core::{Backoff, Policy};
+use outbox_service::{
+    address::Address,
+    sink::{SinkConfig, rabbitmq},
+};
 
-use self::value::AfterFailed;
+use self::kind::AfterFailed;
 pub(crate) use self::{
     flags::{PRECEDENCE, collect, read, with_settings},
+    kind::LogFormat,
     raw::RawSettings,
     resolve::Servers,
     setting::Setting,
     settings::Config,
-    value::LogFormat,
 };
 #[cfg(test)]
-pub(crate) use self::{rule::Rule, settings::SETTINGS};
+pub(crate) use self::{retired::RETIRED, settings::SETTINGS};
 
 impl Config {
     /// Returns the service's configuration.
     pub(crate) fn service(&self) -> outbox_service::Config {
         outbox_service::Config {
             database_url: self.database_url.clone(),
-            amqp_url: self.amqp_url.clone(),
+            sink: self.sink(),
             no_wait: self.no_wait,
             application_name: self.application_name.clone(),
             publication: self.publication.clone(),
             slot: self.slot.clone(),
             create_slot: self.create_slot,
             failover_slot: self.failover_slot,
-            max_slot_wal: self.max_slot_wal.0,
+            max_slot_wal: self.max_slot_wal,
             takeover_after: self.takeover_after,
             check_interval: self.check_interval,
-            status_interval: self.status_interval,
-            exchange: self.exchange.clone(),
-            declare_exchange: self.declare_exchange,
-            unroutable: self.unroutable,
             in_flight: self.in_flight,
-            max_rate: self.max_rate.0,
+            max_rate: self.max_rate.and_then(NonZeroU32::new),
             confirm_timeout: self.confirm_timeout,
-            app_id: self.app_id.clone(),
-            key_headers: self.key_headers,
             policy: Policy {
                 ordering: self.ordering,
                 backoff: Backoff { base: self.retry_base, max: self.retry_max },
@@ -68,30 +67,36 @@ impl Config {
                 retry_for: self.retry_for,
                 hold_failed: self.after_failed == AfterFailed::Hold,
             },
-            limits: Limits { max_events: self.max_events, max_bytes: self.max_bytes },
+            max_bytes: self.max_bytes,
             park_after: self.park_after,
-            settle_batch: self.settle_batch,
-            settle_interval: self.settle_interval,
             shutdown_timeout: self.shutdown_timeout,
-            collector: self.otlp_endpoint.0.clone().map(|endpoint| Collector {
-                endpoint,
-                headers: self.otlp_headers.0.clone(),
-                service_name: self.otlp_service_name.clone(),
-            }),
+            collector: self.otlp_endpoint.as_ref().and_then(Address::latest),
         }
+    }
+
+    /// Returns the one broker that is given, with its settings.
+    fn sink(&self) -> Option<SinkConfig> {
+        let rabbitmq = self.amqp_url.clone().map(|url| rabbitmq::Config {
+            url,
+            exchange: self.exchange.clone(),
+            declare_exchange: self.declare_exchange,
+            unroutable: self.unroutable,
+            key_headers: self.key_headers,
+        });
+        rabbitmq.map(SinkConfig::RabbitMq)
     }
 
     /// Returns the console's configuration.
     pub(crate) fn console(&self) -> outbox_console::Config {
         outbox_console::Config {
             relay: self.service(),
-            retention: retention::Policy { sent: self.retention.0, failed: self.retention_failed.0 },
-            http_listen: self.http_listen.0,
+            retention: retention::Policy { sent: self.retention, failed: self.retention_failed },
+            http_listen: self.http_listen,
             dashboard: self.dashboard.then(|| DashboardConfig {
-                database_url: self.dashboard_database_url.0.clone(),
-                operator_database_url: self.dashboard_operator_database_url.0.clone(),
-                readers: self.dashboard_readers.0.clone(),
-                operators: self.dashboard_operators.0.clone(),
+                database_url: self.dashboard_database_url.clone(),
+                operator_database_url: self.dashboard_operator_database_url.clone(),
+                readers: self.dashboard_readers.clone(),
+                operators: self.dashboard_operators.clone(),
                 hosts: self.dashboard_hosts.clone(),
                 path: self.dashboard_path.clone(),
             }),

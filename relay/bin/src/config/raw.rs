@@ -3,23 +3,24 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use outbox_service::{
-    redact::{HIDDEN, file_name, redacted},
+    redact::{HIDDEN, file_name, holds_login},
     text_file::{self, QUOTED, is_quoted},
 };
 
 use super::{
-    rule::Rule,
-    setting::Setting,
-    value::{OFF, Value},
+    kind::{File, Kind, OFF, expected},
+    retired::Retired,
+    setting::{Name, Setting},
 };
 
 /// The text of every setting that was given, with its origin.
+#[derive(Default)]
 pub(crate) struct RawSettings {
-    /// Every setting that exists.
-    settings: &'static [Setting],
-    values: HashMap<&'static str, RawValue>,
+    values: HashMap<String, RawValue>,
     /// One line for each input that could not be understood.
     pub(super) problems: Vec<String>,
+    /// Settings of earlier versions that were given, each with its origin.
+    retired: Vec<(&'static Retired, String)>,
 }
 
 /// A value before it is checked. The type has no `Debug`, because the value may be a secret.
@@ -38,16 +39,27 @@ pub(super) enum Origin {
     File { path: PathBuf, line: usize },
 }
 
-impl RawSettings {
-    /// Makes an empty collection for these settings.
-    pub(super) fn of(settings: &'static [Setting]) -> Self {
-        Self { settings, values: HashMap::new(), problems: Vec::new() }
+impl Origin {
+    /// Returns the place in the form in which a setting with this flag is given there.
+    fn place(&self, flag: &str) -> String {
+        match self {
+            Self::Flag => format!("--{flag}"),
+            Self::Variable(name) => name.clone(),
+            Self::File { path, line } => format!("{}:{line}", file_name(path)),
+        }
     }
+}
 
+impl RawSettings {
     /// Sets a value, overriding an earlier one. White space around it, such as a file's last line end, is removed:
     /// nobody means it.
-    pub(super) fn set(&mut self, setting: &'static Setting, text: &str, origin: Origin) {
-        self.values.insert(setting.key, RawValue { text: text.trim().to_owned(), origin });
+    pub(super) fn set(&mut self, name: Name, text: &str, origin: Origin) {
+        self.values.insert(name.key(), RawValue { text: text.trim().to_owned(), origin });
+    }
+
+    /// Notes a setting of an earlier version, which has no effect. Its value, which may be secret, is not kept.
+    pub(super) fn add_retired(&mut self, retired: &'static Retired, origin: &Origin) {
+        self.retired.push((retired, origin.place(&retired.key.replace('_', "-"))));
     }
 
     /// Adds a line about an input that cannot be understood.
@@ -55,89 +67,108 @@ impl RawSettings {
         self.problems.push(problem);
     }
 
-    /// Returns the checked value of a setting; if the value is bad, adds a line to `problems`.
-    pub(super) fn value<T: Value>(&self, setting: &Setting, needed: bool, problems: &mut Vec<String>) -> Option<T> {
-        let (reported_as, read) = match (self.values.get(setting.key), self.file_of(setting), setting.default) {
-            (Some(raw), Some((file, _)), _) if raw.text != OFF => {
-                (setting, Err(format!("{} is given, too: leave one of them out", self.shown(file))))
-            }
-            (_, Some((file, path)), _) => (file, T::in_file(path, needed)),
-            (Some(raw), None, _) if is_quoted(&raw.text) => (setting, Err(QUOTED.to_owned())),
-            (Some(raw), None, _) => (setting, T::read(&setting.rule, &raw.text)),
-            (None, None, Some(default)) => (setting, T::read(&setting.rule, default)),
-            (None, None, None) if !needed => return T::unneeded(),
-            // The name of its file is bad, which is reported for the file's own setting.
-            (None, None, None) if self.names_file_of(setting) => return None,
-            (None, None, None) => (setting, Err(format!("expected {}", setting.rule.allowed()))),
+    /// Returns the settings of earlier versions that were given, each once, with its last origin.
+    pub(crate) fn retired(&self) -> impl Iterator<Item = (&'static Retired, &str)> {
+        let last = |(at, (retired, _)): &(usize, &(&'static Retired, String))| {
+            !self.retired.iter().skip(at + 1).any(|(later, _)| later.key == retired.key)
         };
-        read.map_err(|why| problems.push(format!("{}: {why}", self.shown(reported_as)))).ok()
+        self.retired.iter().enumerate().filter(last).map(|(_, (retired, origin))| (*retired, origin.as_str()))
     }
 
-    /// Returns the file that holds the value of this setting, and the setting that names the file.
-    fn file_of(&self, setting: &Setting) -> Option<(&'static Setting, PathBuf)> {
-        let file = self.settings.iter().find(|other| other.is_file_of(setting))?;
-        let path = &self.values.get(file.key)?.text;
-        (path != OFF && file.rule.takes(path)).then(|| (file, path.into()))
+    /// Returns the checked value of a setting; if the value is bad, adds a line to `problems`. A file that holds the
+    /// value is read now if it is `needed`.
+    pub(super) fn value<K: Kind>(
+        &self,
+        setting: &'static Setting,
+        needed: bool,
+        problems: &mut Vec<String>,
+    ) -> Option<K::Value> {
+        let name = setting.name();
+        let given = self.values.get(setting.key).map(|raw| raw.text.as_str());
+        let file = self.file(setting).map(|(name, text)| (name, read::<File>(text)));
+        let (reported_as, value) = match (given, file) {
+            (_, Some((file, Err(why)))) => (file, Err(why)),
+            (Some(text), Some((file, _))) if text != OFF => {
+                (name, Err(format!("{} is given, too: leave one of them out", self.shown(file))))
+            }
+            (_, Some((file, Ok(path)))) => (file, K::in_file(path, needed)),
+            (None, None) if setting.default.is_none() => match K::absent() {
+                Some(value) => return Some(value),
+                None => (name, Err(expected::<K>())),
+            },
+            (text, None) => (name, read::<K>(text.or(setting.default).unwrap_or_default())),
+        };
+        value.map_err(|why| problems.push(format!("{}: {why}", self.shown(reported_as)))).ok()
     }
 
-    /// Whether a file name was given for the value of this setting.
-    fn names_file_of(&self, setting: &Setting) -> bool {
-        let file = self.settings.iter().find(|other| other.is_file_of(setting));
-        let file = file.and_then(|file| self.values.get(file.key));
-        file.is_some_and(|raw| raw.text != OFF)
+    /// Returns the name of the file that holds the value of this setting, if one is given, and as what it was given.
+    pub(super) fn file(&self, setting: &'static Setting) -> Option<(Name, &str)> {
+        let name = setting.file_name()?;
+        self.values.get(&name.key()).map(|raw| (name, raw.text.as_str())).filter(|(_, text)| *text != OFF)
+    }
+
+    /// Returns the text of a setting that is in no file: as it was given, or its default.
+    pub(super) fn text(&self, setting: &Setting) -> Option<&str> {
+        self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default)
+    }
+
+    /// Returns the name under which a setting without a default was given; `None` if it is left out.
+    pub(super) fn given_as(&self, setting: &'static Setting) -> Option<Name> {
+        let has_text = self.text(setting).is_some_and(|text| text != OFF);
+        has_text.then(|| setting.name()).or_else(|| self.file(setting).map(|(name, _)| name))
     }
 
     /// Returns a setting with its value in the form of its origin: as a flag, a variable or a line of the file.
-    pub(super) fn shown(&self, setting: &Setting) -> String {
-        let key = setting.key;
-        let Some(RawValue { text, origin }) = self.values.get(key) else {
-            return match setting.default {
-                Some(default) => format!("{key} = {default} (default)"),
-                None => match self.settings.iter().find(|other| other.is_file_of(setting)) {
-                    Some(file) => format!("neither {} nor {} is set", setting.variable(), file.variable()),
-                    None => format!("{} is not set", setting.variable()),
-                },
+    pub(super) fn shown(&self, name: Name) -> String {
+        let Some(RawValue { text, origin }) = self.values.get(&name.key()) else {
+            return match (name.setting.default, name.setting.file_name()) {
+                (Some(default), _) => format!("{} = {default} (default)", name.key()),
+                (None, Some(file)) => format!("neither {} nor {} is set", name.variable(), file.variable()),
+                (None, None) => format!("{} is not set", name.variable()),
             };
         };
-        let text = if setting.rule.is_secret() { HIDDEN.to_owned() } else { shown_value(setting, text) };
+        let text = if name.is_secret() { HIDDEN.to_owned() } else { shown(name, text) };
+        let place = origin.place(&name.flag());
         match origin {
-            Origin::Flag => format!("--{} {text}", setting.flag()),
-            Origin::Variable(name) => format!("{name}={text}"),
-            Origin::File { path, line } => format!("{}:{line}: {key} = {text}", file_name(path)),
+            Origin::Flag => format!("{place} {text}"),
+            Origin::Variable(_) => format!("{place}={text}"),
+            Origin::File { .. } => format!("{place}: {} = {text}", name.key()),
         }
     }
 
     /// Returns the value without its secrets.
-    pub(super) fn harmless(&self, setting: &Setting) -> String {
-        let text = self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default).unwrap_or_default();
-        match setting.rule {
-            Rule::Url { check, .. } | Rule::Secret { check, .. } => {
-                let shown = match self.file_of(setting) {
-                    Some((_, path)) => text_file::secret(&path).ok().and_then(|text| check(&text).ok()),
-                    None => check(text).ok(),
-                };
-                shown.unwrap_or_else(|| HIDDEN.to_owned())
+    pub(super) fn harmless(&self, name: Name) -> String {
+        match self.file(name.setting) {
+            Some((_, path)) if !name.is_file => {
+                text_file::secret(path.as_ref()).map_or_else(|_| HIDDEN.to_owned(), |text| name.shown(&text))
             }
-            _ => shown_value(setting, text),
+            Some((_, path)) => shown(name, path),
+            None => shown(name, self.text(name.setting).unwrap_or_default()),
         }
     }
 
     /// Returns where the value was given.
     pub(super) fn origin(&self, setting: &'static Setting) -> String {
-        let setting = self.file_of(setting).map_or(setting, |(file, _)| file);
-        match self.values.get(setting.key).map(|raw| &raw.origin) {
-            None => "default".to_owned(),
-            Some(Origin::Flag) => format!("--{}", setting.flag()),
-            Some(Origin::Variable(name)) => name.clone(),
-            Some(Origin::File { path, line }) => format!("{}:{line}", file_name(path)),
-        }
+        let name = self.file(setting).map_or_else(|| setting.name(), |(file, _)| file);
+        let origin = self.values.get(&name.key()).map(|raw| raw.origin.place(&name.flag()));
+        origin.unwrap_or_else(|| "default".to_owned())
     }
 }
 
-/// Returns a value that is not secret by its rule, without what may be a secret by mistake.
-fn shown_value(setting: &Setting, text: &str) -> String {
-    match setting.rule {
-        Rule::File if text != OFF => file_name(text.as_ref()).escape_debug().to_string(),
-        _ => redacted(text).escape_debug().to_string(),
+/// Reads a value as somebody wrote it. The error says what is wrong, and contains nothing of a secret.
+fn read<K: Kind>(text: &str) -> Result<K::Value, String> {
+    if is_quoted(text) {
+        return Err(QUOTED.to_owned());
     }
+    // A login would be shown if it were accepted: in the log, in pg_stat_activity, to the broker.
+    if !K::IS_SECRET && holds_login(text) {
+        let why = "it looks like a login with a password, which has no place here";
+        return Err(format!("{why}: {}", expected::<K>()));
+    }
+    K::parse(text)
+}
+
+/// Returns a value without what may be a secret; nothing for no value.
+fn shown(name: Name, text: &str) -> String {
+    if text.is_empty() { String::new() } else { name.shown(text) }
 }

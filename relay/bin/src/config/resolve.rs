@@ -1,30 +1,31 @@
 //! Turns raw settings into a [`Config`], or into a list of everything that is wrong with them.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use super::{
     raw::RawSettings,
-    setting::Setting,
+    setting::{Name, Setting},
     settings::{Config, SETTINGS, by_key},
-    value::Value,
+    units::parse_time,
 };
+
+/// The settings of which each names a broker. Exactly one broker is given, because a relay publishes to one.
+const BROKERS: [&str; 1] = ["amqp_url"];
 
 /// The servers whose addresses a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// PostgreSQL and RabbitMQ.
+    /// PostgreSQL and a broker.
     All,
     /// PostgreSQL alone: a DBA who runs `init` needs no broker.
     Database,
 }
 
 impl Servers {
-    /// Whether the command cannot work without `setting`. The other settings' files may be closed to the user who runs
-    /// the command.
+    /// Whether the command reads the file that holds `setting`. The other settings' files may be closed to the user who
+    /// runs the command.
     fn need(self, setting: &Setting) -> bool {
-        self == Self::All || !setting.rule.is_secret() || setting.key == "database_url"
+        self == Self::All || setting.key == "database_url"
     }
 }
 
@@ -32,7 +33,7 @@ impl Servers {
 #[derive(Debug, Serialize)]
 pub(crate) struct InForce {
     /// The setting's key.
-    pub(crate) key: &'static str,
+    pub(crate) key: String,
     /// The value, without a password; null if there is none.
     pub(crate) value: Option<String>,
     /// Where the value was given: a flag, a variable, a file with its line, or `default`.
@@ -44,10 +45,12 @@ impl RawSettings {
     pub(crate) fn resolve(&self, servers: Servers) -> Result<Config, Invalid> {
         let mut problems = self.problems.clone();
         let config = Config::read(self, |setting| servers.need(setting), &mut problems);
-        self.compare::<Duration>("retry_base", "retry_max", &mut problems);
-        self.compare::<usize>("in_flight", "max_events", &mut problems);
+        if servers == Servers::All {
+            problems.extend(self.not_one_of(&BROKERS));
+        }
+        problems.extend(self.not_above("retry_base", "retry_max"));
         if let Some(config) = &config
-            && config.max_slot_wal.0.is_some()
+            && config.max_slot_wal.is_some()
             && !config.create_slot
         {
             problems.push(self.contradiction(
@@ -62,33 +65,53 @@ impl RawSettings {
         }
     }
 
-    /// Checks that `low` is not greater than `high`, if both are valid by themselves.
-    fn compare<T: Value + PartialOrd>(&self, low: &str, high: &str, problems: &mut Vec<String>) {
-        let read = |key: &str| {
-            let setting = by_key(key)?;
-            Some((setting, self.value::<T>(setting, true, &mut Vec::new())?))
-        };
-        if let (Some((low, least)), Some((high, most))) = (read(low), read(high))
-            && least > most
-        {
-            problems.push(format!("{}: more than {}", self.shown(low), self.shown(high)));
+    /// Returns a line if not exactly one of these settings is given.
+    pub(super) fn not_one_of(&self, keys: &[&str]) -> Option<String> {
+        let all: Vec<Name> = keys.iter().filter_map(|key| by_key(key)).collect();
+        let given: Vec<Name> = all.iter().filter_map(|name| self.given_as(name.setting)).collect();
+        match given.as_slice() {
+            [_] => None,
+            [] => {
+                let missing = |name: &Name| {
+                    let what = name.allowed();
+                    format!("{}: expected {}", self.shown(*name), what.strip_prefix("off, or ").unwrap_or(&what))
+                };
+                Some(all.iter().map(missing).collect::<Vec<_>>().join("; or "))
+            }
+            [one, others @ ..] => {
+                let others: Vec<String> = others.iter().map(|name| self.shown(*name)).collect();
+                let why = "a relay publishes to one broker: leave the others out";
+                Some(format!("{}: not together with {}: {why}", self.shown(*one), others.join(" and ")))
+            }
         }
+    }
+
+    /// Returns a line if the time `low` is longer than the time `high`.
+    fn not_above(&self, low: &str, high: &str) -> Option<String> {
+        let time = |key| {
+            let name = by_key(key)?;
+            Some((name, self.text(name.setting).and_then(parse_time)?))
+        };
+        let ((low, least), (high, most)) = (time(low)?, time(high)?);
+        (least > most).then(|| format!("{}: more than {}", self.shown(low), self.shown(high)))
     }
 
     /// Returns a line that says that two settings contradict each other, and why.
     fn contradiction(&self, one: &str, other: &str, why: &str) -> String {
-        let shown = |key: &str| by_key(key).map(|setting| self.shown(setting)).unwrap_or_default();
+        let shown = |key: &str| by_key(key).map(|name| self.shown(name)).unwrap_or_default();
         format!("{}: not together with {}: {why}", shown(one), shown(other))
     }
 
-    /// Returns every setting with its value and origin, without passwords. The settings must be ones that
+    /// Returns every setting with its value and origin, without passwords, and the files that hold values. The settings must be ones that
     /// [`resolve`](Self::resolve) has accepted.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = InForce> {
-        SETTINGS.iter().map(|setting| InForce {
-            key: setting.key,
-            value: Some(self.harmless(setting)).filter(|value| !value.is_empty()),
-            origin: self.origin(setting),
-        })
+        let in_force = |name: Name| InForce {
+            key: name.key(),
+            value: Some(self.harmless(name)).filter(|value| !value.is_empty()),
+            origin: self.origin(name.setting),
+        };
+        let is_shown = |name: &Name| !name.is_file || self.file(name.setting).is_some();
+        SETTINGS.iter().flat_map(Setting::names).filter(is_shown).map(in_force)
     }
 }
 

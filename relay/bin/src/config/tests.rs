@@ -3,8 +3,11 @@
 mod precedence;
 mod reference;
 mod refusals;
+mod retired;
 mod secret_files;
 mod secrets;
+mod sinks;
+mod tables;
 mod unknown;
 
 use std::{
@@ -13,7 +16,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Config, RawSettings, Rule, SETTINGS, Servers, Setting, collect, read, with_settings};
+use super::{Config, RawSettings, SETTINGS, Servers, Setting, collect, read, setting::table, with_settings};
 
 const PASSWORD: &str = "hunter2";
 const URLS: [(&str, &str); 2] =
@@ -80,13 +83,20 @@ fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {
 fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
     program().debug_assert();
     let help = help();
-    for group in ["Servers:", "Reading:", "Publishing:", "Retrying:", "Memory:", "Writing back:", "Logging:"] {
+    for group in ["PostgreSQL:", "RabbitMQ:", "Publishing:", "Retrying:", "Running:", "Watching:", "Dashboard:"] {
         assert!(help.contains(group), "{group}");
     }
     for setting in SETTINGS {
-        let flag = format!("--{}", setting.flag());
+        let (name, flag) = (setting.name(), format!("--{}", setting.name().flag()));
         assert!([" <", "[=<"].iter().any(|value| help.contains(&format!("{flag}{value}"))), "{}", setting.key);
-        assert!(help.contains(&format!("[env: {}]", setting.variable())), "{}", setting.key);
+        assert!(help.contains(&format!("[env: {}]", name.variable())), "{}", setting.key);
+        if let Some(file) = setting.file_name() {
+            // A narrow terminal's help text breaks lines.
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            let compact = format!("[in a file: --{} FILE, {}]", file.flag(), file.variable());
+            assert_eq!(help.matches(&compact).count(), 1, "{compact}");
+            assert_eq!(help.matches(&format!("--{}", file.flag())).count(), 1, "{compact}");
+        }
     }
     assert!(help.contains("[default: 1000]"));
 }

@@ -25,6 +25,13 @@ pub use self::{
 };
 use crate::{error::RunError, peer::ServerPeer};
 
+/// The broker that events go to, with its settings.
+#[derive(Clone, Debug)]
+pub enum SinkConfig {
+    /// RabbitMQ.
+    RabbitMq(rabbitmq::Config),
+}
+
 /// A sink's counts, and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkFigures {

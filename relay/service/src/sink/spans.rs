@@ -108,7 +108,8 @@ impl Spans {
         end(
             open,
             match &answer.outcome {
-                Outcome::Delivered => None,
+                Outcome::Delivered | Outcome::Found => None,
+                Outcome::Behind => Some((answer.reason, "an earlier message of the key was not taken")),
                 Outcome::Rejected(error) | Outcome::Retry(error) | Outcome::Unavailable(error) => {
                     Some((answer.reason, error))
                 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::{
     Request, Response,
-    header::{CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT},
+    header::{HeaderValue, USER_AGENT},
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -27,9 +27,9 @@ use opentelemetry_sdk::{
 };
 use prost::Message;
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
-use tonic::{metadata::MetadataMap, transport::Endpoint};
+use tonic::transport::Endpoint;
 
-use crate::collector::{OtlpEndpoint, OtlpHeaders};
+use crate::collector::OtlpEndpoint;
 
 /// Time limit of a request, from the connection to the whole answer: OTLP's own default.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,17 +69,17 @@ pub(super) struct Failure {
 }
 
 impl Collector {
-    /// A collector that the first batch connects to. Must be called within a tokio runtime.
+    /// A collector that the first batch connects to. The exporter itself reads OTEL_EXPORTER_OTLP_HEADERS. Must be
+    /// called within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// The libraries do not accept the address or the headers.
-    pub(super) fn new(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, resource: &Resource) -> Result<Self, Failed> {
+    /// The libraries do not accept the address.
+    pub(super) fn new(endpoint: &OtlpEndpoint, resource: &Resource) -> Result<Self, Failed> {
         let heard = Arc::new(Heard::default());
         let is_grpc = env::var(OTEL_EXPORTER_OTLP_PROTOCOL)
             .is_ok_and(|protocol| protocol.eq_ignore_ascii_case(OTEL_EXPORTER_OTLP_PROTOCOL_GRPC));
-        let mut exporter =
-            if is_grpc { by_grpc(endpoint, headers, &heard)? } else { by_http(endpoint, headers, &heard)? };
+        let mut exporter = if is_grpc { by_grpc(endpoint, &heard)? } else { by_http(endpoint, &heard)? };
         exporter.set_resource(resource);
         Ok(Self { exporter, heard })
     }
@@ -107,37 +107,33 @@ fn retry_once() -> RetryPolicy {
         .with_max_jitter(pause)
 }
 
-fn by_http(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, heard: &Arc<Heard>) -> Result<SpanExporter, Failed> {
+fn by_http(endpoint: &OtlpEndpoint, heard: &Arc<Heard>) -> Result<SpanExporter, Failed> {
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls(endpoint)?).https_or_http().enable_http1().build();
     let client = HyperClient::new(connector, PATIENCE, None);
-    let mut headers = headers.0.clone();
-    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(PROGRAM));
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{endpoint}/v1/traces"))
-        .with_http_client(Http { client, headers, heard: Arc::clone(heard) })
+        .with_http_client(Http { client, heard: Arc::clone(heard) })
         .with_retry_policy(retry_once())
         .with_timeout(SEND_LIMIT)
         .build()?;
     Ok(exporter)
 }
 
-fn by_grpc(endpoint: &OtlpEndpoint, headers: &OtlpHeaders, heard: &Arc<Heard>) -> Result<SpanExporter, Failed> {
+fn by_grpc(endpoint: &OtlpEndpoint, heard: &Arc<Heard>) -> Result<SpanExporter, Failed> {
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls(endpoint)?).https_or_http().enable_http2().build();
     let channel = Endpoint::from_shared(endpoint.to_string())?
         .user_agent(PROGRAM)?
         .connect_timeout(PATIENCE)
         .timeout(PATIENCE)
         .connect_with_connector_lazy(connector);
-    let (metadata, heard) = (MetadataMap::from_headers(headers.0.clone()), Arc::clone(heard));
+    let heard = Arc::clone(heard);
     let exporter = SpanExporter::builder()
         .with_tonic()
         .with_channel(channel)
-        .with_interceptor(move |mut request: tonic::Request<()>| {
+        .with_interceptor(move |request: tonic::Request<()>| {
             heard.begins();
-            // The relay's own setting replaces the headers that the exporter has read from the environment.
-            *request.metadata_mut() = metadata.clone();
             Ok(request)
         })
         .with_retry_policy(retry_once())
@@ -185,10 +181,9 @@ impl Heard {
 
 /// The HTTP client below the exporter. It records the reason of a failure and a partial success, which the exporter
 /// does not return.
-#[derive(Debug)] // values of headers are marked as sensitive, so `Debug` leaves them out
+#[derive(Debug)]
 struct Http {
     client: HyperClient<HttpsConnector<HttpConnector>>,
-    headers: HeaderMap,
     heard: Arc<Heard>,
 }
 
@@ -196,10 +191,7 @@ struct Http {
 impl HttpClient for Http {
     async fn send_bytes(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         self.heard.begins();
-        let content_type = request.headers_mut().remove(CONTENT_TYPE);
-        // The relay's own setting replaces the headers that the exporter has read from the environment.
-        *request.headers_mut() = self.headers.clone();
-        request.headers_mut().extend(content_type.map(|value| (CONTENT_TYPE, value)));
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(PROGRAM));
         let sent = self.client.send_bytes(request).await;
         let mut answer = self.heard.lock();
         match &sent {

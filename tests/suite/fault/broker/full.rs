@@ -99,7 +99,7 @@ async fn a_full_queue_with_more_events_than_memory_holds_does_not_stop_another_r
     full_queue(&stack, "load").await;
     let consumer = stack.consumer("other").await;
     let relay =
-        impatient(&stack).set("retry-max", "10s").set("max-events", "300").set("park-after", "300ms").start().await;
+        impatient(&stack).set("retry-max", "10s").set("max-bytes", "900KiB").set("park-after", "300ms").start().await;
     let emitted = emit(&stack.db, "alone", 0, 1000).await;
     relay.wait_for_log("the broker takes no message").await;
     stack.db.batch_execute("SELECT outbox.emit('other', '1')").await.unwrap();
@@ -120,7 +120,7 @@ async fn while_every_queue_is_full_no_attempt_counts_the_log_is_freed_and_all_co
         for name in names {
             full_queue(&stack, name).await;
         }
-        let relay = impatient(&stack).set("ordering", ordering).set("max-events", "300").set("park-after", "300ms");
+        let relay = impatient(&stack).set("ordering", ordering).set("max-bytes", "900KiB").set("park-after", "300ms");
         let relay = relay.start().await;
         let load = Load::start(&stack).await;
         for name in ["second", "third"] {

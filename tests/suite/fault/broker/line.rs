@@ -52,7 +52,7 @@ async fn cuts_keep_a_keys_order_though_its_events_are_in_flight_together() {
 
 #[tokio::test]
 async fn cuts_that_park_the_relay_every_time_lose_nothing() {
-    let parking = [("park-after", "0s"), ("ordering", "pipelined"), ("max-events", "300")];
+    let parking = [("park-after", "0s"), ("ordering", "pipelined"), ("max-bytes", "900KiB")];
     nothing_is_lost_by_cuts("cuts_that_park_the_relay_every_time_lose_nothing", &parking).await;
 }
 

@@ -27,7 +27,7 @@ const IN_FLIGHT: usize = 200;
 const DRAINED: Duration = Duration::from_secs(90);
 
 fn relay(stack: &Stack) -> RelayBuilder {
-    stack.relay().set("in-flight", &IN_FLIGHT.to_string()).set("status-interval", "200ms")
+    stack.relay().set("in-flight", &IN_FLIGHT.to_string())
 }
 
 /// A durable queue that keeps what `binding`, its name, matches until somebody consumes.

@@ -47,7 +47,7 @@ async fn a_broker_that_is_stopped_for_long_under_load_pins_no_log_and_gets_all_i
     let node = node().await;
     let stack = Stack::on(Postgres::shared().await, &node).await;
     queue(&stack, "#").await;
-    let relay = relay(&stack).set("park-after", "300ms").set("max-events", "300").start().await;
+    let relay = relay(&stack).set("park-after", "300ms").set("max-bytes", "900KiB").start().await;
     let load = Load::start(&stack).await;
     wait_for_rows(&stack, "status = 'SENT'", 500).await;
 

@@ -14,7 +14,7 @@ async fn a_deferred_event_leaves_while_a_backlog_is_worked_off() {
          SELECT outbox.emit('backlog', to_jsonb(i)) FROM generate_series(1, {BACKLOG}) i"
     );
     stack.db.batch_execute(&emit).await.unwrap();
-    let _relay = stack.relay().set("max-events", "200").set("in-flight", "50").set("settle-batch", "50").spawn();
+    let _relay = stack.relay().set("max-bytes", "600KiB").set("in-flight", "50").spawn();
     let pending = eventually("the deferred event is sent", SOON, async || {
         let row = "SELECT count(*) FILTER (WHERE topic = 'late' AND status = 'SENT'),
                           count(*) FILTER (WHERE topic = 'backlog' AND status = 'PENDING') FROM outbox.events";
@@ -49,7 +49,7 @@ async fn a_deferred_event_with_a_key_does_not_overtake_those_of_its_key_that_wai
     }
     let later = emit(4, ", available_at => clock_timestamp() + interval '10 ms'");
     stack.db.batch_execute(&later).await.unwrap();
-    let _relay = stack.relay().set("max-events", "200").set("in-flight", "50").set("settle-batch", "50").spawn();
+    let _relay = stack.relay().set("max-bytes", "600KiB").set("in-flight", "50").spawn();
     let arrived: Vec<_> = consumer.wait_for(4).await.iter().map(|delivery| delivery.json()).collect();
     assert_eq!(arrived, [1, 2, 3, 4]);
 }

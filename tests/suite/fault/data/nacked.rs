@@ -13,7 +13,7 @@ async fn a_topic_that_is_nacked_for_long_stops_no_other_and_is_delivered_in_orde
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "full").await;
     let consumer = stack.consumer_with("free.#").without_bodies().start().await;
-    let relay = patient_relay(&stack).set("max-events", "500").set("in-flight", "200").start().await;
+    let relay = patient_relay(&stack).set("max-bytes", "1500KiB").set("in-flight", "200").start().await;
 
     // One in four has no key; the other keys have three events each: more than memory may hold, of both.
     let nacked = format!(

@@ -69,7 +69,7 @@ async fn a_long_outage_of_the_broker_keeps_no_wal_and_the_backlog_drains_in_orde
     let stack = Stack::on(&postgres, &rabbitmq).await;
     let consumer = stack.consumer_with("#").without_bodies().start().await;
     let queue = consumer.queue().to_owned();
-    let relay = stack.relay().set("park-after", "200ms").set("status-interval", "200ms").start().await;
+    let relay = stack.relay().set("park-after", "200ms").start().await;
     emit(&stack.db, "before", 1_000).await;
     wait_until_none_is_pending(&stack.db, "true").await;
     ledger::wait_for_all(&stack.db, || consumer.ids()).await;

@@ -14,7 +14,7 @@ async fn keys_behind_many_stuck_ones_are_delivered_while_those_wait() {
     let stack = Stack::new().await;
     let gate = Gate::closed(&stack.vhost, "full").await;
     let consumer = stack.consumer_with("free").without_bodies().start().await;
-    let relay = patient_relay(&stack).set("max-events", "1000").start().await;
+    let relay = patient_relay(&stack).set("max-bytes", "3000KiB").start().await;
 
     let stuck = format!(
         "SELECT outbox.emit(CASE WHEN n = 0 THEN 'full' ELSE 'free' END, to_jsonb(n), aggregate_type => 'stuck',

@@ -70,7 +70,7 @@ async fn a_deadlock_with_another_session_delays_verdicts_and_loses_none() {
 async fn a_trigger_of_the_users_that_fails_now_and_then_delays_verdicts_and_loses_none() {
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
-    let relay = relay(&stack).set("settle-batch", "20").set("log", "info,relay=debug").start().await;
+    let relay = relay(&stack).set("in-flight", "20").set("log", "info,relay=debug").start().await;
     let trigger = "
         SET outbox.allow_undumped_changes = on;
         CREATE SEQUENCE updates;

@@ -127,7 +127,7 @@ async fn rows_that_are_locked_stop_no_other_event_for_as_long_as_memory_has_room
     }
     let blocker = stack.db.connect().await;
     run(&blocker, "BEGIN; SELECT FROM outbox.events FOR UPDATE").await;
-    let relay = relay(&stack).set("max-events", "200").spawn();
+    let relay = relay(&stack).set("max-bytes", "600KiB").spawn();
     consumer.wait_for(180).await;
     for n in 0..50 {
         committed.push(emit(&stack.db, "other", n).await);

@@ -34,11 +34,11 @@ const LATER: Duration = Duration::from_secs(60);
 
 /// A relay that has little in flight, so that a lost session can repeat little.
 fn relay(stack: &Stack) -> RelayBuilder {
-    stack.relay().set("in-flight", "100").set("settle-batch", "50")
+    stack.relay().set("in-flight", "66")
 }
 
-/// What a lost session may repeat, with these settings: `in_flight` + 2 × `settle_batch`.
-const REPEATED: usize = 100 + 2 * 50;
+/// What a lost session may repeat, with these settings: three times `in_flight`.
+const REPEATED: usize = 3 * 66;
 
 /// Sessions with the database that the relay has lost so far.
 fn lost_sessions(relay: &Relay) -> usize {

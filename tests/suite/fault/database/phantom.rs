@@ -2,7 +2,7 @@
 
 use harness::{Postgres, RabbitMq, SOON, Stack};
 
-use super::{emit, number, relay};
+use super::{emit, number, relay, run};
 
 const ROUNDS: i64 = 3;
 
@@ -14,7 +14,12 @@ async fn what_a_crash_takes_back_was_not_published() {
     let consumer = stack.consumer("#").await;
     // Passes, which see what the stream does not bring yet; and no verdict, whose commit would take the log to the
     // disk.
-    let relay = relay(&stack).set("check-interval", "100ms").set("settle-interval", "10s").start().await;
+    let no_verdict = "
+        SET outbox.allow_undumped_changes = on;
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no verdict'; END; $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON outbox.events FOR EACH ROW EXECUTE FUNCTION refuse()";
+    run(&stack.db, no_verdict).await;
+    let relay = relay(&stack).set("check-interval", "100ms").start().await;
     for round in 1..=ROUNDS {
         let hasty = stack.db.connect().await;
         hasty.batch_execute("SET synchronous_commit = off").await.unwrap();

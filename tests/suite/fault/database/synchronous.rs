@@ -51,7 +51,7 @@ impl<'s> BrokerUser<'s> {
     /// A relay that publishes as this user.
     fn relay(&self) -> RelayBuilder {
         let relay = relay(self.stack).set("amqp-url", &self.stack.vhost.url_as(&self.name, "secret"));
-        relay.set("park-after", "0s").set("status-interval", "100ms")
+        relay.set("park-after", "0s")
     }
 
     /// Has a commit wait for its standby that the relay has read. Without a user the relay is parked: the stream is

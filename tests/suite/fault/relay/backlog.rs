@@ -6,17 +6,15 @@ use tokio_postgres::types::PgLsn;
 use super::{emit, repeated};
 
 const EVENTS: usize = 50_000;
-const IN_FLIGHT: usize = 200;
-const SETTLE_BATCH: usize = 100;
+const IN_FLIGHT: usize = 133;
 
 #[tokio::test]
 async fn killed_several_times_in_a_backlog_it_repeats_no_more_than_what_had_no_verdict() {
     let stack = Stack::new().await;
     let consumer = stack.consumer_with("#").without_bodies().start().await;
     let settings = || {
-        let relay = stack.relay().set("in-flight", &IN_FLIGHT.to_string());
         // The backlog is larger by far: it is worked off parked, page by page.
-        relay.set("settle-batch", &SETTLE_BATCH.to_string()).set("max-events", "4000")
+        stack.relay().set("in-flight", &IN_FLIGHT.to_string()).set("max-bytes", "12000KiB")
     };
     settings().start().await.stop().await; // the slot brings the backlog, too
     let mut ids = emit(&stack.db, EVENTS / 2, 100).await;
@@ -30,7 +28,8 @@ async fn killed_several_times_in_a_backlog_it_repeats_no_more_than_what_had_no_v
         kills += 1;
     }
     let relay = settings().start().await;
-    let unsettled = IN_FLIGHT + 2 * SETTLE_BATCH;
+    // In flight, in the batch being written, and in the one that was filling.
+    let unsettled = 3 * IN_FLIGHT;
     let repeated = repeated(&stack, &consumer, &ids).await;
     println!("{repeated} repeated after {kills} kills");
     assert!(repeated <= kills * unsettled, "{repeated} repeated");
@@ -50,7 +49,7 @@ async fn killed_while_parked_it_has_left_in_the_table_what_the_slot_does_not_bri
     let consumer = stack.consumer("#").await;
     let proxy = Proxy::to(stack.vhost.port()).await;
     let relay = stack.relay().set("amqp-url", &stack.vhost.url_at(proxy.port())).set("park-after", "100ms");
-    let relay = relay.set("status-interval", "200ms").start().await;
+    let relay = relay.start().await;
     proxy.refuse();
     proxy.cut();
     relay.wait_for_log("parked").await;

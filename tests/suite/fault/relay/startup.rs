@@ -86,11 +86,11 @@ async fn a_start_that_waits_for_the_table_says_who_has_locked_it() {
 async fn killed_at_any_moment_of_its_start_it_loses_nothing() {
     const KILLS: usize = 12;
     /// In flight and without a written verdict, at most, with the settings below.
-    const UNSETTLED: usize = 20 + 2 * 10;
+    const UNSETTLED: usize = 3 * 13;
     let mut rng = seed::rng("killed_at_any_moment_of_its_start_it_loses_nothing");
     let stack = Stack::new().await;
     let consumer = stack.consumer("#").await;
-    let relay = stack.relay().set("in-flight", "20").set("settle-batch", "10");
+    let relay = stack.relay().set("in-flight", "13");
     let mut ids = Vec::new();
     for _ in 0..KILLS {
         ids.extend(emit(&stack.db, 50, 10).await);

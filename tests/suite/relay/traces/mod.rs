@@ -52,7 +52,7 @@ fn hex(bytes: &[u8]) -> String {
 async fn a_sampled_event_has_a_span_from_its_commit_to_the_confirm_and_the_message_continues_it() {
     let mut stack = Stack::new().await;
     let (consumer, collector) = (stack.consumer("#").await, Collector::start(Manners::Takes).await);
-    let _relay = traced(&stack, &collector.url()).set("otlp-service-name", "shop-outbox").start().await;
+    let _relay = traced(&stack, &collector.url()).env("OTEL_SERVICE_NAME", "shop-outbox").start().await;
 
     let transaction = stack.db.transaction().await.unwrap();
     transaction.batch_execute(&format!("SET LOCAL outbox.traceparent = '{SAMPLED}'")).await.unwrap();

@@ -21,12 +21,12 @@ fn two_urls_are_all_that_must_be_given() {
 
 #[test]
 fn a_flag_overrides_a_variable_and_that_the_file_and_that_the_default() {
-    let file = file("slot = 'of_file'\nexchange = 'of_file'\napp_id = 'of_file'");
+    let file = file("slot = 'of_file'\nexchange = 'of_file'\napplication_name = 'of_file'");
     let variables =
         [("OUTBOX_RELAY_CONFIG", file.path()), ("OUTBOX_RELAY_SLOT", "of_env"), ("OUTBOX_RELAY_EXCHANGE", "of_env")];
     let config = resolve(&["--slot", "of_flag"], &variables).unwrap();
     assert_eq!(
-        [config.slot, config.exchange, config.app_id, config.publication],
+        [config.slot, config.exchange, config.application_name, config.publication],
         ["of_flag", "of_env", "of_file", "outbox"]
     );
 }
@@ -76,16 +76,15 @@ fn a_command_that_needs_the_database_alone_needs_no_broker() {
 
 #[test]
 fn numbers_and_switches_of_the_file_need_no_quotes() {
-    let file =
-        file("max_attempts = 1_00\nmax_events = 0xFFF\ncreate_slot = false\nmax_bytes = 1048576\nin_flight = '7'");
+    let file = file("max_attempts = 1_00\nmax_rate = 0xFFF\ncreate_slot = false\nmax_bytes = 1048576\nin_flight = '7'");
     let config = resolve(&["--config", file.path()], &[]).unwrap();
-    let numbers = (config.max_attempts, config.max_events, config.max_bytes, config.in_flight);
-    assert_eq!((numbers, config.create_slot), ((100, 4095, 1 << 20, 7), false));
+    let numbers = (config.max_attempts, config.max_rate, config.max_bytes, config.in_flight);
+    assert_eq!((numbers, config.create_slot), ((100, Some(4095), 1 << 20, 7), false));
 }
 
 #[test]
 fn every_setting_is_told_with_its_value_and_origin() {
-    let file = file("app_id = 'shop'");
+    let file = file("application_name = 'shop'");
     let variables = [URLS[0], URLS[1], ("OUTBOX_RELAY_EXCHANGE", "orders")];
     let raw = raw(&["run", "--config", file.path(), "--slot", "shop"], &variables);
     let shown = |key: &str| {
@@ -94,7 +93,7 @@ fn every_setting_is_told_with_its_value_and_origin() {
     };
     assert_eq!(shown("slot"), "shop|--slot");
     assert_eq!(shown("exchange"), "orders|OUTBOX_RELAY_EXCHANGE");
-    assert_eq!(shown("app_id"), format!("shop|{}:1", file.path()));
+    assert_eq!(shown("application_name"), format!("shop|{}:1", file.path()));
     assert_eq!(shown("retry_max"), "60s|default");
     assert_eq!(shown("amqp_url"), "amqp://relay@mq:5672/shop|AMQP_URL");
     assert_eq!(raw.in_force().count(), SETTINGS.len());

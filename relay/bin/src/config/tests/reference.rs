@@ -3,7 +3,7 @@
 
 use std::{fmt::Write, fs, path::PathBuf};
 
-use super::{Rule, SETTINGS, Servers, Setting, file, raw};
+use super::{SETTINGS, Servers, Setting, file, raw, table};
 
 const BEGIN: &str = "<!-- settings: made from the code, see relay/bin/src/config/tests/reference.rs -->\n";
 const END: &str = "<!-- end of settings -->\n";
@@ -20,6 +20,13 @@ fn stored(name: &str, made: &str) -> String {
     fs::read_to_string(page(name)).unwrap_or_default()
 }
 
+/// Returns the allowed values. What must be given cannot be `off`.
+fn allowed(setting: &'static Setting) -> String {
+    let allowed = setting.name().allowed();
+    let needed = allowed.strip_prefix("off, or ").filter(|_| setting.default.is_none());
+    needed.unwrap_or(&allowed).to_owned()
+}
+
 /// Returns the settings, each with its group where a new group begins.
 fn grouped() -> impl Iterator<Item = (Option<&'static str>, &'static Setting)> {
     let mut current = "";
@@ -30,15 +37,17 @@ fn grouped() -> impl Iterator<Item = (Option<&'static str>, &'static Setting)> {
     })
 }
 
-fn table() -> String {
+fn reference() -> String {
     let mut text = String::new();
     for (group, setting) in grouped() {
         if let Some(group) = group {
-            write!(text, "\n### {group}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n").unwrap();
+            let heads = format!("| key in `[{}]` | default | allowed | meaning |", table(group));
+            write!(text, "\n### {group}\n\n{heads}\n|---|---|---|---|\n").unwrap();
         }
         let default = setting.default.map_or("required".to_owned(), |value| format!("`{value}`"));
-        let allowed = setting.rule.allowed();
-        writeln!(text, "| `{}` | {default} | {allowed} | {} |", setting.key, setting.text()).unwrap();
+        let file = setting.file_name().map(|file| format!(" In a file: `{}`.", file.key())).unwrap_or_default();
+        let (key, allowed, meaning) = (setting.key, allowed(setting), setting.text());
+        writeln!(text, "| `{key}` | {default} | {allowed} | {meaning}{file} |").unwrap();
     }
     text.push('\n');
     text
@@ -47,31 +56,36 @@ fn table() -> String {
 fn example() -> String {
     let mut text = "\
 # Settings of outbox-relay, with their defaults. Use it by: outbox-relay run --config outbox-relay.toml
+# A setting may also stand at the top of the file, above the first table. Where it says so, the setting with _file at
+# its end names a file that holds the value.
 # A flag (--max-attempts 5) or a variable (OUTBOX_RELAY_MAX_ATTEMPTS=5) overrides what stands here.
 # A file with passwords in it should be readable by the relay's user only.
 "
     .to_owned();
     for (group, setting) in grouped() {
         if let Some(group) = group {
-            write!(text, "\n\n## {group}\n").unwrap();
+            write!(text, "\n\n## {group}\n[{}]\n", table(group)).unwrap();
         }
         text.push('\n');
         for line in setting.help {
             writeln!(text, "# {}", line.trim()).unwrap();
         }
-        if !setting.rule.is_secret() {
-            writeln!(text, "# Allowed: {}.", setting.rule.allowed()).unwrap();
+        if let Some(file) = setting.file_name() {
+            writeln!(text, "# In a file: {}.", file.key()).unwrap();
+        } else if !setting.is_secret {
+            writeln!(text, "# Allowed: {}.", allowed(setting)).unwrap();
         }
         writeln!(text, "#{} = {}", setting.key, value(setting)).unwrap();
     }
     text
 }
 
-fn value(setting: &Setting) -> String {
-    match (&setting.rule, setting.default) {
-        (Rule::Url { form, .. }, None) => format!("{form:?}"),
-        (Rule::Count(_) | Rule::Switch, Some(default)) => default.to_owned(),
-        (_, default) => format!("{:?}", default.unwrap()),
+fn value(setting: &'static Setting) -> String {
+    let form = || allowed(setting).trim_start_matches("a URL such as ").to_owned();
+    match setting.default {
+        Some(default) if default.parse::<i64>().is_ok() || default.parse::<bool>().is_ok() => default.to_owned(),
+        Some(default) => format!("{default:?}"),
+        None => format!("{:?}", form()),
     }
 }
 
@@ -80,7 +94,7 @@ fn the_reference_has_every_setting_as_it_is() {
     let old = fs::read_to_string(page("configuration.md")).unwrap();
     let (head, rest) = old.split_once(BEGIN).expect("the page has a place for the settings");
     let (_, tail) = rest.split_once(END).expect("that place has an end");
-    let made = format!("{head}{BEGIN}{}{END}{tail}", table());
+    let made = format!("{head}{BEGIN}{}{END}{tail}", reference());
     assert_eq!(stored("configuration.md", &made), made, "run: UPDATE_DOCS=1 cargo test -p outbox-relay reference");
 }
 

@@ -26,7 +26,8 @@ fn an_unknown_key_of_the_file_is_refused_with_its_line_and_the_nearest_name() {
         [
             format!("{path}:2: max-attempts: unknown key: did you mean max_attempts?"),
             format!(
-                "{path}:3: postgres: a section: the file is one flat table, so write the settings without [postgres]"
+                "{path}:3: postgres: unknown table: the tables are [postgresql], [rabbitmq], [publishing], [retrying], \
+                 [running], [retention], [watching], [dashboard]"
             ),
         ]
     );
@@ -48,16 +49,6 @@ fn a_table_in_the_place_of_a_value_is_refused() {
     let message = refusal(&["--config", file.path()], &[]);
     assert!(
         message.starts_with(&format!("{}:1: slot: not a single value: expected 1 to 63", file.path())),
-        "{message}"
-    );
-}
-
-#[test]
-fn a_section_is_told_from_an_unknown_key() {
-    let file = file("slot = 'a'\n[publishing]\nexchange = 'b'\n");
-    let message = refusal(&["--config", file.path()], &[]);
-    assert!(
-        message.starts_with(&format!("{}:2: publishing: a section: the file is one flat table", file.path())),
         "{message}"
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use amqp_publisher::{AmqpError, ExchangeUse, PublishConfig};
 use outbox_service::{
     Config,
-    sink::rabbitmq::{Publisher, end_of_start, explain},
+    sink::rabbitmq::{self, Publisher, end_of_start, explain},
 };
 
 use crate::{
@@ -16,10 +16,11 @@ use crate::{
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<OnceKnown> {
-    let Some(address) = &config.amqp_url else {
+    let Some(rabbitmq) = rabbitmq::Config::of(config) else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
         return None;
     };
+    let address = &rabbitmq.url;
     let url = match address.now() {
         Ok(url) => url,
         Err(bad) => {
@@ -27,7 +28,7 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<Once
             return None;
         }
     };
-    let publish = config.publish(url.clone());
+    let publish = config.publish(rabbitmq, url.clone());
     match url.open(CONNECT_LIMIT).await {
         Ok(socket) => certificate::inspect_socket("broker_certificate", &socket, report),
         Err(error) => {
@@ -36,9 +37,9 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<Once
         }
     }
     // The exchange is expected, not declared: a check creates nothing.
-    let exchange_use = if config.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
+    let exchange_use = if rabbitmq.declare_exchange { ExchangeUse::Expect } else { ExchangeUse::Take };
     let connected = Publisher::connect(PublishConfig { exchange_use, ..publish }).await;
-    let exchange = &config.exchange;
+    let exchange = &rabbitmq.exchange;
     let reached = || format!("connected to RabbitMQ: {url}");
     let error = match connected {
         Ok(publisher) => {
@@ -71,11 +72,12 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<Once
 
 /// Reports that the exchange is missing. `is_at_work` is whether a relay reads the slot.
 fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
-    let found = format!("there is no exchange {:?}", config.exchange);
-    if config.declare_exchange && is_at_work {
+    let Some(rabbitmq) = rabbitmq::Config::of(config) else { return };
+    let found = format!("there is no exchange {:?}", rabbitmq.exchange);
+    if rabbitmq.declare_exchange && is_at_work {
         let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";
         report.bad("exchange", found, to_do);
-    } else if config.declare_exchange {
+    } else if rabbitmq.declare_exchange {
         let to_do = "the relay creates it at its start; until queues are bound to it, every event fails";
         report.warning("exchange", found, to_do);
     } else {

@@ -7,7 +7,7 @@ mod tail;
 
 use std::{fmt::Display, time::Duration};
 
-use outbox_service::{Config, error::RunError};
+use outbox_service::{Config, error::RunError, sink::rabbitmq};
 use tokio_postgres::Client;
 
 use super::{OnceKnown, Sink};
@@ -24,7 +24,7 @@ impl Sink for RabbitMq {
     const QUESTION: Option<&'static str> = Some(tail::QUESTION);
 
     fn address(config: &Config) -> Option<&dyn Display> {
-        config.amqp_url.as_ref().map(|address| address as _)
+        rabbitmq::Config::of(config).map(|rabbitmq| &rabbitmq.url as _)
     }
 
     async fn check_broker(config: &Config, report: &mut Report) -> Option<OnceKnown> {

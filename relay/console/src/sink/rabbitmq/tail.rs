@@ -10,7 +10,7 @@ use amqp_publisher::{AmqpError, ConsumeConfig, Consumer};
 use outbox_service::{
     Config,
     error::{Kind, RunError},
-    sink::rabbitmq::end_of_start,
+    sink::rabbitmq::{self, end_of_start},
 };
 use tokio::time::timeout;
 
@@ -47,8 +47,10 @@ impl Tail {
         payload: bool,
         limit: Duration,
     ) -> Result<Self, RunError> {
-        let consumer = consume(config, bindings, limit).await?;
-        Ok(Self { consumer, exchange: config.exchange.clone(), payload, tag: 0 })
+        let missing = || RunError::new(Kind::Usage, "AMQP_URL is not set");
+        let rabbitmq = rabbitmq::Config::of(config).ok_or_else(missing)?;
+        let consumer = consume(config, rabbitmq, bindings, limit).await?;
+        Ok(Self { consumer, exchange: rabbitmq.exchange.clone(), payload, tag: 0 })
     }
 }
 
@@ -78,16 +80,21 @@ impl sink::Tail for Tail {
     }
 }
 
-async fn consume(config: &Config, bindings: &[String], limit: Duration) -> Result<Consumer, RunError> {
+async fn consume(
+    config: &Config,
+    rabbitmq: &rabbitmq::Config,
+    bindings: &[String],
+    limit: Duration,
+) -> Result<Consumer, RunError> {
     if let Some(long) = bindings.iter().map(String::len).find(|bytes| *bytes > SHORT_STRING_MAX) {
         let what = format!("a binding key has at most {SHORT_STRING_MAX} bytes, and this one {long}");
         return Err(RunError::new(Kind::Usage, what));
     }
-    let address = config.amqp_url.as_ref().ok_or_else(|| RunError::new(Kind::Usage, "AMQP_URL is not set"))?;
+    let address = &rabbitmq.url;
     let url = address.now()?;
     let consume = ConsumeConfig {
         url: url.clone(),
-        exchange: config.exchange.clone(),
+        exchange: rabbitmq.exchange.clone(),
         bindings: bindings.to_owned(),
         queue: format!("outbox-tail.{:016x}", fastrand::u64(..)),
         queue_messages: QUEUE_MESSAGES,

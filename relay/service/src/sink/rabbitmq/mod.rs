@@ -1,6 +1,7 @@
 //! RabbitMQ as a sink: how the publisher connects, and the outcomes of its confirms.
 
 mod answer;
+mod config;
 mod message;
 mod refusal;
 mod reserved;
@@ -16,6 +17,7 @@ use outbox_core::{Event, Text};
 use self::refusal::why;
 pub use self::{
     answer::{NACKED, Unroutable},
+    config::Config,
     message::Outbound,
     refusal::{end_of_start, explain},
 };
@@ -25,7 +27,6 @@ use super::{
 };
 use crate::{
     address::{Address, BadFile},
-    config::Config,
     error::{Kind, RunError},
     peer::ServerPeer,
 };
@@ -99,14 +100,16 @@ impl Connect for RabbitMq {
     type Error = ConnectError;
     type Loss = AmqpError;
 
-    fn new(config: &Config, spans: Spans) -> Result<Self, RunError> {
+    fn new(config: &crate::Config, spans: Spans) -> Result<Self, RunError> {
         let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-        let address = config.amqp_url.clone().ok_or_else(missing)?;
+        let rabbitmq = Config::of(config).ok_or_else(missing)?;
+        let address = rabbitmq.url.clone();
         let url = match address.latest() {
             Some(url) => url,
             None => address.now()?,
         };
-        let (publish, unroutable, key_headers) = (config.publish(url), config.unroutable, config.key_headers);
+        let (publish, unroutable, key_headers) =
+            (config.publish(rabbitmq, url), rabbitmq.unroutable, rabbitmq.key_headers);
         Ok(Self { address, side_channels: publish.side_channels, config: publish, unroutable, key_headers, spans })
     }
 

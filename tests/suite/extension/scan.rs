@@ -1,4 +1,5 @@
-//! `outbox.pending_page`, `outbox.pending_page_by_bytes`, `outbox.due_page`, `outbox.next_due`: how the relay finds what is pending.
+//! `outbox.pending_page`, `outbox.pending_page_by_bytes`, `outbox.due_page`, `outbox.next_due`: how the relay finds
+//! pending events.
 
 use harness::Database;
 

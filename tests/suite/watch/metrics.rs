@@ -43,14 +43,14 @@ async fn every_event_is_counted_by_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn what_rabbitmq_rejects_for_good_is_counted_apart_from_what_a_queue_refuses_for_now() {
+async fn what_rabbitmq_rejects_for_good_is_counted_apart_from_what_a_queue_does_not_take_for_now() {
     let stack = Stack::new().await;
     let full = FullQueue::bind(&stack.vhost, "full").await;
     let _consumer = stack.consumer("known.#").await;
     let relay = stack.relay().set("http-listen", "0").start().await;
     let port = http_port(&relay).await;
     stack.db.batch_execute("SELECT outbox.emit('full', '{}')").await.unwrap();
-    wait_for_metric(port, "outbox_state", "state=\"refused\"", 1.0).await;
+    wait_for_metric(port, "outbox_state", "state=\"unavailable\"", 1.0).await;
     let rejected = "outcome=\"rejected\",reason=\"no_exchange\"";
     assert_eq!(metric(port, "outbox_answers_total", rejected).await, Some(0.0), "a nack passes");
     let nacked = "outcome=\"unavailable\",reason=\"nacked\"";

@@ -122,7 +122,7 @@ async fn timeouts_of_the_role_delay_verdicts_and_lose_none() {
         let load = Load::start(stack.db.url());
         load.goes_on(100).await;
         run(&stack.db, "BEGIN; LOCK TABLE outbox.events IN SHARE MODE").await;
-        // What a fault lasts is time: several timeouts, of which nothing tells, as the relay does not respect all of them.
+        // What a fault lasts is time: several timeouts, of which nothing tells, as the relay does not obey all of them.
         tokio::time::sleep(Duration::from_secs(1)).await;
         run(&stack.db, "COMMIT").await;
         load.goes_on(100).await;

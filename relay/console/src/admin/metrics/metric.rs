@@ -24,19 +24,19 @@ pub struct Metric {
     pub(super) read: Read,
 }
 
-/// The values of both labels, and the gauge.
-pub(super) type OfTwo = ([&'static str; 2], f64);
+/// The values of both labels, and the gauge or the count.
+pub(super) type OfTwo<T> = ([&'static str; 2], T);
 
 pub(super) enum Read {
     Counter(fn(&Seen) -> u64),
     Counters(fn(&Seen) -> Vec<(&'static str, u64)>),
     /// Counters with two labels.
-    CountersOfTwo(fn(&Seen) -> Vec<([&'static str; 2], u64)>),
+    CountersOfTwo(fn(&Seen) -> Vec<OfTwo<u64>>),
     /// A gauge; `None` while its value is unknown.
     Gauge(fn(&Seen) -> Option<f64>),
     Gauges(fn(&Seen) -> Vec<(&'static str, f64)>),
     /// Gauges with two labels.
-    GaugesOfTwo(fn(&Seen) -> Vec<OfTwo>),
+    GaugesOfTwo(fn(&Seen) -> Vec<OfTwo<f64>>),
     Histogram(fn(&Seen) -> Histogram),
     /// An info metric: the values of its labels.
     Infos(fn(&Seen) -> Vec<Vec<String>>),

@@ -37,6 +37,9 @@
 //! | Which operation on the table is next? | `machine/requests`, `parts/operations` |
 //! | Which event may leave: keys, memory, retries? | `dispatch/mod`, `dispatch/keys`, `dispatch/budget` |
 //! | What does an outcome mean for its event? | `dispatch/outcomes` |
+//! | What comes back from an ordered sink? | `dispatch/returning` |
+//! | What is larger than the broker takes? | `dispatch/too_large` |
+//! | From when on does a sink read what the broker has? | `parts/read_back` |
 //! | Does a nack count, and what leaves while all are unavailable? | `dispatch/availability`, `dispatch/probing` |
 //! | What if a queue is silent, or a message ends the connection? | `dispatch/silences`, `dispatch/suspects` |
 //! | When are events looked for whose time has come? | `parts/deferred` |

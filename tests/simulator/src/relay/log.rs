@@ -24,6 +24,9 @@ impl World {
 
     /// The broker no longer knows who publishes over the connection, and ends it. The sink takes a new identity.
     pub(crate) fn forget_publisher(&mut self, connection: u64, why: &'static str) {
+        if !self.broker.connections.contains_key(&connection) {
+            return; // it has ended, and the relay does not know yet
+        }
         let publishes =
             |relay: &&mut Relay| relay.session.as_ref().is_some_and(|own| own.connection == Some(connection));
         if let Some(session) = self.relays.iter_mut().find(publishes).and_then(|relay| relay.session.as_mut()) {

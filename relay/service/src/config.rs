@@ -31,8 +31,8 @@ const SILENT_AFTER: Duration = Duration::from_secs(4);
 /// There are no more events in memory than one for each of these bytes, because each needs room beside its contents.
 const BYTES_PER_EVENT: usize = 3 << 10;
 
-/// Most verdicts written by one statement. A batch is no larger than `in_flight` either, so that a crash repeats at most
-/// three times as many: those in flight, a batch being written, and one being filled.
+/// Most verdicts written by one statement. A batch is no larger than `in_flight` either, so that a crash repeats at
+/// most three times as many: those in flight, a batch being written, and one being filled.
 const LARGEST_BATCH: usize = 1000;
 
 /// Longest time that a verdict waits for others to share its statement: about what a commit costs.

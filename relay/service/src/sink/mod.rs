@@ -1,6 +1,7 @@
 //! Brokers, to which events are published.
 
 mod answers;
+pub(crate) mod config;
 mod connect;
 mod kind;
 pub(crate) mod link;
@@ -19,18 +20,12 @@ use outbox_core::{Abilities, Event, Notice};
 pub(crate) use self::kind::ANY;
 pub use self::{
     answers::{Answer, Answers},
+    config::SinkConfig,
     connect::Connect,
     kind::BrokerKind,
     spans::Spans,
 };
 use crate::{error::RunError, peer::ServerPeer};
-
-/// The broker that events go to, with its settings.
-#[derive(Clone, Debug)]
-pub enum SinkConfig {
-    /// RabbitMQ.
-    RabbitMq(rabbitmq::Config),
-}
 
 /// A sink's counts, and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -138,6 +138,11 @@ fn a_setting_of_an_earlier_version_is_one_warning_that_says_what_replaces_it() {
     }
     assert_eq!(warnings.len(), 2, "{told}");
     assert!(!told.contains("hunter2"), "{told}");
+    let config = outbox_relay(&["config", "--otlp-headers", "x-key=hunter2"], &urls);
+    let told = text(&config.stderr);
+    assert!(told.contains("otlp_headers has no effect any more: set the variable OTEL_"), "{told}");
+    assert!(told.contains("OUTBOX_RELAY_APP_ID: app_id has no effect any more"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
 }
 
 #[test]

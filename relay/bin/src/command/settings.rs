@@ -2,7 +2,7 @@
 
 use outbox_console::{
     format::{Table, Tone},
-    terminal::output::{Form, Output},
+    terminal::output::{Form, Output, note},
 };
 use outbox_service::error::RunError;
 
@@ -21,6 +21,9 @@ pub(crate) struct Options {
 ///
 /// Standard output cannot be written.
 pub(crate) fn run(raw: &RawSettings, options: &Options) -> Result<(), RunError> {
+    for (retired, place) in raw.retired() {
+        note(&format!("{place}: {} has no effect any more: {}", retired.key, retired.instead));
+    }
     let mut output = Output::new(options.form);
     if output.json {
         return raw.in_force().try_for_each(|setting| output.object(&setting));

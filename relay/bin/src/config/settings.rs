@@ -123,7 +123,7 @@ settings! {
 
         /// How long, at least, an event is tried again.
         /// Counts from its first attempt. No event fails because a queue is full, or lacks its majority, for less
-        /// than this. With 0s max_attempts alone decides.
+        /// than this. With 0s max_attempts alone decides. Only attempts that count do.
         retry_for: Time<0, { 30 * DAY }> = "1h";
 
         /// Delay after the first failed attempt.

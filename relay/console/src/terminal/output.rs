@@ -81,7 +81,7 @@ pub fn in_colour(to: &impl IsTerminal) -> bool {
 }
 
 /// Prints a note for people on standard error.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     let _ = writeln!(stderr(), "{text}"); // no place is left to report a failure
 }
 

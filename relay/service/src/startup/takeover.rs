@@ -22,6 +22,7 @@ use crate::{
     repeats::Repeats,
     session::Source,
     store::sql,
+    time::age,
 };
 
 /// Pause between two checks of a standby whether the slot is free. It does not try `START_REPLICATION`, which would
@@ -85,7 +86,7 @@ impl Takeover {
     fn log_success(&self) {
         if self.is_standby {
             let waited = self.since.map(|since| since.elapsed()).unwrap_or_default();
-            info!(target: "relay", ?waited, "the other relay is gone: taking over");
+            info!(target: "relay", waited = age(waited), "the other relay is gone: taking over");
         }
     }
 }

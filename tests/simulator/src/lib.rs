@@ -44,7 +44,7 @@ pub use self::{
     checker::{Promise, Violation},
     knobs::{Knobs, Trouble},
     minimise::minimise,
-    small::{Exhausted, Step, exhaust},
+    small::{Exhausted, Mishap, exhaust},
     world::{Outcome, run},
 };
 

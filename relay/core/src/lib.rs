@@ -57,8 +57,8 @@ mod interface;
 mod machine;
 mod marks;
 mod parts;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, feature = "faults"))]
+pub mod samples;
 
 #[cfg(feature = "faults")]
 pub use self::marks::{Kind, Marked, Marks};

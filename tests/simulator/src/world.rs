@@ -136,7 +136,7 @@ impl World {
     }
 
     /// Takes the next item of the agenda. Returns whether the run goes on.
-    fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         let Some((at, what)) = self.agenda.take() else { return false };
         debug_assert!(at >= self.now, "time does not go back");
         self.now = at;

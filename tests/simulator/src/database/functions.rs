@@ -52,6 +52,9 @@ impl Database {
             }
             Request::LookAtPublication => Finished::Published(self.published()),
             Request::EnsurePublication => self.ensure_publication(now),
+            Request::EnsureSequence if self.repairs_refused_until > now => {
+                Finished::Sequence(Sequence::Refused("a trigger that freezes DDL".to_owned()))
+            }
             Request::EnsureSequence => Finished::Sequence(Sequence::InOrder),
         };
         Executed { finished, wait, written }

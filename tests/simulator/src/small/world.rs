@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use outbox_core::{Abilities, Backoff, Config, Limits, Marked, Marks, Ordering, Policy, Status};
+use outbox_core::{Abilities, Config, Limits, Marked, Marks, Status, samples};
 
 use super::Mishap;
 use crate::{
@@ -269,40 +269,13 @@ impl Small {
 }
 
 fn knobs(is_log: bool) -> Knobs {
-    Knobs {
-        seed: 0,
-        config: Config {
-            in_flight: 2,
-            max_rate: None,
-            limits: Limits { max_events: 10, max_bytes: 1 << 20 },
-            policy: Policy {
-                ordering: Ordering::Strict,
-                backoff: Backoff { base: Duration::from_millis(10), max: Duration::from_secs(1) },
-                max_attempts: 3,
-                retry_for: Duration::ZERO,
-                hold_failed: true,
-            },
-            settle_batch: 2,
-            settle_interval: Duration::ZERO,
-            park_after: Duration::from_secs(1),
-            silent_after: Duration::from_secs(400_000), // so that there is no look
-            confirm_timeout: Duration::from_secs(30),
-            max_slot_wal: None,
-            check_interval: Duration::from_secs(3600),
-            drain_timeout: Duration::from_secs(5),
-            status_interval: Duration::from_secs(10),
-            stands_still_after: Duration::from_secs(100_000),
-            repairs_publication: true,
-            reports_delivered: false,
-        },
-        abilities: Abilities { ordered: is_log, reads_back: is_log, largest_message: None },
-        unroutable_is_retried: true, // so that a queue that is missing refuses a message
-        transactions: 0,
-        keys: 2,
-        span: Duration::ZERO,
-        troubles: BTreeSet::new(),
-        pause: Duration::ZERO,
-        latency: Duration::ZERO,
-        relays: 1,
-    }
+    let config = Config {
+        in_flight: 2,
+        limits: Limits { max_events: 10, max_bytes: 1 << 20 },
+        settle_batch: 2,
+        silent_after: Duration::from_secs(400_000), // so that there is no look
+        stands_still_after: Duration::from_secs(100_000),
+        ..samples::config()
+    };
+    Knobs::calm(config, Abilities { ordered: is_log, reads_back: is_log, largest_message: None })
 }

@@ -49,7 +49,7 @@
 //! | How does a session end? | `parts/ending`, `machine/drain` |
 //!
 //! `faults` has the deliberate faults that the simulator must find, and `marks` the fingerprints by which it tells
-//! states apart; without the feature `faults` both are empty.
+//! states apart; without the feature `faults` both are empty. `samples` has settings for tests.
 
 mod dispatch;
 pub mod faults;

@@ -1,4 +1,4 @@
-//! Settings and an event, from which tests and the simulator's small world make theirs.
+//! Settings and an event, from which the core's tests and the simulator's make theirs.
 
 use std::time::Duration;
 

@@ -133,3 +133,20 @@ fn without_a_stream_the_table_is_read_every_second_and_an_open_transaction_holds
     pass(&mut world, Duration::from_secs(2));
     assert!(session(&world).core.is_live());
 }
+
+#[test]
+fn a_parked_relay_waits_for_a_transaction_that_was_open_when_the_publication_had_changed() {
+    let mut world = world(Config { max_rate: 100.try_into().ok(), ..samples::config() });
+    let last = emit(&mut world, 200, None, None);
+    pass(&mut world, Duration::from_secs(1));
+    world.db.publish(false);
+    let open = world.db.begin();
+    world.insert(open, Emitted::default(), None);
+    world.db.publish(true);
+    emit(&mut world, 1, None, None); // with it the server describes the table
+    pass(&mut world, Duration::from_secs(5));
+    assert!(world.broker.has_accepted(last) && !session(&world).core.is_live());
+    world.commit(open, false, false, 0);
+    pass(&mut world, Duration::from_secs(2));
+    assert!(session(&world).core.is_live());
+}

@@ -30,6 +30,20 @@ pub(crate) struct Dice {
     pub(crate) troubles: Rng,
     pub(crate) network: Rng,
     pub(crate) relays: Rng,
+    /// Whether every order of steps is searched, so that nothing but times is drawn.
+    pub(crate) is_searched: bool,
+}
+
+impl Dice {
+    fn of(seed: u64) -> Self {
+        let dice = |salt: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
+        Self { clients: dice(1), troubles: dice(2), network: dice(3), relays: dice(4), is_searched: false }
+    }
+
+    /// Draws how many of something happen at once. In a search it is the fewest, since the next one is another step.
+    pub(crate) fn some(&mut self, range: RangeInclusive<usize>) -> usize {
+        if self.is_searched { *range.start() } else { self.network.usize(range) }
+    }
 }
 
 #[derive(Clone)]
@@ -44,8 +58,6 @@ pub(crate) struct World {
     pub(crate) operations: BTreeMap<u64, Operation>,
     next_number: u64,
     pub(crate) dice: Dice,
-    /// Whether every order of steps is searched, so that nothing but times is drawn.
-    pub(crate) is_searched: bool,
     pub(crate) checker: Checker,
     pub(crate) emitted: usize,
     pub(crate) is_healed: bool,
@@ -113,8 +125,6 @@ impl World {
 
     /// A world in which nothing is going to happen.
     pub(crate) fn empty(knobs: Knobs, first_xid: u64, keeps_story: bool) -> Self {
-        let seed = knobs.seed;
-        let dice = |salt: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
         Self {
             now: 0,
             base: Instant::now(),
@@ -124,8 +134,7 @@ impl World {
             relays: (0..knobs.relays).map(Relay::new).collect(),
             operations: BTreeMap::new(),
             next_number: 0,
-            dice: Dice { clients: dice(1), troubles: dice(2), network: dice(3), relays: dice(4) },
-            is_searched: false,
+            dice: Dice::of(knobs.seed),
             checker: Checker::default(),
             emitted: 0,
             is_healed: false,
@@ -249,11 +258,6 @@ impl World {
     /// Draws the time that a message takes between two machines.
     pub(crate) fn way(&mut self) -> Micros {
         self.dice.network.u64(1..=micros(self.knobs.latency).max(2))
-    }
-
-    /// Draws how many of something happen at once. In a search it is the fewest, since the next one is another step.
-    pub(crate) fn some(&mut self, range: RangeInclusive<usize>) -> usize {
-        if self.is_searched { *range.start() } else { self.dice.network.usize(range) }
     }
 
     pub(crate) fn number(&mut self) -> u64 {

@@ -141,7 +141,7 @@ impl Session {
 
 impl World {
     /// The relay's session, if it still has this number.
-    pub(crate) fn session(&mut self, relay: usize, session: u64) -> Option<&mut Session> {
+    fn session(&mut self, relay: usize, session: u64) -> Option<&mut Session> {
         self.relays.get_mut(relay)?.session.as_mut().filter(|found| found.id == session)
     }
 

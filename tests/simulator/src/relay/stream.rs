@@ -113,7 +113,7 @@ impl World {
                 message => format!("reads {message:?}"),
             });
             // In a search, the next transaction is another step.
-            if self.is_searched && ends_transaction {
+            if self.dice.is_searched && ends_transaction {
                 break;
             }
         }
@@ -128,7 +128,7 @@ impl World {
         let sent_all = self.db.wal.get(next).is_none_or(|entry| entry.end > flushed);
         let before = next.checked_sub(1).and_then(|last| self.db.wal.get(last)).map_or(0, |entry| entry.end);
         let wal_end = if sent_all { flushed } else { before };
-        let reply_requested = !self.is_searched && self.dice.network.u8(..4) == 0;
+        let reply_requested = !self.dice.is_searched && self.dice.network.u8(..4) == 0;
         if let Some(session) = self.session(relay, id) {
             session.messages.push_back(Message::Keepalive(wal_end, reply_requested));
         }

@@ -88,7 +88,7 @@ impl World {
     pub(super) fn drop_operations(&mut self, session: u64) {
         let own = |operation: &Operation| operation.session == session;
         for number in self.operations.iter().filter(|(_, op)| own(op)).map(|(number, _)| *number).collect::<Vec<_>>() {
-            if self.is_searched || self.dice.network.bool() {
+            if self.dice.is_searched || self.dice.network.bool() {
                 self.operations.remove(&number);
             }
         }

@@ -63,7 +63,7 @@ pub(super) struct Small {
 impl Small {
     pub(super) fn new(mishaps: &[Mishap], is_log: bool, keeps_story: bool) -> Self {
         let mut world = World::empty(knobs(is_log), FIRST_XID, keeps_story);
-        world.is_searched = true;
+        world.dice.is_searched = true;
         (world.db.wal_end, world.db.flushed) = (FIRST_LSN, FIRST_LSN);
         world.db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_created: true, kept_from: None });
         for key in [0, 0, 1] {
@@ -108,20 +108,10 @@ impl Small {
         match item {
             What::Commit(_) | What::Show(_) => When::Any,
             What::Start(_) | What::FreeSlot(_) | What::Acknowledge(..) => When::Now,
-            What::Read(_, id) if is_own(id) => {
-                if self.reads() {
-                    When::Any
-                } else {
-                    When::Now
-                }
-            }
-            What::Step(number) if is_open(number) => {
-                if self.has_messages() {
-                    When::Any
-                } else {
-                    When::Now
-                }
-            }
+            What::Read(_, id) if is_own(id) && self.reads() => When::Any,
+            What::Step(number) if is_open(number) && self.has_messages() => When::Any,
+            What::Read(_, id) if is_own(id) => When::Now,
+            What::Step(number) if is_open(number) => When::Now,
             What::Connect(_, id) | What::Keepalive(_, id) | What::Lost(_, id, ..) if is_own(id) => When::Any,
             What::Execute(number) | What::Finish(number) if self.world.operations.contains_key(number) => When::Any,
             What::Answers(_, id, number) if is_own(id) && is_open(number) => When::Any,

@@ -86,9 +86,11 @@ impl Agenda {
         self.items.pop().map(|Reverse(item)| (item.at, item.what))
     }
 
-    /// Takes all items, whatever their times.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = What> {
-        self.items.drain().map(|Reverse(item)| item.what)
+    /// Takes all items, whatever their times, in the order in which they were added.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = What> + use<> {
+        let mut items: Vec<Item> = self.items.drain().map(|Reverse(item)| item).collect();
+        items.sort_unstable_by_key(|item| item.number);
+        items.into_iter().map(|item| item.what)
     }
 }
 

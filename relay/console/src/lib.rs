@@ -20,6 +20,7 @@ mod check;
 pub mod commands;
 mod config;
 mod dashboard;
+mod findings;
 pub mod format;
 mod queries;
 pub mod retention;

@@ -38,9 +38,10 @@
 //! | Which event may leave: keys, memory, retries? | `dispatch/mod`, `dispatch/keys`, `dispatch/budget` |
 //! | What does an outcome mean for its event? | `dispatch/outcomes` |
 //! | What comes back from an ordered sink? | `dispatch/returning` |
-//! | What is larger than the broker takes? | `dispatch/too_large` |
+//! | What is larger than the broker takes, if the sink knows its limit? | `dispatch/too_large` |
 //! | From when on does a sink read what the broker has? | `parts/read_back` |
-//! | Does a nack count, and what leaves while all are unavailable? | `dispatch/availability`, `dispatch/probing` |
+//! | Does a nack count? | `dispatch/availability`; a late one: `dispatch/outcomes` |
+//! | What leaves while every destination is unavailable? | `dispatch/probing` |
 //! | What if a queue is silent, or a message ends the connection? | `dispatch/silences`, `dispatch/suspects` |
 //! | When are events looked for whose time has come? | `parts/deferred` |
 //! | How are verdicts written, and what if a row cannot be? | `parts/settling` |

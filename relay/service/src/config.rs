@@ -3,26 +3,14 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use amqp_publisher::{AmqpUrl, ExchangeUse, PublishConfig};
-use outbox_core::{Limits, Policy, SIDE_CHANNELS};
+use outbox_core::{Limits, Policy};
 use pg_replication::ConnInfo;
 use tracing::{Level, enabled};
 
-use crate::{
-    address::Address,
-    collector::OtlpEndpoint,
-    sink::{SinkConfig, rabbitmq},
-};
+use crate::{address::Address, collector::OtlpEndpoint, sink::config::SinkConfig};
 
 /// The program's name, sent to brokers and to collectors of spans.
 pub(crate) const PROGRAM: &str = "outbox-relay";
-
-/// Time limit of connecting to RabbitMQ; `pg_replication` has the same for PostgreSQL. Both URLs can override it.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Pause before a channel is opened in place of a closed one. RabbitMQ 3.10 stopped counting a closed channel within
-/// 1 to 5 ms, measured on a busy machine.
-const REOPEN_AFTER: Duration = Duration::from_millis(5);
 
 /// After this time without a confirm, a destination counts as silent. A healthy quorum queue confirms within some tens
 /// of milliseconds, and stays silent for some seconds while it elects a leader.
@@ -31,8 +19,8 @@ const SILENT_AFTER: Duration = Duration::from_secs(4);
 /// There are no more events in memory than one for each of these bytes, because each needs room beside its contents.
 const BYTES_PER_EVENT: usize = 3 << 10;
 
-/// Most verdicts written by one statement. A batch is no larger than `in_flight` either, so that a crash repeats at most
-/// three times as many: those in flight, a batch being written, and one being filled.
+/// Most verdicts written by one statement. A batch is no larger than `in_flight` either, so that a crash repeats at
+/// most three times as many: those in flight, a batch being written, and one being filled.
 const LARGEST_BATCH: usize = 1000;
 
 /// Longest time that a verdict waits for others to share its statement: about what a commit costs.
@@ -85,27 +73,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The publisher's settings for RabbitMQ at `url`.
-    pub fn publish(&self, rabbitmq: &rabbitmq::Config, url: AmqpUrl) -> PublishConfig {
-        PublishConfig {
-            url,
-            try_first: None,
-            try_last: None,
-            exchange: rabbitmq.exchange.clone(),
-            exchange_use: if rabbitmq.declare_exchange { ExchangeUse::Declare } else { ExchangeUse::Take },
-            app_id: self.application_name.clone(),
-            window: self.in_flight,
-            side_channels: u16::try_from(SIDE_CHANNELS).unwrap_or(u16::MAX),
-            confirm_timeout: self.confirm_timeout,
-            connect_timeout: CONNECT_TIMEOUT,
-            reopen_after: REOPEN_AFTER,
-            prove: false,
-            connection_name: self.application_name.clone(),
-            product: PROGRAM.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
-    }
-
     /// The core's rules and limits. The server ends a stream whose reader is silent for longer than `silence`.
     pub(crate) fn core(&self, silence: Duration) -> outbox_core::Config {
         outbox_core::Config {

@@ -11,7 +11,7 @@ const ALLOWED: [(&str, &str); 6] = [
     ("relay/bin/src/sink.rs", "picks the broker"),
     ("relay/bin/src/config/", "has the broker's settings"),
     ("relay/bin/src/command/parser.rs", "says what the program is, and which settings matter to a command"),
-    ("relay/service/src/config.rs", "has the broker's settings"),
+    ("relay/service/src/sink/config.rs", "lists the brokers that can be configured"),
 ];
 
 /// Words by which code knows a broker.

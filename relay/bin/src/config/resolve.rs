@@ -102,8 +102,8 @@ impl RawSettings {
         format!("{}: not together with {}: {why}", shown(one), shown(other))
     }
 
-    /// Returns every setting with its value and origin, without passwords, and the files that hold values. The settings must be ones that
-    /// [`resolve`](Self::resolve) has accepted.
+    /// Returns every setting with its value and origin, without passwords, and the files that hold values. The settings
+    /// must be ones that [`resolve`](Self::resolve) has accepted.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = InForce> {
         let in_force = |name: Name| InForce {
             key: name.key(),

@@ -9,7 +9,8 @@ use outbox_service::{
 };
 use tokio_postgres::{Error, error::SqlState};
 
-use super::{finding::Report, slot};
+use super::slot;
+use crate::findings::Report;
 use crate::queries::session::Session;
 
 /// Tolerated difference of the clocks. No decision of the relay depends on it; it misleads people who compare times.

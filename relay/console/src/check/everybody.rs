@@ -4,7 +4,7 @@
 use outbox_service::error::chain;
 use tokio_postgres::{Error, error::SqlState};
 
-use super::finding::Report;
+use crate::findings::Report;
 use crate::{
     format::count,
     queries::{

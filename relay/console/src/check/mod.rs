@@ -1,9 +1,7 @@
 //! `check`: inspects everything that a relay with these settings needs, changes nothing, and says what to do.
 
-pub(crate) mod certificate;
 mod database;
 mod everybody;
-mod finding;
 mod others;
 mod references;
 mod rights;
@@ -16,9 +14,9 @@ use std::time::Duration;
 use outbox_service::error::RunError;
 use tokio::time::timeout;
 
-pub(crate) use self::finding::Report;
 use crate::{
     Config,
+    findings::{Report, certificate},
     queries::session::{Grant, Session, silent},
     sink::Sink,
     terminal::{Answer, output::Output, query_args::QueryArgs},

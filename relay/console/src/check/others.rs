@@ -4,7 +4,7 @@
 use outbox_service::error::chain;
 use tokio_postgres::Error;
 
-use super::finding::Report;
+use crate::findings::Report;
 use crate::{
     format::count,
     queries::{session::Session, sql::OTHER_RIGHTS},

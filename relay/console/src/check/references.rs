@@ -3,7 +3,7 @@
 use outbox_service::error::chain;
 use tokio_postgres::Error;
 
-use super::finding::Report;
+use crate::findings::Report;
 use crate::queries::session::Session;
 
 const CHECK: &str = "foreign_keys";

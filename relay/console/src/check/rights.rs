@@ -15,7 +15,8 @@ use outbox_service::{
 };
 use tokio_postgres::{Error, error::SqlState};
 
-use super::{finding::Report, sequence, slot};
+use super::{sequence, slot};
+use crate::findings::Report;
 use crate::queries::{finished::RETENTION_FUNCTIONS, session::Session};
 
 /// The table's own triggers, each of which must be `ENABLE ALWAYS`.

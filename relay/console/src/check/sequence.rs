@@ -2,7 +2,7 @@
 
 use tokio_postgres::Error;
 
-use super::finding::Report;
+use crate::findings::Report;
 use crate::queries::session::Session;
 
 /// Codes of `outbox.sequence_state()` on which only the owner can act.

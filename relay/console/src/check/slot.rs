@@ -7,7 +7,7 @@ use outbox_service::{
 };
 use tokio_postgres::{Error, Row};
 
-use super::finding::Report;
+use crate::findings::Report;
 use crate::{format::bytes, queries::session::Session};
 
 /// WAL in bytes above which a slot keeps much: 1 GiB.

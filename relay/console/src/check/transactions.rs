@@ -6,7 +6,7 @@ use std::time::Duration;
 use outbox_service::{error::chain, store::sql};
 use tokio_postgres::{Error, Row};
 
-use super::finding::{Level, Report};
+use crate::findings::{Level, Report};
 use crate::{format::age, queries::session::Session};
 
 /// Age in seconds from which a transaction is long, if the slot keeps little: ten minutes.

@@ -15,7 +15,13 @@ use outbox_service::error::{Kind, RunError};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::{refusal::Refusal, sessions::Sessions, tokens::Tokens, wrong_tokens::WrongTokens};
+use super::{
+    refusal::Refusal,
+    sessions::Sessions,
+    tokens::Tokens,
+    who::{Role, Who},
+    wrong_tokens::WrongTokens,
+};
 use crate::DashboardConfig;
 
 /// Delay of the answer to an unknown token.
@@ -28,35 +34,6 @@ const NO_TOKENS: &str = "it has no tokens, and listens on more than the loopback
 /// The reason why a forwarded request is not let in, on a dashboard that is open over loopback.
 const FORWARDED_WITHOUT_TOKENS: &str = "this request was forwarded by a proxy, and without a token only those who come \
     to the relay's machine themselves may read; name a file of tokens (dashboard_readers)";
-
-/// What a user may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
-    /// May read everything but payloads.
-    Reader,
-    /// May also read payloads, replay and release.
-    Operator,
-}
-
-impl Role {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Reader => "reader",
-            Self::Operator => "operator",
-        }
-    }
-}
-
-/// The user who makes a request.
-#[derive(Clone, Debug)]
-pub(super) struct Who {
-    pub(super) role: Role,
-    /// The name beside the token; `None` without a token.
-    pub(super) name: Option<String>,
-    /// The secret that a request must repeat to change something, if a cookie identifies the user: another site cannot
-    /// know it.
-    pub(super) csrf: Option<String>,
-}
 
 /// The tokens, and the sessions of users who have signed in.
 #[derive(Debug)]

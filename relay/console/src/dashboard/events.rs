@@ -20,8 +20,8 @@ use uuid::Uuid;
 
 use super::{
     Dashboard,
-    access::Role,
     refusal::{self, Refusal},
+    who::Role,
 };
 use crate::queries::event::{ENVELOPE, Event, HELD_BY, Holder, columns};
 

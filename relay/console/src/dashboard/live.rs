@@ -28,10 +28,10 @@ use tokio_postgres::Row;
 
 use super::{
     Dashboard,
-    access::Role,
     refusal::{self, Refusal},
     samples::{Sample, Samples, number, quantile},
     summary::{expiring, summarize},
+    who::Role,
 };
 use crate::queries::health::{self, Health};
 

@@ -7,7 +7,7 @@
 //! | `page/` | the page's files; `page/uplot/` is uPlot 1.6.32 (<https://github.com/leeoniya/uPlot>, MIT) |
 //! | [`files`] | serves it |
 //! | [`guard`] | guards each request: the Host header, other sites, headers of each answer |
-//! | [`access`], [`sign_in`], [`sessions`], [`tokens`], [`wrong_tokens`] | who a user is, and what they may do |
+//! | [`access`], [`sign_in`], [`sessions`], [`tokens`], [`wrong_tokens`], [`who`] | who a user is, and what they may do |
 //! | [`source`] | a connection to the database as one role |
 //! | [`panels`], [`events`] | queries that the pages show |
 //! | [`actions`] | replay and release: preview, then the action |
@@ -27,6 +27,7 @@ mod sign_in;
 mod source;
 mod summary;
 mod tokens;
+mod who;
 mod wrong_tokens;
 
 use std::{net::SocketAddr, sync::Arc};

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     Dashboard,
-    access::Role,
     refusal::{Refusal, json},
+    who::Role,
 };
 use crate::queries::{
     event::STATE,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{access::Who, refusal::Refusal};
+use super::{refusal::Refusal, who::Who};
 
 /// Lifetime of a browser's session.
 pub(super) const SIGNED_IN_FOR: Duration = Duration::from_hours(12);

@@ -13,9 +13,10 @@ use tracing::info;
 
 use super::{
     Dashboard,
-    access::{Role, cookie},
+    access::cookie,
     refusal::{self, Refusal},
     sessions::SIGNED_IN_FOR,
+    who::Role,
 };
 
 /// Returns what the page needs to know of its user.

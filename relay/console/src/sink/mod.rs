@@ -8,7 +8,7 @@ use outbox_service::{Config, error::RunError};
 use serde::Serialize;
 use tokio_postgres::Client;
 
-use crate::check::Report;
+use crate::findings::Report;
 
 /// A finding that depends on whether a relay is at work, which another check finds out.
 pub(crate) type OnceKnown = fn(&Config, is_at_work: bool, &mut Report);

@@ -1,5 +1,5 @@
-//! Events that come back from an ordered sink, which has not taken them because it has not taken an earlier one of their
-//! key. They leave again in their old order, and no event of the key leaves before all have come back.
+//! Events that come back from an ordered sink, which has not taken them because it has not taken an earlier one of
+//! their key. They leave again in their old order, and no event of the key leaves before all have come back.
 
 use std::cmp::Reverse;
 

@@ -55,8 +55,8 @@ pub struct Start {
     pub broker_away_since: Option<Instant>,
     /// What the sink can do.
     pub abilities: Abilities,
-    /// The newest `processed_at` of a `SENT` event, in microseconds since the Unix epoch; `None`: there is no such event.
-    /// Only a sink that reads back needs it.
+    /// The newest `processed_at` of a `SENT` event, in microseconds since the Unix epoch; `None`: there is no such
+    /// event. Only a sink that reads back needs it.
     pub last_settled_us: Option<i64>,
     /// The stream passes over a part of the WAL that the server cannot send; this snapshot was taken afterwards.
     /// `None`: the stream goes on where the slot was.

@@ -2,8 +2,8 @@
 
 use crate::interface::Text;
 
-/// An event's destination, as its row names it. What the two texts mean is the sink's business: RabbitMQ has an exchange
-/// and a routing key, Kafka a topic.
+/// An event's destination, as its row names it. What the two texts mean is the sink's business: RabbitMQ has an
+/// exchange and a routing key, Kafka a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     /// The column `exchange`; `None`: the sink's default.

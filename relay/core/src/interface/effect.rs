@@ -20,8 +20,8 @@ pub enum Effect {
     /// sink then answers [`Found`](crate::Outcome::Found) for an event that it has found with the same id and number of
     /// replays, without sending it. It keeps what it has found for the whole session.
     ReadBack {
-        /// By the clock on the wall, in microseconds since the Unix epoch; `None`: no event has been settled, so nothing
-        /// tells how far back unsettled ones were published.
+        /// By the clock on the wall, in microseconds since the Unix epoch; `None`: no event has been settled, so
+        /// nothing tells how far back unsettled ones were published.
         since_us: Option<i64>,
     },
     /// Replace the connection to the broker at once, preferably by one to the same node.

@@ -5,8 +5,8 @@
 pub enum Outcome {
     /// The broker has taken the message and routed it.
     Delivered,
-    /// The sink has found the message at the broker, by reading back, and has not sent it. So it says nothing about what
-    /// the broker takes now.
+    /// The sink has found the message at the broker, by reading back, and has not sent it. So it says nothing about
+    /// what the broker takes now.
     Found,
     /// The broker will never take the message, however often it is sent. The text is the reason.
     Rejected(String),

@@ -34,9 +34,9 @@ type Since = Option<i64>;
 crate::marked!(ReadBack { due, unanswered } not { is_possible, oldest_us });
 
 impl ReadBack {
-    /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event that
-    /// they did not settle was handed over at most `confirm_timeout` before the newest verdict, unless its own verdict
-    /// could not be written for longer.
+    /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event
+    /// that they did not settle was handed over at most `confirm_timeout` before the newest verdict, unless its own
+    /// verdict could not be written for longer.
     pub(crate) fn new(start: &Start, confirm_timeout: Duration) -> Self {
         let slack = if faults::is_on(Fault::ReadBackTooLate) { 0 } else { micros(confirm_timeout + CLOCKS) };
         let is_possible = start.abilities.reads_back;

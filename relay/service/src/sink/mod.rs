@@ -1,6 +1,7 @@
 //! Brokers, to which events are published.
 
 mod answers;
+pub(crate) mod config;
 mod connect;
 mod kind;
 pub(crate) mod link;
@@ -19,18 +20,12 @@ use outbox_core::{Abilities, Event, Notice};
 pub(crate) use self::kind::ANY;
 pub use self::{
     answers::{Answer, Answers},
+    config::SinkConfig,
     connect::Connect,
     kind::BrokerKind,
     spans::Spans,
 };
 use crate::{error::RunError, peer::ServerPeer};
-
-/// The broker that events go to, with its settings.
-#[derive(Clone, Debug)]
-pub enum SinkConfig {
-    /// RabbitMQ.
-    RabbitMq(rabbitmq::Config),
-}
 
 /// A sink's counts, and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,19 +65,21 @@ pub trait Sink: Send {
     /// What the sink can do.
     fn abilities(&self) -> Abilities;
 
-    /// Learns what the broker has of events that were handed over since then (microseconds since the Unix epoch; `None`:
-    /// as far back as the sink can), before it publishes anything else. What it finds, by id and number of replays, is
-    /// answered as [`Found`](outbox_core::Outcome::Found) and not sent, for as long as the session lasts. A read that is
-    /// interrupted begins again. By then no older connection can publish any more, of this relay or of another.
+    /// Learns what the broker has of events that were handed over since then (microseconds since the Unix epoch;
+    /// `None`: as far back as the sink can), before it publishes anything else. What it finds, by id and number of
+    /// replays, is answered as [`Found`](outbox_core::Outcome::Found) and not sent, for as long as the session lasts. A
+    /// read that is interrupted begins again. By then no older connection can publish any more, of this relay or of
+    /// another.
     fn read_back(&mut self, since_us: Option<i64>);
 
     /// Publishes events in order. Never waits.
     ///
-    /// An ordered sink ([`Abilities::ordered`]) answers about the events of a key and destination in that order. After an
-    /// outcome other than `Delivered` or `Found`, it answers [`Behind`](outbox_core::Outcome::Behind) for each later one
-    /// that was handed over before the core knew, and the broker takes none of them. It has no side channels, unless they
-    /// keep that order. After a lost connection events are handed over again in their old order; those that the broker
-    /// has taken are answered as `Delivered` and not taken twice.
+    /// An ordered sink ([`Abilities::ordered`]) answers about the events of a key and destination in that order. After
+    /// an outcome other than `Delivered` or `Found`, it answers [`Behind`](outbox_core::Outcome::Behind) for each later
+    /// one that was handed over before the core knew, and the broker takes none of them. It has no side channels,
+    /// unless they keep that order. With `ordering = none` it answers `Behind` for no event. After a lost connection
+    /// events are handed over again in their old order; those that the broker has taken are answered as `Delivered` and
+    /// not taken twice.
     fn publish(&mut self, events: Vec<Arc<Event>>);
 
     /// Publishes events apart from the others, so that no other event waits behind them. Never waits.

@@ -1,6 +1,6 @@
 //! A broker that keeps a log, as Kafka does. It takes the messages of a queue in order: once it has refused one, those
-//! that were sent before the sink knew come back behind it. It takes nothing twice from one publisher, and nothing from a
-//! publisher that another has replaced. The sink can read what the log has.
+//! that were sent before the sink knew come back behind it. It takes nothing twice from one publisher, and nothing from
+//! a publisher that another has replaced. The sink can read what the log has.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! A broker with queues, as RabbitMQ is: it nacks and returns single messages, keeps no order between them, and closes a
-//! channel over a message that it cannot take.
+//! A broker with queues, as RabbitMQ is: it nacks and returns single messages, keeps no order between them, and closes
+//! a channel over a message that it cannot take.
 
 use std::sync::Arc;
 

@@ -9,14 +9,14 @@ use outbox_service::{
 };
 
 use crate::{
-    check::{Report, certificate},
+    findings::{Report, certificate},
     sink::OnceKnown,
 };
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<OnceKnown> {
-    let Some(rabbitmq) = rabbitmq::Config::of(config) else {
+    let Some(rabbitmq) = rabbitmq::settings(config) else {
         report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
         return None;
     };
@@ -28,7 +28,7 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<Once
             return None;
         }
     };
-    let publish = config.publish(rabbitmq, url.clone());
+    let publish = rabbitmq::publish_config(config, rabbitmq, url.clone());
     match url.open(CONNECT_LIMIT).await {
         Ok(socket) => certificate::inspect_socket("broker_certificate", &socket, report),
         Err(error) => {
@@ -72,7 +72,7 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<Once
 
 /// Reports that the exchange is missing. `is_at_work` is whether a relay reads the slot.
 fn report_missing_exchange(config: &Config, is_at_work: bool, report: &mut Report) {
-    let Some(rabbitmq) = rabbitmq::Config::of(config) else { return };
+    let Some(rabbitmq) = rabbitmq::settings(config) else { return };
     let found = format!("there is no exchange {:?}", rabbitmq.exchange);
     if rabbitmq.declare_exchange && is_at_work {
         let to_do = "create it again, with its bindings: the relay that is at work does not, because without bindings every event would fail";

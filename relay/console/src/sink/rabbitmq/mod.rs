@@ -11,7 +11,7 @@ use outbox_service::{Config, error::RunError, sink::rabbitmq};
 use tokio_postgres::Client;
 
 use super::{OnceKnown, Sink};
-use crate::check::Report;
+use crate::findings::Report;
 
 /// Checks and messages of RabbitMQ.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Sink for RabbitMq {
     const QUESTION: Option<&'static str> = Some(tail::QUESTION);
 
     fn address(config: &Config) -> Option<&dyn Display> {
-        rabbitmq::Config::of(config).map(|rabbitmq| &rabbitmq.url as _)
+        rabbitmq::settings(config).map(|rabbitmq| &rabbitmq.url as _)
     }
 
     async fn check_broker(config: &Config, report: &mut Report) -> Option<OnceKnown> {

@@ -10,7 +10,7 @@ use outbox_service::error::chain;
 use tokio_postgres::{Client, Error, Row, error::SqlState};
 
 use crate::{
-    check::Report,
+    findings::Report,
     format::{age, count, escaped, seconds, thousands},
     queries::session::took_too_long,
 };

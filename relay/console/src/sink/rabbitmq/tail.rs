@@ -48,7 +48,7 @@ impl Tail {
         limit: Duration,
     ) -> Result<Self, RunError> {
         let missing = || RunError::new(Kind::Usage, "AMQP_URL is not set");
-        let rabbitmq = rabbitmq::Config::of(config).ok_or_else(missing)?;
+        let rabbitmq = rabbitmq::settings(config).ok_or_else(missing)?;
         let consumer = consume(config, rabbitmq, bindings, limit).await?;
         Ok(Self { consumer, exchange: rabbitmq.exchange.clone(), payload, tag: 0 })
     }

@@ -4,19 +4,11 @@ use amqp_publisher::ConfirmKind;
 use outbox_core::Outcome;
 use uuid::Uuid;
 
+use super::config::Unroutable;
 use crate::sink::Answer;
 
 /// The reason recorded for an event that a queue did not take.
 pub const NACKED: &str = "the broker did not take the message (basic.nack)";
-
-/// What happens to an event whose destination has no queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unroutable {
-    /// The event is `FAILED` at once.
-    Fail,
-    /// The event is retried with its back-off, and counts an attempt each time.
-    Retry,
-}
 
 /// Every outcome with every reason. docs/metrics.md explains the reasons.
 pub(super) const ALL: &[(&str, &str)] = &[
@@ -27,7 +19,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("rejected", "no_exchange"),
     ("rejected", "access_refused"),
     ("rejected", "precondition_failed"),
-    ("rejected", "too_large"),
+    ("rejected", "headers_too_large"),
     ("rejected", "invalid"),
     ("rejected", "closed"),
 ];
@@ -51,7 +43,7 @@ pub(super) fn read(id: Uuid, confirm: ConfirmKind, unroutable: Unroutable) -> An
 /// The name of AMQP's reply code with which RabbitMQ, or the publisher in its place, rejects a message.
 fn reason(code: u16) -> &'static str {
     match code {
-        311 => "too_large",
+        311 => "headers_too_large",
         403 => "access_refused",
         404 => "no_exchange",
         406 => "precondition_failed",

@@ -2,8 +2,7 @@
 
 use amqp_publisher::AmqpUrl;
 
-use super::Unroutable;
-use crate::{address::Address, config, sink::SinkConfig};
+use crate::address::Address;
 
 /// RabbitMQ's part of the settings. docs/configuration.md explains each of them to operators.
 #[derive(Clone, Debug)]
@@ -20,10 +19,11 @@ pub struct Config {
     pub key_headers: bool,
 }
 
-impl Config {
-    /// RabbitMQ's part of all settings; `None`: no broker is configured.
-    pub fn of(config: &config::Config) -> Option<&Self> {
-        let SinkConfig::RabbitMq(rabbitmq) = config.sink.as_ref()?;
-        Some(rabbitmq)
-    }
+/// What happens to an event whose destination has no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unroutable {
+    /// The event is `FAILED` at once.
+    Fail,
+    /// The event is retried with its back-off, and counts an attempt each time.
+    Retry,
 }

@@ -1,10 +1,11 @@
 //! RabbitMQ as a sink: how the publisher connects, and the outcomes of its confirms.
 
 mod answer;
-mod config;
+pub(super) mod config;
 mod message;
 mod refusal;
 mod reserved;
+mod settings;
 
 use std::{
     sync::Arc,
@@ -16,10 +17,11 @@ use outbox_core::{Event, Text};
 
 use self::refusal::why;
 pub use self::{
-    answer::{NACKED, Unroutable},
-    config::Config,
+    answer::NACKED,
+    config::{Config, Unroutable},
     message::Outbound,
     refusal::{end_of_start, explain},
+    settings::{publish_config, settings},
 };
 use super::{
     BrokerKind, Spans,
@@ -102,14 +104,14 @@ impl Connect for RabbitMq {
 
     fn new(config: &crate::Config, spans: Spans) -> Result<Self, RunError> {
         let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
-        let rabbitmq = Config::of(config).ok_or_else(missing)?;
+        let rabbitmq = settings(config).ok_or_else(missing)?;
         let address = rabbitmq.url.clone();
         let url = match address.latest() {
             Some(url) => url,
             None => address.now()?,
         };
         let (publish, unroutable, key_headers) =
-            (config.publish(rabbitmq, url), rabbitmq.unroutable, rabbitmq.key_headers);
+            (publish_config(config, rabbitmq, url), rabbitmq.unroutable, rabbitmq.key_headers);
         Ok(Self { address, side_channels: publish.side_channels, config: publish, unroutable, key_headers, spans })
     }
 

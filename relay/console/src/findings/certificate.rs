@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use client_socket::{Expiry, Socket};
 use outbox_service::{Config, error::chain, peer::EXPIRES_SOON};
 
-use super::finding::Report;
+use super::Report;
 use crate::format::{count, rfc3339};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -32,7 +32,7 @@ impl Seen {
 }
 
 /// Checks the database's certificate, without logging in.
-pub(super) async fn inspect_database(config: &Config, report: &mut Report) {
+pub(crate) async fn inspect_database(config: &Config, report: &mut Report) {
     let server = match config.database_url.now() {
         Ok(server) => server,
         Err(bad) => return report.unknown("database_certificate", format!("no connection: {bad}"), ""),

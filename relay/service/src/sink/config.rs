@@ -1,0 +1,10 @@
+//! Which broker events go to.
+
+use super::rabbitmq::config::Config as RabbitMqConfig;
+
+/// The broker that events go to, with its settings.
+#[derive(Clone, Debug)]
+pub enum SinkConfig {
+    /// RabbitMQ.
+    RabbitMq(RabbitMqConfig),
+}

@@ -1,5 +1,5 @@
-//! What a relay does in a situation of which the end of a run shows nothing: when it reads, in which order, and who waits
-//! meanwhile.
+//! Promises of which the end of a run shows nothing: when a relay reads, in which order, and who waits meanwhile. Each
+//! has a world of its own, in which the test says what happens.
 
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ fn emit(world: &mut World, events: usize, key: Option<u64>, until: Option<Micros
     world.checker.facts.keys().next_back().copied().unwrap_or_default()
 }
 
+/// Lets time pass, in which no promise may break.
 fn pass(world: &mut World, time: Duration) {
     let until = world.now + micros(time);
     world.at(until, What::Flush); // so that something happens then

@@ -2,9 +2,9 @@
 //! a replay. Its broker is of either kind.
 //!
 //! There are two keys, and one of them has two events, the second behind the first. The world is that of a seed, but
-//! nothing is drawn: from each state every item of the agenda can come next, whatever its time, and a state that was met
-//! before is not entered again. If nothing else can come next the clock goes on, and in the end every event must have
-//! its verdict.
+//! nothing is drawn: from each state every item of the agenda can come next, whatever its time, and a state that was
+//! met before is not entered again. If nothing else can come next the clock goes on, and in the end every event must
+//! have its verdict.
 
 mod state;
 mod world;

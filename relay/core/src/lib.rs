@@ -50,7 +50,7 @@
 //! | How does a session end? | `parts/ending`, `machine/drain` |
 //!
 //! `faults` has the deliberate faults that the simulator must find, and `marks` the fingerprints by which it tells
-//! states apart; without the feature `faults` both are empty.
+//! states apart; without the feature `faults` both are empty. `samples` has settings for tests.
 
 mod dispatch;
 pub mod faults;
@@ -58,8 +58,8 @@ mod interface;
 mod machine;
 mod marks;
 mod parts;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, feature = "faults"))]
+pub mod samples;
 
 #[cfg(feature = "faults")]
 pub use self::marks::{Kind, Marked, Marks};

@@ -32,7 +32,7 @@ macro_rules! marked {
     (@ $marks:ident, $value:expr, $kind:ident) => { $marks.counted($crate::Kind::$kind, &$value) };
 }
 
-/// Lets an enum without fields mark its variant.
+/// Lets an enum mark what its `Debug` prints.
 #[cfg(feature = "faults")]
 #[macro_export]
 macro_rules! marked_by_name {
@@ -265,6 +265,18 @@ mod marking {
     }
 
     impl<T: Marked> Marked for [T] {
+        fn mark(&self, marks: &mut Marks) {
+            all(self.iter(), marks);
+        }
+    }
+
+    impl<T: Marked, const N: usize> Marked for [T; N] {
+        fn mark(&self, marks: &mut Marks) {
+            all(self.iter(), marks);
+        }
+    }
+
+    impl<T: Marked> Marked for BTreeSet<T> {
         fn mark(&self, marks: &mut Marks) {
             all(self.iter(), marks);
         }

@@ -12,7 +12,7 @@ use crate::{database::Micros, troubles::Undo};
 
 /// Something that is going to happen. The numbers are those of transactions, relays, sessions, connections and
 /// operations.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum What {
     /// A client begins a transaction.
     Emit,
@@ -68,7 +68,7 @@ impl What {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Agenda {
     items: BinaryHeap<Reverse<Item>>,
     /// How many items were ever added.
@@ -85,8 +85,16 @@ impl Agenda {
     pub(crate) fn take(&mut self) -> Option<(Micros, What)> {
         self.items.pop().map(|Reverse(item)| (item.at, item.what))
     }
+
+    /// Takes all items, whatever their times, in the order in which they were added.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = What> + use<> {
+        let mut items: Vec<Item> = self.items.drain().map(|Reverse(item)| item).collect();
+        items.sort_unstable_by_key(|item| item.number);
+        items.into_iter().map(|item| item.what)
+    }
 }
 
+#[derive(Clone)]
 struct Item {
     at: Micros,
     number: u64,

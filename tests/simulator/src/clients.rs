@@ -61,8 +61,13 @@ impl World {
             is_deferred: until.is_some(),
             is_published: self.db.is_published,
         };
+        self.insert(xid, emitted, until);
+    }
+
+    /// An open transaction inserts an event, which gets the next number.
+    pub(crate) fn insert(&mut self, xid: u64, emitted: Emitted, until: Option<Micros>) {
         let emitted = Emitted { seq: self.db.next_seq(), ..emitted };
-        let (seq, broker) = (emitted.seq, &self.broker);
+        let (seq, key, broker) = (emitted.seq, emitted.key, &self.broker);
         let is_before =
             |row: &&Row| row.emitted.key == key && !row.emitted.is_deferred && !broker.has_accepted(row.emitted.seq);
         let before = match key {
@@ -79,7 +84,7 @@ impl World {
     }
 
     /// The transaction commits, or rolls back.
-    pub(crate) fn commit(&mut self, xid: u64) {
+    pub(crate) fn end(&mut self, xid: u64) {
         let Some(transaction) = self.db.open.get(&xid).cloned() else { return };
         let (late, unsynced, unstreamable) =
             (self.has(Trouble::LateVisible), self.has(Trouble::AsyncCommit), self.has(Trouble::Unstreamable));
@@ -105,9 +110,13 @@ impl World {
             }
             return;
         }
-        if !self.db.commit(xid, is_async, is_unstreamable, self.now) {
-            return;
-        }
+        self.commit(xid, is_async, is_unstreamable, hidden);
+    }
+
+    /// The transaction commits, and is visible after `hidden`.
+    pub(crate) fn commit(&mut self, xid: u64, is_async: bool, is_unstreamable: bool, hidden: Micros) {
+        let Some(transaction) = self.db.open.get(&xid).cloned() else { return };
+        self.db.commit(xid, is_async, is_unstreamable, self.now);
         for (seq, fact) in &mut self.checker.facts {
             if transaction.inserts(*seq) {
                 fact.is_committed = true;

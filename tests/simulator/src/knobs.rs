@@ -187,6 +187,23 @@ impl Knobs {
         }
     }
 
+    /// The knobs of a run in which nothing emits and nothing goes wrong, with one relay.
+    pub(crate) fn calm(config: Config, abilities: Abilities) -> Self {
+        Self {
+            seed: 0,
+            config,
+            abilities,
+            unroutable_is_retried: true,
+            transactions: 0,
+            keys: 0,
+            span: Duration::ZERO,
+            troubles: BTreeSet::new(),
+            pause: Duration::ZERO,
+            latency: Duration::from_millis(1),
+            relays: 1,
+        }
+    }
+
     pub(crate) fn has(&self, trouble: Trouble) -> bool {
         self.troubles.contains(&trouble)
     }

@@ -13,6 +13,7 @@
 //! | `relay` | its process and its session |
 //! | `clients`, `operators`, `troubles` | who emits, who intervenes, what goes wrong |
 //! | `checker` | the promises |
+//! | `scenarios` | promises that no end of a run shows, each by a world of its own |
 //! | `small` | a world so small that all of its states can be searched |
 //! | `minimise` | a smaller run that breaks the same promise |
 
@@ -34,6 +35,8 @@ mod knobs;
 mod minimise;
 mod operators;
 mod relay;
+#[cfg(test)]
+mod scenarios;
 mod small;
 mod troubles;
 mod world;
@@ -44,7 +47,7 @@ pub use self::{
     checker::{Promise, Violation},
     knobs::{Knobs, Trouble},
     minimise::minimise,
-    small::{Exhausted, Step, exhaust},
+    small::{Exhausted, Mishap, exhaust},
     world::{Outcome, run},
 };
 

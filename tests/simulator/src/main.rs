@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use simulator::{Exhausted, Fault, Knobs, Outcome, Step, exhaust, find, minimise, run, story};
+use simulator::{Exhausted, Fault, Knobs, Mishap, Outcome, exhaust, find, minimise, run, story};
 
 fn main() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -86,8 +86,8 @@ fn find_faults(seeds: u64) {
 /// Searches every order of steps of a small world with these mishaps, each of which can happen once: `crash cut replay
 /// wait`, or `none`. With `log` its broker keeps a log, and two more can happen: `refuse forget`.
 fn search_small_world(words: &str) {
-    let is_named = |step: &Step| words.to_lowercase().contains(&format!("{step:?}").to_lowercase());
-    let mishaps: Vec<Step> = Step::MISHAPS.into_iter().filter(is_named).collect();
+    let is_named = |mishap: &Mishap| words.to_lowercase().contains(&format!("{mishap:?}").to_lowercase());
+    let mishaps: Vec<Mishap> = Mishap::ALL.into_iter().filter(is_named).collect();
     let begin = Instant::now();
     let is_log = words.to_lowercase().contains("log");
     let Exhausted { states, ends, broken } = exhaust(&mishaps, is_log, usize::MAX);
@@ -96,8 +96,8 @@ fn search_small_world(words: &str) {
         "a broker with {broker}, {mishaps:?}: {states} states, {ends} of them ends, in {:.0} s",
         begin.elapsed().as_secs_f64()
     );
-    if let Some((way, what)) = broken {
-        println!("{way:?}\nbroken: {what}");
+    if let Some((violation, story)) = broken {
+        println!("{}\n\nbroken: {violation}", story.join("\n"));
         std::process::exit(1);
     }
 }

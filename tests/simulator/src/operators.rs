@@ -78,6 +78,13 @@ impl World {
     pub(crate) fn replay(&mut self, is_heard: bool) {
         let now = self.now;
         let Some(seq) = self.pick_row(|row| row.status != Status::Pending && row.locked_until <= now) else { return };
+        let xid = self.replay_row(seq, is_heard);
+        let lasts = self.dice.troubles.u64(..50_000);
+        self.later(lasts, What::Commit(xid));
+    }
+
+    /// An operator's transaction replays the event, and has yet to commit.
+    pub(crate) fn replay_row(&mut self, seq: i64, is_heard: bool) -> u64 {
         let xid = self.db.begin();
         if let Some(row) = self.db.rows.get_mut(&seq) {
             row.locked_until = Micros::MAX;
@@ -86,8 +93,7 @@ impl World {
             transaction.changes.push(Change::Replay(seq, is_heard));
         }
         self.log("operator", || format!("{xid} replays {seq}"));
-        let lasts = self.dice.troubles.u64(..50_000);
-        self.later(lasts, What::Commit(xid));
+        xid
     }
 
     /// An operator's transaction locks a row for this long.

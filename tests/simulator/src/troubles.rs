@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The end of a trouble.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Undo {
     BrokerUp,
     Unblock,

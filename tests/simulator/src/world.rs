@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     time::{Duration, Instant},
 };
 
@@ -23,18 +24,34 @@ const SETTLES_WITHIN: Micros = 120_000_000;
 const MOST_STEPS: u64 = 2_000_000;
 
 /// Each part has dice of its own, so that switching one off changes nothing for the others.
+#[derive(Clone)]
 pub(crate) struct Dice {
     pub(crate) clients: Rng,
     pub(crate) troubles: Rng,
     pub(crate) network: Rng,
     pub(crate) relays: Rng,
+    /// Whether every order of steps is searched, so that nothing but times is drawn.
+    pub(crate) is_searched: bool,
 }
 
+impl Dice {
+    fn of(seed: u64) -> Self {
+        let dice = |salt: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
+        Self { clients: dice(1), troubles: dice(2), network: dice(3), relays: dice(4), is_searched: false }
+    }
+
+    /// Draws how many of something happen at once. In a search it is the fewest, since the next one is another step.
+    pub(crate) fn some(&mut self, range: RangeInclusive<usize>) -> usize {
+        if self.is_searched { *range.start() } else { self.network.usize(range) }
+    }
+}
+
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) knobs: Knobs,
     pub(crate) now: Micros,
-    base: Instant,
-    agenda: Agenda,
+    pub(crate) base: Instant,
+    pub(crate) agenda: Agenda,
     pub(crate) db: Database,
     pub(crate) broker: Broker,
     pub(crate) relays: Vec<Relay>,
@@ -46,7 +63,7 @@ pub(crate) struct World {
     pub(crate) is_healed: bool,
     healed_at: Micros,
     /// The lines of the run's story; `None`: it is not kept.
-    story: Option<Vec<String>>,
+    pub(crate) story: Option<Vec<String>>,
 }
 
 /// The result of a run.
@@ -90,27 +107,9 @@ pub fn run(knobs: &Knobs, keeps_story: bool) -> Outcome {
 
 impl World {
     fn new(knobs: Knobs, keeps_story: bool) -> Self {
-        let seed = knobs.seed;
-        let dice = |salt: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt);
         // In every second run transaction ids are about to wrap around at 32 bits.
-        let first_xid = if seed.is_multiple_of(2) { 1000 } else { (1 << 32) - 20 };
-        let mut world = Self {
-            now: 0,
-            base: Instant::now(),
-            agenda: Agenda::default(),
-            db: Database::new(first_xid),
-            broker: Broker::new(knobs.abilities.ordered),
-            relays: (0..knobs.relays).map(Relay::new).collect(),
-            operations: BTreeMap::new(),
-            next_number: 0,
-            dice: Dice { clients: dice(1), troubles: dice(2), network: dice(3), relays: dice(4) },
-            checker: Checker::default(),
-            emitted: 0,
-            is_healed: false,
-            healed_at: 0,
-            story: keeps_story.then(Vec::new),
-            knobs,
-        };
+        let first_xid = if knobs.seed.is_multiple_of(2) { 1000 } else { (1 << 32) - 20 };
+        let mut world = Self::empty(knobs, first_xid, keeps_story);
         for relay in 0..world.relays.len() {
             let after = world.dice.relays.u64(..100_000);
             world.later(after, What::Start(relay));
@@ -124,8 +123,29 @@ impl World {
         world
     }
 
+    /// A world in which nothing is going to happen.
+    pub(crate) fn empty(knobs: Knobs, first_xid: u64, keeps_story: bool) -> Self {
+        Self {
+            now: 0,
+            base: Instant::now(),
+            agenda: Agenda::default(),
+            db: Database::new(first_xid),
+            broker: Broker::new(knobs.abilities.ordered),
+            relays: (0..knobs.relays).map(Relay::new).collect(),
+            operations: BTreeMap::new(),
+            next_number: 0,
+            dice: Dice::of(knobs.seed),
+            checker: Checker::default(),
+            emitted: 0,
+            is_healed: false,
+            healed_at: 0,
+            story: keeps_story.then(Vec::new),
+            knobs,
+        }
+    }
+
     /// Takes the next item of the agenda. Returns whether the run goes on.
-    fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         let Some((at, what)) = self.agenda.take() else { return false };
         debug_assert!(at >= self.now, "time does not go back");
         self.now = at;
@@ -137,9 +157,14 @@ impl World {
                 return true;
             }
         }
+        self.happen(what)
+    }
+
+    /// An item of the agenda happens. Returns whether the run goes on.
+    pub(crate) fn happen(&mut self, what: What) -> bool {
         match what {
             What::Emit => self.emit(),
-            What::Commit(xid) => self.commit(xid),
+            What::Commit(xid) => self.end(xid),
             What::Show(xid) => self.show(xid),
             What::Flush => {
                 self.db.flush();
@@ -181,7 +206,7 @@ impl World {
             self.heal();
         }
         self.release_all();
-        if self.is_done() {
+        if self.is_done(self.db.wal.last().map_or(0, |entry| entry.end)) {
             let unwritten = self.relays.iter().map(|relay| relay.most_unwritten).max().unwrap_or(0);
             self.checker.at_the_end(&self.knobs, &self.db, &self.broker, unwritten);
             return false;
@@ -199,8 +224,8 @@ impl World {
         true
     }
 
-    fn is_done(&self) -> bool {
-        let end = self.db.wal.last().map_or(0, |entry| entry.end);
+    /// Whether everything has its verdict, and the slot has moved to `end`.
+    pub(crate) fn is_done(&self, end: u64) -> bool {
         self.emitted >= self.knobs.transactions
             && self.db.open.is_empty()
             && self.db.hidden.is_empty()
@@ -210,7 +235,7 @@ impl World {
     }
 
     /// What keeps the run from its end: the event, if there is one, and a sentence.
-    fn what_is_missing(&self) -> (Option<i64>, String) {
+    pub(crate) fn what_is_missing(&self) -> (Option<i64>, String) {
         if let Some(row) = self.db.rows.values().find(|row| row.status == Status::Pending) {
             return (Some(row.emitted.seq), format!("long after all troubles it is still PENDING: {row:?}"));
         }

@@ -1,6 +1,6 @@
 //! What every change of the core must pass: a few thousand seeds, and each deliberate fault found.
 
-use simulator::{Fault, Knobs, Step, exhaust, find, minimise, run, story};
+use simulator::{Fault, Knobs, Mishap, exhaust, find, minimise, run, story};
 
 /// In this many seeds each deliberate fault must show.
 const SEEDS: u64 = 10_000;
@@ -53,7 +53,7 @@ fn in_a_small_world_no_order_of_steps_breaks_a_promise() {
         let found = exhaust(&[], is_log, usize::MAX);
         assert_eq!(found.broken, None);
         assert!(found.states > 5000 && found.ends > 50, "{} states, {} ends", found.states, found.ends);
-        for mishap in Step::MISHAPS {
+        for mishap in Mishap::ALL {
             let found = exhaust(&[mishap], is_log, 30_000);
             assert_eq!(found.broken, None, "{mishap:?}");
         }
@@ -63,9 +63,9 @@ fn in_a_small_world_no_order_of_steps_breaks_a_promise() {
 #[test]
 fn a_small_world_shows_a_fault_of_the_core() {
     for (fault, mishaps, is_log) in [
-        (Fault::SettleBeforeConfirm, &Step::MISHAPS[..], false),
-        (Fault::BehindDelivered, &[Step::Refuse], true),
-        (Fault::IdentityTrusted, &[Step::Forget], true),
+        (Fault::SettleBeforeConfirm, &Mishap::ALL[..], false),
+        (Fault::BehindDelivered, &[Mishap::Refuse], true),
+        (Fault::IdentityTrusted, &[Mishap::Forget], true),
     ] {
         let found = simulator::with_fault(fault, || exhaust(mishaps, is_log, 60_000));
         assert!(found.broken.is_some(), "{fault:?}: {} states", found.states);

@@ -22,6 +22,17 @@ pub enum Absence {
     Over,
 }
 
+#[cfg(feature = "faults")]
+impl crate::Marked for Absence {
+    fn mark(&self, marks: &mut crate::Marks) {
+        match *self {
+            Self::Away(since) => (0_u8, since).mark(marks),
+            Self::Unproven { opened, since } => (1_u8, (opened, since)).mark(marks),
+            Self::Over => marks.plain(2),
+        }
+    }
+}
+
 impl Absence {
     /// A connection has opened.
     pub fn opened(&mut self, now: Instant) {

@@ -19,3 +19,5 @@ pub enum Outcome {
     /// sink ([`Abilities`](crate::Abilities)) says this. The event leaves again in its old order; no attempt counts.
     Behind,
 }
+
+crate::marked_by_name!(Outcome);

@@ -81,6 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_machine_that_slept_stood_still_although_the_clock_of_the_process_did_as_well() {
+        let mut ending = Ending::default();
+        let before = Now { instant: Instant::now(), unix_us: 0 };
+        assert_eq!(ending.pause(before), Duration::ZERO);
+        assert_eq!(ending.pause(Now { unix_us: 31_000_000, ..before }), Duration::from_secs(31));
+    }
+
+    #[test]
     fn who_stops_a_relay_ends_it_drained_unless_its_slot_is_about_to_be_dropped() {
         let now = Instant::now();
         let over_limit = End::SlotOverLimit { kept: 7 };

@@ -17,6 +17,9 @@
 //! A pass reads the rows and its own snapshot in one transaction. A streamed transaction that the snapshot sees was
 //! covered by the pass; a transaction that it does not see cannot have been.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, Instant};
 
 use crate::{

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use outbox_core::{Event, Outcome};
+use outbox_core::{Event, Outcome, marked};
 use uuid::Uuid;
 
 use super::{Broker, Muted, Queue, Sent, Stepped, queue_of};
@@ -18,6 +18,8 @@ pub(crate) struct Log {
     identity: u64,
 }
 
+marked!(Log { taken, identity });
+
 /// One message in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
@@ -26,6 +28,8 @@ pub(crate) struct Taken {
     /// When the relay handed the message over, which is its timestamp.
     pub(crate) at: Micros,
 }
+
+marked!(Taken { identity } not { session, at });
 
 /// Who publishes over a connection.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +46,8 @@ pub(crate) struct Publisher {
     /// Events without an outcome at the sink.
     unanswered: BTreeMap<Uuid, Sent>,
 }
+
+marked!(Publisher { identity, generations, refused, refusals, unanswered } not { session, keeps_order });
 
 impl Publisher {
     pub(crate) fn new(session: u64, identity: u64, keeps_order: bool) -> Self {

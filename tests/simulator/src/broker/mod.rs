@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use outbox_core::{Event, Outcome};
+use outbox_core::{Event, Outcome, marked};
 use uuid::Uuid;
 
 pub(crate) use self::log::{Log, Publisher, Taken};
@@ -40,6 +40,8 @@ pub(crate) struct Sent {
     pub(crate) generation: u64,
 }
 
+marked!(Sent { event, generation } not { at });
+
 /// One relay's connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
@@ -65,6 +67,10 @@ pub(crate) struct Connection {
     /// Who publishes, to a broker that keeps a log.
     pub(crate) publisher: Publisher,
 }
+
+marked!(Connection { on_the_way, answers, publisher } not {
+    unanswered, on_side_channels, muted, is_stuck, is_blocked, is_stepping, is_answering, answers_due_since
+});
 
 /// What the broker has seen of an event.
 #[derive(Clone, Debug, Default)]

@@ -6,18 +6,22 @@ use outbox_core::{
     Batch, Due, Failure, Finished, KeyHolder, KeyName, Lsn, NotWritten, Page, Published, Remedy, Request, Scan,
     ScanFrom, Sequence, Status,
     faults::{Fault, is_on},
+    marked,
 };
 use uuid::Uuid;
 
 use super::{Database, Micros, Row, Transaction, id_of, seq_of};
 
 /// The end of an operation on the table, and how long it takes, for instance to flush the WAL.
+#[derive(Clone)]
 pub(crate) struct Executed {
     pub(crate) finished: Finished,
     pub(crate) wait: Duration,
     /// The verdicts that were written: event and status.
     pub(crate) written: Vec<(i64, Status)>,
 }
+
+marked!(Executed { finished } not { wait, written });
 
 impl Database {
     /// Runs an operation at this moment.
@@ -48,6 +52,9 @@ impl Database {
             }
             Request::LookAtPublication => Finished::Published(self.published()),
             Request::EnsurePublication => self.ensure_publication(now),
+            Request::EnsureSequence if self.repairs_refused_until > now => {
+                Finished::Sequence(Sequence::Refused("a trigger that freezes DDL".to_owned()))
+            }
             Request::EnsureSequence => Finished::Sequence(Sequence::InOrder),
         };
         Executed { finished, wait, written }

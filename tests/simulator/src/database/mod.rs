@@ -44,6 +44,13 @@ marked!(Entry {
     xid as Xid, lsn as Lsn, end as Lsn, inserts, has_message, publication, at
 } not { deferred_until, is_unstreamable });
 
+impl Entry {
+    /// Whether the stream brings anything of it.
+    pub(crate) fn is_streamed(&self) -> bool {
+        !self.inserts.is_empty() || self.has_message
+    }
+}
+
 /// The replication slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
@@ -57,7 +64,7 @@ pub(crate) struct Slot {
     pub(crate) kept_from: Option<u64>,
 }
 
-marked!(Slot { confirmed as Lsn, reader, is_created, kept_from as Lsn });
+marked!(Slot { confirmed as Lsn, is_created, kept_from as Lsn } not { reader });
 
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
@@ -85,9 +92,10 @@ pub(crate) struct Database {
     next_seq: i64,
 }
 
+/// The WAL is left out: what a session has read of it and can still read counts (`relay::Session`).
 impl Marked for Database {
     fn mark(&self, marks: &mut Marks) {
-        (&self.rows, &self.wal).mark(marks);
+        self.rows.mark(marks);
         for (xid, transaction) in self.open.iter().chain(&self.hidden) {
             marks.counted(Kind::Xid, xid);
             transaction.mark(marks);

@@ -8,7 +8,7 @@ use super::Micros;
 use crate::knobs::LARGEST_MESSAGE;
 
 /// The part of an event that never changes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Emitted {
     pub(crate) seq: i64,
     pub(crate) key: Option<u64>,

@@ -100,7 +100,7 @@ impl World {
     pub(crate) fn step_connection(&mut self, connection: u64) {
         let Some(open) = self.broker.connections.get_mut(&connection) else { return };
         open.is_stepping = false;
-        let at_a_time = self.dice.network.usize(1..6);
+        let at_a_time = self.dice.some(1..=5);
         for _ in 0..at_a_time {
             match self.broker.step(connection, self.knobs.unroutable_is_retried, self.now) {
                 Stepped::Accepted(seq, earlier) => self.accepted(seq, connection, earlier),
@@ -161,7 +161,7 @@ impl World {
         if let Some(open) = self.broker.connections.get_mut(&connection) {
             open.is_answering = false;
         }
-        let at_most = self.dice.network.usize(1..12);
+        let at_most = self.dice.some(1..=11);
         let (now, silent) = (self.clocks(), self.broker.is_silent);
         let confirm_timeout = micros(self.knobs.config.confirm_timeout);
         let answers = self.broker.answer(connection, at_most);

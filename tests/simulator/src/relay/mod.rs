@@ -19,13 +19,14 @@ mod turn;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use outbox_core::{Absence, Core};
+use outbox_core::{Absence, Core, marked};
 
 use self::stream::Message;
-pub(crate) use self::{stream::Inserted, table::Operation};
+pub(crate) use self::table::Operation;
 use crate::{database::Micros, world::World};
 
 /// A relay's process.
+#[derive(Clone)]
 pub(crate) struct Relay {
     name: String,
     pub(crate) session: Option<Session>,
@@ -40,6 +41,7 @@ pub(crate) struct Relay {
 }
 
 /// A relay's session, from taking the slot to its end.
+#[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) core: Core,
@@ -86,6 +88,11 @@ pub(crate) struct Session {
     /// When each event of the last second was published.
     left_at: VecDeque<Micros>,
 }
+
+marked!(Session { described, identity, found, absence, from_table } not {
+    id, core, next_entry, messages, is_unpublished, connection, readable_since, proves, connects, turn, is_reading,
+    is_draining, live_from, read_from, read_to, calm_since, tried_at, delayed_since, slot, left_at
+});
 
 impl Relay {
     pub(crate) fn new(number: usize) -> Self {

@@ -44,7 +44,7 @@ impl World {
         let (flushed, snapshot) = (self.db.flushed, self.db.snapshot());
         let is_unpublished =
             self.knobs.config.repairs_publication && !self.db.is_published && self.db.repairs_refused_until > self.now;
-        let row_by_row = self.dice.relays.u8(..4) == 0;
+        let row_by_row = !self.dice.is_searched && self.dice.relays.u8(..4) == 0;
         let (readable_since, last_settled_us) =
             (self.readable_since(), self.db.last_settled().map(|settled| settled as i64));
         let Some(slot) = &mut self.db.slot else { return };
@@ -198,7 +198,7 @@ impl World {
         let notices_after = if is_clean { 0 } else { self.dice.relays.u64(..200_000) };
         self.later(notices_after, What::FreeSlot(session.id));
         if let Some(open) = session.connection.and_then(|number| self.broker.connections.get_mut(&number)) {
-            let arrive = if is_clean { 0 } else { self.dice.network.usize(..=open.on_the_way.len()) };
+            let arrive = if is_clean { 0 } else { self.dice.some(0..=open.on_the_way.len()) };
             open.on_the_way.truncate(arrive);
         }
         self.drop_operations(session.id);

@@ -11,7 +11,7 @@ const PATIENCE: Micros = 20_000_000;
 const DROPS_WITHIN: Micros = PATIENCE + 15_000_000;
 
 /// What the looks of a session have found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     /// Since when each look has found the slot over its limit; `None`: the last one has not.
     over_since: Option<Micros>,

@@ -1,7 +1,7 @@
 //! The stream's side of a session: what the server sends of the WAL, how the core reads it, and the position that it
 //! acknowledges.
 
-use outbox_core::{Event, Input, Lsn, Now, Row, Streamed};
+use outbox_core::{Event, Input, Lsn, Marked, Marks, Now, Row, Streamed};
 use uuid::Uuid;
 
 use super::Session;
@@ -107,10 +107,15 @@ impl World {
             }
             let Some(message) = session.messages.pop_front() else { continue };
             session.take_in(&message, now);
+            let ends_transaction = matches!(message, Message::Commit(..));
             self.log_relay(relay, || match message {
                 Message::Insert(insert) => format!("reads Insert({})", insert.emitted.seq),
                 message => format!("reads {message:?}"),
             });
+            // In a search, the next transaction is another step.
+            if self.dice.is_searched && ends_transaction {
+                break;
+            }
         }
         self.turn(relay);
     }
@@ -123,7 +128,7 @@ impl World {
         let sent_all = self.db.wal.get(next).is_none_or(|entry| entry.end > flushed);
         let before = next.checked_sub(1).and_then(|last| self.db.wal.get(last)).map_or(0, |entry| entry.end);
         let wal_end = if sent_all { flushed } else { before };
-        let reply_requested = self.dice.network.u8(..4) == 0;
+        let reply_requested = !self.dice.is_searched && self.dice.network.u8(..4) == 0;
         if let Some(session) = self.session(relay, id) {
             session.messages.push_back(Message::Keepalive(wal_end, reply_requested));
         }
@@ -140,6 +145,22 @@ impl World {
 }
 
 impl Session {
+    /// Whether the WAL has anything more that the stream brings.
+    pub(crate) fn is_behind(&self, wal: &[Entry]) -> bool {
+        wal.iter().skip(self.next_entry).any(Entry::is_streamed)
+    }
+
+    /// Marks what the stream brings and this session has not read, or a later one would read again.
+    pub(crate) fn mark_wal(&self, wal: &[Entry], confirmed: u64, marks: &mut Marks) {
+        for (number, entry) in wal.iter().enumerate().filter(|(_, entry)| entry.is_streamed()) {
+            let is_sent = number < self.next_entry;
+            if !is_sent || entry.end > confirmed {
+                let is_live = self.live_from.is_some_and(|from| from <= number);
+                ((is_sent, is_live), (self.read_from <= number, entry)).mark(marks);
+            }
+        }
+    }
+
     /// The server sends a commit.
     fn send(&mut self, entry: &Entry) {
         self.next_entry += 1;

@@ -1,6 +1,6 @@
 //! The table's side of a session: operations that the core asks for, each on its way to the server and back.
 
-use outbox_core::{Finished, Input, Request};
+use outbox_core::{Finished, Input, Request, marked};
 
 use crate::{
     agenda::What,
@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// An operation on the table that is on its way.
+#[derive(Clone)]
 pub(crate) struct Operation {
     relay: usize,
     session: u64,
@@ -17,6 +18,8 @@ pub(crate) struct Operation {
     /// The result from then on.
     executed: Option<Executed>,
 }
+
+marked!(Operation { request, executed } not { relay, session });
 
 impl World {
     /// The core asks for an operation, which is sent to the server.
@@ -85,7 +88,7 @@ impl World {
     pub(super) fn drop_operations(&mut self, session: u64) {
         let own = |operation: &Operation| operation.session == session;
         for number in self.operations.iter().filter(|(_, op)| own(op)).map(|(number, _)| *number).collect::<Vec<_>>() {
-            if self.dice.network.bool() {
+            if self.dice.is_searched || self.dice.network.bool() {
                 self.operations.remove(&number);
             }
         }

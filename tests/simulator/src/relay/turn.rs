@@ -12,7 +12,7 @@ use crate::{
 
 impl World {
     /// Carries out what the core asks for.
-    pub(super) fn turn(&mut self, relay: usize) {
+    pub(crate) fn turn(&mut self, relay: usize) {
         let now = self.clocks();
         for effects in 0.. {
             let Some(session) = &mut self.relays[relay].session else { return };

@@ -1,19 +1,22 @@
-//! The small world: one relay, one database, one broker, and the steps that each can take.
+//! The small world: what can happen next.
 
 use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
+    collections::BTreeSet,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    time::Duration,
 };
 
-use outbox_core::{
-    Backoff, Config, Core, Effect, Finished, Input, Kind, Limits, Lsn, Marked, Marks, Notice, Now, Ordering, Policy,
-    Request, Start, Status, Streamed,
-};
+use outbox_core::{Abilities, Config, Limits, Marked, Marks, Status, samples};
 
-use super::{Step, broker::Broker};
+use super::Mishap;
 use crate::{
-    database::{Change, Database, Emitted, Slot},
-    relay::Inserted,
+    agenda::What,
+    broker::{Connection, Queue},
+    checker::{Promise, Violation},
+    database::{Emitted, Slot},
+    knobs::Knobs,
+    relay::Session,
+    world::World,
 };
 
 /// Transaction ids and WAL positions begin far from 0, which means "none" in some places.
@@ -24,320 +27,245 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1
 /// After this many ticks with nothing else to do, the world has come to its end.
 const IDLE_TICKS: u8 = 12;
 
-#[derive(Clone, Debug)]
+/// A step of the small world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The item with this number comes next.
+    Next(usize),
+    Mishap(Mishap),
+    /// Time passes until the relay wants to be woken.
+    Tick,
+}
+
+/// When an item of the agenda happens.
+enum When {
+    /// At once: its moment makes no difference, or nothing comes of it.
+    Now,
+    /// In any order with others.
+    Any,
+    Never,
+}
+
+/// The clocks of the database and the broker stand still; only the relay's goes on.
+#[derive(Clone)]
 pub(super) struct Small {
-    base: Instant,
-    now: Duration,
-    core: Core,
-    db: Database,
-    /// Transactions that have yet to commit, in order.
-    coming: VecDeque<u64>,
-    next_entry: usize,
+    world: World,
+    /// Items of the agenda that wait for their turn.
+    items: Vec<What>,
     /// How far the relay knows that the WAL was sent.
     sent_to: u64,
-    was_described: bool,
-    request: Option<Request>,
-    finished: Option<Finished>,
-    broker: Broker,
-    /// The steps that may happen once, and those of them that have happened.
-    mishaps: Vec<Step>,
-    happened: Vec<Step>,
+    /// What may happen once, and what of that has happened.
+    mishaps: Vec<Mishap>,
+    happened: BTreeSet<Mishap>,
     ticks: u8,
 }
 
 impl Small {
-    pub(super) fn new(mishaps: &[Step], is_log: bool) -> Self {
-        let mut db = Database::new(FIRST_XID);
-        (db.wal_end, db.flushed) = (FIRST_LSN, FIRST_LSN);
-        db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_created: true, kept_from: None });
-        let mut coming = VecDeque::new();
+    pub(super) fn new(mishaps: &[Mishap], is_log: bool, keeps_story: bool) -> Self {
+        let mut world = World::empty(knobs(is_log), FIRST_XID, keeps_story);
+        world.dice.is_searched = true;
+        (world.db.wal_end, world.db.flushed) = (FIRST_LSN, FIRST_LSN);
+        world.db.slot = Some(Slot { confirmed: FIRST_LSN, reader: None, is_created: true, kept_from: None });
         for key in [0, 0, 1] {
-            let xid = db.begin();
-            let (seq, key) = (db.next_seq(), Some(key));
-            let emitted = Emitted {
-                seq,
-                key,
-                topic: 0,
-                is_poison: false,
-                is_ender: false,
-                is_oversized: false,
-                is_too_large: false,
-                is_deferred: false,
-                is_published: true,
-            };
-            db.open.entry(xid).and_modify(|open| open.changes.push(Change::Insert(emitted, None)));
-            coming.push_back(xid);
+            let xid = world.db.begin();
+            world.insert(xid, Emitted { key: Some(key), is_published: true, ..Emitted::default() }, None);
+            world.later(0, What::Commit(xid));
         }
-        let base = Instant::now();
-        let broker = Broker::new(is_log);
-        let start = Start {
-            confirmed: Lsn(FIRST_LSN),
-            broker_away_since: Some(base),
-            abilities: broker.abilities(),
-            ..Start::default()
-        };
-        let mut world = Self {
-            base,
-            now: Duration::ZERO,
-            core: Core::new(config(), start, base),
-            db,
-            coming,
-            next_entry: 0,
-            sent_to: FIRST_LSN,
-            was_described: false,
-            request: None,
-            finished: None,
-            broker,
-            mishaps: mishaps.to_vec(),
-            happened: Vec::new(),
-            ticks: 0,
-        };
-        world.carry_out();
-        world
+        world.checker.fact(2).before = vec![1];
+        world.later(0, What::Start(0));
+        let (mishaps, happened) = (mishaps.to_vec(), BTreeSet::new());
+        let mut small = Self { world, items: Vec::new(), sent_to: FIRST_LSN, mishaps, happened, ticks: 0 };
+        small.settle();
+        small
     }
 
-    fn clocks(&self) -> Now {
-        Now { instant: self.base + self.now, unix_us: 0 }
+    fn session(&self) -> Option<&Session> {
+        self.world.relays[0].session.as_ref()
+    }
+
+    /// The session's connection, with its number.
+    fn connection(&self) -> Option<(u64, &Connection)> {
+        let number = self.session()?.connection?;
+        Some((number, self.world.broker.connections.get(&number)?))
+    }
+
+    /// Takes over the items of the agenda, and lets happen what happens at once.
+    fn settle(&mut self) {
+        loop {
+            self.items.extend(self.world.agenda.drain());
+            let items = std::mem::take(&mut self.items);
+            self.items = items.into_iter().filter(|item| !matches!(self.when(item), When::Never)).collect();
+            let Some(now) = self.items.iter().position(|item| matches!(self.when(item), When::Now)) else { return };
+            let item = self.items.remove(now);
+            self.world.happen(item);
+        }
+    }
+
+    fn when(&self, item: &What) -> When {
+        let (session, connection) = (self.session(), self.connection());
+        let is_own = |id: &u64| session.is_some_and(|session| session.id == *id);
+        let is_open = |number: &u64| connection.is_some_and(|(own, _)| own == *number);
+        match item {
+            What::Commit(_) | What::Show(_) => When::Any,
+            What::Start(_) | What::FreeSlot(_) | What::Acknowledge(..) => When::Now,
+            What::Read(_, id) if is_own(id) && self.reads() => When::Any,
+            What::Step(number) if is_open(number) && self.has_messages() => When::Any,
+            What::Read(_, id) if is_own(id) => When::Now,
+            What::Step(number) if is_open(number) => When::Now,
+            What::Connect(_, id) | What::Keepalive(_, id) | What::Lost(_, id, ..) if is_own(id) => When::Any,
+            What::Execute(number) | What::Finish(number) if self.world.operations.contains_key(number) => When::Any,
+            What::Answers(_, id, number) if is_own(id) && is_open(number) => When::Any,
+            // The relay is woken by a tick, and the slot's size is bounded here.
+            _ => When::Never,
+        }
+    }
+
+    /// Whether the relay reads the stream, which has more.
+    fn reads(&self) -> bool {
+        let now = self.world.clocks().instant;
+        self.session().is_some_and(|session| session.core.reads_stream(now) && session.is_behind(&self.world.db.wal))
+    }
+
+    fn has_messages(&self) -> bool {
+        self.connection().is_some_and(|(_, open)| !open.on_the_way.is_empty())
+    }
+
+    /// Whether the item can be next.
+    fn may_be_next(&self, item: &What) -> bool {
+        let (db, now) = (&self.world.db, self.world.clocks().instant);
+        match item {
+            // The second event of the key follows the first: its transaction commits once the first is visible.
+            What::Commit(xid) => db.open.keys().next() == Some(xid) && (db.open.len() != 2 || db.rows.contains_key(&1)),
+            What::Show(xid) => db.hidden.keys().next() == Some(xid),
+            What::Keepalive(..) => {
+                let has_all = |session: &Session| session.core.reads_stream(now) && !session.is_behind(&db.wal);
+                self.sent_to < db.flushed && self.session().is_some_and(has_all)
+            }
+            _ => true,
+        }
     }
 
     /// The steps that are possible. The clock goes on only if no other is.
     pub(super) fn steps(&self) -> Vec<Step> {
-        let reads = self.core.reads_stream(self.clocks().instant);
-        let first_is_sent = self.db.rows.get(&1).is_some_and(|row| row.status == Status::Sent);
-        let once = |step: Step| {
-            self.mishaps.contains(&step) && !self.happened.contains(&step) && self.ticks == 0 && self.coming.len() < 3
-        };
-        // The second event of the key follows the first: its transaction commits once the first is visible.
-        let may_commit = !self.coming.is_empty() && (self.coming.len() != 2 || self.db.rows.contains_key(&1));
-        let possible = [
-            (Step::Commit, may_commit),
-            (Step::Show, !self.db.hidden.is_empty()),
-            (Step::Read, reads && (self.next_entry < self.db.wal.len() || self.sent_to < self.db.flushed)),
-            (Step::Execute, self.request.is_some()),
-            (Step::Finish, self.finished.is_some()),
-            (Step::Take, self.broker.has_messages()),
-            (Step::Answer, self.broker.has_answers()),
-            (Step::Connect, !self.broker.is_connected),
-        ];
-        let mut steps: Vec<Step> = possible.into_iter().filter_map(|(step, may)| may.then_some(step)).collect();
+        let numbered = self.items.iter().enumerate();
+        let next = numbered.filter(|(_, item)| self.may_be_next(item)).map(|(number, _)| Step::Next(number));
+        let mut steps: Vec<Step> = next.collect();
         if steps.is_empty() && self.ticks < IDLE_TICKS {
             steps.push(Step::Tick);
         }
-        let possible = [
-            (Step::Crash, true),
-            (Step::Cut, self.broker.is_connected),
-            (Step::Refuse, self.broker.is_log() && self.broker.has_messages()),
-            (Step::Forget, self.broker.is_log() && self.broker.is_connected),
-            (Step::Replay, first_is_sent),
-            (Step::Wait, steps != [Step::Tick]),
-        ];
-        steps.extend(possible.into_iter().filter_map(|(step, may)| (may && once(step)).then_some(step)));
+        if self.ticks == 0 && self.world.db.open.len() < 3 {
+            let may = |mishap: &&Mishap| !self.happened.contains(mishap) && self.may(**mishap, &steps);
+            steps.extend(self.mishaps.iter().filter(may).map(|mishap| Step::Mishap(*mishap)).collect::<Vec<_>>());
+        }
         steps
     }
 
-    pub(super) fn take(&mut self, step: Step) -> Result<(), String> {
+    fn may(&self, mishap: Mishap, steps: &[Step]) -> bool {
+        let is_log = self.world.broker.log.is_some();
+        match mishap {
+            Mishap::Crash => true,
+            Mishap::Cut => self.connection().is_some(),
+            Mishap::Refuse => is_log && self.has_messages(),
+            Mishap::Forget => is_log && self.connection().is_some(),
+            Mishap::Replay => self.world.db.rows.get(&1).is_some_and(|row| row.status == Status::Sent),
+            Mishap::Wait => *steps != [Step::Tick],
+        }
+    }
+
+    pub(super) fn take(&mut self, step: Step) -> Result<(), Violation> {
         self.ticks = if step == Step::Tick { self.ticks + 1 } else { 0 };
-        if Step::MISHAPS.contains(&step) {
-            self.happened.push(step);
-            self.happened.sort_by_key(|step| *step as u8);
-        }
-        let now = self.clocks();
         match step {
-            Step::Commit => {
-                if let Some(xid) = self.coming.pop_front() {
-                    self.db.commit(xid, false, false, 0);
-                }
-            }
-            Step::Show => {
-                if let Some(xid) = self.db.hidden.keys().next().copied() {
-                    self.db.show(xid);
-                }
-            }
-            Step::Read => self.read(),
-            Step::Execute => {
-                if let Some(request) = self.request.take() {
-                    let executed = self.db.execute(request, 0);
-                    let delivered = &self.broker.delivered;
-                    let is_early = |(seq, status): &&(i64, Status)| *status == Status::Sent && !delivered.contains(seq);
-                    if let Some((seq, _)) = executed.written.iter().find(is_early) {
-                        return Err(format!("{seq} is SENT, and was not delivered"));
+            Step::Next(number) => match self.items.remove(number) {
+                What::Commit(xid) => self.world.commit(xid, false, false, 0),
+                item => {
+                    if matches!(item, What::Keepalive(..)) {
+                        self.sent_to = self.world.db.flushed;
                     }
-                    self.finished = Some(executed.finished);
+                    self.world.happen(item);
                 }
+            },
+            Step::Mishap(mishap) => {
+                self.happened.insert(mishap);
+                self.go_wrong(mishap);
             }
-            Step::Finish => {
-                if let Some(finished) = self.finished.take() {
-                    self.core.on(Input::Table(finished), now);
-                }
+            Step::Tick => {
+                let now = self.world.clocks().instant;
+                let wake_at = self.session().map_or(now, |session| session.core.wake_at(now));
+                self.pass(wake_at - now);
             }
-            Step::Take => self.broker.take()?,
-            Step::Refuse => self.broker.refuse(),
-            Step::Answer => {
-                let outcomes = self.broker.answers();
-                self.core.on(Input::Sink(Notice::Outcomes(outcomes)), now);
-            }
-            Step::Connect => {
-                let is_new_identity = self.broker.connect();
-                self.core.on(
-                    Input::Sink(Notice::Ready {
-                        host: String::new(),
-                        is_proven: false,
-                        is_new_identity,
-                        side_channels: 0,
-                    }),
-                    now,
-                );
-            }
-            Step::Cut | Step::Forget => {
-                if step == Step::Cut {
-                    self.broker.disconnect();
-                } else {
-                    self.broker.forget();
-                }
-                self.core.on(
-                    Input::Sink(Notice::Away { error: "cut".to_owned(), since: now.instant, may_be_a_message: false }),
-                    now,
-                );
-            }
-            Step::Crash => self.crash(),
-            Step::Replay => {
-                let xid = self.db.begin();
-                self.db.open.entry(xid).and_modify(|open| open.changes.push(Change::Replay(1, true)));
-                self.db.commit(xid, false, false, 0);
-            }
-            Step::Wait => self.now += config().park_after * 2,
-            Step::Tick => self.now = self.core.wake_at(now.instant) - self.base,
         }
-        self.carry_out();
-        self.forget_wal();
-        Ok(())
+        self.settle();
+        self.world.checker.violation.clone().map_or(Ok(()), Err)
     }
 
-    fn carry_out(&mut self) {
-        while let Some(effect) = self.core.next(self.clocks()) {
-            match effect {
-                Effect::Publish { batch, beside } => {
-                    assert!(beside.is_empty(), "no destination is silent");
-                    self.broker.publish(batch);
-                }
-                Effect::Table(request) => self.request = Some(request),
-                Effect::Acknowledge(position) => {
-                    if let Some(slot) = &mut self.db.slot {
-                        slot.confirmed = slot.confirmed.max(position.0);
-                    }
-                }
-                Effect::LookAtSlot { .. } => {} // never answered: the slot's size is bounded here
-                Effect::ReadBack { .. } => self.broker.read_back(),
-                Effect::ConnectAnew => panic!("no destination is silent"),
-                Effect::Report(_) | Effect::End(_) => {}
+    fn go_wrong(&mut self, mishap: Mishap) {
+        let connection = self.connection().map(|(number, _)| number);
+        match (mishap, connection) {
+            (Mishap::Crash, _) => {
+                self.world.kill(0);
+                self.sent_to = self.world.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
             }
+            (Mishap::Cut, Some(connection)) => self.world.cut(connection, "the line is cut", false),
+            (Mishap::Forget, Some(connection)) => {
+                self.world.forget_publisher(connection, "the broker has forgotten the publisher");
+            }
+            (Mishap::Refuse, Some(connection)) => {
+                self.items.retain(|item| !matches!(item, What::Step(_)));
+                self.world.broker.queues[0] = Queue::Missing;
+                self.world.step_connection(connection);
+                self.world.broker.queues[0] = Queue::Takes;
+            }
+            (Mishap::Replay, _) => {
+                let xid = self.world.replay_row(1, true);
+                self.world.commit(xid, false, false, 0);
+            }
+            (Mishap::Wait, _) => self.pass(self.world.knobs.config.park_after * 2),
+            (Mishap::Cut | Mishap::Forget | Mishap::Refuse, None) => {}
         }
     }
 
-    fn read(&mut self) {
-        let now = self.clocks();
-        let Some(entry) = self.db.wal.get(self.next_entry).cloned() else {
-            self.sent_to = self.db.flushed;
-            let keepalive = Streamed::Keepalive { wal_end: Lsn(self.sent_to), reply_requested: false };
-            return self.core.on(Input::Stream(keepalive), now);
-        };
-        self.next_entry += 1;
-        let begin = Streamed::Begin { xid: entry.xid as u32, final_lsn: Lsn(entry.lsn) };
-        self.core.on(Input::Stream(begin), now);
-        for emitted in entry.inserts {
-            if !std::mem::replace(&mut self.was_described, true) {
-                self.core.on(Input::Stream(Streamed::TableDescribed), now);
-            }
-            self.core.on(Input::Stream(Streamed::Insert(&Inserted { emitted, until: None })), now);
-        }
-        if entry.has_message {
-            self.core.on(Input::Stream(Streamed::Replayed), now);
-        }
-        self.core.on(Input::Stream(Streamed::Commit { end_lsn: Lsn(entry.end) }), now);
+    /// Time passes by the relay's clock.
+    fn pass(&mut self, time: Duration) {
+        self.world.base += time;
+        self.world.turn(0);
     }
 
-    /// Forgets the part of the WAL that cannot be sent any more. It keeps the commits that insert or replay, from the
-    /// slot's position on, since only they are part of the state.
-    fn forget_wal(&mut self) {
-        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        let mut read = std::mem::take(&mut self.next_entry);
-        self.db.wal.retain(|entry| {
-            let was_read = read > 0;
-            read = read.saturating_sub(1);
-            let is_sent = !entry.inserts.is_empty() || entry.has_message;
-            let stays = is_sent && !(was_read && entry.end <= confirmed);
-            self.next_entry += usize::from(stays && was_read);
-            stays
-        });
+    /// What must hold once nothing more can happen.
+    pub(super) fn at_the_end(&mut self) -> Result<(), Violation> {
+        let streamed = self.world.db.wal.iter().rfind(|entry| entry.is_streamed());
+        if !self.world.is_done(streamed.map_or(0, |entry| entry.end)) {
+            let (seq, what) = self.world.what_is_missing();
+            self.world.checker.fail(Promise::Verdict, seq, what);
+        }
+        self.world.checker.at_the_end(&self.world.knobs, &self.world.db, &self.world.broker, 0);
+        self.world.checker.violation.clone().map_or(Ok(()), Err)
     }
 
-    fn crash(&mut self) {
-        self.broker.crash();
-        (self.request, self.finished, self.was_described) = (None, None, false);
-        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        self.next_entry = self.db.wal.partition_point(|entry| entry.end <= confirmed);
-        self.sent_to = confirmed;
-        let now = self.clocks().instant;
-        let start = Start {
-            confirmed: Lsn(confirmed),
-            broker_away_since: Some(now),
-            abilities: self.broker.abilities(),
-            last_settled_us: self.db.last_settled().map(|settled| settled as i64),
-            ..Start::default()
-        };
-        self.core = Core::new(config(), start, now);
-    }
-
-    pub(super) fn at_the_end(&self) -> Option<String> {
-        if let Some(row) = self.db.rows.values().find(|row| row.status != Status::Sent) {
-            return Some(format!("in the end it is {}: {row:?}", row.status.as_str()));
-        }
-        let confirmed = self.db.slot.as_ref().map_or(0, |slot| slot.confirmed);
-        let end = self.db.wal.last().map_or(0, |entry| entry.end);
-        if confirmed < end || self.db.rows.len() < 3 {
-            return Some(format!("in the end {} rows, the slot at {confirmed} of {end}", self.db.rows.len()));
-        }
-        None
+    pub(super) fn story(self) -> Vec<String> {
+        self.world.story.unwrap_or_default()
     }
 
     /// A number that is the same for all states that are alike.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut marks = Marks::default();
-        self.core.mark_state(&mut marks);
-        (&self.db, (self.next_entry, self.sent_to < self.db.flushed)).mark(&mut marks);
-        for xid in &self.coming {
-            marks.counted(Kind::Xid, xid);
-        }
-        ((self.was_described, self.ticks), (&self.request, &self.finished)).mark(&mut marks);
-        self.broker.mark(&mut marks);
+        self.world.mark(&mut marks);
+        // Of the items their kinds count, in no order.
+        let kind = |item: &What| BuildHasherDefault::<DefaultHasher>::default().hash_one(std::mem::discriminant(item));
+        let kinds = self.items.iter().map(kind).fold(0, u64::wrapping_add);
+        (kinds, (self.sent_to < self.world.db.flushed, self.ticks)).mark(&mut marks);
         marks.text(&format!("{:?}", self.happened));
-        marks.fingerprint(self.clocks().instant, &PAUSES)
+        marks.fingerprint(self.world.clocks().instant, &PAUSES)
     }
 }
 
-fn config() -> Config {
-    Config {
+fn knobs(is_log: bool) -> Knobs {
+    let config = Config {
         in_flight: 2,
-        max_rate: None,
         limits: Limits { max_events: 10, max_bytes: 1 << 20 },
-        policy: Policy {
-            ordering: Ordering::Strict,
-            backoff: Backoff { base: Duration::from_millis(10), max: Duration::from_secs(1) },
-            max_attempts: 3,
-            retry_for: Duration::ZERO,
-            hold_failed: true,
-        },
         settle_batch: 2,
-        settle_interval: Duration::ZERO,
-        park_after: Duration::from_secs(1),
         silent_after: Duration::from_secs(400_000), // so that there is no look
-        confirm_timeout: Duration::from_secs(30),
-        max_slot_wal: None,
-        check_interval: Duration::from_secs(3600),
-        drain_timeout: Duration::from_secs(5),
-        status_interval: Duration::from_secs(10),
         stands_still_after: Duration::from_secs(100_000),
-        repairs_publication: true,
-        reports_delivered: false,
-    }
+        ..samples::config()
+    };
+    Knobs::calm(config, Abilities { ordered: is_log, reads_back: is_log, largest_message: None })
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     dispatch::Admission,
     interface::{Abilities, Destination, Limits, Now, Ordering, Outcome, Policy, Text},
-    tests::{config, event},
+    samples::{config, event},
 };
 
 const FULL: Text = Text::from_static("full");

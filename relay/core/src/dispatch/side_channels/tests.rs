@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     dispatch::Admission,
     interface::{Abilities, Destination, Limits, Now, Ordering, Outcome, Policy, Text},
-    tests::{config, event},
+    samples::{config, event},
 };
 
 const SILENT: Text = Text::from_static("silent");

@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::*;
 use crate::{
     interface::{Abilities, Limits, Now, Ordering, Outcome, Policy, Text},
-    tests::{config, event},
+    samples::{config, event},
 };
 
 /// Time from leaving to the end of the connection.

@@ -75,6 +75,16 @@ impl Publisher {
     }
 }
 
+/// What becomes of a message that a mute queue had.
+pub(super) enum Late {
+    /// The broker takes it; the message's first copy, if there was one.
+    Taken(Option<Taken>),
+    /// The broker has it already.
+    Known,
+    /// The broker drops it.
+    Lost,
+}
+
 impl Log {
     /// Makes a new identity, and shuts out all older ones.
     pub(crate) fn identify(&mut self) -> u64 {
@@ -148,11 +158,18 @@ impl Broker {
         }
     }
 
-    /// A queue that had no majority takes a message, and a log only if its connection is still open and its publisher
-    /// was not replaced. Returns the message's first copy, if there was one; `None`: it does not take the message.
-    pub(super) fn take_late(&mut self, connection: u64, sent: &Sent) -> Option<Option<Taken>> {
-        let Some(log) = &mut self.log else { return Some(None) };
-        let publisher = &self.connections.get(&connection)?.publisher;
-        (publisher.identity == log.identity).then(|| log.append(sent, publisher.session, publisher.identity))
+    /// A queue that had no majority reaches a message. A log takes it only if its connection is still open, its
+    /// publisher was not replaced, and no other connection of that publisher has brought it.
+    pub(super) fn take_late(&mut self, connection: u64, sent: &Sent) -> Late {
+        let Some(log) = &mut self.log else { return Late::Taken(None) };
+        let Some(open) = self.connections.get(&connection) else { return Late::Lost };
+        let Publisher { session, identity, .. } = open.publisher;
+        if identity != log.identity {
+            Late::Lost
+        } else if log.has(sent, identity) {
+            Late::Known
+        } else {
+            Late::Taken(log.append(sent, session, identity))
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::{
 use outbox_core::{Event, Outcome, marked};
 use uuid::Uuid;
 
+use self::log::Late;
 pub(crate) use self::log::{Log, Publisher, Taken};
 use crate::database::{Micros, seq_of};
 
@@ -258,9 +259,15 @@ impl Broker {
         self.muted = muted;
         let mut taken = Vec::new();
         for Muted { connection, sent, is_on_side_channel, .. } in ready {
-            let Some(earlier) = self.take_late(connection, &sent) else { continue };
             let seq = seq_of(&sent.event.id);
-            self.seen.entry(seq).or_default().accepted += 1;
+            match self.take_late(connection, &sent) {
+                Late::Taken(earlier) => {
+                    self.seen.entry(seq).or_default().accepted += 1;
+                    taken.push((seq, connection, earlier));
+                }
+                Late::Known => {}
+                Late::Lost => continue,
+            }
             if let Some(open) = self.connections.get_mut(&connection) {
                 *self.taken.entry(connection).or_default() += 1;
                 open.muted -= u64::from(!is_on_side_channel);
@@ -268,7 +275,6 @@ impl Broker {
                 open.answers.push((sent.event.id, Outcome::Delivered));
                 open.answers_due_since.get_or_insert(now);
             }
-            taken.push((seq, connection, earlier));
         }
         taken
     }

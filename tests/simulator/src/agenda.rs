@@ -26,8 +26,8 @@ pub(crate) enum What {
     Wake(usize, u64, u64),
     Read(usize, u64),
     Connect(usize, u64),
-    /// A relay notices that its connection was lost. The last field: whether a message may be the reason.
-    Lost(usize, u64, &'static str, bool),
+    /// A relay notices that its connection, the last number, was lost. `true`: a message may be the reason.
+    Lost(usize, u64, u64, &'static str, bool),
     Drain(usize, u64),
     Blocked(usize, u64, u64, bool),
     Keepalive(usize, u64),

@@ -176,7 +176,9 @@ impl World {
             What::Wake(relay, session, turn) => self.wake(relay, session, turn),
             What::Read(relay, session) => self.read(relay, session),
             What::Connect(relay, session) => self.connect(relay, session),
-            What::Lost(relay, session, why, may_be_a_message) => self.lost(relay, session, why, may_be_a_message),
+            What::Lost(relay, session, connection, why, may_be_a_message) => {
+                self.lost(relay, session, connection, why, may_be_a_message);
+            }
             What::Drain(relay, session) => self.drain(relay, session),
             What::Blocked(relay, session, connection, is_blocked) => {
                 self.blocked(relay, session, connection, is_blocked);

@@ -19,6 +19,7 @@ impl World {
         let is_up = self.broker.is_up && (!proves || self.broker.answers_a_proof());
         let connection = if is_up { Some(self.broker.open()) } else { None };
         let Some(session) = self.session(relay, id) else { return };
+        assert_eq!(session.connection, None, "a sink has one connection");
         session.connection = connection;
         session.connects += 1;
         let (number, known) = (session.id, session.identity);
@@ -207,15 +208,15 @@ impl World {
         self.log("network", || format!("connection {connection} ends: {why}"));
         if let Some((relay, session)) = owner {
             let way = self.way();
-            self.later(way, What::Lost(relay, session, why, may_be_a_message));
+            self.later(way, What::Lost(relay, session, connection, why, may_be_a_message));
         }
     }
 
-    /// The relay notices that its connection has ended.
-    pub(crate) fn lost(&mut self, relay: usize, id: u64, why: &'static str, may_be_a_message: bool) {
+    /// The relay notices that its connection has ended, unless it has given up the connection before.
+    pub(crate) fn lost(&mut self, relay: usize, id: u64, lost: u64, why: &'static str, may_be_a_message: bool) {
         let now = self.clocks();
         let pause = self.dice.network.u64(50_000..200_000);
-        let Some(session) = self.session(relay, id) else { return };
+        let Some(session) = self.session(relay, id).filter(|session| session.connection == Some(lost)) else { return };
         (session.connection, session.proves) = (None, may_be_a_message);
         let since = session.absence.lost(now.instant);
         let notice = Notice::Away { error: why.to_owned(), since, may_be_a_message };

@@ -118,8 +118,10 @@ pub(crate) fn define() {
         GucContext::Userset,
         GucFlags::default(),
     );
+    // It has the name of 0.2.0, since schema and library of different versions meet until everybody has connected anew,
+    // and a library refuses settings of this prefix that it does not know.
     GucRegistry::define_string_guc(
-        c"outbox.relay_woken_in",
+        c"outbox.rung_in",
         c"The transaction that has woken the relay. Internal.",
         c"Set by outbox.wake_relay().",
         &RELAY_WOKEN_IN,

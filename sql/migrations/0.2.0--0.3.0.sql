@@ -54,6 +54,8 @@ BEGIN
                 FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
                 WHERE p.oid = to_regprocedure(dropped) AND acl.grantee NOT IN (0, p.proowner) AND successor IS NOT NULL
             ))::text, true); -- for grant_again.sql
+            PERFORM set_config('outbox_upgrade.made_again',
+                array_append(current_setting('outbox_upgrade.made_again')::text[], successor)::text, true);
             EXECUTE 'DROP FUNCTION ' || dropped;
         END IF;
     END LOOP;

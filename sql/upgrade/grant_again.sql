@@ -3,7 +3,7 @@
 DO $$
 DECLARE
     messages CONSTANT text := current_setting('client_min_messages');
-    present CONSTANT oid[] := split_part(current_setting('outbox_upgrade.present'), ' ', 2)::oid[];
+    present oid[] := split_part(current_setting('outbox_upgrade.present'), ' ', 2)::oid[];
     columns CONSTANT name[] := current_setting('outbox_upgrade.columns')::name[];
     rights CONSTANT text := $sql$
         SELECT array_agg(DISTINCT concat_ws(' ', r.object, acl.privilege_type))
@@ -21,6 +21,15 @@ DECLARE
     has text[];
 BEGIN
     PERFORM set_config('client_min_messages', 'warning', true); -- grant_relay() tells whom it lets relay what else they need
+    -- Functions that were dropped, and made again with another name or other columns. Their rights are chosen as well.
+    FOREACH made_again IN ARRAY current_setting('outbox_upgrade.granted')::text[] LOOP
+        IF to_regprocedure(substring(made_again FROM '^FUNCTION ([^)]*\)) TO ')) IS NOT NULL THEN
+            EXECUTE 'GRANT EXECUTE ON ' || made_again;
+        END IF;
+    END LOOP;
+    present := present || ARRAY(
+        SELECT to_regprocedure(name)::oid FROM unnest(current_setting('outbox_upgrade.made_again')::text[]) AS name
+    );
     FOR granted IN
         SELECT p.proname AS function, acl.grantee::regrole AS role
         FROM pg_proc AS p CROSS JOIN aclexplode(p.proacl) AS acl
@@ -42,12 +51,6 @@ BEGIN
         EXCEPTION WHEN triggered_action_exception THEN
             NULL;
         END;
-    END LOOP;
-    -- Functions that were dropped, and made again with another name or other columns.
-    FOREACH made_again IN ARRAY current_setting('outbox_upgrade.granted')::text[] LOOP
-        IF to_regprocedure(substring(made_again FROM '^FUNCTION (.*\)) TO ')) IS NOT NULL THEN
-            EXECUTE 'GRANT EXECUTE ON ' || made_again;
-        END IF;
     END LOOP;
     -- emit() of a text called that of a jsonb, and calls that of a json now.
     FOR granted IN

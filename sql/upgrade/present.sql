@@ -8,7 +8,8 @@ BEGIN
             UNION ALL SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = 'outbox'::regnamespace
             UNION ALL SELECT p.oid FROM pg_proc AS p WHERE p.pronamespace = 'outbox'::regnamespace
         )::text, true);
-        PERFORM set_config('outbox_upgrade.granted', '{}', true); -- the migrations fill it
+        PERFORM set_config('outbox_upgrade.granted', '{}', true); -- the migrations fill these two
+        PERFORM set_config('outbox_upgrade.made_again', '{}', true);
         PERFORM set_config('outbox_upgrade.columns', ARRAY(
             SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = 'outbox.events'::regclass
         )::text, true);

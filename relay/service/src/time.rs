@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub use jiff::Timestamp;
 use jiff::{
-    Span, SpanRelativeTo, SpanRound, Timestamp, Unit, civil,
+    Span, SpanRelativeTo, SpanRound, Unit, civil,
     fmt::{friendly::SpanParser, temporal::Pieces},
     tz::Offset,
 };

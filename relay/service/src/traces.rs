@@ -112,6 +112,10 @@ fn resource() -> Resource {
         [("service.version", env!("CARGO_PKG_VERSION").to_owned()), ("service.instance.id", instance.to_string())];
     let about = about.map(|(name, value)| KeyValue::new(name, value));
     let builder = Resource::builder().with_schema_url(about, SCHEMA);
+    // The SDK takes the name among OTEL_RESOURCE_ATTRIBUTES first, and OpenTelemetry's specification takes it last.
+    if let Some(name) = std::env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty()) {
+        return builder.with_service_name(name).build();
+    }
     // The SDK's detectors call a service that no variable names unknown_service.
     let named = Resource::builder().build().get(&Key::new("service.name"));
     let is_named = named.is_some_and(|name| !name.as_str().starts_with("unknown_service"));

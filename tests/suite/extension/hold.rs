@@ -33,9 +33,9 @@ async fn verdict(db: &Database, number: i32, status: &str, retry_ms: &str, holds
 
 /// Whether the statement writes the message that wakes the relay.
 async fn wakes_the_relay(db: &Database, sql: &str) -> bool {
-    run(db, "BEGIN; SELECT set_config('outbox.relay_woken_in', '', false)").await;
+    run(db, "BEGIN; SELECT set_config('outbox.rung_in', '', false)").await;
     run(db, sql).await;
-    let woken = value(db, "SELECT current_setting('outbox.relay_woken_in') <> ''").await;
+    let woken = value(db, "SELECT current_setting('outbox.rung_in') <> ''").await;
     run(db, "COMMIT").await;
     woken == "true"
 }

@@ -114,6 +114,17 @@ impl Outbox {
     }
 }
 
+#[tokio::test]
+async fn until_the_upgrade_the_earlier_schema_emits_and_replays_with_this_versions_library() {
+    for version in EARLIER {
+        let Some(old) = Outbox::extension(version).await else { return };
+        run(&old.db, "SELECT outbox.emit('t', '1'::jsonb)").await;
+        run(&old.db, "UPDATE outbox.events SET status = 'FAILED', last_error = 'x'").await;
+        run(&old.db, "SELECT outbox.replay(id) FROM outbox.events").await;
+        assert_eq!(value(&old.db, "SELECT status FROM outbox.events").await, "PENDING", "{version}");
+    }
+}
+
 /// Everything of the schema, but where the table has its columns.
 const CATALOGUE: [(&str, &str); 6] = [
     (

@@ -84,8 +84,12 @@ fn rights_of(role: &str) -> String {
 
 async fn a_role_whose_rights_were_chosen_by_hand_keeps_those_and_gets_no_others(old: &Outbox) {
     let db = &old.db;
-    let [replays, settles, sees_less] =
-        [role(db, "replays").await, role(db, "settles").await, role(db, "sees_less").await];
+    let [replays, settles, reads_nothing, sees_less] = [
+        role(db, "replays").await,
+        role(db, "settles").await,
+        role(db, "reads_nothing").await,
+        role(db, "sees_less").await,
+    ];
     run(
         db,
         &format!(
@@ -97,16 +101,21 @@ async fn a_role_whose_rights_were_chosen_by_hand_keeps_those_and_gets_no_others(
                  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace AND proname = 'settle' LOOP
                      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {settles}', f);
                  END LOOP;
+                 PERFORM outbox.grant_relay('{reads_nothing}');
+                 FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace
+                     AND proname IN ('owed', 'pending', 'due', 'holding') LOOP
+                     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM {reads_nothing}', f);
+                 END LOOP;
              END $$"
         ),
     )
     .await;
     let mut before = Vec::new();
-    for role in [&replays, &settles, &sees_less] {
+    for role in [&replays, &settles, &reads_nothing, &sees_less] {
         before.push(text(db, &rights_of(role)).await);
     }
     old.upgrade().await.unwrap();
-    for (role, before) in [&replays, &settles, &sees_less].into_iter().zip(before) {
+    for (role, before) in [&replays, &settles, &reads_nothing, &sees_less].into_iter().zip(before) {
         assert_eq!(text(db, &rights_of(role)).await, before, "{role}");
     }
 }

@@ -75,6 +75,13 @@ impl Reading<'_> {
                     let tables = groups().map(|group| format!("[{}]", table(group))).collect::<Vec<_>>().join(", ");
                     self.problem(key, None, &format!("unknown table: the tables are {tables}"));
                 }
+                _ if is_table(key.get_ref()) => {
+                    self.problem(
+                        key,
+                        None,
+                        &format!("it is a table: write [{}], and its settings below it", key.get_ref()),
+                    );
+                }
                 _ => self.setting(None, key, value),
             }
         }

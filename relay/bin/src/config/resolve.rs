@@ -86,11 +86,11 @@ impl RawSettings {
         }
     }
 
-    /// Returns a line if the time `low` is longer than the time `high`.
+    /// Returns a line if the time `low` is longer than the time `high`, and both are allowed by themselves.
     fn not_above(&self, low: &str, high: &str) -> Option<String> {
         let time = |key| {
             let name = by_key(key)?;
-            Some((name, self.text(name.setting).and_then(parse_time)?))
+            Some((name, self.text(name.setting).filter(|text| name.setting.allows(text)).and_then(parse_time)?))
         };
         let ((low, least), (high, most)) = (time(low)?, time(high)?);
         (least > most).then(|| format!("{}: more than {}", self.shown(low), self.shown(high)))

@@ -17,6 +17,7 @@ pub(crate) struct Setting {
     pub(crate) is_secret: bool,
     /// Whether `…_file` can name a file that holds the value.
     pub(crate) has_file: bool,
+    allows: fn(&str) -> bool,
     allowed: fn() -> String,
     placeholder: fn() -> &'static str,
     shown: fn(&str) -> String,
@@ -38,8 +39,23 @@ impl Setting {
         help: &'static [&'static str],
         default: Option<&'static str>,
     ) -> Self {
-        let (allowed, placeholder, shown) = (K::allowed, K::placeholder, K::shown);
-        Self { key, group, help, default, is_secret: K::IS_SECRET, has_file: K::HAS_FILE, allowed, placeholder, shown }
+        Self {
+            key,
+            group,
+            help,
+            default,
+            is_secret: K::IS_SECRET,
+            has_file: K::HAS_FILE,
+            allows: |text| K::parse(text).is_ok(),
+            allowed: K::allowed,
+            placeholder: K::placeholder,
+            shown: K::shown,
+        }
+    }
+
+    /// Whether the value is allowed.
+    pub(super) fn allows(&self, text: &str) -> bool {
+        (self.allows)(text)
     }
 
     /// Returns the name under which the value itself is given.

@@ -158,7 +158,7 @@ settings! {
         shutdown_timeout: Time<0, HOUR> = "25s";
     }
 
-    "Retention" {
+    "Deletion" {
         /// How long an event is kept after it has become SENT.
         /// The active relay then deletes it, late by at most a tenth of this time. Keep it for as long as you may want
         /// to replay. The role needs outbox.grant_maintain().
@@ -188,9 +188,7 @@ settings! {
         /// What to log: a level, or target=level pairs with commas between.
         /// An example is info,relay=debug.
         log: Filter = "info";
-    }
 
-    "Dashboard" {
         /// Whether http_listen serves the dashboard, too.
         dashboard: bool = "true";
 

@@ -83,7 +83,7 @@ fn refusal(flags: &[&str], variables: &[(&str, &str)]) -> String {
 fn the_help_text_groups_the_settings_and_names_variable_default_and_range() {
     program().debug_assert();
     let help = help();
-    for group in ["PostgreSQL:", "RabbitMQ:", "Publishing:", "Retrying:", "Running:", "Watching:", "Dashboard:"] {
+    for group in ["PostgreSQL:", "RabbitMQ:", "Publishing:", "Retrying:", "Running:", "Deletion:", "Watching:"] {
         assert!(help.contains(group), "{group}");
     }
     for setting in SETTINGS {

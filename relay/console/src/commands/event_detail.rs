@@ -113,7 +113,7 @@ fn steps(event: &Event) -> Vec<(String, String)> {
     if let Some(first) =
         event.first_attempted_at.clone().filter(|first| event.last_attempted_at.as_ref() != Some(first))
     {
-        steps.push((first, "first tried".to_owned()));
+        steps.push((first, "first attempt that counted".to_owned()));
     }
     if let Some(last) =
         event.last_attempted_at.clone().filter(|last| !is_over || event.processed_at.as_ref() != Some(last))

@@ -5,14 +5,14 @@
 //!
 //! A page says how far it has read, and the next page continues there.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Path, RawQuery, State},
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use outbox_service::time::moment;
+use outbox_service::time::{Timestamp, moment};
 use serde_json::{Map, Value, json};
 use tokio_postgres::{Error, Row};
 use tracing::info;
@@ -138,23 +138,26 @@ pub(super) async fn list(
     let asked = |name: &str| query.get(name).map(String::as_str).filter(|text| !text.is_empty());
     let state = asked("status").unwrap_or_default();
     let scan = scan(state).ok_or_else(|| Refusal::bad("No event has that status."))?;
-    let (from, to) = (asked("from").map(id_at).transpose()?, asked("to").map(id_at).transpose()?);
+    let (from, to) = (asked("from").map(time).transpose()?, asked("to").map(time).transpose()?);
+    let first_id = from.map(|from| id_in(from.as_millisecond()));
+    let end_id = to.map(|to| id_in((to + Duration::from_nanos(999_999)).as_millisecond()));
+    let (from, to) = (from.map(|from| from.to_string()), to.map(|to| to.to_string()));
     let arguments = [
         asked("cursor"),
         asked("topic"),
         asked("aggregate_type"),
         asked("aggregate_id"),
         asked("correlation_id"),
-        asked("from"),
-        asked("to"),
         from.as_deref(),
         to.as_deref(),
+        first_id.as_deref(),
+        end_id.as_deref(),
     ];
     let read = |rows: &[Row]| rows.iter().map(|row| Ok((Event::read(row, false)?, row.try_get("place")?))).collect();
     let page: Vec<(Event, String)> = reader.read(&statement(state, &scan), &arguments, read).await?;
     let (next, searched) = match page.get(PAGE - 1) {
         None => {
-            let arguments = [asked("cursor"), from.as_deref(), to.as_deref()];
+            let arguments = [asked("cursor"), first_id.as_deref(), end_id.as_deref()];
             let end = reader.json(&end_statement(state, &scan), &arguments).await?;
             let part = |name: &str| end.get(name).cloned().unwrap_or_default();
             (part("end"), part("events"))
@@ -165,12 +168,15 @@ pub(super) async fn list(
     Ok(refusal::json(&json!({ "rows": rows, "next": next, "searched": searched })))
 }
 
-/// Returns the least id of version 7 of a time.
-fn id_at(time: &str) -> Result<String, Refusal> {
-    let ms = moment(time).and_then(|time| u128::try_from(time.as_millisecond()).ok());
-    let ms =
-        ms.ok_or_else(|| Refusal::bad("A time is written as 2026-11-22T14:00:00.000Z, and is not before 1970."))?;
-    Ok(Uuid::from_u128(ms << 80).to_string())
+fn time(text: &str) -> Result<Timestamp, Refusal> {
+    moment(text)
+        .filter(|time| *time >= Timestamp::UNIX_EPOCH)
+        .ok_or_else(|| Refusal::bad("A time is written as 2026-11-22T14:00:00.000Z, and is not before 1970."))
+}
+
+/// Returns the least id of version 7 of this millisecond since 1970.
+fn id_in(ms: i64) -> String {
+    Uuid::from_u128(u128::from(ms.unsigned_abs()) << 80).to_string()
 }
 
 /// Returns an event in the page's form, with at most `most` characters of its last error.
@@ -250,10 +256,11 @@ mod tests {
 
     #[test]
     fn a_time_is_the_least_id_that_was_made_then() {
-        assert_eq!(id_at("1970-01-01T00:00:00.000Z").unwrap(), "00000000-0000-0000-0000-000000000000");
-        assert_eq!(id_at("2000-02-29T12:34:56.789Z").unwrap(), "00dd9d5a-0c95-0000-0000-000000000000");
-        assert_eq!(id_at("2026-11-22T14:00:00Z").unwrap(), "01a2038e-7f00-0000-0000-000000000000");
-        assert_eq!(id_at("2026-11-22T14:00:00.001Z").unwrap(), "01a2038e-7f01-0000-0000-000000000000");
+        let id_at = |text| id_in(time(text).ok().unwrap().as_millisecond());
+        assert_eq!(id_at("1970-01-01T00:00:00.000Z"), "00000000-0000-0000-0000-000000000000");
+        assert_eq!(id_at("2000-02-29T12:34:56.789Z"), "00dd9d5a-0c95-0000-0000-000000000000");
+        assert_eq!(id_at("2026-11-22T14:00:00Z"), "01a2038e-7f00-0000-0000-000000000000");
+        assert_eq!(id_at("2026-11-22T14:00:00.0019Z"), "01a2038e-7f01-0000-0000-000000000000");
     }
 
     #[test]
@@ -261,7 +268,7 @@ mod tests {
         for text in
             ["", "now", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z", "-1-1-1T0:0:0Z", "99999-01-01T00:00:00Z"]
         {
-            assert!(id_at(text).is_err(), "{text:?}");
+            assert!(time(text).is_err(), "{text:?}");
         }
     }
 }

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use tokio_postgres::{Error, Row, error::SqlState};
+use tokio_postgres::{
+    Error, Row,
+    error::{Severity, SqlState},
+};
 use uuid::Uuid;
 
 use crate::format::seconds;
@@ -25,11 +28,14 @@ pub(crate) const COUNT: &str =
         OR status = 'FAILED' AND coalesce(processed_at, created_at) < $2::text::timestamptz)
       AND ctid >= format('(%s,0)', $3::bigint)::tid AND ctid < format('(%s,0)', $3::bigint + $4::integer)::tid";
 
-/// Whether the error concerns one step only: its pages cannot be read, or a row takes too long. A missing right and a
-/// locked table concern every step.
+/// Whether the error concerns one step only: its pages cannot be read, or a row takes too long. A missing right, a
+/// locked table and a read-only server concern every step.
 pub(crate) fn is_of_one_step(error: &Error) -> bool {
-    let everywhere = [&SqlState::INSUFFICIENT_PRIVILEGE, &SqlState::LOCK_NOT_AVAILABLE];
-    error.as_db_error().is_some_and(|refusal| refusal.severity() == "ERROR" && !everywhere.contains(&refusal.code()))
+    let everywhere =
+        [&SqlState::INSUFFICIENT_PRIVILEGE, &SqlState::LOCK_NOT_AVAILABLE, &SqlState::READ_ONLY_SQL_TRANSACTION];
+    error.as_db_error().is_some_and(|refusal| {
+        refusal.parsed_severity() == Some(Severity::Error) && !everywhere.contains(&refusal.code())
+    })
 }
 
 /// Returns the statement that deletes old events, by ages in seconds.

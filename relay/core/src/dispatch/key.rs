@@ -11,7 +11,7 @@ use crate::interface::{Event, KeyName, Limits};
 pub(super) struct Key {
     /// Events of the key that are ready or in flight.
     pub(super) active: usize,
-    /// How many of `active` hold the key: an earlier attempt has failed or was put off, or they are on a side channel.
+    /// How many of `active` hold the key ([`Tracked::is_holder`](super::Tracked::is_holder)).
     pub(super) active_holders: usize,
     /// The destination of the events that are ready or in flight, if they may only be so together with others of the
     /// same destination; `None`: any may.

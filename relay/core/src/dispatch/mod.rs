@@ -90,8 +90,8 @@ struct Tracked {
     /// Connections that ended while the event was in flight, since its last answer; counted up to the number from which
     /// it leaves alone ([`suspects`]).
     endings: u8,
-    /// Whether the event is one of its key's active holders: an earlier attempt has failed or was put off, or it is on
-    /// a side channel.
+    /// Whether the event is one of its key's active holders: an earlier attempt has failed or was put off, it is on a
+    /// side channel, or others wait no longer for it as a suspect.
     is_holder: bool,
     ticket: Option<Ticket>,
     /// The transaction that the stream brought the event with; `None`: a scan found it, so its row is visible.

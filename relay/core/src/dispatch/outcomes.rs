@@ -81,7 +81,8 @@ impl Dispatch {
                 retry_in = Some(outage_delay(&self.policy, &self.budget, now.instant.duration_since(since)));
                 (Status::Pending, None)
             }
-            Outcome::Delivered | Outcome::Found | Outcome::Behind => (Status::Sent, None),
+            Outcome::Delivered | Outcome::Found => (Status::Sent, None),
+            Outcome::Behind => (Status::Pending, None), // it has come back above
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
             Outcome::Retry(error) => self.policy.after_attempt(error, attempts, &event, now),
             Outcome::Unavailable(error) => {

@@ -23,7 +23,11 @@ impl Dispatch {
         {
             let Some(destination) = self.may_leave_by(order, &id) else { continue };
             let waits = self.key_of(&id).is_some_and(|key| self.set_aside_keys.contains(&key));
-            if !waits && batch.len() + self.split_off.len() < max && self.availability.may_try(destination) {
+            let may_leave = !waits && batch.len() + self.split_off.len() < max;
+            if may_leave && self.is_too_large(&id) {
+                continue; // it tries no destination
+            }
+            if may_leave && self.availability.may_try(destination) {
                 batch.extend(self.hand_over(&id));
             } else {
                 self.set_aside(order, id);

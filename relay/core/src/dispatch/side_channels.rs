@@ -128,8 +128,9 @@ impl Dispatch {
         true
     }
 
-    /// Sends a ready event on a side channel, and returns whether it did. Otherwise it leaves the event to the table:
-    /// the event's key is held, or no side channel is free for its destination.
+    /// Sends a ready event on a side channel, and returns whether it did. Otherwise the event goes back to the table,
+    /// because its key is held or no side channel is free for its destination; or it is too large, or waits for later
+    /// ones of its key to come back.
     pub(super) fn leave_on_side_channel(&mut self, id: &Uuid, destination: DestinationHash, now: Instant) -> bool {
         if self.spill_if_held(id) || self.waits_for_return(id) || self.spill_behind_others(id) || self.is_too_large(id)
         {
@@ -167,8 +168,9 @@ impl Dispatch {
         if waits { None } else { Some((*id, self.silent_destination(id)?)) }
     }
 
-    /// The event holds its key while it is on a side channel, in every ordering, since the silence may last.
-    fn hold_key(&mut self, id: &Uuid) {
+    /// The event holds its key until it is answered, in every ordering, since that may take long. No other of the key is
+    /// in flight.
+    pub(super) fn hold_key(&mut self, id: &Uuid) {
         let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.is_holder) else { return };
         if let (Some(key), Some(event)) = (tracked.key, &tracked.event) {
             tracked.is_holder = true;
@@ -187,7 +189,7 @@ impl Dispatch {
         let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.is_holder) else { return false };
         let (Some(key), Some(event)) = (tracked.key, tracked.event.clone()) else { return false };
         if !self.keys.has_others(key) {
-            return false; // always, except for pipelined keys
+            return false; // always, where one event of a key leaves at a time
         }
         let is_of_key = |tracked: &Tracked| tracked.key == Some(key);
         if !self.tracked.values().any(|other| other.state == State::InFlight && is_of_key(other)) {

@@ -23,8 +23,8 @@
 //! nor does a broker that takes no event at all.
 //!
 //! Most endings follow at once. So a suspect that has no answer and ends nothing for [`FIRST_PATIENCE`] is a suspect no
-//! more, and others leave: its destination may be silent. If the connection ends while it is still in flight, it leaves
-//! alone again, and others wait four times as long.
+//! more, and others leave, but for those of its key: its destination may be silent. If the connection ends while it is
+//! still in flight, it leaves alone again, and others wait four times as long.
 //!
 //! Between two endings other events leave: for [`REST`] no event does that has ended a connection, unless no other can.
 
@@ -42,7 +42,7 @@ use std::{
 use uuid::Uuid;
 
 use self::breaks::Breaks;
-use super::{Dispatch, State, Tracked};
+use super::{Dispatch, State};
 use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, Status, Verdict},
@@ -266,6 +266,8 @@ impl Dispatch {
                 self.suspect_in_flight(now);
             }
         }
+        let suspects = || self.tracked.values().filter(|tracked| tracked.endings >= SUSPECT_AFTER).count();
+        debug_assert_eq!(self.suspects.here, suspects(), "each suspect counts once");
         self.outage();
         alone
     }
@@ -286,19 +288,12 @@ impl Dispatch {
                 continue;
             }
             let was_suspect = self.suspects.outlasted.contains(id);
-            tracked.endings = if was_suspect { SUSPECT_AFTER } else { (tracked.endings + 1).min(SUSPECT_AFTER) };
+            tracked.endings = if was_suspect { SUSPECT_AFTER } else { tracked.endings + 1 };
             self.suspects.here += usize::from(tracked.endings == SUSPECT_AFTER);
         }
     }
 
     fn ended_alone(&mut self, id: Uuid, loss: Loss<'_>, now: Instant) -> Option<Alone> {
-        // Earlier events of a pipelined key that outlasted the patience with them leave again before it: it cannot hold
-        // the key.
-        let (key, order) = self.tracked.get(&id).map(|tracked| (tracked.key, tracked.order))?;
-        let is_earlier = |other: &Tracked| other.state == State::InFlight && other.key == key && other.order < order;
-        if key.is_some() && self.tracked.values().any(is_earlier) {
-            return None;
-        }
         let tracked = self.tracked.get_mut(&id).filter(|tracked| tracked.state == State::InFlight)?;
         let event = tracked.event.take()?;
         self.in_flight -= 1;

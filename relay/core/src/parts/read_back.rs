@@ -21,8 +21,8 @@ pub(crate) struct ReadBack {
     is_possible: bool,
     /// The time from which the next read begins; `None`: no read is due.
     due: Option<Since>,
-    /// When each event was first handed over of which the broker has not said what became of it. An event that goes
-    /// back to the table stays here, since it leaves again.
+    /// When each event was first handed over, until the broker has said what became of it or the event has FAILED. One
+    /// that goes back to the table stays here, since it leaves again.
     unanswered: HashMap<Uuid, i64, IdHash>,
     /// The earliest time of those that were too many to be told apart.
     oldest_us: Option<i64>,
@@ -62,7 +62,7 @@ impl ReadBack {
         }
     }
 
-    /// The broker has said what became of the event.
+    /// The broker has said what became of the event, or it has FAILED without that.
     pub(crate) fn answered(&mut self, id: &Uuid) {
         if self.is_possible {
             self.unanswered.remove(id);

@@ -43,8 +43,7 @@ const REMARK_CHARS: usize = 200;
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// A collector, with its answer to the last batch.
-#[derive(Debug)]
+/// A collector, with its answer to the last batch. Its exporter holds headers, which may be secret, so it has no `Debug`.
 pub(super) struct Collector {
     exporter: SpanExporter,
     heard: Arc<Heard>,

@@ -41,7 +41,7 @@ pub(crate) struct Publisher {
     /// By queue, how many refusals the sink knows, and the count with which the last refused message was sent.
     generations: [u64; 3],
     refused: [Option<u64>; 3],
-    /// Refused events of which the sink does not know yet, with their queues.
+    /// Refused events, with their queues, until the sink knows that they were refused.
     refusals: BTreeMap<Uuid, usize>,
     /// Events without an outcome at the sink.
     unanswered: BTreeMap<Uuid, Sent>,

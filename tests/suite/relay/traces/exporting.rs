@@ -89,6 +89,7 @@ async fn a_relay_that_stops_sends_the_last_spans_and_opentelemetrys_own_variable
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("{}/behind/", collector.url()))
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=open%20sesame")
         .env("OTEL_SERVICE_NAME", "named")
+        .env("OTEL_RESOURCE_ATTRIBUTES", "service.name=other")
         .start()
         .await;
     emit_many(&stack, "a", 300).await;

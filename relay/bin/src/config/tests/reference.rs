@@ -56,15 +56,15 @@ fn reference() -> String {
 fn example() -> String {
     let mut text = "\
 # Settings of outbox-relay, with their defaults. Use it by: outbox-relay run --config outbox-relay.toml
-# A setting may also stand at the top of the file, above the first table. Where it says so, the setting with _file at
-# its end names a file that holds the value.
+# A setting may also stand in the table of its group, such as [rabbitmq]. Where it says so, the setting with _file at its
+# end names a file that holds the value.
 # A flag (--max-attempts 5) or a variable (OUTBOX_RELAY_MAX_ATTEMPTS=5) overrides what stands here.
 # A file with passwords in it should be readable by the relay's user only.
 "
     .to_owned();
     for (group, setting) in grouped() {
         if let Some(group) = group {
-            write!(text, "\n\n## {group}\n[{}]\n", table(group)).unwrap();
+            write!(text, "\n\n## {group}\n").unwrap();
         }
         text.push('\n');
         for line in setting.help {

@@ -93,6 +93,8 @@ fn all_problems_are_told_at_once() {
 #[test]
 fn settings_that_contradict_each_other_are_refused_with_both_origins() {
     assert_eq!(refusal(&["--retry-base", "2m"], &[]), "--retry-base 2m: more than retry_max = 60s (default)");
+    let message = refusal(&["--retry-max", "0s"], &[]);
+    assert_eq!(message.lines().count(), 1, "one reason is enough: {message}");
     let message = refusal(&["--max-slot-wal", "10GiB", "--create-slot", "false"], &[]);
     assert_eq!(
         message,

@@ -4,7 +4,7 @@ use super::{SETTINGS, file, refusal, resolve, table};
 
 #[test]
 fn a_setting_may_stand_in_the_table_of_its_group_or_at_the_top() {
-    let file = file("slot = 'shop'\n[rabbitmq]\nexchange = 'orders'\n[retention]\nretention = '30d'\n");
+    let file = file("slot = 'shop'\n[rabbitmq]\nexchange = 'orders'\n[deletion]\nretention = '30d'\n");
     let config = resolve(&["--config", file.path()], &[]).unwrap();
     assert_eq!((config.slot.as_str(), config.exchange.as_str()), ("shop", "orders"));
     assert_eq!(config.retention, Some(std::time::Duration::from_secs(30 * 24 * 3600)));
@@ -22,6 +22,15 @@ fn a_setting_in_a_wrong_table_is_refused_with_the_right_one() {
 }
 
 #[test]
+fn what_is_named_as_a_table_and_is_none_is_refused_with_the_right_form() {
+    for text in ["[[rabbitmq]]\nexchange = 'orders'\n", "rabbitmq = 'amqp://localhost'\n"] {
+        let file = file(text);
+        let why = "rabbitmq: it is a table: write [rabbitmq], and its settings below it";
+        assert_eq!(refusal(&["--config", file.path()], &[]), format!("{}:1: {why}", file.path()));
+    }
+}
+
+#[test]
 fn an_unknown_key_of_a_table_is_refused_with_the_nearest_name() {
     let file = file("[rabbitmq]\nexchang = 'orders'\n");
     let message = refusal(&["--config", file.path()], &[]);
@@ -36,9 +45,11 @@ fn a_setting_at_the_top_and_in_its_table_is_refused_with_both_lines() {
 }
 
 #[test]
-fn the_settings_of_a_group_stand_together_and_each_group_has_a_table_of_its_own() {
+fn the_settings_of_a_group_stand_together_and_each_group_has_a_table_of_its_own_named_as_no_setting() {
     let mut groups: Vec<&str> = SETTINGS.iter().map(|setting| setting.group).collect();
     groups.dedup();
     let tables: std::collections::HashSet<String> = groups.iter().map(|group| table(group)).collect();
     assert_eq!(tables.len(), groups.len(), "{groups:?}");
+    let both: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).filter(|key| tables.contains(*key)).collect();
+    assert!(both.is_empty(), "TOML allows no key beside a table of its name: {both:?}");
 }

@@ -49,7 +49,8 @@ impl Dispatch {
         }
     }
 
-    /// Stops waiting for the suspect in flight once its time is over.
+    /// Stops waiting for the suspect in flight once its time is over. It holds its key from then on: a later event of
+    /// the key that ended the connection would leave the table before it.
     fn stop_waiting_for_suspect(&mut self, now: Instant) {
         if self.suspects.alone_until().is_none_or(|until| now < until) {
             return;
@@ -58,6 +59,7 @@ impl Dispatch {
         if let Some(tracked) = self.tracked.get_mut(&id) {
             self.suspects.outlasts(id, std::mem::take(&mut tracked.endings));
         }
+        self.hold_key(&id);
     }
 
     /// Whether other events are in flight that could end the connection, so that no suspect can leave alone.

@@ -270,3 +270,49 @@ fn an_event_that_ends_connections_only_a_while_after_it_has_left_fails_all_the_s
         assert!(failed && endings <= 20, "{after:?}: {endings} endings");
     }
 }
+
+#[test]
+fn a_suspect_for_which_others_wait_no_longer_holds_its_key_and_no_later_event_of_it_leaves_before_its_answer() {
+    let mut driver = Driver::new(3);
+    for _ in 0..2 {
+        assert_eq!(driver.publish(), seqs(1..=3));
+        driver.lose(ENDED);
+    }
+    assert_eq!(driver.publish(), [1]);
+    driver.now.instant += FIRST_PATIENCE;
+    assert_eq!(driver.publish(), [2]);
+    driver.confirm(2);
+    driver.admit(4, false);
+    assert_eq!(driver.publish(), [4], "3 waits in the table");
+    assert_eq!(driver.dispatch.take_left_behind().len(), 1);
+    // It leaves again first, as every event in flight does, and the others after the patience with it.
+    driver.lose(ENDED);
+    assert_eq!(driver.publish(), [1]);
+    driver.confirm(1);
+    driver.dispatch.begin_pass();
+    driver.dispatch.keys.unspill(&[]);
+    driver.admit(3, false);
+    assert_eq!(driver.publish(), [4, 3]);
+}
+
+#[test]
+fn an_event_that_ends_connections_behind_a_silent_one_of_its_key_keeps_no_other_waiting() {
+    let mut driver = Driver::new(3);
+    for _ in 0..2 {
+        assert_eq!(driver.publish(), seqs(1..=3));
+        driver.lose(ENDED);
+    }
+    let mut others = 0;
+    for seq in (4..400).step_by(2) {
+        driver.admit(seq, false);
+        driver.now.instant += MOMENT;
+        for seq in driver.publish() {
+            assert_ne!(seq, 3, "it would end the connection");
+            if seq != 1 {
+                driver.confirm(seq);
+                others += 1;
+            }
+        }
+    }
+    assert!(others > 150, "{others} of 198");
+}

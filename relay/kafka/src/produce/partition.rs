@@ -237,7 +237,8 @@ impl<M: Outgoing> Partition<M> {
             Meaning::Taken => {
                 self.taken_at = Some(now);
                 self.pauses = 0;
-                if let Some(flight) = self.flights.remove(place) {
+                // The broker takes a batch only behind the one before, so it has the earlier ones as well.
+                for flight in self.flights.drain(..=place) {
                     out.taken(&flight.records);
                 }
             }
@@ -250,7 +251,9 @@ impl<M: Outgoing> Partition<M> {
                 flight.state = State::NotWritten(Refused::Gap);
                 self.pause(now);
             }
-            Meaning::TooLarge | Meaning::Invalid | Meaning::Refused | Meaning::Unavailable if !flight.is_doubtful => {
+            // The broker looks at a batch's contents before it looks whether it has it, so it has refused it before, too.
+            Meaning::TooLarge | Meaning::Invalid => flight.state = State::NotWritten(Refused::by(answer)),
+            Meaning::Refused | Meaning::Unavailable if !flight.is_doubtful => {
                 flight.state = State::NotWritten(Refused::by(answer));
             }
             // What was unknown before stays so, whatever the broker says of the repetition.

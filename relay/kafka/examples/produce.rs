@@ -1,8 +1,8 @@
-//! Writes a record for each argument into a topic of a broker on this machine, and prints what became of it.
+//! Writes a record for each line into a topic, and prints what became of it.
 
 use std::time::Duration;
 
-use kafka_producer::{Confirm, Host, News, Outgoing, ProduceConfig, Producer};
+use kafka_producer::{Confirm, KafkaUrl, News, Outgoing, ProduceConfig, Producer};
 use uuid::Uuid;
 
 struct Line {
@@ -32,12 +32,10 @@ impl Outgoing for Line {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let port = arguments.next().and_then(|port| port.parse().ok()).ok_or("usage: produce PORT TOPIC LINE...")?;
+    let url: KafkaUrl = arguments.next().ok_or("usage: produce kafka://HOST:PORT TOPIC LINE...")?.parse()?;
     let topic = arguments.next().unwrap_or_default();
     let mut producer = Producer::connect(ProduceConfig {
-        hosts: vec![Host { name: "127.0.0.1".to_owned(), port }],
-        tls: None,
-        login: None,
+        url,
         client_id: "example".to_owned(),
         identity: None,
         keeps_order: true,

@@ -2,65 +2,13 @@
 
 use std::time::Duration;
 
-use client_socket::TlsOptions;
-
-/// A broker's address.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Host {
-    /// Name or address; an IPv6 address without its brackets.
-    pub name: String,
-    /// The port.
-    pub port: u16,
-}
-
-/// `host:port`.
-impl std::fmt::Display for Host {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, port } = self;
-        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
-    }
-}
-
-/// Who logs in, by which mechanism. `Debug` shows no secret.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Login {
-    /// User and password.
-    Plain(String, String),
-    /// User and password, which does not leave the client.
-    ScramSha256(String, String),
-    /// User and password, which does not leave the client.
-    ScramSha512(String, String),
-    /// A token of OAuth 2.
-    OAuthBearer(String),
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.mechanism())
-    }
-}
-
-impl Login {
-    /// The mechanism's name in SASL.
-    pub(crate) fn mechanism(&self) -> &'static str {
-        match self {
-            Self::Plain(..) => "PLAIN",
-            Self::ScramSha256(..) => "SCRAM-SHA-256",
-            Self::ScramSha512(..) => "SCRAM-SHA-512",
-            Self::OAuthBearer(_) => "OAUTHBEARER",
-        }
-    }
-}
+use crate::connect::url::KafkaUrl;
 
 /// What a [`Producer`](crate::Producer) needs to know.
 #[derive(Clone, Debug)]
 pub struct ProduceConfig {
-    /// Brokers of the cluster, which name the others; at least one.
-    pub hosts: Vec<Host>,
-    /// How the connections are encrypted; `None`: they are not.
-    pub tls: Option<TlsOptions>,
-    /// Who logs in; `None`: nobody.
-    pub login: Option<Login>,
+    /// Brokers of the cluster, which name the others, and who logs in.
+    pub url: KafkaUrl,
     /// The client's name in the broker's log and quotas.
     pub client_id: String,
     /// The name under which the cluster keeps the producer's id, and counts its epoch up each time that a producer

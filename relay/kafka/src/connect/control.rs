@@ -1,6 +1,7 @@
 //! What is asked of the cluster beside the records: which brokers and topics there are, and the producer's id. It has a
 //! connection of its own, since a broker answers nothing else on one where a batch waits for replicas.
 
+use client_socket::{Expiry, Host};
 use kafka_protocol::{
     error::ResponseError,
     messages::{
@@ -15,10 +16,7 @@ use super::{
     error::KafkaError,
     open::{check, open},
 };
-use crate::{
-    config::{Host, ProduceConfig},
-    record::batch::ProducerId,
-};
+use crate::{config::ProduceConfig, record::batch::ProducerId};
 
 /// How often a producer id is asked for while the brokers load what they know of such ids, a tenth of a second apart.
 const MOST_TRIES: usize = 100;
@@ -59,7 +57,7 @@ impl Control {
     }
 
     /// Until when the certificates of the connection are valid.
-    pub(crate) fn expiry(&self) -> client_socket::Expiry {
+    pub(crate) fn expiry(&self) -> Expiry {
         self.channel.as_ref().map(|(channel, _)| channel.socket.expiry()).unwrap_or_default()
     }
 
@@ -71,7 +69,7 @@ impl Control {
     pub(crate) async fn connect(&mut self) -> Result<(), Vec<(Host, KafkaError)>> {
         let mut hosts = self.known.clone();
         fastrand::shuffle(&mut hosts);
-        let mut configured = self.config.hosts.clone();
+        let mut configured = self.config.url.hosts.clone();
         fastrand::shuffle(&mut configured);
         hosts.extend(configured.into_iter().filter(|host| !self.known.contains(host)));
         let mut failures = Vec::new();

@@ -5,3 +5,4 @@ pub(crate) mod control;
 pub(crate) mod error;
 pub(crate) mod open;
 mod scram;
+pub(crate) mod url;

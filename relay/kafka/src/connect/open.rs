@@ -1,6 +1,6 @@
 //! From an address to a connection that is logged in.
 
-use client_socket::{Keepalive, Socket, TcpOptions};
+use client_socket::{Host, Keepalive, Socket, TcpOptions};
 use kafka_protocol::{
     error::ResponseError,
     messages::{ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest},
@@ -12,11 +12,9 @@ use super::{
     channel::Channel,
     error::KafkaError,
     scram::{Hash, Scram},
+    url::{KafkaUrl, Mechanism},
 };
-use crate::{
-    config::{Host, Login, ProduceConfig},
-    produce::codes,
-};
+use crate::{config::ProduceConfig, produce::codes};
 
 /// How a dead broker is noticed while nothing is sent.
 const KEEPALIVE: Keepalive = Keepalive {
@@ -31,7 +29,7 @@ pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel,
     let opening = async {
         let tcp = TcpOptions { keepalive: Some(KEEPALIVE), user_timeout: Some(config.confirm_timeout) };
         let stream = tcp.connect((host.name.as_str(), host.port)).await.map_err(KafkaError::Connect)?;
-        let socket = match &config.tls {
+        let socket = match &config.url.tls {
             Some(tls) => tls.connect(stream, &host.name).await.map_err(KafkaError::Connect)?,
             None => Socket::tcp(stream),
         };
@@ -40,8 +38,8 @@ pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel,
             KafkaError::Io(_) => KafkaError::HungUp,
             error => error,
         })?;
-        if let Some(login) = &config.login {
-            log_in(&mut channel, login).await?;
+        if let KafkaUrl { login: Some((user, password)), mechanism, .. } = &config.url {
+            log_in(&mut channel, *mechanism, user, password).await?;
         }
         Ok(channel)
     };
@@ -63,24 +61,24 @@ async fn learn_versions(channel: &mut Channel) -> Result<(), KafkaError> {
     Ok(())
 }
 
-async fn log_in(channel: &mut Channel, login: &Login) -> Result<(), KafkaError> {
-    let mechanism = StrBytes::from_static_str(login.mechanism());
-    let handshake = SaslHandshakeRequest::default().with_mechanism(mechanism);
+async fn log_in(channel: &mut Channel, mechanism: Mechanism, user: &str, password: &str) -> Result<(), KafkaError> {
+    let asked = mechanism.name();
+    let handshake = SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(asked));
     let answer = channel.ask(&handshake, VersionRange { min: 1, max: 1 }).await?;
     if answer.error_code == ResponseError::UnsupportedSaslMechanism.code() {
         let offered: Vec<&str> = answer.mechanisms.iter().map(|name| name.as_str()).collect();
-        return Err(KafkaError::Mechanism { asked: login.mechanism(), offered: offered.join(", ") });
+        return Err(KafkaError::Mechanism { asked, offered: offered.join(", ") });
     }
     check("handshake", answer.error_code, None)?;
-    match login {
-        Login::Plain(user, password) => {
+    match mechanism {
+        Mechanism::Plain => {
             authenticate(channel, format!("\0{user}\0{password}")).await?;
         }
-        Login::ScramSha256(user, password) => scram(channel, Hash::Sha256, user, password).await?,
-        Login::ScramSha512(user, password) => scram(channel, Hash::Sha512, user, password).await?,
-        Login::OAuthBearer(token) => {
+        Mechanism::ScramSha256 => scram(channel, Hash::Sha256, user, password).await?,
+        Mechanism::ScramSha512 => scram(channel, Hash::Sha512, user, password).await?,
+        Mechanism::OAuthBearer => {
             // RFC 7628: the broker answers a bad token with the reason as JSON, and waits for one byte more.
-            let answer = authenticate(channel, format!("n,,\x01auth=Bearer {token}\x01\x01")).await?;
+            let answer = authenticate(channel, format!("n,,\x01auth=Bearer {password}\x01\x01")).await?;
             if !answer.is_empty() {
                 return Err(KafkaError::Authentication(answer));
             }

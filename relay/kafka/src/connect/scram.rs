@@ -64,7 +64,8 @@ impl Scram {
     /// Answers the server's first message. The error says what is wrong with it.
     pub(crate) fn prove(self, server_first: &str) -> Result<(Proved, String), String> {
         let fields = fields(server_first);
-        let field = |name: char| fields.get(&name).copied().ok_or("a part of the broker's message is missing".to_owned());
+        let field =
+            |name: char| fields.get(&name).copied().ok_or("a part of the broker's message is missing".to_owned());
         let nonce = field('r')?;
         if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
             return Err("the broker's nonce does not continue the client's".to_owned());

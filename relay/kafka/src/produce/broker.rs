@@ -1,13 +1,14 @@
 //! The task that owns the connection to one broker.
 
 use bytes::{Bytes, BytesMut};
+use client_socket::Host;
 use tokio::{
     io::AsyncWriteExt,
     sync::mpsc::{Receiver, Sender},
 };
 
 use crate::{
-    config::{Host, ProduceConfig},
+    config::ProduceConfig,
     connect::{channel::read_frame, error::KafkaError, open::open},
 };
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use client_socket::Host;
 
 use super::{
     codes::{self, Meaning},
@@ -14,7 +15,6 @@ use super::{
     topic::Topic,
 };
 use crate::{
-    config::Host,
     connect::{control::Metadata, error::KafkaError},
     record::{batch::ProducerId, message::Outgoing},
 };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use client_socket::Expiry;
+use client_socket::{Expiry, Host};
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel, error::TrySendError},
     task::JoinSet,
@@ -13,7 +13,7 @@ use super::{
     task::{Confirmed, Handed, Task},
 };
 use crate::{
-    config::{Host, ProduceConfig},
+    config::ProduceConfig,
     connect::{control::Control, error::KafkaError},
     record::message::Outgoing,
 };

@@ -2,4 +2,3 @@
 //! beside the settings.
 
 pub(crate) use outbox_console::sink::rabbitmq::RabbitMq as Console;
-pub(crate) use outbox_service::sink::rabbitmq::RabbitMq as Broker;

@@ -56,6 +56,11 @@ impl Control {
         self.channel.as_ref().map(|(_, host)| host)
     }
 
+    /// That broker's address.
+    pub(crate) fn address(&self) -> Option<std::net::SocketAddr> {
+        self.channel.as_ref().and_then(|(channel, _)| channel.socket.peer_address())
+    }
+
     /// Until when the certificates of the connection are valid.
     pub(crate) fn expiry(&self) -> Expiry {
         self.channel.as_ref().map(|(channel, _)| channel.socket.expiry()).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The caller's side of the producer.
 
-use std::fmt;
+use std::{fmt, net::SocketAddr};
 
 use client_socket::{Expiry, Host};
 use tokio::{
@@ -28,6 +28,7 @@ pub struct Producer<M> {
     /// The one task that owns the connections.
     task: JoinSet<Result<(), KafkaError>>,
     peer: Host,
+    address: Option<SocketAddr>,
     expiry: Expiry,
     id: (i64, i16),
     /// How many refusals the caller has been told.
@@ -64,6 +65,20 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
+impl ConnectError {
+    /// Whether the error may go away by itself: at some host it may.
+    pub fn is_transient(&self) -> bool {
+        !self.is_login() && self.failures.iter().any(|(_, error)| error.is_transient())
+    }
+
+    /// Whether a broker does not let the user in.
+    pub fn is_login(&self) -> bool {
+        let is_login =
+            |error: &KafkaError| matches!(error, KafkaError::Authentication(_) | KafkaError::Mechanism { .. });
+        self.failures.iter().any(|(_, error)| is_login(error))
+    }
+}
+
 impl<M: Outgoing> Producer<M> {
     /// Connects to a broker of the cluster, logs in, and takes the producer's id.
     ///
@@ -80,18 +95,23 @@ impl<M: Outgoing> Producer<M> {
             Err(error) => return Err(failed(error)),
         };
         let Some(peer) = control.peer().cloned() else { return Err(failed(KafkaError::HungUp)) };
-        let expiry = control.expiry();
+        let (expiry, address) = (control.expiry(), control.address());
         let (batches, handed) = channel(BATCHES);
         // One is enough: the task collects confirms until the caller has fetched the previous ones.
         let (sender, confirmed) = channel(1);
         let mut task = JoinSet::new();
         task.spawn(Task::new(config, id).run(control, handed, sender));
-        Ok(Self { batches, confirmed, task, peer, expiry, id: (id.id, id.epoch), known: 0 })
+        Ok(Self { batches, confirmed, task, peer, address, expiry, id: (id.id, id.epoch), known: 0 })
     }
 
     /// The broker that the producer first connected to.
     pub fn peer(&self) -> &Host {
         &self.peer
+    }
+
+    /// That broker's address.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// Until when the certificates of that connection are valid.

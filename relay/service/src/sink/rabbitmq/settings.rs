@@ -17,8 +17,10 @@ const REOPEN_AFTER: Duration = Duration::from_millis(5);
 
 /// RabbitMQ's part of all settings; `None`: no broker is configured.
 pub fn settings(config: &crate::Config) -> Option<&Config> {
-    let SinkConfig::RabbitMq(rabbitmq) = config.sink.as_ref()?;
-    Some(rabbitmq)
+    match config.sink.as_ref()? {
+        SinkConfig::RabbitMq(rabbitmq) => Some(rabbitmq),
+        SinkConfig::Kafka(_) => None,
+    }
 }
 
 /// The publisher's settings for RabbitMQ at `url`.

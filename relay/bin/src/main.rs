@@ -3,7 +3,6 @@
 mod cli;
 mod command;
 mod config;
-mod sink;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -11,6 +10,7 @@ use outbox_console::{
     admin::Admin,
     commands::{self, Answer, ClientCommand},
     retention::Retention,
+    sink as console,
 };
 use outbox_service::{
     error::{Kind, RunError},
@@ -79,7 +79,13 @@ fn run_command(command: ClientCommand, config: &Config) -> Result<Answer, RunErr
     if matches!(command, ClientCommand::Init(_)) {
         logging::start(config)?;
     }
-    block_on(commands::run::<sink::Console>(command, &config.console()))
+    let config = config.console();
+    match &config.relay.sink {
+        Some(SinkConfig::Kafka(_)) => block_on(commands::run::<console::kafka::Kafka>(command, &config)),
+        Some(SinkConfig::RabbitMq(_)) | None => {
+            block_on(commands::run::<console::rabbitmq::RabbitMq>(command, &config))
+        }
+    }
 }
 
 /// Starts the console, each part on a thread of its own, and relays until a signal asks for the end.

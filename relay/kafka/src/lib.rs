@@ -18,6 +18,7 @@
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
 //! | `produce::codes` | the meaning of each of Kafka's error codes |
 //! | `produce::{task, broker, wire}` | the tasks that own the connections, and what passes there |
+//! | `consume` | [`Reader`]: what is in a topic |
 //! | `record` | a batch as bytes, headers, a key's partition |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
 //!
@@ -31,6 +32,7 @@
 
 mod config;
 mod connect;
+mod consume;
 mod produce;
 mod record;
 
@@ -39,6 +41,10 @@ pub use self::{
     connect::{
         error::KafkaError,
         url::{InvalidKafkaUrl, KafkaUrl},
+    },
+    consume::{
+        batches::Fetched,
+        reader::{From, Reader, TopicState},
     },
     produce::{
         confirm::{Confirm, ConfirmKind, News, Reason},

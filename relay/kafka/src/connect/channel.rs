@@ -6,10 +6,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use client_socket::Socket;
 use kafka_protocol::{
     messages::{
-        ApiKey, ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse,
-        InitProducerIdRequest, InitProducerIdResponse, MetadataRequest, MetadataResponse, ProduceRequest,
-        ProduceResponse, RequestHeader, ResponseHeader, SaslAuthenticateRequest, SaslAuthenticateResponse,
-        SaslHandshakeRequest, SaslHandshakeResponse,
+        ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
+        FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
+        ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, RequestHeader,
+        ResponseHeader, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
     },
     protocol::{Decodable, Encodable, HeaderVersion, StrBytes, VersionRange},
 };
@@ -39,8 +39,10 @@ macro_rules! questions {
 
 questions!(
     ApiVersions: ApiVersionsRequest => ApiVersionsResponse,
+    Fetch: FetchRequest => FetchResponse,
     FindCoordinator: FindCoordinatorRequest => FindCoordinatorResponse,
     InitProducerId: InitProducerIdRequest => InitProducerIdResponse,
+    ListOffsets: ListOffsetsRequest => ListOffsetsResponse,
     Metadata: MetadataRequest => MetadataResponse,
     Produce: ProduceRequest => ProduceResponse,
     SaslAuthenticate: SaslAuthenticateRequest => SaslAuthenticateResponse,

@@ -1,7 +1,7 @@
 //! What is asked of the cluster beside the records: which brokers and topics there are, and the producer's id. It has a
 //! connection of its own, since a broker answers nothing else on one where a batch waits for replicas.
 
-use client_socket::{Expiry, Host};
+use client_socket::{Host, Socket};
 use kafka_protocol::{
     error::ResponseError,
     messages::{
@@ -56,14 +56,9 @@ impl Control {
         self.channel.as_ref().map(|(_, host)| host)
     }
 
-    /// That broker's address.
-    pub(crate) fn address(&self) -> Option<std::net::SocketAddr> {
-        self.channel.as_ref().and_then(|(channel, _)| channel.socket.peer_address())
-    }
-
-    /// Until when the certificates of the connection are valid.
-    pub(crate) fn expiry(&self) -> Expiry {
-        self.channel.as_ref().map(|(channel, _)| channel.socket.expiry()).unwrap_or_default()
+    /// The connection's socket.
+    pub(crate) fn socket(&self) -> Option<&Socket> {
+        self.channel.as_ref().map(|(channel, _)| &channel.socket)
     }
 
     /// Connects to any broker.

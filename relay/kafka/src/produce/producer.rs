@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr};
 
-use client_socket::{Expiry, Host};
+use client_socket::{Expiry, Host, Socket};
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel, error::TrySendError},
     task::JoinSet,
@@ -95,7 +95,8 @@ impl<M: Outgoing> Producer<M> {
             Err(error) => return Err(failed(error)),
         };
         let Some(peer) = control.peer().cloned() else { return Err(failed(KafkaError::HungUp)) };
-        let (expiry, address) = (control.expiry(), control.address());
+        let expiry = control.socket().map(Socket::expiry).unwrap_or_default();
+        let address = control.socket().and_then(Socket::peer_address);
         let (batches, handed) = channel(BATCHES);
         // One is enough: the task collects confirms until the caller has fetched the previous ones.
         let (sender, confirmed) = channel(1);

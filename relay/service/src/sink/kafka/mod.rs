@@ -4,6 +4,7 @@ mod answer;
 mod config;
 mod message;
 mod refusal;
+mod settings;
 mod topic;
 
 use std::{
@@ -12,15 +13,17 @@ use std::{
 };
 
 use kafka_producer::{Confirm, ConnectError, KafkaError, KafkaUrl, News, ProduceConfig};
-use outbox_core::{Abilities, Event, Ordering};
+use outbox_core::{Abilities, Event};
 
 pub use self::{
     config::Config,
     message::Outbound,
+    refusal::end_of_start,
+    settings::{produce_config, settings},
     topic::{InvalidTopic, TopicTemplate},
 };
 use super::{
-    BrokerKind, SinkConfig, Spans, Unroutable,
+    BrokerKind, Spans, Unroutable,
     connect::{Attempt, Connect, Failed, Heard, Lost, Opened},
 };
 use crate::{
@@ -42,9 +45,6 @@ const KIND: BrokerKind = BrokerKind {
     unavailable_hint: "look for topics with fewer replicas in sync than min.insync.replicas, or without a leader",
     silent_hint: "look for brokers that are away or have a full disk",
 };
-
-/// Time limit of connecting to a broker, as for the other servers.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How the relay connects to Kafka, and the outcomes of Kafka's confirms.
 pub struct Kafka {
@@ -71,22 +71,14 @@ impl Connect for Kafka {
     type Loss = KafkaError;
 
     fn new(config: &crate::Config, spans: Spans) -> Result<Self, RunError> {
-        let Some(SinkConfig::Kafka(kafka)) = &config.sink else {
-            return Err(RunError::new(Kind::Usage, "kafka-url is not set").hint("see docs/configuration.md"));
-        };
+        let missing = || RunError::new(Kind::Usage, "kafka-url is not set").hint("see docs/configuration.md");
+        let kafka = settings(config).ok_or_else(missing)?;
         let address = kafka.url.clone();
         let url = match address.latest() {
             Some(url) => url,
             None => address.now()?,
         };
-        let produce = ProduceConfig {
-            url,
-            client_id: config.application_name.clone(),
-            identity: None,
-            keeps_order: config.policy.ordering != Ordering::None,
-            confirm_timeout: config.confirm_timeout,
-            connect_timeout: CONNECT_TIMEOUT,
-        };
+        let produce = produce_config(config, url);
         Ok(Self { address, config: produce, topic: kafka.topic.clone(), unroutable: config.unroutable, spans })
     }
 
@@ -117,7 +109,7 @@ impl Connect for Kafka {
     }
 
     fn end_of_start(&self, error: &ConnectError) -> RunError {
-        refusal::end_of_start(error, &self.address)
+        end_of_start(error, &self.address)
     }
 
     fn abilities(&self) -> Abilities {

@@ -17,7 +17,7 @@ fn check_login(url: &Address<KafkaUrl>) -> String {
 }
 
 /// The error that ends the startup.
-pub(super) fn end_of_start(error: &ConnectError, url: &Address<KafkaUrl>) -> RunError {
+pub fn end_of_start(error: &ConnectError, url: &Address<KafkaUrl>) -> RunError {
     let (kind, what, hint) = if error.is_login() {
         (Kind::BrokerRefused, format!("{url} refused the connection"), check_login(url))
     } else {

@@ -28,20 +28,32 @@ impl TopicTemplate {
     /// The event's topic: its exchange, if it has one, or what the template makes of it. A column that the event lacks
     /// is empty.
     pub(super) fn topic<'a>(&'a self, event: &'a Event) -> Cow<'a, str> {
-        if let Some(exchange) = &event.destination.exchange {
-            return Cow::Borrowed(exchange.as_str());
+        let text = |column: &'a Option<Text>| column.as_ref().map(Text::as_str);
+        let (exchange, topic) = (text(&event.destination.exchange), event.destination.topic.as_str());
+        self.name(exchange, topic, text(&event.aggregate_type), text(&event.event_type))
+    }
+
+    /// The topic of an event with these columns.
+    pub fn name<'a>(
+        &'a self,
+        exchange: Option<&'a str>,
+        topic: &'a str,
+        aggregate_type: Option<&'a str>,
+        kind: Option<&'a str>,
+    ) -> Cow<'a, str> {
+        if let Some(exchange) = exchange {
+            return Cow::Borrowed(exchange);
         }
-        if let [Part::Topic] = self.0.as_slice() {
-            return Cow::Borrowed(event.destination.topic.as_str());
-        }
-        let text = |column: &'a Option<Text>| column.as_ref().map_or("", Text::as_str);
-        let parts = self.0.iter().map(|part| match part {
+        let text = |part: &'a Part| match part {
             Part::Text(text) => text.as_str(),
-            Part::Topic => event.destination.topic.as_str(),
-            Part::AggregateType => text(&event.aggregate_type),
-            Part::Type => text(&event.event_type),
-        });
-        Cow::Owned(parts.collect())
+            Part::Topic => topic,
+            Part::AggregateType => aggregate_type.unwrap_or_default(),
+            Part::Type => kind.unwrap_or_default(),
+        };
+        match self.0.as_slice() {
+            [only] => Cow::Borrowed(text(only)),
+            parts => Cow::Owned(parts.iter().map(text).collect()),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Promises that the end of a run does not show: when a relay reads, in which order, and who waits meanwhile. Each has a
-//! world of its own, in which the test says what happens.
+//! Promises that the end of a run does not show: when a relay reads, in which order, and who waits meanwhile. Each has
+//! a world of its own, in which the test says what happens.
 
 use std::time::Duration;
 

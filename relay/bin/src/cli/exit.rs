@@ -39,8 +39,8 @@ pub(crate) fn code(kind: Kind) -> u8 {
 /// Returns code and meaning of every way to end, success and signals included.
 fn rows() -> impl Iterator<Item = (u8, &'static str)> {
     let signals = [
-        (SIGINT, "SIGINT ended it: a command, or run at once as the second signal"),
-        (SIGTERM, "SIGTERM ended it: a command, or run at once as the second signal"),
+        (SIGINT, "SIGINT ended it: a command but tail, or run at once as the second signal"),
+        (SIGTERM, "SIGTERM ended it: a command but tail, or run at once as the second signal"),
     ];
     let answers = [
         (0, "done; or told to stop, and drained; or all is well"),

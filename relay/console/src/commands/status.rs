@@ -42,7 +42,10 @@ impl Status {
                 0 => "Events flow: nothing waits.".to_owned(),
                 waiting => format!("Events flow: {} on the way.", count(waiting, "event")),
             },
-            (_, Some(but), _) if health.flows() => format!("Events flow, but {but}."),
+            (_, Some(reason), Some(unseen)) if health.flows() => {
+                format!("It is not known whether events flow ({unseen}): {reason}.")
+            }
+            (_, Some(but), None) if health.flows() => format!("Events flow, but {but}."),
             (_, Some(reason), _) => format!("Something is wrong: {reason}."),
             (_, None, Some(unseen)) => format!("It is not known whether events flow: {unseen}."),
             (_, None, None) => "It is not known whether events flow.".to_owned(),

@@ -185,6 +185,9 @@ impl Session {
         } else if error.code().is_some_and(|state| state.code().starts_with(DATA_EXCEPTION)) {
             RunError::new(Kind::Usage, "the database does not understand what is asked for")
                 .hint("look at the values on the command line")
+        } else if is(&[SqlState::READ_ONLY_SQL_TRANSACTION]) {
+            RunError::new(Kind::Database, "the database changes nothing here")
+                .hint("connect to the primary, and check default_transaction_read_only")
         } else {
             RunError::new(Kind::Database, "a statement failed").hint("see the server's log")
         };

@@ -168,8 +168,8 @@ impl Dispatch {
         if waits { None } else { Some((*id, self.silent_destination(id)?)) }
     }
 
-    /// The event holds its key until it is answered, in every ordering, since that may take long. No other of the key is
-    /// in flight.
+    /// The event holds its key until it is answered, in every ordering, since that may take long. No other event of the
+    /// key is in flight.
     pub(super) fn hold_key(&mut self, id: &Uuid) {
         let Some(tracked) = self.tracked.get_mut(id).filter(|tracked| !tracked.is_holder) else { return };
         if let (Some(key), Some(event)) = (tracked.key, &tracked.event) {

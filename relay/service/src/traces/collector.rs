@@ -43,7 +43,8 @@ const REMARK_CHARS: usize = 200;
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// A collector, with its answer to the last batch. Its exporter holds headers, which may be secret, so it has no `Debug`.
+/// A collector, with its answer to the last batch. Its exporter holds headers, which may be secret, so there is no
+/// `Debug`.
 pub(super) struct Collector {
     exporter: SpanExporter,
     heard: Arc<Heard>,

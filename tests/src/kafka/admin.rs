@@ -1,18 +1,17 @@
-//! What an administrator does: topics, their settings, rights.
+//! What an administrator does with topics.
 
 use std::fmt::Debug;
 
 use kafka_protocol::{
     messages::{
-        CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest, DeleteTopicsRequest,
-        IncrementalAlterConfigsRequest, ListOffsetsRequest, MetadataRequest, TopicName,
-        create_acls_request::AclCreation,
+        CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest,
+        ListOffsetsRequest, MetadataRequest, TopicName,
         create_partitions_request::CreatePartitionsTopic,
         create_topics_request::{CreatableTopic, CreatableTopicConfig},
-        delete_acls_request::DeleteAclsFilter,
         delete_topics_request::DeleteTopicState,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        list_offsets_response::ListOffsetsPartitionResponse,
         metadata_request::MetadataRequestTopic,
     },
     protocol::StrBytes,
@@ -24,43 +23,6 @@ use crate::{SOON, eventually};
 
 /// How long the broker may take for one request of these.
 const TIMEOUT_MS: i32 = 30_000;
-
-/// What a right is about.
-#[derive(Clone, Copy, Debug)]
-pub enum AclResource<'a> {
-    /// A topic.
-    Topic(&'a str),
-    /// The broker as a whole.
-    Cluster,
-    /// A transactional id.
-    TransactionalId(&'a str),
-}
-
-/// What a right allows, with Kafka's numbers.
-#[derive(Clone, Copy, Debug)]
-#[repr(i8)]
-#[allow(missing_docs)] // they are Kafka's words
-pub enum AclOperation {
-    Read = 3,
-    Write = 4,
-    Create = 5,
-    Describe = 8,
-    DescribeConfigs = 10,
-    IdempotentWrite = 12,
-}
-
-impl AclResource<'_> {
-    fn kind_and_name(self) -> (i8, StrBytes) {
-        match self {
-            Self::Topic(name) => (2, text(name)),
-            Self::Cluster => (4, text("kafka-cluster")),
-            Self::TransactionalId(name) => (5, text(name)),
-        }
-    }
-}
-
-const LITERAL: i8 = 3;
-const ALLOW: i8 = 3;
 
 impl Kafka {
     /// A new topic with a name of its own and these settings, e.g. `("cleanup.policy", "compact")`.
@@ -128,42 +90,6 @@ impl Kafka {
         done(&format!("set {name} of {topic}"), response.responses.iter().map(|topic| (topic.error_code, topic)));
     }
 
-    /// Allows a user something.
-    ///
-    /// # Panics
-    /// When Kafka refuses that.
-    pub async fn allow(&self, user: &str, resource: AclResource<'_>, operation: AclOperation) {
-        let (kind, name) = resource.kind_and_name();
-        let right = AclCreation::default()
-            .with_resource_type(kind)
-            .with_resource_name(name)
-            .with_resource_pattern_type(LITERAL)
-            .with_principal(text(&format!("User:{user}")))
-            .with_host(text("*"))
-            .with_operation(operation as i8)
-            .with_permission_type(ALLOW);
-        let response = self.client().await.request(3, &CreateAclsRequest::default().with_creations(vec![right])).await;
-        done(&format!("allow {user}"), response.results.iter().map(|right| (right.error_code, right)));
-    }
-
-    /// Takes back what [`allow`](Self::allow) said.
-    ///
-    /// # Panics
-    /// When Kafka refuses that.
-    pub async fn disallow(&self, user: &str, resource: AclResource<'_>, operation: AclOperation) {
-        let (kind, name) = resource.kind_and_name();
-        let right = DeleteAclsFilter::default()
-            .with_resource_type_filter(kind)
-            .with_resource_name_filter(Some(name))
-            .with_pattern_type_filter(LITERAL)
-            .with_principal_filter(Some(text(&format!("User:{user}"))))
-            .with_host_filter(Some(text("*")))
-            .with_operation(operation as i8)
-            .with_permission_type(ALLOW);
-        let response = self.client().await.request(3, &DeleteAclsRequest::default().with_filters(vec![right])).await;
-        done(&format!("disallow {user}"), response.filter_results.iter().map(|right| (right.error_code, right)));
-    }
-
     /// The node that leads a partition, as a running node knows it.
     ///
     /// # Panics
@@ -182,26 +108,46 @@ impl Kafka {
     /// # Panics
     /// When Kafka refuses that.
     pub async fn offset_at(&self, topic: &str, partition: i32, time: i64) -> i64 {
-        let wanted = ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(time);
-        let wanted = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(vec![wanted]);
-        let request = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![wanted]);
         let leader = self.node(self.leader(topic, partition).await);
-        let response = KafkaClient::connect(leader.port(Listener::Plain)).await.request(7, &request).await;
-        let answer = &response.topics[0].partitions[0];
-        done(&format!("offsets of {topic}"), [(answer.error_code, answer)]);
-        answer.offset
+        let mut client = KafkaClient::connect(leader.port(Listener::Plain)).await;
+        let answers =
+            offsets_at(&mut client, topic, &[partition], time).await.unwrap_or_else(|e| panic!("{topic}: {e}"));
+        done(&format!("offsets of {topic}"), answers.iter().map(|answer| (answer.error_code, answer)));
+        answers.first().expect("one answer").offset
     }
 
+    /// A node knows who leads a partition a moment before it takes records as its leader.
     async fn wait_for_leaders(&self, topic: &str, partitions: i32) {
         for node in self.nodes().iter().filter(|node| node.is_running()) {
             eventually(&format!("node {} knows {topic}", node.id()), SOON, async || {
                 let mut client = KafkaClient::try_connect(node.port(Listener::Plain)).await?;
-                let known = leaders(&mut client, topic).await?.len();
-                if usize::try_from(partitions) == Ok(known) { Ok(()) } else { Err(format!("{known} partitions")) }
+                let leaders = leaders(&mut client, topic).await?;
+                if usize::try_from(partitions) != Ok(leaders.len()) {
+                    return Err(format!("{} partitions", leaders.len()));
+                }
+                let leaders = leaders.into_iter().filter(|(_, leader)| *leader == node.id());
+                let its_own: Vec<_> = leaders.map(|(partition, _)| partition).collect();
+                let answers = offsets_at(&mut client, topic, &its_own, -1).await?;
+                if answers.iter().all(|answer| answer.error_code == 0) { Ok(()) } else { Err(format!("{answers:?}")) }
             })
             .await;
         }
     }
+}
+
+async fn offsets_at(
+    client: &mut KafkaClient,
+    topic: &str,
+    partitions: &[i32],
+    time: i64,
+) -> Result<Vec<ListOffsetsPartitionResponse>, String> {
+    let wanted = partitions
+        .iter()
+        .map(|partition| ListOffsetsPartition::default().with_partition_index(*partition).with_timestamp(time));
+    let wanted = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(wanted.collect());
+    let request = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![wanted]);
+    let response = client.try_request(7, &request).await?;
+    Ok(response.topics.into_iter().flat_map(|topic| topic.partitions).collect())
 }
 
 /// A topic's partitions and their leaders, as one node knows them.
@@ -224,11 +170,11 @@ pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
-fn text(text: &str) -> StrBytes {
+pub(super) fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-fn done<T: Debug>(what: &str, answers: impl IntoIterator<Item = (i16, T)>) {
+pub(super) fn done<T: Debug>(what: &str, answers: impl IntoIterator<Item = (i16, T)>) {
     for (code, answer) in answers {
         assert_eq!(code, 0, "{what}: {answer:?}");
     }

@@ -111,8 +111,9 @@ impl KafkaBuilder {
 
     fn properties(&self, id: i32, controllers: &[u16], ports: &[(Listener, u16)], folder: &Path) -> String {
         let join = |parts: Vec<String>| parts.join(",");
-        let controller = controllers[usize::try_from(id - 1).expect("ids start at 1")];
-        let voters = (1..).zip(controllers).map(|(id, port)| format!("{id}@127.0.0.1:{port}")).collect();
+        let voters: Vec<_> = (1..).zip(controllers).collect();
+        let controller = voters.iter().find(|(voter, _)| *voter == id).expect("every node is a controller").1;
+        let voters = voters.iter().map(|(id, port)| format!("{id}@127.0.0.1:{port}")).collect();
         let at = |(listener, port): &(Listener, u16)| format!("{}://127.0.0.1:{port}", listener.name());
         let advertised = |(listener, port): &(Listener, u16)| match (listener, self.proxied) {
             (Listener::Proxied, Some((_, proxy))) => at(&(*listener, proxy)),
@@ -150,6 +151,10 @@ num.io.threads=2
             folder.join("data").display(),
             nodes = self.nodes,
         );
+        if self.nodes > 1 {
+            // Others take over from a killed node after 4 s in place of 9 s.
+            text += "broker.heartbeat.interval.ms=500\nbroker.session.timeout.ms=4000\n";
+        }
         if self.tls.is_some() {
             for store in ["keystore", "truststore"] {
                 let file = folder.join(store).with_extension("pem");

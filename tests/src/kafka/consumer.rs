@@ -1,7 +1,7 @@
 //! Reads a topic.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     time::Duration,
 };
 
@@ -92,10 +92,10 @@ impl KafkaConsumer<'_> {
             if !node.is_running() {
                 return Err(format!("node {leader} leads {}-{partition} and does not run", self.topic));
             }
-            if !clients.contains_key(&leader) {
-                clients.insert(leader, KafkaClient::try_connect(node.port(Listener::Plain)).await?);
-            }
-            let client = clients.get_mut(&leader).expect("just inserted");
+            let client = match clients.entry(leader) {
+                Entry::Occupied(client) => client.into_mut(),
+                Entry::Vacant(none) => none.insert(KafkaClient::try_connect(node.port(Listener::Plain)).await?),
+            };
             while self.fetch(client, partition).await? {}
         }
         Ok(())

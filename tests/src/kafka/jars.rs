@@ -48,7 +48,7 @@ pub(super) async fn class_archive() -> &'static Path {
         if !archive.exists() {
             let new = folder.join(format!("classes-{}.jsa", std::process::id()));
             let option = format!("-XX:ArchiveClassesAtExit={}", new.display());
-            KafkaBuilder::default().start_with(&option).await.nodes()[0].stop().await;
+            KafkaBuilder::default().start_with(&option).await.node(1).stop().await;
             fs::rename(&new, &archive).expect("Java writes the archive when it ends");
         }
         archive

@@ -7,13 +7,14 @@ mod consumer;
 mod jars;
 mod node;
 mod record;
+mod rights;
 
-pub use admin::{AclOperation, AclResource};
 pub use builder::KafkaBuilder;
 pub use client::KafkaClient;
 pub use consumer::KafkaConsumer;
 pub use node::KafkaNode;
 pub use record::KafkaRecord;
+pub use rights::{AclOperation, AclResource};
 use tokio::sync::OnceCell;
 
 /// A way in.

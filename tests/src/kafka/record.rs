@@ -1,7 +1,7 @@
 //! Records as they lie in Kafka.
 
 use bytes::{Buf, Bytes};
-use kafka_protocol::records::RecordBatchDecoder;
+use kafka_protocol::compression::{Decompressor, Gzip, Lz4, Zstd};
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,26 +37,99 @@ impl KafkaRecord {
 /// What a fetch has brought from one partition: the records, and the offset after them. The last batch may be cut off.
 pub(super) fn decode(partition: i32, mut bytes: Bytes, from: i64) -> (Vec<KafkaRecord>, i64) {
     let (mut records, mut next) = (Vec::new(), from);
-    while let Some(header) = bytes.first_chunk::<27>() {
-        let first = i64::from_be_bytes(header[..8].try_into().expect("eight bytes"));
-        let number = |at: usize| i32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
-        let length = 12 + usize::try_from(number(8)).expect("a length");
+    while let Some(length) = bytes.get(8..12) {
+        let length = 12 + u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
         if bytes.len() < length {
             break;
         }
-        next = first + i64::from(number(23)) + 1; // compaction may have removed the last records
-        let batch = RecordBatchDecoder::decode(&mut bytes.slice(..length)).expect("a batch of records");
-        bytes.advance(length);
-        let batch = batch.records.into_iter().filter(|record| !record.control && record.offset >= from);
-        records.extend(batch.map(|record| KafkaRecord {
-            partition,
-            offset: record.offset,
-            timestamp: record.timestamp,
-            key: record.key,
-            headers: record.headers.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-            value: record.value,
-            producer: (record.producer_id, record.producer_epoch, record.sequence),
-        }));
+        let (batch, after) = decode_batch(partition, bytes.split_to(length));
+        records.extend(batch.into_iter().filter(|record| record.offset >= from));
+        next = after; // the last records may have been removed by compaction
     }
     (records, next)
+}
+
+/// Of <https://kafka.apache.org/documentation/#recordbatch>. The library's own decoder keeps one header of each name, and
+/// not the time at which the broker has written the batch.
+fn decode_batch(partition: i32, mut bytes: Bytes) -> (Vec<KafkaRecord>, i64) {
+    let first = bytes.get_i64();
+    bytes.advance(4 + 4); // length, epoch of the leader
+    assert_eq!(bytes.get_i8(), 2, "the batch's version");
+    bytes.advance(4); // checksum
+    let attributes = bytes.get_i16();
+    let next = first + i64::from(bytes.get_i32()) + 1;
+    let [first_time, last_time] = [bytes.get_i64(), bytes.get_i64()];
+    let (producer, epoch, number, count) = (bytes.get_i64(), bytes.get_i16(), bytes.get_i32(), bytes.get_i32());
+    let is_control = attributes & 0x20 != 0; // the end of a transaction
+    let mut bytes = decompress(attributes & 0x7, bytes);
+    let records = (0..if is_control { 0 } else { count }).map(|_| {
+        let length = variable(&mut bytes);
+        let mut bytes = bytes.split_to(usize::try_from(length).expect("a length"));
+        bytes.advance(1); // attributes
+        let [time, place] = [variable(&mut bytes), variable(&mut bytes)];
+        let [key, value] = [field(&mut bytes), field(&mut bytes)];
+        let headers = (0..variable(&mut bytes)).map(|_| {
+            let name = field(&mut bytes).expect("a header has a name");
+            (String::from_utf8(name.to_vec()).expect("a header's name is UTF-8"), field(&mut bytes))
+        });
+        KafkaRecord {
+            partition,
+            offset: first + place,
+            timestamp: if attributes & 0x8 == 0 { first_time + time } else { last_time },
+            key,
+            headers: headers.collect(),
+            value,
+            producer: (producer, epoch, number.wrapping_add(i32::try_from(place).expect("32 bits"))),
+        }
+    });
+    (records.collect(), next)
+}
+
+fn decompress(by: i16, mut bytes: Bytes) -> Bytes {
+    let all = match by {
+        0 => return bytes,
+        1 => Gzip::decompress(&mut bytes, |bytes| Ok(bytes.copy_to_bytes(bytes.remaining()))),
+        3 => Lz4::decompress(&mut bytes, |bytes| Ok(bytes.copy_to_bytes(bytes.remaining()))),
+        4 => Zstd::decompress(&mut bytes, |bytes| Ok(bytes.copy_to_bytes(bytes.remaining()))),
+        _ => panic!("a batch that nobody here can decompress: {by}"),
+    };
+    all.expect("a batch that can be decompressed")
+}
+
+/// A length and as many bytes; `None` for the length -1.
+fn field(bytes: &mut Bytes) -> Option<Bytes> {
+    let length = usize::try_from(variable(bytes)).ok()?;
+    Some(bytes.split_to(length))
+}
+
+/// A number in seven bits a byte, the lowest first, its sign in the lowest bit.
+fn variable(bytes: &mut Bytes) -> i64 {
+    let mut zigzag = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let byte = bytes.get_u8();
+        zigzag |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_with_their_sign() {
+        for (bytes, number) in [
+            (&[0][..], 0),
+            (&[1], -1),
+            (&[2], 1),
+            (&[0x80, 0x01], 64),
+            (&[0xff, 0x7f], -8_192),
+            (&[0x80, 0x80, 0x01], 8_192),
+        ] {
+            assert_eq!(variable(&mut Bytes::from_static(bytes)), number, "{bytes:x?}");
+        }
+    }
 }

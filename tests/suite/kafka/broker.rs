@@ -18,7 +18,7 @@ use tokio_rustls::{
 
 use super::{
     private,
-    producer::{Answer, Producer, batch, now, record},
+    producer::{Answer, NOBODY, Producer, batch, now, record},
     shared,
 };
 use crate::publish::tls::Certificates;
@@ -63,6 +63,50 @@ async fn records_are_consumed_in_order_with_their_keys_headers_and_times() {
 }
 
 #[tokio::test]
+async fn compressed_records_are_consumed_and_those_with_the_brokers_time() {
+    let Some(kafka) = shared().await else { return };
+    for setting in [
+        ("compression.type", "gzip"),
+        ("compression.type", "lz4"),
+        ("compression.type", "zstd"),
+        ("message.timestamp.type", "LogAppendTime"),
+    ] {
+        let topic = kafka.topic(1, &[setting]).await;
+        let mut producer = Producer::to_leader(kafka, &topic).await;
+        let records = (0..100).map(|number| KafkaRecord { timestamp: 1_000 + number, ..produced(number) });
+        let expected: Vec<_> = records.collect();
+        let records = expected.iter().map(|expected| {
+            let mut record = record(expected.value.clone().unwrap());
+            record.timestamp = expected.timestamp;
+            record
+        });
+        let before = now();
+        assert_eq!(producer.produce(&topic, batch(NOBODY, -1, records.collect())).await, Answer::written(0));
+        let mut consumed = kafka.records(&topic).await;
+        if setting.1 == "LogAppendTime" {
+            for (record, expected) in consumed.iter_mut().zip(&expected) {
+                assert!((before..=now()).contains(&record.timestamp), "{record:?}");
+                record.timestamp = expected.timestamp;
+            }
+        }
+        assert_eq!(consumed, expected, "{setting:?}");
+    }
+}
+
+/// As a consumer sees the record of this offset, which a producer without an id has written.
+fn produced(offset: i64) -> KafkaRecord {
+    KafkaRecord {
+        partition: 0,
+        offset,
+        timestamp: 0,
+        key: Some("key".into()),
+        headers: Vec::new(),
+        value: Some(offset.to_string().into()),
+        producer: (-1, -1, i32::try_from(offset).unwrap() - 1),
+    }
+}
+
+#[tokio::test]
 async fn a_topic_grows_changes_its_settings_and_goes() {
     let Some(kafka) = shared().await else { return };
     let topic = kafka.topic(1, &[]).await;
@@ -102,7 +146,7 @@ async fn a_user_logs_in_and_may_do_what_was_allowed() {
     assert_eq!(KafkaClient::connect(port).await.log_in("alice", "wrong").await, 58); // SASL_AUTHENTICATION_FAILED
     let mut alice = Producer(KafkaClient::connect(port).await);
     assert_eq!(alice.0.log_in("alice", "secret").await, 0);
-    let write = |first| batch(super::producer::NOBODY, first, vec![record("x")]);
+    let write = |first| batch(NOBODY, first, vec![record("x")]);
     assert_eq!(alice.produce(&topic, write(-1)).await, Answer::refused(29)); // TOPIC_AUTHORIZATION_FAILED
 
     kafka.allow("alice", AclResource::Topic(&topic), AclOperation::Write).await;
@@ -119,7 +163,8 @@ async fn a_user_logs_in_and_may_do_what_was_allowed() {
     .await;
 
     let known = kafka.client().await.request(0, &DescribeUserScramCredentialsRequest::default().with_users(None)).await;
-    let mechanisms = known.results[0].credential_infos.iter().map(|info| info.mechanism).collect::<Vec<_>>();
+    let mut mechanisms: Vec<_> = known.results[0].credential_infos.iter().map(|info| info.mechanism).collect();
+    mechanisms.sort_unstable();
     assert_eq!((known.results[0].user.as_str(), mechanisms), ("alice", vec![1, 2])); // SCRAM-SHA-256, SCRAM-SHA-512
 }
 

@@ -67,11 +67,11 @@ async fn an_unknown_topic_is_refused_at_once_and_not_created() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_topic_can_have_is_refused_as_such() {
+async fn a_name_that_no_topic_can_have_is_an_unknown_topic_to_who_writes_and_a_wrong_name_to_who_asks() {
     let Some(kafka) = shared().await else { return };
     let (_, mut producer, identity) = open(kafka, &[]).await;
     assert_eq!(code_in_metadata(&mut producer, "bad/name", false).await, 17);
-    assert_eq!(producer.produce("bad/name", batch(identity, 0, vec![record("a")])).await, Answer::refused(17));
+    assert_eq!(producer.produce("bad/name", batch(identity, 0, vec![record("a")])).await, Answer::refused(3));
 }
 
 async fn code_in_metadata(producer: &mut Producer, topic: &str, auto_creation: bool) -> i16 {

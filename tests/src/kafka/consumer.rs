@@ -85,7 +85,8 @@ impl KafkaConsumer<'_> {
     async fn try_read(&mut self) -> Result<(), String> {
         let node = self.kafka.nodes().iter().find(|node| node.is_running()).ok_or("no node is running")?;
         let mut client = KafkaClient::try_connect(node.port(Listener::Plain)).await?;
-        let leaders = leaders(&mut client, &self.topic).await?;
+        let mut leaders = leaders(&mut client, &self.topic).await?;
+        leaders.sort_unstable();
         let mut clients = HashMap::from([(node.id(), client)]);
         for (partition, leader) in leaders {
             let node = self.kafka.node(leader);

@@ -35,7 +35,8 @@ async fn records_without_a_key_in_a_compacted_topic_are_named_and_nothing_of_the
 #[tokio::test]
 async fn a_record_more_than_an_hour_ahead_is_named_and_nothing_of_the_batch_is_written() {
     let Some(kafka) = shared().await else { return };
-    let (topic, mut producer, identity) = open(kafka, &[]).await;
+    // The default since Kafka 4.0.
+    let (topic, mut producer, identity) = open(kafka, &[("message.timestamp.after.max.ms", "3600000")]).await;
     let hour = i64::try_from(Duration::from_secs(3_600).as_millis()).unwrap();
     let mut records = ["a", "b", "c"].map(record).to_vec();
     records[1].timestamp = now() + hour + 60_000;

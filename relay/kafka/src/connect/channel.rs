@@ -130,7 +130,9 @@ pub(crate) fn frame<Q: Question>(
     header.encode(&mut frame, Q::header_version(version)).map_err(protocol)?;
     request.encode(&mut frame, version).map_err(protocol)?;
     let length = i32::try_from(frame.len() - 4).map_err(|_| KafkaError::Protocol("a request of 2 GiB".to_owned()))?;
-    frame[..4].copy_from_slice(&length.to_be_bytes());
+    if let Some(place) = frame.first_chunk_mut() {
+        *place = length.to_be_bytes();
+    }
     Ok(frame)
 }
 

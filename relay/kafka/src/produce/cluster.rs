@@ -11,8 +11,9 @@ use client_socket::Host;
 
 use super::{
     codes::{self, Meaning},
-    partition::{Answer, LostIdentity, Outbox, Record},
+    partition::{LostIdentity, Outbox, Record},
     topic::Topic,
+    wire::Answers,
 };
 use crate::{
     connect::{control::Metadata, error::KafkaError},
@@ -256,7 +257,7 @@ impl<M: Outgoing> Cluster<M> {
         &mut self,
         id: i32,
         number: i32,
-        mut answers: HashMap<(String, i32), Answer>,
+        mut answers: Answers,
         now: Instant,
     ) -> Result<(), KafkaError> {
         let Some(batches) = self.brokers.get_mut(&id).and_then(|broker| broker.requests.remove(&number)) else {

@@ -24,6 +24,9 @@ use crate::connect::{
 /// place of names.
 pub(crate) const VERSIONS: VersionRange = VersionRange { min: 8, max: 12 };
 
+/// The answer about each batch of a request, by topic and partition.
+pub(crate) type Answers = HashMap<(String, i32), Answer>;
+
 /// Makes the bytes of a request. `limit_ms`: how long the broker waits for the replicas.
 pub(crate) fn request<'a>(
     leaving: Leaving,
@@ -51,7 +54,7 @@ pub(crate) fn request<'a>(
 }
 
 /// Reads an answer: the number of its request, and the answer about each batch.
-pub(crate) fn answer(mut bytes: Bytes, version: i16) -> Result<(i32, HashMap<(String, i32), Answer>), KafkaError> {
+pub(crate) fn answer(mut bytes: Bytes, version: i16) -> Result<(i32, Answers), KafkaError> {
     let number = decode_head::<ProduceResponse>(&mut bytes, version)?;
     let response = ProduceResponse::decode(&mut bytes, version).map_err(protocol)?;
     let mut answers = HashMap::new();

@@ -77,22 +77,22 @@ impl BatchWriter {
     /// Ends the batch, which is the producer's with this number of its first record in the partition.
     pub(crate) fn finish(mut self, producer: ProducerId, base_sequence: i32) -> Bytes {
         let length = i32::try_from(self.bytes.len() - LENGTH_COUNTS_FROM).unwrap_or(i32::MAX);
-        let mut head = &mut self.bytes[..HEAD];
+        let (mut head, records) = self.bytes.split_at_mut(HEAD);
+        let mut covered = Vec::with_capacity(HEAD - CRC - 4);
+        covered.put_i16(0); // attributes: no compression, the producer's time, no transaction
+        covered.put_i32(self.records - 1);
+        covered.put_i64(self.timestamp_ms);
+        covered.put_i64(self.timestamp_ms);
+        covered.put_i64(producer.id);
+        covered.put_i16(producer.epoch);
+        covered.put_i32(base_sequence);
+        covered.put_i32(self.records);
         head.put_i64(0); // the base offset, which the broker sets
         head.put_i32(length);
         head.put_i32(-1); // the leader's epoch, which the broker sets
         head.put_i8(MAGIC);
-        head.put_u32(0); // the checksum
-        head.put_i16(0); // attributes: no compression, the producer's time, no transaction
-        head.put_i32(self.records - 1);
-        head.put_i64(self.timestamp_ms);
-        head.put_i64(self.timestamp_ms);
-        head.put_i64(producer.id);
-        head.put_i16(producer.epoch);
-        head.put_i32(base_sequence);
-        head.put_i32(self.records);
-        let crc = crc32c::crc32c(&self.bytes[CRC + 4..]);
-        self.bytes[CRC..CRC + 4].copy_from_slice(&crc.to_be_bytes());
+        head.put_u32(crc32c::crc32c_append(crc32c::crc32c(&covered), records));
+        head.put_slice(&covered);
         self.bytes.freeze()
     }
 }

@@ -21,7 +21,9 @@ impl Headers<'_> {
         let end = out.len();
         put_varint(out, count);
         let number = out.len() - end;
-        out[begin..].rotate_right(number); // the number stands first
+        if let Some(headers) = out.get_mut(begin..) {
+            headers.rotate_right(number); // the number stands first
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod answers;
 mod broker;
 mod nodes;
 mod producer;
+mod sink;
 
 use harness::{Kafka, KafkaBuilder};
 

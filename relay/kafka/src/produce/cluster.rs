@@ -25,7 +25,7 @@ const MOST_REQUESTS: usize = 5;
 /// No batch is added to a request of this size.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
 /// How often the cluster is asked for its topics even if nothing calls for it: they may have grown.
-const METADATA_AGE: Duration = Duration::from_secs(60);
+const METADATA_AGE: Duration = Duration::from_secs(10);
 /// The pause before a broker is connected to again.
 const RECONNECT: Duration = Duration::from_millis(100);
 

@@ -10,3 +10,15 @@ pub enum SinkConfig {
     /// Kafka.
     Kafka(KafkaConfig),
 }
+
+impl SinkConfig {
+    /// RabbitMQ's settings; `None`: events go to another broker.
+    pub(super) fn rabbitmq(&self) -> Option<&RabbitMqConfig> {
+        if let Self::RabbitMq(rabbitmq) = self { Some(rabbitmq) } else { None }
+    }
+
+    /// Kafka's settings; `None`: events go to another broker.
+    pub(super) fn kafka(&self) -> Option<&KafkaConfig> {
+        if let Self::Kafka(kafka) = self { Some(kafka) } else { None }
+    }
+}

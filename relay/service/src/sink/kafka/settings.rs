@@ -6,17 +6,13 @@ use kafka_producer::{KafkaUrl, ProduceConfig};
 use outbox_core::Ordering;
 
 use super::Config;
-use crate::sink::SinkConfig;
 
 /// Time limit of connecting to a broker, as for the other servers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Kafka's part of all settings; `None`: another broker is configured, or none.
 pub fn settings(config: &crate::Config) -> Option<&Config> {
-    match config.sink.as_ref()? {
-        SinkConfig::Kafka(kafka) => Some(kafka),
-        SinkConfig::RabbitMq(_) => None,
-    }
+    config.sink.as_ref()?.kafka()
 }
 
 /// The producer's settings for the cluster at `url`.

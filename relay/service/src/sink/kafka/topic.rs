@@ -21,7 +21,7 @@ enum Part {
 
 /// The text is no template of topics.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a template has text and {COLUMNS}, and is not empty")]
+#[error("a template has letters, digits, ., _, - and {COLUMNS}, and is not empty")]
 pub struct InvalidTopic;
 
 impl TopicTemplate {
@@ -64,7 +64,8 @@ impl FromStr for TopicTemplate {
         let (mut parts, mut rest) = (Vec::new(), text);
         while !rest.is_empty() {
             let (before, column) = rest.split_once('{').map_or((rest, None), |(before, rest)| (before, Some(rest)));
-            if before.contains('}') {
+            // Kafka's own rule for names of topics.
+            if !before.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
                 return Err(InvalidTopic);
             }
             if !before.is_empty() {
@@ -111,7 +112,7 @@ mod tests {
         for text in ["{topic}", "orders", "outbox.event.{aggregate_type}", "{type}.{topic}"] {
             assert_eq!(text.parse::<TopicTemplate>().unwrap().to_string(), text);
         }
-        for text in ["", "{", "a}", "{id}", "{topic", "{}"] {
+        for text in ["", "{", "a}", "{id}", "{topic", "{}", "a b", "a/b"] {
             assert_eq!(text.parse::<TopicTemplate>(), Err(InvalidTopic), "{text}");
         }
     }

@@ -16,6 +16,7 @@
 # RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
 # DIRECT_WRITES=0 the extension without writing past the executor      make test DIRECT_WRITES=0 T=extension::
+# KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
 .PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint servers build extension setup install uninstall sql clean

@@ -1,4 +1,4 @@
-//! Private PostgreSQL and RabbitMQ servers, a relay and a consumer, for the suite, the tools and the benchmark.
+//! Private PostgreSQL, RabbitMQ and Kafka servers, a relay and a consumer, for the suite, the tools and the benchmark.
 //!
 //! | you want | use |
 //! |---|---|
@@ -7,6 +7,9 @@
 //! | three nodes that are one broker | [`Cluster::start`] |
 //! | the real relay as a process | [`Stack::relay`] |
 //! | what arrived at the broker | [`Stack::consumer`] |
+//! | a Kafka that others share, and topics of your own on it | [`Kafka::shared`], [`Kafka::topic`] |
+//! | a Kafka whose nodes you may stop, kill and freeze | [`Kafka::private`] |
+//! | what arrived in a topic | [`Kafka::consumer`] |
 //! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
 //! | connections that share the server's sessions | [`PgBouncer`] |
 //! | a page in a real browser | [`Browser`] |
@@ -31,6 +34,7 @@ mod eventually;
 mod guarded;
 pub mod guardian;
 mod http;
+mod kafka;
 mod pgbouncer;
 pub mod places;
 mod ports;
@@ -54,6 +58,9 @@ pub use delivery::Delivery;
 pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;
 pub use http::{Answer, get};
+pub use kafka::{
+    AclOperation, AclResource, Kafka, KafkaBuilder, KafkaClient, KafkaConsumer, KafkaNode, KafkaRecord, Listener,
+};
 pub use pgbouncer::PgBouncer;
 pub use ports::free as free_port;
 pub use postgres::{Postgres, PostgresBuilder, Shutdown};

@@ -8,6 +8,7 @@ mod dashboard;
 mod documents;
 mod extension;
 mod fault;
+mod kafka;
 mod not_run;
 mod publish;
 mod random;

@@ -3,7 +3,6 @@
 mod cli;
 mod command;
 mod config;
-mod sink;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -11,11 +10,12 @@ use outbox_console::{
     admin::Admin,
     commands::{self, Answer, ClientCommand},
     retention::Retention,
+    sink as console,
 };
 use outbox_service::{
     error::{Kind, RunError},
     observe::Observed,
-    sink::Connect,
+    sink::{Connect, SinkConfig, kafka::Kafka, rabbitmq::RabbitMq},
 };
 use tokio::runtime::Builder;
 use tracing::warn;
@@ -79,7 +79,13 @@ fn run_command(command: ClientCommand, config: &Config) -> Result<Answer, RunErr
     if matches!(command, ClientCommand::Init(_)) {
         logging::start(config)?;
     }
-    block_on(commands::run::<sink::Console>(command, &config.console()))
+    let config = config.console();
+    match &config.relay.sink {
+        Some(SinkConfig::Kafka(_)) => block_on(commands::run::<console::kafka::Kafka>(command, &config)),
+        Some(SinkConfig::RabbitMq(_)) | None => {
+            block_on(commands::run::<console::rabbitmq::RabbitMq>(command, &config))
+        }
+    }
 }
 
 /// Starts the console, each part on a thread of its own, and relays until a signal asks for the end.
@@ -87,13 +93,20 @@ async fn run(config: &Config, raw: &RawSettings) -> Result<(), RunError> {
     for (setting, place) in raw.retired() {
         warn!(target: "relay", setting = setting.key, place, instead = setting.instead, "this setting has no effect any more");
     }
-    let mut signals = signal::Signals::listen()
+    let signals = signal::Signals::listen()
         .map_err(|error| RunError::new(Kind::Internal, "cannot listen for signals").source(error))?;
     let console = config.console();
-    let observed = Arc::new(Observed::new(sink::Broker::KIND));
-    let _admin = Admin::start(&console, &observed)?;
+    match &console.relay.sink {
+        Some(SinkConfig::Kafka(_)) => relay::<Kafka>(&console, signals).await,
+        Some(SinkConfig::RabbitMq(_)) | None => relay::<RabbitMq>(&console, signals).await,
+    }
+}
+
+async fn relay<B: Connect>(console: &outbox_console::Config, mut signals: signal::Signals) -> Result<(), RunError> {
+    let observed = Arc::new(Observed::new(B::KIND));
+    let _admin = Admin::start(console, &observed)?;
     let _retention = Retention::start(&console.relay, console.retention, &observed)?;
-    outbox_service::run::<sink::Broker>(&console.relay, &observed, signals.first()).await
+    outbox_service::run::<B>(&console.relay, &observed, signals.first()).await
 }
 
 /// Runs a command with one thread. The tasks pass small pieces of work to each other all the time, and waking another

@@ -7,7 +7,11 @@ use outbox_core::{Limits, Policy};
 use pg_replication::ConnInfo;
 use tracing::{Level, enabled};
 
-use crate::{address::Address, collector::OtlpEndpoint, sink::config::SinkConfig};
+use crate::{
+    address::Address,
+    collector::OtlpEndpoint,
+    sink::{Unroutable, config::SinkConfig},
+};
 
 /// The program's name, sent to brokers and to collectors of spans.
 pub(crate) const PROGRAM: &str = "outbox-relay";
@@ -56,6 +60,8 @@ pub struct Config {
     pub check_interval: Duration,
     /// Most events published and not yet confirmed.
     pub in_flight: usize,
+    /// What happens to an event whose destination does not exist.
+    pub unroutable: Unroutable,
     /// Most events published per second; `None`: as fast as the broker takes them.
     pub max_rate: Option<NonZeroU32>,
     /// After this time without any confirm, the connection to the broker is dropped.

@@ -6,6 +6,7 @@
 //! | `tcp` | [`TcpOptions`]: how a dead peer is noticed |
 //! | `tls` | [`TlsOptions`]: who may vouch for the peer, and who the client is |
 //! | `verifier` | checks of a certificate without its name |
+//! | `hosts` | [`Host`]: the hosts of a URL |
 //! | `certificate` | [`Expiry`]: until when certificates are valid |
 //!
 //! ```no_run
@@ -21,6 +22,7 @@
 mod certificate;
 #[cfg(any(fuzzing, feature = "fuzz"))]
 pub mod fuzz;
+mod hosts;
 mod socket;
 mod tcp;
 mod tls;
@@ -28,6 +30,7 @@ mod verifier;
 
 pub use self::{
     certificate::Expiry,
+    hosts::{Host, InvalidPart, decode, encode},
     socket::Socket,
     tcp::{Keepalive, TcpOptions},
     tls::{Identity, Roots, TlsError, TlsOptions, Verification, refused_by_tls, speaks_no_tls},

@@ -2,12 +2,12 @@
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
+use client_socket::Host;
 use tokio::{net::lookup_host, time::timeout};
 
 use super::{
     connect_error::{ConnectError, Failure},
     error::AmqpError,
-    url::Host,
 };
 
 /// The node at the other end of a connection.

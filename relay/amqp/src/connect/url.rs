@@ -1,21 +1,14 @@
 //! The broker's address, as RabbitMQ writes it: <https://www.rabbitmq.com/docs/uri-spec> and
 //! <https://www.rabbitmq.com/docs/uri-query-parameters>.
 
-mod hosts;
 #[cfg(test)]
 mod tests;
 
 use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use client_socket::{Identity, Roots, TlsOptions, Verification};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use client_socket::{Host, Identity, InvalidPart, Roots, TlsOptions, Verification, decode, encode};
 
-pub(crate) use self::hosts::Host;
-use self::hosts::hosts;
 use crate::protocol::wire::SHORT_STRING_MAX;
-
-/// All characters but RFC 3986's unreserved ones.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Where the broker's nodes are and who logs in, such as `amqp://app:secret@a:5672,b,[::1]:5673/shop`. `Display` and
 /// `Debug` show no password.
@@ -83,6 +76,12 @@ impl InvalidAmqpUrl {
     }
 }
 
+impl From<InvalidPart> for InvalidAmqpUrl {
+    fn from(InvalidPart(why): InvalidPart) -> Self {
+        Self::new(why)
+    }
+}
+
 impl FromStr for AmqpUrl {
     type Err = InvalidAmqpUrl;
 
@@ -122,7 +121,7 @@ impl FromStr for AmqpUrl {
         // RabbitMQ's own user for trying things out may log in from the same machine only.
         let (user, password) = login.map_or(("guest", "guest"), |login| login.split_once(':').unwrap_or((login, "")));
         let mut url = Self {
-            hosts: hosts(addresses, if tls.is_some() { 5671 } else { 5672 })?,
+            hosts: Host::list(addresses, if tls.is_some() { 5671 } else { 5672 })?,
             // To the letter, `amqp://host/` means the virtual host with the empty name. Nobody has one.
             vhost: if vhost.is_empty() { "/".to_owned() } else { decode(vhost)? },
             user: decode(user)?,
@@ -225,9 +224,8 @@ fn unknown(name: &str, query: &str, url: &AmqpUrl) -> InvalidAmqpUrl {
 impl fmt::Display for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
-        let encoded = |text| utf8_percent_encode(text, RESERVED);
         let hosts: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
-        write!(f, "{scheme}://{}@{}/{}", encoded(&self.user), hosts.join(","), encoded(&self.vhost))
+        write!(f, "{scheme}://{}@{}/{}", encode(&self.user), hosts.join(","), encode(&self.vhost))
     }
 }
 
@@ -235,14 +233,4 @@ impl fmt::Debug for AmqpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AmqpUrl({self})")
     }
-}
-
-/// Decodes percent-encoded text. A `%` that encodes nothing is a mistake, usually in a password.
-fn decode(text: &str) -> Result<String, InvalidAmqpUrl> {
-    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
-    if !text.split('%').skip(1).all(is_code) {
-        return Err(InvalidAmqpUrl::new("a % is not followed by two hexadecimal digits"));
-    }
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(Into::into).map_err(|_| InvalidAmqpUrl::new("it is not UTF-8"))
 }

@@ -27,7 +27,7 @@ use outbox_console::{DashboardConfig, retention};
 use outbox_core::{Backoff, Policy};
 use outbox_service::{
     address::Address,
-    sink::{SinkConfig, rabbitmq},
+    sink::{SinkConfig, kafka, rabbitmq},
 };
 
 use self::kind::AfterFailed;
@@ -58,6 +58,7 @@ impl Config {
             takeover_after: self.takeover_after,
             check_interval: self.check_interval,
             in_flight: self.in_flight,
+            unroutable: self.unroutable,
             max_rate: self.max_rate.and_then(NonZeroU32::new),
             confirm_timeout: self.confirm_timeout,
             policy: Policy {
@@ -80,10 +81,10 @@ impl Config {
             url,
             exchange: self.exchange.clone(),
             declare_exchange: self.declare_exchange,
-            unroutable: self.unroutable,
             key_headers: self.key_headers,
         });
-        rabbitmq.map(SinkConfig::RabbitMq)
+        let kafka = self.kafka_url.clone().map(|url| kafka::Config { url, topic: self.kafka_topic.clone() });
+        rabbitmq.map(SinkConfig::RabbitMq).or(kafka.map(SinkConfig::Kafka))
     }
 
     /// Returns the console's configuration.

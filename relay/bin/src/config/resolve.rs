@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The settings of which each names a broker. Exactly one broker is given, because a relay publishes to one.
-const BROKERS: [&str; 1] = ["amqp_url"];
+pub(super) const BROKERS: [&str; 2] = ["amqp_url", "kafka_url"];
 
 /// The servers whose addresses a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,15 @@
 //! The list of settings.
 
 use amqp_publisher::AmqpUrl;
+use kafka_producer::KafkaUrl;
 use outbox_core::Ordering;
-use outbox_service::{collector::OtlpEndpoint, sink::rabbitmq::Unroutable};
+use outbox_service::{collector::OtlpEndpoint, sink::Unroutable};
 use pg_replication::ConnInfo;
 
 use super::{
     kind::{
         AfterFailed, Count, File, Filter, HostNames, Identifier, Kind, ListenAt, LogFormat, OrOff, Size, SlotName,
-        Text, Time, Url, UrlPath,
+        Text, Time, Topic, Url, UrlPath,
     },
     raw::RawSettings,
     setting::{Name, Setting, settings},
@@ -76,17 +77,29 @@ settings! {
         /// One that is gone later is waited for: created again, it would have no bindings.
         declare_exchange: bool = "true";
 
-        /// What becomes of an event that no queue is bound for.
-        /// fail: FAILED at once. retry: tried again later; each attempt counts.
-        unroutable: Unroutable = "fail";
-
         /// Whether messages have the headers aggregate_type and aggregate_id.
         /// Without them a message is a sixth cheaper for a quorum queue of RabbitMQ 4; consumers are not told the
         /// ordering key then.
         key_headers: bool = "true";
     }
 
+    "Kafka" {
+        /// Kafka to publish to.
+        /// Brokers of one cluster, with a comma between: kafka://user:password@a:9092,b,c. Use kafkas:// for TLS, and
+        /// ?sasl=scram-sha-512 for another login than plain.
+        kafka_url: OrOff<Url<KafkaUrl>>;
+
+        /// Topic of events that name no exchange.
+        /// Text with {topic}, {aggregate_type} and {type}. Events of one key must meet in one topic to keep their order.
+        kafka_topic: Topic = "{topic}";
+    }
+
     "Publishing" {
+        /// What becomes of an event whose destination does not exist.
+        /// No queue is bound for it, or there is no such topic. fail: FAILED at once. retry: tried again later; each
+        /// attempt counts.
+        unroutable: Unroutable = "fail";
+
         /// Order among events of one key (aggregate_type, aggregate_id).
         /// strict: the next leaves when the one before has its verdict. pipelined: several are in flight together, for
         /// one very hot key; a nack between them can reorder. none: keys mean nothing.

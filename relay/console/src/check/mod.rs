@@ -75,6 +75,6 @@ async fn inspect_database<S: Sink>(console: &Config, limit: Duration, is_at_work
     if is_trusted {
         everybody::inspect(&session, report).await;
         others::inspect(&session, report).await;
-        S::check_routes(&session.client, report).await;
+        S::check_routes(config, &session.client, report).await;
     }
 }

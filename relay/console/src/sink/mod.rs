@@ -1,5 +1,7 @@
 //! What people ask of a sink: whether a relay could publish to its broker, and what arrives there.
 
+mod body;
+pub mod kafka;
 pub mod rabbitmq;
 
 use std::{fmt::Display, future::Future, time::Duration};
@@ -31,7 +33,7 @@ pub trait Sink {
     fn check_broker(config: &Config, report: &mut Report) -> impl Future<Output = Option<OnceKnown>>;
 
     /// Checks the destinations of the last events, by what the table says.
-    fn check_routes(client: &Client, report: &mut Report) -> impl Future<Output = ()>;
+    fn check_routes(config: &Config, client: &Client, report: &mut Report) -> impl Future<Output = ()>;
 
     /// Begins to receive what the patterns select, within `limit`; with headers and payload, if `payload` says so.
     fn tail(

@@ -3,6 +3,7 @@
 mod answers;
 pub(crate) mod config;
 mod connect;
+pub mod kafka;
 mod kind;
 pub(crate) mod link;
 pub mod rabbitmq;
@@ -11,6 +12,7 @@ mod spans;
 #[cfg(not(feature = "otel"))]
 #[path = "no_spans.rs"]
 mod spans;
+mod unroutable;
 
 use std::{future::Future, sync::Arc};
 
@@ -24,6 +26,7 @@ pub use self::{
     connect::Connect,
     kind::BrokerKind,
     spans::Spans,
+    unroutable::Unroutable,
 };
 use crate::{error::RunError, peer::ServerPeer};
 

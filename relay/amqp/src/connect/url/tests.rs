@@ -131,7 +131,7 @@ fn a_password_is_never_shown() {
 }
 
 fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
+    encode(text).to_string()
 }
 
 fn host() -> impl Strategy<Value = (String, Option<u16>)> {

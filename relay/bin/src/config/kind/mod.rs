@@ -7,11 +7,11 @@ mod url;
 use std::path::PathBuf;
 
 use outbox_core::Ordering;
-use outbox_service::{redact::redacted, sink::rabbitmq::Unroutable};
+use outbox_service::{redact::redacted, sink::Unroutable};
 
 pub(super) use self::{
     number::{Count, Size, Time},
-    text::{File, Filter, HostNames, Identifier, ListenAt, SlotName, Text, UrlPath},
+    text::{File, Filter, HostNames, Identifier, ListenAt, SlotName, Text, Topic, UrlPath},
     url::Url,
 };
 

@@ -5,7 +5,10 @@ use std::{
     path::PathBuf,
 };
 
-use outbox_service::redact::{file_name, is_url};
+use outbox_service::{
+    redact::{file_name, is_url},
+    sink::kafka::TopicTemplate,
+};
 use tracing_subscriber::EnvFilter;
 
 use super::{Kind, expected};
@@ -46,6 +49,8 @@ text! {
     Text<MAX>: String, "NAME", "1 to {MAX} bytes, no control characters", |text| kept(text, is_printable(text, MAX));
     /// PostgreSQL's own rule for names of replication slots.
     SlotName: String, "NAME", "1 to 63 of the characters a-z, 0-9 and _", |text| kept(text, is_slot_name(text));
+    /// A template of Kafka's topics.
+    Topic: TopicTemplate, "TOPIC", "letters, digits, ., _ and -, with {{topic}}, {{aggregate_type}} and {{type}}", |text: &str| text.parse().ok();
     /// Name of a file of at most 4096 bytes (Linux: PATH_MAX).
     File: PathBuf, "FILE", "the name of a file, of up to 4096 bytes",
         |text| (is_printable(text, 4096) && !is_url(text)).then(|| text.into()),

@@ -3,6 +3,7 @@
 use std::{fmt::Display, marker::PhantomData, path::PathBuf, str::FromStr};
 
 use amqp_publisher::AmqpUrl;
+use kafka_producer::KafkaUrl;
 use outbox_service::{address::Address, collector::OtlpEndpoint, redact::HIDDEN};
 use pg_replication::ConnInfo;
 
@@ -22,6 +23,10 @@ impl Form for ConnInfo {
 
 impl Form for AmqpUrl {
     const EXAMPLE: &'static str = "amqp://user:password@host:5672/vhost";
+}
+
+impl Form for KafkaUrl {
+    const EXAMPLE: &'static str = "kafka://user:password@host:9092";
 }
 
 impl Form for OtlpEndpoint {

@@ -9,8 +9,9 @@ use crate::config::{
 #[test]
 fn a_missing_url_is_named_with_its_variable_and_form() {
     let invalid = raw(&["run"], &URLS[..1]).resolve(Servers::All).unwrap_err();
-    let expected =
-        "neither AMQP_URL nor AMQP_URL_FILE is set: expected a URL such as amqp://user:password@host:5672/vhost";
+    let expected = "neither AMQP_URL nor AMQP_URL_FILE is set: expected a URL such as \
+        amqp://user:password@host:5672/vhost; or neither OUTBOX_RELAY_KAFKA_URL nor OUTBOX_RELAY_KAFKA_URL_FILE is set: \
+        expected a URL such as kafka://user:password@host:9092";
     assert_eq!(invalid.to_string(), expected);
 }
 

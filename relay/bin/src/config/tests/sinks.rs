@@ -21,22 +21,26 @@ fn the_broker_that_is_given_is_the_sink_with_its_own_settings() {
 fn no_broker_is_refused_also_if_it_is_said_to_be_off() {
     for variables in [&URLS[..1], &[URLS[0], ("AMQP_URL", "off")]] {
         let message = raw(&["run"], variables).resolve(Servers::All).unwrap_err().to_string();
-        assert!(message.ends_with("expected a URL such as amqp://user:password@host:5672/vhost"), "{message}");
+        for form in ["amqp://user:password@host:5672/vhost", "kafka://user:password@host:9092"] {
+            assert!(message.contains(&format!("expected a URL such as {form}")), "{message}");
+        }
     }
 }
 
-/// The dashboard's databases stand for a second and a third broker, of which there is none yet.
 #[test]
-fn of_several_brokers_none_is_refused_with_the_choices_and_two_with_both_places() {
-    let brokers = ["amqp_url", "dashboard_database_url", "dashboard_operator_database_url"];
-    let none = raw(&["run"], &[("OUTBOX_RELAY_DASHBOARD_DATABASE_URL", "off")]).not_one_of(&brokers).unwrap();
-    for choice in ["AMQP_URL_FILE", "such as amqp://", "OUTBOX_RELAY_DASHBOARD_DATABASE_URL", "such as postgres://"] {
-        assert!(none.contains(choice), "{choice}: {none}");
-    }
-    let file = ("OUTBOX_RELAY_DASHBOARD_DATABASE_URL_FILE", "/run/database");
-    let two = raw(&["run"], &[URLS[1], file]).not_one_of(&brokers).unwrap();
-    let expected = "AMQP_URL=(hidden): not together with OUTBOX_RELAY_DASHBOARD_DATABASE_URL_FILE=/run/database: \
+fn two_brokers_are_refused_with_both_places() {
+    let file = ("OUTBOX_RELAY_KAFKA_URL_FILE", "/run/kafka");
+    let two = raw(&["run"], &[URLS[0], URLS[1], file]).resolve(Servers::All).unwrap_err().to_string();
+    let expected = "AMQP_URL=(hidden): not together with OUTBOX_RELAY_KAFKA_URL_FILE=/run/kafka: \
                     a relay publishes to one broker: leave the others out";
-    assert_eq!(two, expected);
-    assert_eq!(raw(&["run"], &URLS).not_one_of(&brokers), None);
+    assert!(two.lines().any(|line| line == expected), "{two}");
+}
+
+#[test]
+fn kafka_is_the_sink_if_its_url_is_given_alone() {
+    let flags = ["run", "--kafka-url", "kafka://app:secret@a,b:19092", "--kafka-topic", "outbox.{aggregate_type}"];
+    let config = raw(&flags, &URLS[..1]).resolve(Servers::All).unwrap().service();
+    let Some(SinkConfig::Kafka(kafka)) = config.sink else { panic!("no Kafka") };
+    let shown = (kafka.url.to_string(), kafka.topic.to_string());
+    assert_eq!(shown, ("kafka://app@a:9092,b:19092".to_owned(), "outbox.{aggregate_type}".to_owned()));
 }

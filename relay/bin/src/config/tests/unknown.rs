@@ -26,7 +26,7 @@ fn an_unknown_key_of_the_file_is_refused_with_its_line_and_the_nearest_name() {
         [
             format!("{path}:2: max-attempts: unknown key: did you mean max_attempts?"),
             format!(
-                "{path}:3: postgres: unknown table: the tables are [postgresql], [rabbitmq], [publishing], [retrying], \
+                "{path}:3: postgres: unknown table: the tables are [postgresql], [rabbitmq], [kafka], [publishing], [retrying], \
                  [running], [deletion], [watching]"
             ),
         ]

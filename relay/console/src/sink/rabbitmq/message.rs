@@ -3,13 +3,12 @@
 use std::time::SystemTime;
 
 use amqp_publisher::{DeliveredProperties, Delivery};
-use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::Value;
 
 use crate::{
-    format::{Tone, count, escaped, raw_json, rfc3339},
-    sink,
+    format::{Tone, count, escaped, rfc3339},
+    sink::{self, body::Body},
 };
 
 /// A message that reached the exchange. Its contents cannot be trusted: anyone who may publish to the exchange may have
@@ -34,21 +33,6 @@ pub struct Message {
     payload_bytes: usize,
     #[serde(flatten)]
     body: Option<Body>,
-}
-
-/// The headers and the payload, shown only on request.
-#[derive(Debug, Serialize)]
-struct Body {
-    headers: Map<String, Value>,
-    /// The payload, if it is JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Box<RawValue>>,
-    /// The payload, if it is other text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_text: Option<String>,
-    /// The payload, if it is not text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_base64: Option<String>,
 }
 
 impl Message {
@@ -94,27 +78,5 @@ impl sink::Message for Message {
         let line: Vec<String> = parts.map(|(tone, text)| tone.paint(&escaped(text), in_colour)).collect();
         let body = self.body.as_ref().map(Body::lines).unwrap_or_default();
         format!("{}\n{body}", line.join("  "))
-    }
-}
-
-impl Body {
-    fn read(headers: Map<String, Value>, data: Vec<u8>) -> Self {
-        let mut body = Self { headers, payload: None, payload_text: None, payload_base64: None };
-        match String::from_utf8(data) {
-            Ok(text) => match raw_json(text.clone()) {
-                Some(json) => body.payload = Some(json),
-                None => body.payload_text = Some(text),
-            },
-            Err(other) => body.payload_base64 = Some(BASE64_STANDARD.encode(other.as_bytes())),
-        }
-        body
-    }
-
-    fn lines(&self) -> String {
-        let payload = self.payload.as_ref().map(|raw| raw.get().to_owned());
-        let payload = payload.or_else(|| self.payload_text.clone());
-        let payload = payload.or_else(|| self.payload_base64.clone().map(|text| format!("base64 {text}")));
-        let headers = Value::Object(self.headers.clone()).to_string();
-        format!("    headers  {}\n    payload  {}\n", escaped(&headers), escaped(&payload.unwrap_or_default()))
     }
 }

@@ -31,7 +31,7 @@ impl Sink for RabbitMq {
         check::inspect(config, report).await
     }
 
-    async fn check_routes(client: &Client, report: &mut Report) {
+    async fn check_routes(_config: &Config, client: &Client, report: &mut Report) {
         routes::inspect(client, report).await;
     }
 

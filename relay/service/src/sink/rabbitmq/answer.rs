@@ -4,8 +4,7 @@ use amqp_publisher::ConfirmKind;
 use outbox_core::Outcome;
 use uuid::Uuid;
 
-use super::config::Unroutable;
-use crate::sink::Answer;
+use crate::sink::{Answer, Unroutable};
 
 /// The reason recorded for an event that a queue did not take.
 pub const NACKED: &str = "the broker did not take the message (basic.nack)";
@@ -29,12 +28,7 @@ pub(super) fn read(id: Uuid, confirm: ConfirmKind, unroutable: Unroutable) -> An
     let (outcome, reason) = match confirm {
         ConfirmKind::Acked => (Outcome::Delivered, "acked"),
         ConfirmKind::Nacked => (Outcome::Unavailable(NACKED.to_owned()), "nacked"),
-        ConfirmKind::Returned { code, text } => {
-            let error = format!("{code} {text}");
-            let outcome =
-                if unroutable == Unroutable::Retry { Outcome::Retry(error) } else { Outcome::Rejected(error) };
-            (outcome, "returned")
-        }
+        ConfirmKind::Returned { code, text } => (unroutable.outcome(format!("{code} {text}")), "returned"),
         ConfirmKind::Closed { code, text } => (Outcome::Rejected(format!("{code} {text}")), reason(code)),
     };
     Answer { id, outcome, reason }

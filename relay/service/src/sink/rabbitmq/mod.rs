@@ -18,13 +18,13 @@ use outbox_core::{Event, Text};
 use self::refusal::why;
 pub use self::{
     answer::NACKED,
-    config::{Config, Unroutable},
+    config::Config,
     message::Outbound,
     refusal::{end_of_start, explain},
     settings::{publish_config, settings},
 };
 use super::{
-    BrokerKind, Spans,
+    BrokerKind, Spans, Unroutable,
     connect::{Attempt, Connect, Failed, Heard, Lost, Opened},
 };
 use crate::{
@@ -111,7 +111,7 @@ impl Connect for RabbitMq {
             None => address.now()?,
         };
         let (publish, unroutable, key_headers) =
-            (publish_config(config, rabbitmq, url), rabbitmq.unroutable, rabbitmq.key_headers);
+            (publish_config(config, rabbitmq, url), config.unroutable, rabbitmq.key_headers);
         Ok(Self { address, side_channels: publish.side_channels, config: publish, unroutable, key_headers, spans })
     }
 

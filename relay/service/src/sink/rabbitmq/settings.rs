@@ -6,7 +6,7 @@ use amqp_publisher::{AmqpUrl, ExchangeUse, PublishConfig};
 use outbox_core::SIDE_CHANNELS;
 
 use super::Config;
-use crate::{config::PROGRAM, sink::SinkConfig};
+use crate::config::PROGRAM;
 
 /// Time limit of connecting to RabbitMQ; `pg_replication` has the same for PostgreSQL. Both URLs can override it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,8 +17,7 @@ const REOPEN_AFTER: Duration = Duration::from_millis(5);
 
 /// RabbitMQ's part of all settings; `None`: no broker is configured.
 pub fn settings(config: &crate::Config) -> Option<&Config> {
-    let SinkConfig::RabbitMq(rabbitmq) = config.sink.as_ref()?;
-    Some(rabbitmq)
+    config.sink.as_ref()?.rabbitmq()
 }
 
 /// The publisher's settings for RabbitMQ at `url`.

@@ -1,5 +1,0 @@
-//! The kind of broker that this program publishes to, for each crate that asks. No other part of the program knows it,
-//! beside the settings.
-
-pub(crate) use outbox_console::sink::rabbitmq::RabbitMq as Console;
-pub(crate) use outbox_service::sink::rabbitmq::RabbitMq as Broker;

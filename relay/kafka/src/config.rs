@@ -1,0 +1,25 @@
+//! What a producer needs to know.
+
+use std::time::Duration;
+
+use crate::connect::url::KafkaUrl;
+
+/// What a [`Producer`](crate::Producer) needs to know.
+#[derive(Clone, Debug)]
+pub struct ProduceConfig {
+    /// Brokers of the cluster, which name the others, and who logs in.
+    pub url: KafkaUrl,
+    /// The client's name in the broker's log and quotas.
+    pub client_id: String,
+    /// The name under which the cluster keeps the producer's id, and counts its epoch up each time that a producer
+    /// connects with it. The user needs the right WRITE on this transactional id, although no transaction is made.
+    /// `None`, or without the right: each producer has an id of its own, and an earlier one goes on writing.
+    pub identity: Option<String>,
+    /// Whether records with the same key and topic are confirmed in their order, and none is written behind one that
+    /// was not.
+    pub keeps_order: bool,
+    /// How long all brokers may confirm nothing while records are in flight.
+    pub confirm_timeout: Duration,
+    /// Time limit of an attempt to connect to a broker, with its login, and of each answer about the cluster.
+    pub connect_timeout: Duration,
+}

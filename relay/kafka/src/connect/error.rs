@@ -1,0 +1,82 @@
+//! Why there is no connection, or no longer.
+
+use std::{io, time::Duration};
+
+use client_socket::refused_by_tls;
+
+/// Why a producer could not be connected, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum KafkaError {
+    /// Nobody listens, the name does not resolve, or TLS failed.
+    #[error("cannot connect")]
+    Connect(#[source] io::Error),
+    /// The attempt took too long.
+    #[error("cannot connect within {0:?}")]
+    ConnectTimeout(Duration),
+    /// The connection has ended.
+    #[error("the connection has ended")]
+    Io(#[source] io::Error),
+    /// The broker ends the connection before it says anything: it may expect TLS, or a login.
+    #[error("the broker ends the connection: it may expect TLS, or no TLS, or another login")]
+    HungUp,
+    /// The broker does not let the user in.
+    #[error("the broker refuses the login: {0}")]
+    Authentication(String),
+    /// The broker offers other mechanisms than the one that is asked for.
+    #[error("the broker does not offer {asked}; it offers {offered}")]
+    Mechanism {
+        /// The mechanism that is asked for.
+        asked: &'static str,
+        /// The broker's mechanisms, with commas between.
+        offered: String,
+    },
+    /// The broker speaks no version of a request that this client speaks.
+    #[error("the broker is too old, or too new: it speaks versions {min} to {max} of request {request}")]
+    Version {
+        /// The number of the request's kind.
+        request: i16,
+        /// The oldest version that the broker speaks.
+        min: i16,
+        /// The newest version that the broker speaks.
+        max: i16,
+    },
+    /// The broker answers a request with an error.
+    #[error("{request}: {error}")]
+    Refused {
+        /// What was asked for.
+        request: &'static str,
+        /// Kafka's error code.
+        code: i16,
+        /// The code's name, and the broker's words.
+        error: String,
+    },
+    /// What the broker says is not Kafka's protocol.
+    #[error("the broker does not speak Kafka's protocol: {0}")]
+    Protocol(String),
+    /// The producer's id or epoch is no longer good: what is in flight may have been written or not.
+    #[error("the broker no longer knows this producer: {0}")]
+    LostIdentity(String),
+    /// The brokers have answered nothing for so long.
+    #[error("the brokers have confirmed nothing for {0:?}")]
+    Silent(Duration),
+}
+
+impl KafkaError {
+    /// Whether the error may go away by itself.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Connect(error) => !refused_by_tls(error),
+            Self::ConnectTimeout(_) | Self::Io(_) | Self::LostIdentity(_) | Self::Silent(_) => true,
+            Self::Refused { code, .. } => is_transient_code(*code),
+            Self::HungUp
+            | Self::Authentication(_)
+            | Self::Mechanism { .. }
+            | Self::Version { .. }
+            | Self::Protocol(_) => false,
+        }
+    }
+}
+
+fn is_transient_code(code: i16) -> bool {
+    kafka_protocol::error::ResponseError::try_from_code(code).is_some_and(|error| error.is_retriable())
+}

@@ -1,0 +1,8 @@
+//! From the addresses of a cluster to connections that are logged in.
+
+pub(crate) mod channel;
+pub(crate) mod control;
+pub(crate) mod error;
+pub(crate) mod open;
+mod scram;
+pub(crate) mod url;

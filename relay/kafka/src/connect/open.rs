@@ -1,0 +1,117 @@
+//! From an address to a connection that is logged in.
+
+use client_socket::{Host, Keepalive, Socket, TcpOptions};
+use kafka_protocol::{
+    error::ResponseError,
+    messages::{ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest},
+    protocol::{StrBytes, VersionRange},
+};
+use tokio::time::timeout;
+
+use super::{
+    channel::Channel,
+    error::KafkaError,
+    scram::{Hash, Scram},
+    url::{KafkaUrl, Mechanism},
+};
+use crate::{config::ProduceConfig, produce::codes};
+
+/// How a dead broker is noticed while nothing is sent.
+const KEEPALIVE: Keepalive = Keepalive {
+    idle: std::time::Duration::from_secs(30),
+    interval: Some(std::time::Duration::from_secs(10)),
+    retries: Some(3),
+};
+
+/// Connects and logs in.
+pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel, KafkaError> {
+    let limit = config.connect_timeout;
+    let opening = async {
+        let tcp = TcpOptions { keepalive: Some(KEEPALIVE), user_timeout: Some(config.confirm_timeout) };
+        let stream = tcp.connect((host.name.as_str(), host.port)).await.map_err(KafkaError::Connect)?;
+        let socket = match &config.url.tls {
+            Some(tls) => tls.connect(stream, &host.name).await.map_err(KafkaError::Connect)?,
+            None => Socket::tcp(stream),
+        };
+        let mut channel = Channel::new(socket, &config.client_id, limit);
+        learn_versions(&mut channel).await.map_err(|error| match error {
+            KafkaError::Io(_) => KafkaError::HungUp,
+            error => error,
+        })?;
+        if let KafkaUrl { login: Some((user, password)), mechanism, .. } = &config.url {
+            log_in(&mut channel, *mechanism, user, password).await?;
+        }
+        Ok(channel)
+    };
+    timeout(limit, opening).await.unwrap_or(Err(KafkaError::ConnectTimeout(limit)))
+}
+
+async fn learn_versions(channel: &mut Channel) -> Result<(), KafkaError> {
+    let request = ApiVersionsRequest::default()
+        .with_client_software_name(StrBytes::from_static_str("kafka-producer"))
+        .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
+    let mut answer = channel.ask_in(&request, 3).await?;
+    if answer.error_code == ResponseError::UnsupportedVersion.code() {
+        answer = channel.ask_in(&ApiVersionsRequest::default(), 0).await?;
+    }
+    check("versions", answer.error_code, None)?;
+    let range = |min, max| VersionRange { min, max };
+    channel.versions.0 =
+        answer.api_keys.iter().map(|key| (key.api_key, range(key.min_version, key.max_version))).collect();
+    Ok(())
+}
+
+async fn log_in(channel: &mut Channel, mechanism: Mechanism, user: &str, password: &str) -> Result<(), KafkaError> {
+    let asked = mechanism.name();
+    let handshake = SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(asked));
+    let answer = channel.ask(&handshake, VersionRange { min: 1, max: 1 }).await?;
+    if answer.error_code == ResponseError::UnsupportedSaslMechanism.code() {
+        let offered: Vec<&str> = answer.mechanisms.iter().map(|name| name.as_str()).collect();
+        return Err(KafkaError::Mechanism { asked, offered: offered.join(", ") });
+    }
+    check("handshake", answer.error_code, None)?;
+    match mechanism {
+        Mechanism::Plain => {
+            authenticate(channel, format!("\0{user}\0{password}")).await?;
+        }
+        Mechanism::ScramSha256 => scram(channel, Hash::Sha256, user, password).await?,
+        Mechanism::ScramSha512 => scram(channel, Hash::Sha512, user, password).await?,
+        Mechanism::OAuthBearer => {
+            // RFC 7628: the broker answers a bad token with the reason as JSON, and waits for one byte more.
+            let answer = authenticate(channel, format!("n,,\x01auth=Bearer {password}\x01\x01")).await?;
+            if !answer.is_empty() {
+                return Err(KafkaError::Authentication(answer));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn scram(channel: &mut Channel, hash: Hash, user: &str, password: &str) -> Result<(), KafkaError> {
+    let nonce: String = std::iter::repeat_with(fastrand::alphanumeric).take(32).collect();
+    let (scram, first) = Scram::begin(hash, user, password, &nonce);
+    let server_first = authenticate(channel, first).await?;
+    let (proved, last) = scram.prove(&server_first).map_err(KafkaError::Authentication)?;
+    let server_last = authenticate(channel, last).await?;
+    proved.check(&server_last).map_err(KafkaError::Authentication)
+}
+
+async fn authenticate(channel: &mut Channel, message: String) -> Result<String, KafkaError> {
+    let request = SaslAuthenticateRequest::default().with_auth_bytes(message.into());
+    let answer = channel.ask(&request, VersionRange { min: 0, max: 2 }).await?;
+    if answer.error_code != 0 {
+        let said = answer.error_message.map(|said| said.to_string());
+        return Err(KafkaError::Authentication(said.unwrap_or_else(|| codes::name(answer.error_code))));
+    }
+    Ok(String::from_utf8_lossy(&answer.auth_bytes).into_owned())
+}
+
+/// Turns a code into an error, unless it is 0.
+pub(crate) fn check(request: &'static str, code: i16, said: Option<&str>) -> Result<(), KafkaError> {
+    if code == 0 {
+        return Ok(());
+    }
+    let name = codes::name(code);
+    let error = said.map_or(name.clone(), |said| format!("{name}: {said}"));
+    Err(KafkaError::Refused { request, code, error })
+}

@@ -1,0 +1,4 @@
+//! What is in a topic, as far as it is to be looked at.
+
+pub(crate) mod batches;
+pub(crate) mod reader;

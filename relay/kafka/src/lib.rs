@@ -1,0 +1,55 @@
+//! An idempotent Kafka producer with a certain confirm for each record.
+//!
+//! Kafka answers about a batch, and may name the records to blame. This client turns that into a confirm for each
+//! record: taken, refused with the broker's words, not written because of the topic's state, or behind an earlier one
+//! of its key. One bad record never harms the others of its batch.
+//!
+//! ```text
+//!  Producer ──records──▶ Task ──▶ Cluster (pure): Topic ─ Partition ─ batches
+//!     ▲                   │  └──▶ a task and a connection for each broker
+//!     └──────news─────────┘  └──▶ a connection for questions about the cluster
+//! ```
+//!
+//! You publish a type of your own: it implements [`Outgoing`].
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `produce` | [`Producer`]: records in, a certain confirm for each out |
+//! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
+//! | `produce::codes` | the meaning of each of Kafka's error codes |
+//! | `produce::{task, broker, wire}` | the tasks that own the connections, and what passes there |
+//! | `consume` | [`Reader`]: what is in a topic |
+//! | `record` | a batch as bytes, headers, a key's partition |
+//! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
+//!
+//! # Example
+//!
+//! Writes a record for each line into a topic, and prints what became of it:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/produce.rs")]
+//! ```
+
+mod config;
+mod connect;
+mod consume;
+mod produce;
+mod record;
+
+pub use self::{
+    config::ProduceConfig,
+    connect::{
+        error::KafkaError,
+        url::{InvalidKafkaUrl, KafkaUrl},
+    },
+    consume::{
+        batches::Fetched,
+        reader::{From, Reader, TopicState},
+    },
+    produce::{
+        confirm::{Confirm, ConfirmKind, News, Reason},
+        producer::{ConnectError, Producer},
+    },
+    record::{headers::Headers, message::Outgoing},
+};
+pub use client_socket::Host;

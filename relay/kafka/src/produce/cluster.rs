@@ -1,0 +1,319 @@
+//! All topics and brokers of a producer: what leaves to which broker, and what an answer is about. Pure: time is an
+//! argument.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use client_socket::Host;
+
+use super::{
+    codes::{self, Meaning},
+    partition::{LostIdentity, Outbox, Record},
+    topic::Topic,
+    wire::Answers,
+};
+use crate::{
+    connect::{control::Metadata, error::KafkaError},
+    record::{batch::ProducerId, message::Outgoing},
+};
+
+/// Most requests in flight to a broker, each with at most one batch of a partition.
+const MOST_REQUESTS: usize = 5;
+/// No batch is added to a request of this size.
+const MOST_REQUEST_BYTES: usize = 4 << 20;
+/// How often the cluster is asked for its topics even if nothing calls for it: they may have grown.
+const METADATA_AGE: Duration = Duration::from_secs(10);
+/// The pause before a broker is connected to again.
+const RECONNECT: Duration = Duration::from_millis(100);
+
+/// The place of a partition: its topic's number, and its own.
+pub(crate) type Place = (usize, usize);
+
+/// The batches of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    pub(crate) number: i32,
+    pub(crate) batches: Vec<(Place, Bytes)>,
+}
+
+#[derive(Debug, Default)]
+struct Broker {
+    host: Option<Host>,
+    state: Connection,
+    /// The batches of each request in flight, by their partitions and the numbers of their first records.
+    requests: BTreeMap<i32, Vec<(Place, i32)>>,
+    next: i32,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Connection {
+    #[default]
+    None,
+    Opening,
+    Open,
+    /// Nothing is tried until then.
+    Waiting(Instant),
+}
+
+#[derive(Debug)]
+pub(crate) struct Cluster<M> {
+    producer: ProducerId,
+    keeps_order: bool,
+    topics: Vec<Topic<M>>,
+    by_name: HashMap<String, usize>,
+    brokers: BTreeMap<i32, Broker>,
+    /// Partitions with records that wait or are in flight.
+    busy: BTreeSet<Place>,
+    asked_at: Option<Instant>,
+    is_asking: bool,
+    pub(crate) out: Outbox,
+    /// When a batch was last taken, or the first of those in flight was sent; `None`: nothing is in flight.
+    heard_at: Option<Instant>,
+}
+
+impl<M: Outgoing> Cluster<M> {
+    pub(crate) fn new(producer: ProducerId, keeps_order: bool) -> Self {
+        Self {
+            producer,
+            keeps_order,
+            topics: Vec::new(),
+            by_name: HashMap::new(),
+            brokers: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            asked_at: None,
+            is_asking: false,
+            out: Outbox::default(),
+            heard_at: None,
+        }
+    }
+
+    /// Takes records in their order. `known`: how many refusals the caller knew.
+    pub(crate) fn publish(&mut self, messages: Vec<M>, known: u64, now: Instant) {
+        let mut turned = BTreeSet::new();
+        for message in messages {
+            let number = self.topic(message.topic(), now);
+            let Some(topic) = self.topics.get_mut(number) else { continue };
+            if turned.insert(number) {
+                topic.turn();
+                topic.knows(known);
+            }
+            topic.push(Record::new(message, known), now, &mut self.out);
+        }
+        turned.into_iter().for_each(|number| self.mark_busy(number));
+    }
+
+    fn topic(&mut self, name: &str, now: Instant) -> usize {
+        if let Some(number) = self.by_name.get(name) {
+            return *number;
+        }
+        let number = self.topics.len();
+        self.topics.push(Topic::new(name.to_owned(), self.keeps_order, now));
+        self.by_name.insert(name.to_owned(), number);
+        number
+    }
+
+    pub(crate) fn name(&self, (topic, _): Place) -> &str {
+        self.topics.get(topic).map_or("", |topic| &topic.name)
+    }
+
+    fn mark_busy(&mut self, number: usize) {
+        let Some(topic) = self.topics.get(number) else { return };
+        for (place, (partition, _)) in topic.partitions.iter().enumerate() {
+            if partition.is_idle() {
+                self.busy.remove(&(number, place));
+            } else {
+                self.busy.insert((number, place));
+            }
+        }
+    }
+
+    /// The topics whose metadata are to be asked for now; `None`: no question is due.
+    pub(crate) fn asks(&mut self, now: Instant) -> Option<Vec<String>> {
+        let is_due = |topic: &Topic<M>| topic.ask_at.is_some_and(|at| at <= now);
+        let is_old = self.asked_at.is_none_or(|at| now.duration_since(at) >= METADATA_AGE);
+        if self.is_asking || !is_old && !self.topics.iter().any(is_due) {
+            return None;
+        }
+        self.is_asking = true;
+        let named = self.topics.iter().filter(|topic| is_old || is_due(topic));
+        Some(named.map(|topic| topic.name.clone()).collect())
+    }
+
+    /// The cluster has answered.
+    pub(crate) fn learn(&mut self, metadata: Metadata, now: Instant) {
+        (self.is_asking, self.asked_at) = (false, Some(now));
+        for (id, host) in metadata.brokers {
+            let broker = self.brokers.entry(id).or_default();
+            if broker.host.as_ref() != Some(&host) {
+                broker.host = Some(host);
+            }
+        }
+        for topic in metadata.topics {
+            if let Some(number) = self.by_name.get(&topic.name).copied()
+                && let Some(known) = self.topics.get_mut(number)
+            {
+                known.learn(topic, now, &mut self.out);
+                self.mark_busy(number);
+            }
+        }
+    }
+
+    /// The brokers to connect to now.
+    pub(crate) fn connects(&mut self, now: Instant) -> Vec<(i32, Host)> {
+        let mut wanted = BTreeSet::new();
+        for (topic, place) in &self.busy {
+            wanted.extend(self.topics.get(*topic).and_then(|topic| topic.partitions.get(*place)?.1));
+        }
+        let mut connects = Vec::new();
+        for id in wanted {
+            let Some(broker) = self.brokers.get_mut(&id) else { continue };
+            let is_due = match broker.state {
+                Connection::None => true,
+                Connection::Waiting(until) => until <= now,
+                Connection::Opening | Connection::Open => false,
+            };
+            if let Some(host) = broker.host.clone().filter(|_| is_due) {
+                broker.state = Connection::Opening;
+                connects.push((id, host));
+            }
+        }
+        connects
+    }
+
+    pub(crate) fn connected(&mut self, id: i32) {
+        if let Some(broker) = self.brokers.get_mut(&id) {
+            broker.state = Connection::Open;
+        }
+    }
+
+    /// There is no connection to the broker, or no longer.
+    pub(crate) fn disconnected(&mut self, id: i32, now: Instant) {
+        let Some(broker) = self.brokers.get_mut(&id) else { return };
+        broker.state = Connection::Waiting(now + RECONNECT);
+        for (place, _) in std::mem::take(&mut broker.requests).into_values().flatten() {
+            self.with(place, |topic, partition, out| {
+                partition.interrupted(out);
+                *topic = Some(now);
+            });
+        }
+        // Its partitions may have another leader by now.
+        for topic in &mut self.topics {
+            if topic.partitions.iter().any(|(_, leader)| *leader == Some(id)) {
+                topic.ask_at.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Calls a function on a partition, and on the time at which its topic's metadata are to be asked for.
+    fn with<T>(
+        &mut self,
+        (topic, place): Place,
+        act: impl FnOnce(&mut Option<Instant>, &mut super::partition::Partition<M>, &mut Outbox) -> T,
+    ) -> Option<T> {
+        let topic = self.topics.get_mut(topic)?;
+        let (partition, _) = topic.partitions.get_mut(place)?;
+        Some(act(&mut topic.ask_at, partition, &mut self.out))
+    }
+
+    /// The next requests, each with its broker.
+    pub(crate) fn leaves(&mut self, now: Instant, now_ms: i64) -> Vec<(i32, Leaving)> {
+        let mut leaving = Vec::new();
+        for (id, broker) in &mut self.brokers {
+            while broker.state == Connection::Open && broker.requests.len() < MOST_REQUESTS {
+                let (mut batches, mut sent, mut bytes) = (Vec::new(), Vec::new(), 0);
+                for place @ (topic, number) in &self.busy {
+                    let Some((partition, leader)) =
+                        self.topics.get_mut(*topic).and_then(|topic| topic.partitions.get_mut(*number))
+                    else {
+                        continue;
+                    };
+                    if *leader != Some(*id) || bytes >= MOST_REQUEST_BYTES {
+                        continue;
+                    }
+                    if let Some((base, batch)) = partition.next_batch(self.producer, now, now_ms, &mut self.out) {
+                        bytes += batch.len();
+                        sent.push((*place, base));
+                        batches.push((*place, batch));
+                    }
+                }
+                if batches.is_empty() {
+                    break;
+                }
+                let number = broker.next;
+                broker.next = broker.next.wrapping_add(1);
+                broker.requests.insert(number, sent);
+                self.heard_at.get_or_insert(now);
+                leaving.push((*id, Leaving { number, batches }));
+            }
+        }
+        leaving
+    }
+
+    /// A broker has answered a request, in which it names these partitions.
+    pub(crate) fn answered(
+        &mut self,
+        id: i32,
+        number: i32,
+        mut answers: Answers,
+        now: Instant,
+    ) -> Result<(), KafkaError> {
+        let Some(batches) = self.brokers.get_mut(&id).and_then(|broker| broker.requests.remove(&number)) else {
+            return Err(KafkaError::Protocol("an answer to no request".to_owned()));
+        };
+        for (place, base) in batches {
+            let name = self.name(place).to_owned();
+            let answer = i32::try_from(place.1).ok().and_then(|partition| answers.remove(&(name, partition)));
+            let Some(answer) = answer else {
+                return Err(KafkaError::Protocol("an answer without a batch of its request".to_owned()));
+            };
+            let meaning = Meaning::of(answer.code);
+            if meaning == Meaning::Closed {
+                let error = codes::name(answer.code);
+                return Err(KafkaError::Refused { request: "produce", code: answer.code, error });
+            }
+            let took = self.with(place, |ask_at, partition, out| {
+                if matches!(meaning, Meaning::Unknown | Meaning::NoTopic) {
+                    ask_at.get_or_insert(now);
+                }
+                partition.answered(base, answer, now, out)
+            });
+            if let Some(Err(LostIdentity(why))) = took {
+                return Err(KafkaError::LostIdentity(why));
+            }
+            if meaning != Meaning::Unknown {
+                self.heard_at = Some(now);
+            }
+            if let Some(topic) = self.topics.get_mut(place.0) {
+                topic.grow(&mut self.out);
+            }
+            self.mark_busy(place.0);
+        }
+        if self.brokers.values().all(|broker| broker.requests.is_empty()) && self.busy.is_empty() {
+            self.heard_at = None;
+        }
+        Ok(())
+    }
+
+    /// Since when nothing has been heard of what is in flight; `None`: nothing is in flight.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        self.heard_at
+    }
+
+    /// When the next of the things above is due.
+    pub(crate) fn wake_at(&self, now: Instant) -> Instant {
+        let ask = self.asked_at.map(|at| at + METADATA_AGE).filter(|_| !self.is_asking);
+        let topics = self.topics.iter().filter(|_| !self.is_asking).filter_map(|topic| topic.ask_at);
+        let brokers = self.brokers.values().filter_map(|broker| match broker.state {
+            Connection::Waiting(until) => Some(until),
+            _ => None,
+        });
+        let pauses = self.busy.iter().filter_map(|(topic, place)| {
+            self.topics.get(*topic).and_then(|topic| topic.partitions.get(*place)?.0.pause_until())
+        });
+        let brokers = brokers.filter(|_| !self.busy.is_empty());
+        ask.into_iter().chain(topics).chain(brokers).chain(pauses).min().unwrap_or(now + METADATA_AGE)
+    }
+}

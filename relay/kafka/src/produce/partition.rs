@@ -1,0 +1,295 @@
+//! One partition: which records leave next, with which numbers, and what an answer means for them. Pure: time is an
+//! argument.
+//!
+//! The broker numbers the records of a producer in each partition, and takes a batch only behind the one before. So a
+//! batch that it does not take keeps back all that are in flight behind it ([`Meaning::Gap`]), and their numbers are
+//! used again. A batch that was sent twice is taken once.
+//!
+//! ```text
+//! waiting ──▶ Sent ──Taken──▶ confirmed
+//!    ▲         │ └──Unknown──▶ Again: the same bytes, alone
+//!    └─────────┴─────Gap, or not to blame for a refusal
+//! ```
+
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use self::refusal::Refused;
+use super::{codes::Meaning, confirm::Confirm};
+use crate::record::{
+    batch::{BatchWriter, ProducerId, Unwritable},
+    message::Outgoing,
+};
+
+/// Most batches in flight: the broker remembers so many of a producer in each partition, and answers about older ones
+/// as for a gap.
+const MOST_FLIGHTS: usize = 5;
+/// Most bytes of a batch with several records: the default of `max.message.bytes` is 1,048,588.
+const MOST_BYTES: usize = 1_000_000;
+/// A broker that does not know the producer takes a batch with any number. So the first batch leaves alone, and so does
+/// one after this time without any, in which the broker may have forgotten the producer.
+const REMEMBERED: Duration = Duration::from_secs(600);
+/// The pause before a batch is sent again; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A record that waits or is in flight.
+#[derive(Debug)]
+pub(crate) struct Record<M> {
+    pub(crate) message: M,
+    /// How many refusals the caller knew when it handed the record over.
+    pub(crate) known: u64,
+    /// Whether it does not share a batch with earlier ones.
+    begins_batch: bool,
+}
+
+impl<M> Record<M> {
+    pub(crate) fn new(message: M, known: u64) -> Self {
+        Self { message, known, begins_batch: false }
+    }
+}
+
+/// The broker's answer about a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) code: i16,
+    pub(crate) text: Option<String>,
+    /// The records to blame, by their place in the batch, with the broker's words.
+    pub(crate) culprits: Vec<(usize, Option<String>)>,
+}
+
+/// The producer has to begin anew, with another id or epoch: what is in flight may have been written or not.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LostIdentity(pub(crate) String);
+
+/// Confirms that the caller has not fetched yet.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) confirms: Vec<Confirm>,
+    /// How many confirms so far say that a record was not written.
+    pub(crate) refusals: u64,
+}
+
+#[derive(Debug)]
+struct Flight<M> {
+    records: Vec<Record<M>>,
+    bytes: Bytes,
+    /// The number of the first record.
+    base: i32,
+    state: State,
+    /// Whether a broker may have written it without the producer knowing.
+    is_doubtful: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Sent,
+    /// It leaves again as it is.
+    Again,
+    NotWritten(Refused),
+}
+
+#[derive(Debug)]
+pub(crate) struct Partition<M> {
+    /// Whether records with the same key are confirmed in their order, and none is written behind one that was not.
+    keeps_order: bool,
+    /// The number of the next record.
+    next: i32,
+    /// When the broker last took a batch; `None`: it has taken none of this identity.
+    taken_at: Option<Instant>,
+    /// Batches without a final answer, in their order.
+    flights: VecDeque<Flight<M>>,
+    waiting: VecDeque<Record<M>>,
+    /// Most bytes of a batch with several records.
+    most_bytes: usize,
+    /// How many of the first waiting records leave one by one, because one of them is invalid.
+    singly: usize,
+    /// Keys of records that were not written, with the number of that refusal: who does not know it is behind.
+    held: HashMap<Box<[u8]>, u64>,
+    /// Until when nothing is sent.
+    pause_until: Option<Instant>,
+    pauses: u32,
+}
+
+impl<M: Outgoing> Partition<M> {
+    pub(crate) fn new(keeps_order: bool) -> Self {
+        Self {
+            keeps_order,
+            next: 0,
+            taken_at: None,
+            flights: VecDeque::new(),
+            waiting: VecDeque::new(),
+            most_bytes: MOST_BYTES,
+            singly: 0,
+            held: HashMap::new(),
+            pause_until: None,
+            pauses: 0,
+        }
+    }
+
+    /// Takes a record, to be sent behind all earlier ones.
+    pub(crate) fn push(&mut self, record: Record<M>, out: &mut Outbox) {
+        if self.is_behind(&record) {
+            out.behind(&record.message);
+        } else {
+            self.waiting.push_back(record);
+        }
+    }
+
+    /// The caller knows so many refusals, so no later record is behind these.
+    pub(crate) fn knows(&mut self, known: u64) {
+        if !self.held.is_empty() {
+            self.held.retain(|_, refusal| *refusal > known);
+        }
+    }
+
+    /// Whether nothing waits and nothing is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flights.is_empty() && self.waiting.is_empty()
+    }
+
+    /// When something may be sent that pauses now.
+    pub(crate) fn pause_until(&self) -> Option<Instant> {
+        self.pause_until.filter(|_| !self.is_idle())
+    }
+
+    /// Takes the next batch to be sent, with the number of its first record; `None`: nothing may leave now. `now_ms`:
+    /// the records' time.
+    pub(crate) fn next_batch(
+        &mut self,
+        producer: ProducerId,
+        now: Instant,
+        now_ms: i64,
+        out: &mut Outbox,
+    ) -> Option<(i32, Bytes)> {
+        if self.pause_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        self.pause_until = None;
+        if self.flights.iter().any(|flight| flight.state != State::Sent) {
+            let is_on_its_way = self.flights.iter().any(|flight| flight.state == State::Sent);
+            let first = self.flights.front_mut().filter(|first| first.state == State::Again && !is_on_its_way)?;
+            first.state = State::Sent;
+            return Some((first.base, first.bytes.clone()));
+        }
+        let is_known = self.taken_at.is_some_and(|at| now.duration_since(at) < REMEMBERED);
+        let most = if is_known { MOST_FLIGHTS } else { 1 };
+        if self.flights.len() >= most {
+            return None;
+        }
+        let flight = self.batch(producer, now_ms, out)?;
+        let leaving = (flight.base, flight.bytes.clone());
+        self.flights.push_back(flight);
+        Some(leaving)
+    }
+
+    /// Makes a batch of waiting records; `None`: none waits.
+    fn batch(&mut self, producer: ProducerId, now_ms: i64, out: &mut Outbox) -> Option<Flight<M>> {
+        let mut writer = BatchWriter::new(now_ms);
+        let mut records = Vec::new();
+        while let Some(record) = self.waiting.front() {
+            if !records.is_empty() && (self.singly > 0 || record.begins_batch) {
+                break;
+            }
+            match writer.push(&record.message, self.most_bytes) {
+                Ok(()) => records.extend(self.waiting.pop_front()),
+                Err(Unwritable::Record(why)) if records.is_empty() && self.flights.is_empty() => {
+                    self.refuse_first(why, out);
+                }
+                Err(Unwritable::Full | Unwritable::Record(_)) => break, // what is earlier is confirmed before it
+            }
+        }
+        if records.is_empty() {
+            return None;
+        }
+        self.singly = self.singly.saturating_sub(records.len());
+        let base = self.next;
+        self.next = advance(base, records.len());
+        let bytes = writer.finish(producer, base);
+        Some(Flight { records, bytes, base, state: State::Sent, is_doubtful: false })
+    }
+
+    /// The broker has answered about the batch whose first record has this number.
+    pub(crate) fn answered(
+        &mut self,
+        base: i32,
+        answer: Answer,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), LostIdentity> {
+        let is_it = |flight: &Flight<M>| flight.base == base && flight.state == State::Sent;
+        let Some(place) = self.flights.iter().position(is_it) else { return Ok(()) };
+        let is_first = place == 0;
+        let first_is_refused = matches!(self.flights.front(), Some(Flight { state: State::NotWritten(_), .. }));
+        let Some(flight) = self.flights.get_mut(place) else { return Ok(()) };
+        match Meaning::of(answer.code) {
+            Meaning::Taken if !is_first && first_is_refused => {
+                return Err(LostIdentity("the broker took a batch behind one that it had not taken".to_owned()));
+            }
+            Meaning::Taken => {
+                self.taken_at = Some(now);
+                self.pauses = 0;
+                // The broker takes a batch only behind the one before, so it has the earlier ones as well.
+                for flight in self.flights.drain(..=place) {
+                    out.taken(&flight.records);
+                }
+            }
+            Meaning::Gap if is_first => {
+                return Err(LostIdentity(super::codes::name(answer.code)));
+            }
+            Meaning::Replaced => return Err(LostIdentity(super::codes::name(answer.code))),
+            Meaning::Gap => flight.state = State::NotWritten(Refused::Gap),
+            Meaning::NoTopic if !flight.is_doubtful => {
+                flight.state = State::NotWritten(Refused::Gap);
+                self.pause(now);
+            }
+            // The broker looks at a batch's contents before it looks whether it has it, so it has refused it before, too.
+            Meaning::TooLarge | Meaning::Invalid => flight.state = State::NotWritten(Refused::by(answer)),
+            Meaning::Refused | Meaning::Unavailable if !flight.is_doubtful => {
+                flight.state = State::NotWritten(Refused::by(answer));
+            }
+            // What was unknown before stays so, whatever the broker says of the repetition.
+            _ => {
+                flight.state = State::Again;
+                flight.is_doubtful = true;
+                self.pause(now);
+            }
+        }
+        self.resolve(out);
+        Ok(())
+    }
+
+    /// The connection over which this was sent has ended.
+    pub(crate) fn interrupted(&mut self, out: &mut Outbox) {
+        for flight in self.flights.iter_mut().filter(|flight| flight.state == State::Sent) {
+            flight.state = State::Again;
+            flight.is_doubtful = true;
+        }
+        self.resolve(out);
+    }
+
+    /// Takes all waiting records, if nothing is in flight.
+    pub(crate) fn take_waiting(&mut self) -> VecDeque<Record<M>> {
+        if self.flights.is_empty() { std::mem::take(&mut self.waiting) } else { VecDeque::new() }
+    }
+
+    fn pause(&mut self, now: Instant) {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.pauses.min(10)).min(LONGEST_PAUSE);
+        self.pauses = self.pauses.saturating_add(1);
+        self.pause_until = Some(now + pause);
+    }
+}
+
+/// Returns the number of the record that follows so many from `base` on. Numbers begin again behind the largest.
+fn advance(base: i32, records: usize) -> i32 {
+    let next = (i64::from(base) + records as i64) & i64::from(i32::MAX);
+    i32::try_from(next).unwrap_or(0)
+}

@@ -1,0 +1,192 @@
+//! One topic: its partitions, and the records that wait until these are known. Pure.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use super::{
+    codes::{self, Meaning},
+    confirm::{ConfirmKind, Reason},
+    partition::{Outbox, Partition, Record},
+};
+use crate::{
+    connect::control::TopicMetadata,
+    record::{message::Outgoing, murmur2::partition},
+};
+
+/// A topic that does not exist, or a partition without a leader, is looked for once more after this time, before its
+/// records are confirmed: a broker learns of a new topic some moments late.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// For this time after that, its records are confirmed without a question.
+const BELIEVED: Duration = Duration::from_secs(5);
+
+/// A topic.
+#[derive(Debug)]
+pub(crate) struct Topic<M> {
+    pub(crate) name: String,
+    keeps_order: bool,
+    /// The partitions, each with its leader; empty: they are not known.
+    pub(crate) partitions: Vec<(Partition<M>, Option<i32>)>,
+    /// No partition, for the records of a topic that does not exist.
+    nowhere: Partition<M>,
+    /// Records that wait until the partitions are known.
+    waiting: VecDeque<Record<M>>,
+    /// How many partitions there will be once nothing is in flight: a key may move then.
+    grows_to: Option<Vec<Option<i32>>>,
+    /// Since when the topic has been missing, and as what.
+    missing: Option<(Instant, ConfirmKind)>,
+    /// Whether its metadata are to be asked for, and from when on.
+    pub(crate) ask_at: Option<Instant>,
+    /// The partition of the latest record without a key.
+    sticky: usize,
+}
+
+impl<M: Outgoing> Topic<M> {
+    pub(crate) fn new(name: String, keeps_order: bool, now: Instant) -> Self {
+        Self {
+            name,
+            keeps_order,
+            partitions: Vec::new(),
+            nowhere: Partition::new(keeps_order),
+            waiting: VecDeque::new(),
+            grows_to: None,
+            missing: None,
+            ask_at: Some(now),
+            sticky: 0,
+        }
+    }
+
+    /// Takes a record.
+    pub(crate) fn push(&mut self, record: Record<M>, now: Instant, out: &mut Outbox) {
+        match &self.missing {
+            Some((since, kind)) if now.duration_since(*since) >= SECOND_LOOK => {
+                self.nowhere.refuse_all([record], kind, &mut VecDeque::new(), out);
+                if now.duration_since(*since) >= SECOND_LOOK + BELIEVED {
+                    (self.missing, self.ask_at) = (None, Some(now));
+                }
+            }
+            _ if self.partitions.is_empty() || self.grows_to.is_some() => self.waiting.push_back(record),
+            _ => self.place(record, out),
+        }
+    }
+
+    /// The caller knows so many refusals.
+    pub(crate) fn knows(&mut self, known: u64) {
+        self.nowhere.knows(known);
+        self.partitions.iter_mut().for_each(|(partition, _)| partition.knows(known));
+    }
+
+    fn place(&mut self, record: Record<M>, out: &mut Outbox) {
+        let count = self.partitions.len();
+        let place = match record.message.key() {
+            Some(key) => partition(key, count),
+            None => self.sticky % count,
+        };
+        if let Some((partition, _)) = self.partitions.get_mut(place) {
+            partition.push(record, out);
+        }
+    }
+
+    /// Records without a key go to another partition from now on, one with a leader if there is any.
+    pub(crate) fn turn(&mut self) {
+        let count = self.partitions.len();
+        let next = (1..=count).map(|step| (self.sticky + step) % count.max(1));
+        let has_leader = |place: &usize| self.partitions.get(*place).is_some_and(|(_, leader)| leader.is_some());
+        self.sticky = next.clone().find(has_leader).or_else(|| next.clone().next()).unwrap_or(0);
+    }
+
+    /// Learns what the cluster says of the topic.
+    pub(crate) fn learn(&mut self, metadata: TopicMetadata, now: Instant, out: &mut Outbox) {
+        self.ask_at = None;
+        let reason = || Reason { code: metadata.code, text: codes::name(metadata.code) };
+        let missing = match Meaning::of(metadata.code) {
+            Meaning::NoTopic => Some(ConfirmKind::NoTopic(reason())),
+            Meaning::Refused => Some(ConfirmKind::Refused(reason())),
+            _ => None,
+        };
+        if let Some(kind) = missing {
+            return self.is_missing(kind, now, out);
+        }
+        if metadata.leaders.is_empty() {
+            self.ask_at = Some(now + SECOND_LOOK);
+            return;
+        }
+        let lacks_leader = metadata.leaders.iter().any(Option::is_none);
+        let was_known = self.partitions.len();
+        if was_known == 0 || metadata.leaders.len() == was_known {
+            let keeps_order = self.keeps_order;
+            self.partitions.resize_with(metadata.leaders.len(), || (Partition::new(keeps_order), None));
+            for ((_, leader), now) in self.partitions.iter_mut().zip(metadata.leaders) {
+                *leader = now;
+            }
+            self.place_waiting(out);
+        } else if metadata.leaders.len() > was_known {
+            self.grows_to = Some(metadata.leaders);
+            self.grow(out);
+        }
+        if lacks_leader {
+            self.without_leader(now, out);
+        } else {
+            self.missing = None;
+        }
+    }
+
+    /// Takes new partitions into use once nothing is in flight, so that a key's records stay in their order.
+    pub(crate) fn grow(&mut self, out: &mut Outbox) {
+        if self.grows_to.is_none() || !self.partitions.iter().all(|(partition, _)| partition.is_idle()) {
+            return;
+        }
+        let Some(leaders) = self.grows_to.take() else { return };
+        let keeps_order = self.keeps_order;
+        self.partitions.resize_with(leaders.len(), || (Partition::new(keeps_order), None));
+        for ((_, leader), now) in self.partitions.iter_mut().zip(leaders) {
+            *leader = now;
+        }
+        self.place_waiting(out);
+    }
+
+    fn place_waiting(&mut self, out: &mut Outbox) {
+        for record in std::mem::take(&mut self.waiting) {
+            self.place(record, out);
+        }
+    }
+
+    /// The topic does not exist, or nobody may write to it.
+    fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Outbox) {
+        let since = self.missing.as_ref().map_or(now, |(since, _)| *since);
+        self.missing = Some((since, kind.clone()));
+        if now.duration_since(since) < SECOND_LOOK {
+            self.ask_at = Some(now + SECOND_LOOK);
+            return;
+        }
+        for (partition, _) in &mut self.partitions {
+            self.waiting.extend(partition.take_waiting());
+        }
+        let records = std::mem::take(&mut self.waiting);
+        self.nowhere.refuse_all(records, &kind, &mut VecDeque::new(), out);
+        if self.partitions.iter().all(|(partition, _)| partition.is_idle()) {
+            self.partitions.clear(); // a topic of this name that is made later begins anew
+        }
+    }
+
+    /// Partitions without a leader take nothing now.
+    fn without_leader(&mut self, now: Instant, out: &mut Outbox) {
+        let leaderless = Reason { code: 5, text: codes::name(5) };
+        let since = match &self.missing {
+            Some((since, ConfirmKind::Unavailable(_))) => *since,
+            _ => now,
+        };
+        let kind = ConfirmKind::Unavailable(leaderless);
+        self.ask_at = Some(now + SECOND_LOOK);
+        if now.duration_since(since) >= SECOND_LOOK {
+            for (partition, _) in self.partitions.iter_mut().filter(|(_, leader)| leader.is_none()) {
+                let records = partition.take_waiting();
+                partition.refuse_all(records, &kind, &mut VecDeque::new(), out);
+            }
+            self.missing = None;
+        } else {
+            self.missing = Some((since, kind));
+        }
+    }
+}

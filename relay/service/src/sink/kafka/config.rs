@@ -1,0 +1,15 @@
+//! The settings that only Kafka has.
+
+use kafka_producer::KafkaUrl;
+
+use super::topic::TopicTemplate;
+use crate::address::Address;
+
+/// Kafka's part of the settings. docs/configuration.md explains each of them to operators.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cluster to publish to.
+    pub url: Address<KafkaUrl>,
+    /// Topic of events without an exchange of their own.
+    pub topic: TopicTemplate,
+}

@@ -1,0 +1,84 @@
+//! An event as a Kafka record: the mapping that docs/sql.md promises.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use kafka_producer::{Headers, Outgoing};
+use outbox_core::{Event, Text};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// An event on its way to Kafka.
+pub struct Outbound {
+    event: Arc<Event>,
+    topic: Box<str>,
+    /// The record's `traceparent`; `None`: the record has the event's own.
+    traceparent: Option<Box<str>>,
+}
+
+/// Headers that the relay writes itself. Those of the event with these names are left out.
+const OWN: [&str; 8] =
+    ["id", "type", "content-type", "correlation_id", "time", "aggregate_type", "x-outbox-seq", "x-outbox-replay"];
+
+impl Outbound {
+    pub(super) fn new(event: Arc<Event>, topic: Box<str>, traceparent: Option<Box<str>>) -> Self {
+        Self { event, topic, traceparent }
+    }
+}
+
+impl Outgoing for Outbound {
+    fn id(&self) -> Uuid {
+        self.event.id
+    }
+
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.event.aggregate_id.as_ref().map(Text::as_bytes)
+    }
+
+    fn value(&self) -> Result<Option<&[u8]>, &str> {
+        self.event.body.as_ref().map(|body| Some(&**body)).map_err(|reason| &**reason)
+    }
+
+    fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), String> {
+        let event = &*self.event;
+        let mut id = Uuid::encode_buffer();
+        headers.put("id", event.id.hyphenated().encode_lower(&mut id).as_bytes());
+        let texts = [
+            ("type", event.event_type.as_ref()),
+            ("content-type", Some(&event.content_type)),
+            ("correlation_id", event.correlation_id.as_ref()),
+            ("aggregate_type", event.aggregate_type.as_ref()),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                headers.put(name, text.as_bytes());
+            }
+        }
+        headers.put("time", event.created_at_us.to_string().as_bytes());
+        headers.put("x-outbox-seq", event.seq.to_string().as_bytes());
+        if event.replays > 0 {
+            headers.put("x-outbox-replay", event.replays.to_string().as_bytes());
+        }
+        if let Some(text) = &self.traceparent {
+            headers.put("traceparent", text.as_bytes());
+        }
+        let Some(json) = &event.headers else { return Ok(()) };
+        let own = |name: &str| OWN.contains(&name) || name == "traceparent" && self.traceparent.is_some();
+        for (name, value) in serde_json::from_slice::<BTreeMap<Cow<'_, str>, &RawValue>>(json)
+            .map_err(|error| format!("its headers are no JSON object: {error}"))?
+        {
+            if own(&name) {
+                continue;
+            }
+            // Text is written as it is, and everything else as JSON.
+            match serde_json::from_str::<Cow<'_, str>>(value.get()) {
+                Ok(text) => headers.put(&name, text.as_bytes()),
+                Err(_) => headers.put(&name, value.get().as_bytes()),
+            }
+        }
+        Ok(())
+    }
+}

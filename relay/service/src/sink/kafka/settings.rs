@@ -1,0 +1,28 @@
+//! Kafka's part of the service's settings, and the producer's settings that follow from them.
+
+use std::time::Duration;
+
+use kafka_producer::{KafkaUrl, ProduceConfig};
+use outbox_core::Ordering;
+
+use super::Config;
+
+/// Time limit of connecting to a broker, as for the other servers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Kafka's part of all settings; `None`: another broker is configured, or none.
+pub fn settings(config: &crate::Config) -> Option<&Config> {
+    config.sink.as_ref()?.kafka()
+}
+
+/// The producer's settings for the cluster at `url`.
+pub fn produce_config(config: &crate::Config, url: KafkaUrl) -> ProduceConfig {
+    ProduceConfig {
+        url,
+        client_id: config.application_name.clone(),
+        identity: None,
+        keeps_order: config.policy.ordering != Ordering::None,
+        confirm_timeout: config.confirm_timeout,
+        connect_timeout: CONNECT_TIMEOUT,
+    }
+}

@@ -1,0 +1,88 @@
+//! Who may do what, of a Kafka with [`KafkaBuilder::acls`](super::KafkaBuilder::acls).
+
+use kafka_protocol::{
+    messages::{
+        CreateAclsRequest, DeleteAclsRequest, create_acls_request::AclCreation, delete_acls_request::DeleteAclsFilter,
+    },
+    protocol::StrBytes,
+};
+
+use super::{
+    Kafka,
+    admin::{done, text},
+};
+
+/// What a right is about.
+#[derive(Clone, Copy, Debug)]
+pub enum AclResource<'a> {
+    /// A topic.
+    Topic(&'a str),
+    /// The broker as a whole.
+    Cluster,
+    /// A transactional id.
+    TransactionalId(&'a str),
+}
+
+/// What a right allows, with Kafka's numbers.
+#[derive(Clone, Copy, Debug)]
+#[repr(i8)]
+#[allow(missing_docs)] // they are Kafka's words
+pub enum AclOperation {
+    Read = 3,
+    Write = 4,
+    Create = 5,
+    Describe = 8,
+    DescribeConfigs = 10,
+    IdempotentWrite = 12,
+}
+
+impl AclResource<'_> {
+    fn kind_and_name(self) -> (i8, StrBytes) {
+        match self {
+            Self::Topic(name) => (2, text(name)),
+            Self::Cluster => (4, text("kafka-cluster")),
+            Self::TransactionalId(name) => (5, text(name)),
+        }
+    }
+}
+
+const LITERAL: i8 = 3;
+const ALLOW: i8 = 3;
+
+impl Kafka {
+    /// Allows a user something.
+    ///
+    /// # Panics
+    /// When Kafka refuses that.
+    pub async fn allow(&self, user: &str, resource: AclResource<'_>, operation: AclOperation) {
+        let (kind, name) = resource.kind_and_name();
+        let right = AclCreation::default()
+            .with_resource_type(kind)
+            .with_resource_name(name)
+            .with_resource_pattern_type(LITERAL)
+            .with_principal(text(&format!("User:{user}")))
+            .with_host(text("*"))
+            .with_operation(operation as i8)
+            .with_permission_type(ALLOW);
+        let response = self.client().await.request(3, &CreateAclsRequest::default().with_creations(vec![right])).await;
+        done(&format!("allow {user}"), response.results.iter().map(|right| (right.error_code, right)));
+    }
+
+    /// Takes back what [`allow`](Self::allow) said.
+    ///
+    /// # Panics
+    /// When Kafka refuses that.
+    pub async fn disallow(&self, user: &str, resource: AclResource<'_>, operation: AclOperation) {
+        let (kind, name) = resource.kind_and_name();
+        let right = DeleteAclsFilter::default()
+            .with_resource_type_filter(kind)
+            .with_resource_name_filter(Some(name))
+            .with_pattern_type_filter(LITERAL)
+            .with_principal_filter(Some(text(&format!("User:{user}"))))
+            .with_host_filter(Some(text("*")))
+            .with_operation(operation as i8)
+            .with_permission_type(ALLOW);
+        let response = self.client().await.request(3, &DeleteAclsRequest::default().with_filters(vec![right])).await;
+        done(&format!("disallow {user}"), response.filter_results.iter().map(|right| (right.error_code, right)));
+    }
+}

@@ -1,0 +1,46 @@
+use harness::{AclOperation, AclResource, Listener, SOON};
+
+use super::{Sink, emit, private, wait_for_counts};
+
+#[tokio::test]
+async fn a_user_logs_in_by_each_mechanism_and_a_wrong_password_ends_the_start_without_being_shown() {
+    let Some(builder) = private() else { return };
+    let kafka = builder.user("app", "a b/c@d").start().await;
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(&kafka).await;
+    let addresses = kafka.addresses(Listener::Sasl);
+    for (place, mechanism) in (1..).zip(["plain", "scram-sha-256", "scram-sha-512"]) {
+        let url = format!("kafka://app:a%20b%2Fc%40d@{addresses}?sasl={mechanism}");
+        let relay = sink.relay().set("kafka-url", &url).start().await;
+        emit(&sink.db, &topic, place * 10, 10).await;
+        wait_for_counts(&sink.db, (0, place * 10, 0), SOON).await;
+        assert!(relay.stop().await.success(), "{mechanism}");
+        let wrong = url.replace("a%20b", "hunter2");
+        let (status, log) = sink.relay().set("kafka-url", &wrong).set("no-wait", "true").finish().await;
+        assert_eq!(status.code(), Some(21), "{mechanism}: {log}");
+        assert!(log.contains("check user, password and mechanism") && !log.contains("hunter2"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn rights_that_are_taken_away_fail_events_with_the_brokers_words_and_others_are_sent() {
+    let Some(builder) = private() else { return };
+    let kafka = builder.user("app", "secret").acls().start().await;
+    let (open, closed) = (kafka.topic(1, &[]).await, kafka.topic(1, &[]).await);
+    for operation in [AclOperation::Write, AclOperation::Describe] {
+        kafka.allow("app", AclResource::Topic(&open), operation).await;
+    }
+    let sink = Sink::new(&kafka).await;
+    let url = format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl));
+    let _relay = sink.relay().set("kafka-url", &url).start().await;
+    emit(&sink.db, &closed, 1, 20).await;
+    emit(&sink.db, &open, 1, 20).await;
+    wait_for_counts(&sink.db, (0, 20, 20), SOON).await;
+    let error: String = sink
+        .db
+        .query_one("SELECT max(last_error) FROM outbox.events WHERE status = 'FAILED'", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert!(error.starts_with("29 TOPIC_AUTHORIZATION_FAILED") || error.starts_with("3 UNKNOWN_TOPIC"), "{error}");
+}

@@ -1,0 +1,163 @@
+use std::collections::BTreeMap;
+
+use harness::{Kafka, KafkaRecord, SOON, eventually};
+
+use super::{Sink, assert_all_in_order, emit, number, private, run, shared, wait_for_counts};
+
+#[tokio::test]
+async fn an_event_reaches_its_topic_with_key_headers_and_body_as_they_were_emitted() {
+    let Some(kafka) = shared().await else { return };
+    let (topic, named) = (kafka.topic(3, &[]).await, kafka.topic(1, &[]).await);
+    let sink = Sink::new(kafka).await;
+    let _relay = sink.relay().start().await;
+    let emit = format!(
+        r#"SELECT outbox.emit('{topic}', '{{"a": 1.50}}'::json, aggregate_type => 'order', aggregate_id => '42',
+               event_type => 'OrderPlaced', correlation_id => 'c-7',
+               headers => '{{"tenant": "blue", "n": 7, "id": "forged", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}');
+           INSERT INTO outbox.events (topic, exchange, payload) VALUES ('ignored', '{named}', '[]')"#
+    );
+    run(&sink.db, &emit).await;
+    wait_for_counts(&sink.db, (0, 2, 0), SOON).await;
+    let records = kafka.records(&topic).await;
+    let record = &records[0];
+    assert_eq!(
+        (records.len(), record.key.as_deref(), record.value.as_deref()),
+        (1, Some(&b"42"[..]), Some(&br#"{"a": 1.50}"#[..]))
+    );
+    let id: String =
+        sink.db.query_one("SELECT id::text FROM outbox.events WHERE topic <> 'ignored'", &[]).await.unwrap().get(0);
+    for (name, value) in [
+        ("id", id.as_str()),
+        ("type", "OrderPlaced"),
+        ("content-type", "application/json"),
+        ("correlation_id", "c-7"),
+        ("aggregate_type", "order"),
+        ("tenant", "blue"),
+        ("n", "7"),
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"),
+    ] {
+        assert_eq!(record.header(name), Some(value), "{name}: {:?}", record.headers);
+    }
+    assert!(record.header("x-outbox-seq").is_some() && record.header("time").is_some());
+    assert_eq!(record.header("x-outbox-replay"), None);
+    run(&sink.db, "SELECT outbox.replay(id) FROM outbox.events WHERE topic <> 'ignored'").await;
+    wait_for_counts(&sink.db, (0, 2, 0), SOON).await;
+    let again = kafka.records(&topic).await;
+    assert_eq!(again.last().unwrap().header("x-outbox-replay"), Some("1"));
+    assert_eq!(again.last().unwrap().header("id"), Some(id.as_str()));
+    let record = &kafka.records(&named).await[0];
+    assert_eq!((record.key.as_deref(), record.value.as_deref()), (None, Some(&b"[]"[..])));
+}
+
+#[tokio::test]
+async fn what_kafka_does_not_take_fails_alone_with_its_words_and_everything_else_is_sent() {
+    let Some(kafka) = shared().await else { return };
+    let good = kafka.topic(3, &[]).await;
+    let small = kafka.topic(1, &[("max.message.bytes", "2000")]).await;
+    let compact = kafka.topic(1, &[("cleanup.policy", "compact")]).await;
+    let sink = Sink::new(kafka).await;
+    // Every fifth to each of four topics, and every tenth of the last two is one that they do not take.
+    run(
+        &sink.db,
+        &format!(
+            "SELECT CASE n % 5
+                 WHEN 0 THEN outbox.emit('{small}', to_json(repeat('x', CASE WHEN n % 50 = 0 THEN 3000 ELSE 50 END)), aggregate_type => 't', aggregate_id => 'k' || n % 7)
+                 WHEN 1 THEN outbox.emit('{compact}', to_json(n), aggregate_type => CASE WHEN n % 50 <> 1 THEN 't' END, aggregate_id => CASE WHEN n % 50 <> 1 THEN 'k' || n % 7 END)
+                 WHEN 2 THEN outbox.emit('there-is-no-such-topic', to_json(n))
+                 WHEN 3 THEN outbox.emit('no/topic', to_json(n))
+                 ELSE outbox.emit('{good}', to_json(n), aggregate_type => 't', aggregate_id => 'k' || n % 7)
+             END FROM generate_series(0, 4999) AS n"
+        ),
+    )
+    .await;
+    let _relay = sink.relay().start().await;
+    wait_for_counts(&sink.db, (0, 2800, 2200), SOON).await;
+    let rows = sink
+        .db
+        .query(
+            "SELECT CASE topic WHEN $1 THEN 'small' WHEN $2 THEN 'compact' WHEN $3 THEN 'good' ELSE topic END,
+            last_error, count(*) FROM outbox.events WHERE status = 'FAILED' GROUP BY 1, 2",
+            &[&small, &compact, &good],
+        )
+        .await
+        .unwrap();
+    let failed: BTreeMap<String, (String, i64)> =
+        rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect();
+    assert_eq!(failed.len(), rows.len(), "one reason each: {rows:?}");
+    for (topic, code, count) in [
+        ("small", "10 MESSAGE_TOO_LARGE", 100),
+        ("compact", "87 INVALID_RECORD", 100),
+        ("there-is-no-such-topic", "3 UNKNOWN_TOPIC_OR_PARTITION", 1000),
+        ("no/topic", "17 INVALID_TOPIC_EXCEPTION", 1000),
+    ] {
+        let (error, failed) = &failed[topic];
+        assert!(error.starts_with(code) && *failed == count, "{topic}: {error} ({failed})");
+    }
+    for (topic, count) in [(&good, 1000), (&small, 900), (&compact, 900)] {
+        assert_eq!(kafka.records(topic).await.len(), count, "{topic}");
+    }
+}
+
+#[tokio::test]
+async fn the_events_of_a_key_arrive_in_their_order_although_many_are_in_flight() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(4, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let relay = sink.relay().start().await;
+    emit(&sink.db, &topic, 1, 20_000).await;
+    wait_for_counts(&sink.db, (0, 20_000, 0), SOON).await;
+    let records = kafka.records(&topic).await;
+    assert_eq!(records.len(), 20_000);
+    assert_all_in_order(&records, 20_000);
+    assert!(relay.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_topic_that_is_made_later_gets_its_events_if_unroutable_is_retry() {
+    let Some(kafka) = shared().await else { return };
+    let sink = Sink::new(kafka).await;
+    let topic = format!("{}-later", sink.db.name());
+    let _relay = sink.relay().set("unroutable", "retry").set("retry-max", "1s").start().await;
+    emit(&sink.db, &topic, 1, 30).await;
+    eventually("the first attempts were refused", SOON, async || {
+        let sql = "SELECT count(*) FROM outbox.events WHERE status = 'PENDING' AND last_error LIKE '3 UNKNOWN_TOPIC%'";
+        let refused: i64 = sink.db.query_one(sql, &[]).await.unwrap().get(0);
+        if refused >= 10 { Ok(()) } else { Err(refused) }
+    })
+    .await;
+    kafka.create_topic(&topic, 2, &[]).await;
+    wait_for_counts(&sink.db, (0, 30, 0), SOON).await;
+    assert_all_in_order(&kafka.records(&topic).await, 30);
+}
+
+#[tokio::test]
+async fn a_topic_that_grows_under_load_keeps_the_order_of_each_key() {
+    let Some(builder) = private() else { return };
+    let kafka: Kafka = builder.start().await;
+    let topic = kafka.topic(2, &[]).await;
+    let sink = Sink::new(&kafka).await;
+    let _relay = sink.relay().start().await;
+    emit(&sink.db, &topic, -199, 200).await;
+    wait_for_counts(&sink.db, (0, 200, 0), SOON).await;
+    run(&sink.db, "DELETE FROM outbox.events").await;
+    let before = kafka.records(&topic).await.len();
+    kafka.grow_topic(&topic, 5).await;
+    let mut emitted = 0;
+    eventually("a new partition is used", SOON, async || {
+        emit(&sink.db, &topic, emitted + 1, 200).await;
+        emitted += 200;
+        let records = kafka.records(&topic).await;
+        if records.iter().any(|record| record.partition > 1) { Ok(()) } else { Err(records.len()) }
+    })
+    .await;
+    wait_for_counts(&sink.db, (0, emitted, 0), SOON).await;
+    // Partitions have no order between them, but the records' times say which came first.
+    let mut records = kafka.records(&topic).await;
+    assert_eq!(i64::try_from(records.len() - before).unwrap(), emitted);
+    records.sort_by_key(number);
+    for key in 0..10 {
+        let of_key = |record: &&KafkaRecord| number(record) % 10 == key;
+        let times: Vec<i64> = records.iter().filter(of_key).map(|record| record.timestamp).collect();
+        assert!(times.is_sorted(), "k{key}: {times:?}");
+    }
+}

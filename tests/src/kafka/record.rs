@@ -49,8 +49,8 @@ pub(super) fn decode(partition: i32, mut bytes: Bytes, from: i64) -> (Vec<KafkaR
     (records, next)
 }
 
-/// Version 2 of the format. The library's own decoder keeps one header of each name, and not the time at which the broker
-/// has written the batch.
+/// Version 2 of the format. The library's own decoder keeps one header of each name, and not the time at which the
+/// broker has written the batch.
 fn decode_batch(partition: i32, mut bytes: Bytes) -> (Vec<KafkaRecord>, i64) {
     let first = bytes.get_i64();
     bytes.advance(4 + 4); // length, epoch of the leader

@@ -34,7 +34,7 @@ fn no_code_outside_a_brokers_own_folders_knows_the_broker() {
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines();
         for line in code.filter(|line| !line.trim_start().starts_with("//")) {
             let knows = |broker: &&str| line.contains(*broker) && (own.is_none() || is_other(own, broker));
-            assert!(!BROKERS.iter().any(|broker| knows(&broker)), "{name}: {line}");
+            assert!(!BROKERS.iter().any(knows), "{name}: {line}");
         }
     }
 }

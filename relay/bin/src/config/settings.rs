@@ -90,7 +90,8 @@ settings! {
         kafka_url: OrOff<Url<KafkaUrl>>;
 
         /// Topic of events that name no exchange.
-        /// Text with {topic}, {aggregate_type} and {type}. Events of one key must meet in one topic to keep their order.
+        /// Text with {topic}, {aggregate_type} and {type}. Events of one key must meet in one topic, or they have no
+        /// order.
         kafka_topic: Topic = "{topic}";
     }
 

@@ -251,7 +251,7 @@ impl<M: Outgoing> Partition<M> {
                 flight.state = State::NotWritten(Refused::Gap);
                 self.pause(now);
             }
-            // The broker looks at a batch's contents before it looks whether it has it, so it has refused it before, too.
+            // The broker looks at a batch's contents before it looks whether it has the batch, so it refused it before.
             Meaning::TooLarge | Meaning::Invalid => flight.state = State::NotWritten(Refused::by(answer)),
             Meaning::Refused | Meaning::Unavailable if !flight.is_doubtful => {
                 flight.state = State::NotWritten(Refused::by(answer));

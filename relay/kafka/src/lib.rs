@@ -16,10 +16,10 @@
 //! |---|---|
 //! | `produce` | [`Producer`]: records in, a certain confirm for each out |
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
-//! | `produce::codes` | the meaning of each of Kafka's error codes |
-//! | `produce::{task, broker, wire}` | the tasks that own the connections, and what passes there |
+//! | `produce::{task, broker}` | the tasks that own the connections |
 //! | `consume` | [`Reader`]: what is in a topic |
 //! | `record` | a batch as bytes, headers, a key's partition |
+//! | `wire` | Kafka's protocol: requests with their answers, and the meaning of each error code |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
 //!
 //! # Example
@@ -35,6 +35,7 @@ mod connect;
 mod consume;
 mod produce;
 mod record;
+mod wire;
 
 pub use self::{
     config::ProduceConfig,

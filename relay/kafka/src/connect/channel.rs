@@ -2,68 +2,30 @@
 
 use std::{io, time::Duration};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use client_socket::Socket;
-use kafka_protocol::{
-    messages::{
-        ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
-        FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-        ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, RequestHeader,
-        ResponseHeader, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
-    },
-    protocol::{Decodable, Encodable, HeaderVersion, StrBytes, VersionRange},
-};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::error::KafkaError;
+use crate::wire::{
+    codec::{Malformed, Reader, put_text},
+    requests::Request,
+};
 
 /// Most bytes of an answer.
 const MOST_ANSWER: usize = 128 << 20;
 
-/// A request with its answer.
-pub(crate) trait Question: Encodable + HeaderVersion {
-    /// The answer.
-    type Answer: Decodable + HeaderVersion;
-    /// The request's kind.
-    const KEY: ApiKey;
-}
-
-macro_rules! questions {
-    ($($key:ident: $question:ty => $answer:ty),+ $(,)?) => {
-        $(impl Question for $question {
-            type Answer = $answer;
-            const KEY: ApiKey = ApiKey::$key;
-        })+
-    };
-}
-
-questions!(
-    ApiVersions: ApiVersionsRequest => ApiVersionsResponse,
-    Fetch: FetchRequest => FetchResponse,
-    FindCoordinator: FindCoordinatorRequest => FindCoordinatorResponse,
-    InitProducerId: InitProducerIdRequest => InitProducerIdResponse,
-    ListOffsets: ListOffsetsRequest => ListOffsetsResponse,
-    Metadata: MetadataRequest => MetadataResponse,
-    Produce: ProduceRequest => ProduceResponse,
-    SaslAuthenticate: SaslAuthenticateRequest => SaslAuthenticateResponse,
-    SaslHandshake: SaslHandshakeRequest => SaslHandshakeResponse,
-);
-
-/// The versions of requests that a broker speaks.
+/// The kinds of requests that a broker speaks, each with its oldest and newest version.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Versions(pub(crate) Vec<(i16, VersionRange)>);
+pub(crate) struct Versions(pub(crate) Vec<(i16, i16, i16)>);
 
 impl Versions {
-    /// The newest version of a request that both sides speak, in this client's range.
-    pub(crate) fn of(&self, key: ApiKey, ours: VersionRange) -> Result<i16, KafkaError> {
-        let request = key as i16;
-        let theirs = self.0.iter().find(|(key, _)| *key == request).map(|(_, range)| range);
-        let theirs = theirs.unwrap_or(&VersionRange { min: 0, max: -1 });
-        let both = ours.intersect(theirs);
-        if both.is_empty() {
-            return Err(KafkaError::Version { request, min: theirs.min, max: theirs.max });
-        }
-        Ok(both.max)
+    /// Checks that the broker speaks a request in the version of this client.
+    pub(crate) fn check<R: Request>(&self) -> Result<(), KafkaError> {
+        let (request, version) = R::KIND;
+        let theirs = self.0.iter().find(|(kind, ..)| *kind == request);
+        let (_, min, max) = theirs.copied().unwrap_or((request, 0, -1));
+        if (min..=max).contains(&version) { Ok(()) } else { Err(KafkaError::Version { request, version, min, max }) }
     }
 }
 
@@ -71,74 +33,68 @@ impl Versions {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) socket: Socket,
-    pub(crate) client_id: StrBytes,
+    pub(crate) client_id: String,
     pub(crate) versions: Versions,
     /// Time limit of an answer.
-    pub(crate) limit: Duration,
+    limit: Duration,
     next: i32,
 }
 
 impl Channel {
     pub(crate) fn new(socket: Socket, client_id: &str, limit: Duration) -> Self {
-        let client_id = StrBytes::from_string(client_id.to_owned());
-        Self { socket, client_id, versions: Versions::default(), limit, next: 0 }
+        Self { socket, client_id: client_id.to_owned(), versions: Versions::default(), limit, next: 0 }
     }
 
     /// Asks, and waits for the answer.
-    pub(crate) async fn ask<Q: Question>(&mut self, request: &Q, ours: VersionRange) -> Result<Q::Answer, KafkaError> {
-        let version = self.versions.of(Q::KEY, ours)?;
-        self.ask_in(request, version).await
+    pub(crate) async fn ask<R: Request>(&mut self, request: &R) -> Result<R::Answer, KafkaError> {
+        self.versions.check::<R>()?;
+        self.ask_unchecked(request).await
     }
 
-    /// Asks in this version of the request.
-    pub(crate) async fn ask_in<Q: Question>(&mut self, request: &Q, version: i16) -> Result<Q::Answer, KafkaError> {
+    /// Asks before the broker's versions are known.
+    pub(crate) async fn ask_unchecked<R: Request>(&mut self, request: &R) -> Result<R::Answer, KafkaError> {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        let frame = frame(request, version, number, &self.client_id)?;
+        let frame = frame(request, number, &self.client_id)?;
         let limit = self.limit;
         let exchange = async {
             self.socket.write_all(&frame).await?;
             self.socket.flush().await?;
             read_frame(&mut self.socket).await
         };
-        let mut answer = tokio::time::timeout(limit, exchange)
+        let answer = tokio::time::timeout(limit, exchange)
             .await
             .map_err(|_| KafkaError::ConnectTimeout(limit))?
             .map_err(KafkaError::Io)?;
-        let got = decode_head::<Q::Answer>(&mut answer, version)?;
-        if got != number {
+        let mut answer = Reader(answer);
+        if answer.i32()? != number {
             return Err(KafkaError::Protocol("an answer to another request".to_owned()));
         }
-        Q::Answer::decode(&mut answer, version).map_err(protocol)
+        Ok(R::answer(&mut answer)?)
+    }
+}
+
+impl From<Malformed> for KafkaError {
+    fn from(malformed: Malformed) -> Self {
+        Self::Protocol(malformed.to_string())
     }
 }
 
 /// Makes the bytes of a request.
-pub(crate) fn frame<Q: Question>(
-    request: &Q,
-    version: i16,
-    number: i32,
-    client_id: &StrBytes,
-) -> Result<BytesMut, KafkaError> {
+pub(crate) fn frame<R: Request>(request: &R, number: i32, client_id: &str) -> Result<BytesMut, KafkaError> {
+    let (kind, version) = R::KIND;
     let mut frame = BytesMut::with_capacity(256);
     frame.put_i32(0);
-    let header = RequestHeader::default()
-        .with_request_api_key(Q::KEY as i16)
-        .with_request_api_version(version)
-        .with_correlation_id(number)
-        .with_client_id(Some(client_id.clone()));
-    header.encode(&mut frame, Q::header_version(version)).map_err(protocol)?;
-    request.encode(&mut frame, version).map_err(protocol)?;
+    frame.put_i16(kind);
+    frame.put_i16(version);
+    frame.put_i32(number);
+    put_text(&mut frame, client_id);
+    request.put(&mut frame);
     let length = i32::try_from(frame.len() - 4).map_err(|_| KafkaError::Protocol("a request of 2 GiB".to_owned()))?;
     if let Some(place) = frame.first_chunk_mut() {
         *place = length.to_be_bytes();
     }
     Ok(frame)
-}
-
-/// Reads the head of an answer, and returns the number of its request.
-pub(crate) fn decode_head<R: HeaderVersion>(answer: &mut Bytes, version: i16) -> Result<i32, KafkaError> {
-    ResponseHeader::decode(answer, R::header_version(version)).map(|head| head.correlation_id).map_err(protocol)
 }
 
 /// Reads an answer without its length. Not cancellation-safe.
@@ -154,9 +110,5 @@ pub(crate) async fn read_frame(socket: &mut (impl AsyncReadExt + Unpin)) -> io::
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(answer.freeze().copy_to_bytes(length))
-}
-
-pub(crate) fn protocol(error: impl std::fmt::Display) -> KafkaError {
-    KafkaError::Protocol(error.to_string())
+    Ok(answer.freeze())
 }

@@ -4,6 +4,8 @@ use std::{io, time::Duration};
 
 use client_socket::refused_by_tls;
 
+use crate::wire::codes;
+
 /// Why a producer could not be connected, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaError {
@@ -30,11 +32,15 @@ pub enum KafkaError {
         /// The broker's mechanisms, with commas between.
         offered: String,
     },
-    /// The broker speaks no version of a request that this client speaks.
-    #[error("the broker is too old, or too new: it speaks versions {min} to {max} of request {request}")]
+    /// The broker does not speak a request in the version of this client.
+    #[error(
+        "the broker is too old, or too new: it speaks versions {min} to {max} of request {request}, and not {version}"
+    )]
     Version {
         /// The number of the request's kind.
         request: i16,
+        /// The version that this client speaks.
+        version: i16,
         /// The oldest version that the broker speaks.
         min: i16,
         /// The newest version that the broker speaks.
@@ -67,7 +73,7 @@ impl KafkaError {
         match self {
             Self::Connect(error) => !refused_by_tls(error),
             Self::ConnectTimeout(_) | Self::Io(_) | Self::LostIdentity(_) | Self::Silent(_) => true,
-            Self::Refused { code, .. } => is_transient_code(*code),
+            Self::Refused { code, .. } => codes::is_transient(*code),
             Self::HungUp
             | Self::Authentication(_)
             | Self::Mechanism { .. }
@@ -75,8 +81,4 @@ impl KafkaError {
             | Self::Protocol(_) => false,
         }
     }
-}
-
-fn is_transient_code(code: i16) -> bool {
-    kafka_protocol::error::ResponseError::try_from_code(code).is_some_and(|error| error.is_retriable())
 }

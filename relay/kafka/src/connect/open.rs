@@ -1,11 +1,6 @@
 //! From an address to a connection that is logged in.
 
 use client_socket::{Host, Keepalive, Socket, TcpOptions};
-use kafka_protocol::{
-    error::ResponseError,
-    messages::{ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest},
-    protocol::{StrBytes, VersionRange},
-};
 use tokio::time::timeout;
 
 use super::{
@@ -14,7 +9,13 @@ use super::{
     scram::{Hash, Scram},
     url::{KafkaUrl, Mechanism},
 };
-use crate::{config::ProduceConfig, produce::codes};
+use crate::{
+    config::ProduceConfig,
+    wire::{
+        codes,
+        requests::{ApiVersions, SaslAuthenticate, SaslHandshake},
+    },
+};
 
 /// How a dead broker is noticed while nothing is sent.
 const KEEPALIVE: Keepalive = Keepalive {
@@ -47,29 +48,19 @@ pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel,
 }
 
 async fn learn_versions(channel: &mut Channel) -> Result<(), KafkaError> {
-    let request = ApiVersionsRequest::default()
-        .with_client_software_name(StrBytes::from_static_str("kafka-producer"))
-        .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-    let mut answer = channel.ask_in(&request, 3).await?;
-    if answer.error_code == ResponseError::UnsupportedVersion.code() {
-        answer = channel.ask_in(&ApiVersionsRequest::default(), 0).await?;
-    }
-    check("versions", answer.error_code, None)?;
-    let range = |min, max| VersionRange { min, max };
-    channel.versions.0 =
-        answer.api_keys.iter().map(|key| (key.api_key, range(key.min_version, key.max_version))).collect();
+    let (code, versions) = channel.ask_unchecked(&ApiVersions).await?;
+    check("versions", code, None)?;
+    channel.versions.0 = versions;
     Ok(())
 }
 
 async fn log_in(channel: &mut Channel, mechanism: Mechanism, user: &str, password: &str) -> Result<(), KafkaError> {
     let asked = mechanism.name();
-    let handshake = SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(asked));
-    let answer = channel.ask(&handshake, VersionRange { min: 1, max: 1 }).await?;
-    if answer.error_code == ResponseError::UnsupportedSaslMechanism.code() {
-        let offered: Vec<&str> = answer.mechanisms.iter().map(|name| name.as_str()).collect();
+    let (code, offered) = channel.ask(&SaslHandshake(asked)).await?;
+    if code == codes::UNSUPPORTED_SASL_MECHANISM {
         return Err(KafkaError::Mechanism { asked, offered: offered.join(", ") });
     }
-    check("handshake", answer.error_code, None)?;
+    check("handshake", code, None)?;
     match mechanism {
         Mechanism::Plain => {
             authenticate(channel, format!("\0{user}\0{password}")).await?;
@@ -97,13 +88,11 @@ async fn scram(channel: &mut Channel, hash: Hash, user: &str, password: &str) ->
 }
 
 async fn authenticate(channel: &mut Channel, message: String) -> Result<String, KafkaError> {
-    let request = SaslAuthenticateRequest::default().with_auth_bytes(message.into());
-    let answer = channel.ask(&request, VersionRange { min: 0, max: 2 }).await?;
-    if answer.error_code != 0 {
-        let said = answer.error_message.map(|said| said.to_string());
-        return Err(KafkaError::Authentication(said.unwrap_or_else(|| codes::name(answer.error_code))));
+    let (code, said, message) = channel.ask(&SaslAuthenticate(message)).await?;
+    if code != 0 {
+        return Err(KafkaError::Authentication(said.unwrap_or_else(|| codes::name(code))));
     }
-    Ok(String::from_utf8_lossy(&answer.auth_bytes).into_owned())
+    Ok(String::from_utf8_lossy(&message).into_owned())
 }
 
 /// Turns a code into an error, unless it is 0.

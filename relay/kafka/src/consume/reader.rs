@@ -6,16 +6,6 @@ use std::{
     time::Duration,
 };
 
-use client_socket::{Host, Socket};
-use kafka_protocol::{
-    messages::{
-        FetchRequest, ListOffsetsRequest, TopicName,
-        fetch_request::{FetchPartition, FetchTopic},
-        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
-    },
-    protocol::{StrBytes, VersionRange},
-};
-
 use super::batches::{self, Fetched};
 use crate::{
     config::ProduceConfig,
@@ -25,14 +15,16 @@ use crate::{
         error::KafkaError,
         open::{check, open},
     },
-    produce::{codes, producer::ConnectError},
+    produce::producer::ConnectError,
+    wire::{
+        codes,
+        requests::{Fetch, ListOffsets},
+    },
 };
+use client_socket::{Host, Socket};
 
 /// Most bytes of an answer, and of a partition's part.
 const MOST_BYTES: i32 = 4 << 20;
-/// The versions that name topics in place of their ids.
-const LIST_OFFSETS: VersionRange = VersionRange { min: 1, max: 6 };
-const FETCH: VersionRange = VersionRange { min: 4, max: 12 };
 
 /// From where on a topic is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,18 +179,11 @@ impl Reader {
         partitions: &[i32],
         time: i64,
     ) -> Result<Vec<(i32, i64)>, KafkaError> {
-        let partition =
-            |number: &i32| ListOffsetsPartition::default().with_partition_index(*number).with_timestamp(time);
-        let topic = ListOffsetsTopic::default()
-            .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
-            .with_partitions(partitions.iter().map(partition).collect());
-        let request = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![topic]);
-        let answer = self.channel(leader).await?.ask(&request, LIST_OFFSETS).await;
-        let answer = self.heard(leader, answer)?;
+        let answer = self.channel(leader).await?.ask(&ListOffsets { topic, partitions, time_ms: time }).await;
         let mut offsets = Vec::new();
-        for partition in answer.topics.into_iter().flat_map(|topic| topic.partitions) {
-            check("offsets", partition.error_code, None)?;
-            offsets.push((partition.partition_index, partition.offset));
+        for (partition, code, offset) in self.heard(leader, answer)? {
+            check("offsets", code, None)?;
+            offsets.push((partition, offset));
         }
         Ok(offsets)
     }
@@ -228,50 +213,30 @@ impl Reader {
         topics: BTreeMap<String, Vec<(i32, i64)>>,
         wait: Duration,
     ) -> Result<Vec<Fetched>, KafkaError> {
-        let partition = |(number, offset): (i32, i64)| {
-            FetchPartition::default()
-                .with_partition(number)
-                .with_fetch_offset(offset)
-                .with_partition_max_bytes(MOST_BYTES)
-        };
-        let topic = |(name, partitions): (String, Vec<(i32, i64)>)| {
-            FetchTopic::default()
-                .with_topic(TopicName(StrBytes::from_string(name)))
-                .with_partitions(partitions.into_iter().map(partition).collect())
-        };
-        let request = FetchRequest::default()
-            .with_replica_id((-1).into())
-            .with_max_wait_ms(i32::try_from(wait.as_millis()).unwrap_or(i32::MAX))
-            .with_min_bytes(1)
-            .with_max_bytes(MOST_BYTES)
-            .with_topics(topics.into_iter().map(topic).collect());
-        let answer = self.channel(leader).await?.ask(&request, FETCH).await;
-        let answer = self.heard(leader, answer)?;
-        check("fetch", answer.error_code, None)?;
+        let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
+        let request = Fetch { wait_ms, most_bytes: MOST_BYTES, topics: topics.into_iter().collect() };
+        let answer = self.channel(leader).await?.ask(&request).await;
         let mut fetched = Vec::new();
-        for topic in answer.responses {
-            let name = topic.topic.0.to_string();
-            for partition in topic.partitions {
-                check("fetch", partition.error_code, None)?;
-                let place = (name.clone(), partition.partition_index);
-                let Some((_, offset)) = self.places.get_mut(&place) else { continue };
-                self.ends.insert(place, partition.high_watermark);
-                let batches = batches::read(partition.records.unwrap_or_default())?;
-                self.compressed += batches.compressed;
-                // A batch may begin before the offset that was asked for.
-                let first = *offset;
-                *offset = batches.next.map_or(first, |next| next.max(first));
-                let records = batches.records.into_iter().filter(|record| record.offset >= first);
-                fetched.extend(records.map(|record| Fetched {
-                    topic: name.clone(),
-                    partition: partition.partition_index,
-                    offset: record.offset,
-                    timestamp_ms: record.timestamp,
-                    key: record.key,
-                    headers: record.headers.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-                    value: record.value,
-                }));
-            }
+        for part in self.heard(leader, answer)? {
+            check("fetch", part.code, None)?;
+            let place = (part.topic.clone(), part.partition);
+            let Some((_, offset)) = self.places.get_mut(&place) else { continue };
+            self.ends.insert(place, part.end);
+            let batches = batches::read(part.records)?;
+            self.compressed += batches.compressed;
+            // A batch may begin before the offset that was asked for.
+            let first = *offset;
+            *offset = batches.next.map_or(first, |next| next.max(first));
+            let records = batches.records.into_iter().filter(|record| record.offset >= first);
+            fetched.extend(records.map(|record| Fetched {
+                topic: part.topic.clone(),
+                partition: part.partition,
+                offset: record.offset,
+                timestamp_ms: record.timestamp_ms,
+                key: record.key,
+                headers: record.headers,
+                value: record.value,
+            }));
         }
         Ok(fetched)
     }

@@ -10,13 +10,13 @@ use tokio::{
 use crate::{
     config::ProduceConfig,
     connect::{channel::read_frame, error::KafkaError, open::open},
+    wire::requests::Produce,
 };
 
 /// What a broker's connection tells of itself.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// It is open, and speaks these versions of produce requests.
-    Open(i16),
+    Open,
     Answer(Bytes),
     Ended(KafkaError),
 }
@@ -46,8 +46,8 @@ async fn serve(
     heard: &Sender<(i32, u64, Heard)>,
 ) -> Result<(), KafkaError> {
     let channel = open(&config, &host).await?;
-    let version = channel.versions.of(kafka_protocol::messages::ApiKey::Produce, super::wire::VERSIONS)?;
-    if heard.send((id, generation, Heard::Open(version))).await.is_err() {
+    channel.versions.check::<Produce<'_>>()?;
+    if heard.send((id, generation, Heard::Open)).await.is_err() {
         return Ok(());
     }
     let (mut reader, mut writer) = tokio::io::split(channel.socket);

@@ -10,14 +10,16 @@ use bytes::Bytes;
 use client_socket::Host;
 
 use super::{
-    codes::{self, Meaning},
     partition::{LostIdentity, Outbox, Record},
     topic::Topic,
-    wire::Answers,
 };
 use crate::{
     connect::{control::Metadata, error::KafkaError},
     record::{batch::ProducerId, message::Outgoing},
+    wire::{
+        codes::{self, Meaning},
+        requests::{BatchAnswer, Produce},
+    },
 };
 
 /// Most requests in flight to a broker, each with at most one batch of a partition.
@@ -115,7 +117,7 @@ impl<M: Outgoing> Cluster<M> {
         number
     }
 
-    pub(crate) fn name(&self, (topic, _): Place) -> &str {
+    fn name(&self, (topic, _): Place) -> &str {
         self.topics.get(topic).map_or("", |topic| &topic.name)
     }
 
@@ -252,21 +254,36 @@ impl<M: Outgoing> Cluster<M> {
         leaving
     }
 
+    /// The request with these batches. `limit_ms`: how long the broker waits for the replicas.
+    pub(crate) fn request(&self, leaving: Leaving, limit_ms: i32) -> Produce<'_> {
+        let mut topics: Vec<(&str, Vec<(i32, Bytes)>)> = Vec::new();
+        let mut last = None;
+        for (place @ (topic, partition), batch) in leaving.batches {
+            if last.replace(topic) != Some(topic) {
+                topics.push((self.name(place), Vec::new()));
+            }
+            if let Some((_, batches)) = topics.last_mut() {
+                batches.push((i32::try_from(partition).unwrap_or(i32::MAX), batch));
+            }
+        }
+        Produce { limit_ms, topics }
+    }
+
     /// A broker has answered a request, in which it names these partitions.
     pub(crate) fn answered(
         &mut self,
         id: i32,
         number: i32,
-        mut answers: Answers,
+        mut answers: Vec<BatchAnswer>,
         now: Instant,
     ) -> Result<(), KafkaError> {
         let Some(batches) = self.brokers.get_mut(&id).and_then(|broker| broker.requests.remove(&number)) else {
             return Err(KafkaError::Protocol("an answer to no request".to_owned()));
         };
         for (place, base) in batches {
-            let name = self.name(place).to_owned();
-            let answer = i32::try_from(place.1).ok().and_then(|partition| answers.remove(&(name, partition)));
-            let Some(answer) = answer else {
+            let name = self.name(place);
+            let is_it = |answer: &BatchAnswer| answer.topic == name && usize::try_from(answer.partition) == Ok(place.1);
+            let Some(answer) = answers.iter().position(is_it).map(|found| answers.swap_remove(found)) else {
                 return Err(KafkaError::Protocol("an answer without a batch of its request".to_owned()));
             };
             let meaning = Meaning::of(answer.code);

@@ -2,10 +2,8 @@
 
 mod broker;
 mod cluster;
-pub(crate) mod codes;
 pub(crate) mod confirm;
 mod partition;
 pub(crate) mod producer;
 mod task;
 mod topic;
-mod wire;

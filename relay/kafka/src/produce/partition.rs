@@ -23,10 +23,16 @@ use std::{
 use bytes::Bytes;
 
 use self::refusal::Refused;
-use super::{codes::Meaning, confirm::Confirm};
-use crate::record::{
-    batch::{BatchWriter, ProducerId, Unwritable},
-    message::Outgoing,
+use super::confirm::Confirm;
+use crate::{
+    record::{
+        batch::{BatchWriter, ProducerId, Unwritable},
+        message::Outgoing,
+    },
+    wire::{
+        codes::{self, Meaning},
+        requests::BatchAnswer,
+    },
 };
 
 /// Most batches in flight: the broker remembers so many of a producer in each partition, and answers about older ones
@@ -55,15 +61,6 @@ impl<M> Record<M> {
     pub(crate) fn new(message: M, known: u64) -> Self {
         Self { message, known, begins_batch: false }
     }
-}
-
-/// The broker's answer about a batch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) code: i16,
-    pub(crate) text: Option<String>,
-    /// The records to blame, by their place in the batch, with the broker's words.
-    pub(crate) culprits: Vec<(usize, Option<String>)>,
 }
 
 /// The producer has to begin anew, with another id or epoch: what is in flight may have been written or not.
@@ -221,7 +218,7 @@ impl<M: Outgoing> Partition<M> {
     pub(crate) fn answered(
         &mut self,
         base: i32,
-        answer: Answer,
+        answer: BatchAnswer,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<(), LostIdentity> {
@@ -243,9 +240,9 @@ impl<M: Outgoing> Partition<M> {
                 }
             }
             Meaning::Gap if is_first => {
-                return Err(LostIdentity(super::codes::name(answer.code)));
+                return Err(LostIdentity(codes::name(answer.code)));
             }
-            Meaning::Replaced => return Err(LostIdentity(super::codes::name(answer.code))),
+            Meaning::Replaced => return Err(LostIdentity(codes::name(answer.code))),
             Meaning::Gap => flight.state = State::NotWritten(Refused::Gap),
             Meaning::NoTopic if !flight.is_doubtful => {
                 flight.state = State::NotWritten(Refused::Gap);

@@ -6,7 +6,6 @@ use std::{
 };
 
 use bytes::BytesMut;
-use kafka_protocol::protocol::StrBytes;
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
     task::JoinSet,
@@ -17,15 +16,19 @@ use super::{
     broker::{self, Heard},
     cluster::Cluster,
     confirm::Confirm,
-    wire,
 };
 use crate::{
     config::ProduceConfig,
     connect::{
+        channel::frame,
         control::{Control, Metadata},
         error::KafkaError,
     },
     record::{batch::ProducerId, message::Outgoing},
+    wire::{
+        codec::Reader,
+        requests::{Produce, Request},
+    },
 };
 
 /// Most requests that wait in front of a socket; more are never in flight.
@@ -41,7 +44,6 @@ pub(crate) type Confirmed = (Vec<Confirm>, u64);
 struct Link {
     generation: u64,
     requests: Sender<BytesMut>,
-    version: i16,
 }
 
 pub(crate) struct Task<M> {
@@ -50,14 +52,12 @@ pub(crate) struct Task<M> {
     links: BTreeMap<i32, Link>,
     generation: u64,
     tasks: JoinSet<()>,
-    client_id: StrBytes,
 }
 
 impl<M: Outgoing> Task<M> {
     pub(crate) fn new(config: ProduceConfig, producer: ProducerId) -> Self {
         let cluster = Cluster::new(producer, config.keeps_order);
-        let client_id = StrBytes::from_string(config.client_id.clone());
-        Self { config, cluster, links: BTreeMap::new(), generation: 0, tasks: JoinSet::new(), client_id }
+        Self { config, cluster, links: BTreeMap::new(), generation: 0, tasks: JoinSet::new() }
     }
 
     /// Works until the caller is gone, or the producer has to end.
@@ -113,15 +113,15 @@ impl<M: Outgoing> Task<M> {
         for (id, host) in self.cluster.connects(now) {
             self.generation += 1;
             let (requests, receiver) = channel(REQUESTS);
-            self.links.insert(id, Link { generation: self.generation, requests, version: 0 });
+            self.links.insert(id, Link { generation: self.generation, requests });
             self.tasks.spawn(broker::run(self.config.clone(), id, self.generation, host, receiver, hears.clone()));
         }
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let limit_ms = i32::try_from((self.config.confirm_timeout / 2).as_millis()).unwrap_or(i32::MAX);
         for (id, leaving) in self.cluster.leaves(now, i64::try_from(now_ms).unwrap_or(i64::MAX)) {
             let Some(link) = self.links.get(&id) else { continue };
-            let cluster = &self.cluster;
-            let request = wire::request(leaving, |place| cluster.name(place), link.version, limit_ms, &self.client_id)?;
+            let number = leaving.number;
+            let request = frame(&self.cluster.request(leaving, limit_ms), number, &self.config.client_id)?;
             // There is room: no more requests are in flight. A connection that has ended says so itself.
             let _ = link.requests.try_send(request);
         }
@@ -130,14 +130,15 @@ impl<M: Outgoing> Task<M> {
     }
 
     fn heard(&mut self, id: i32, generation: u64, said: Heard) -> Result<(), KafkaError> {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.generation == generation) else { return Ok(()) };
+        if self.links.get(&id).is_none_or(|link| link.generation != generation) {
+            return Ok(());
+        }
         match said {
-            Heard::Open(version) => {
-                link.version = version;
-                self.cluster.connected(id);
-            }
+            Heard::Open => self.cluster.connected(id),
             Heard::Answer(bytes) => {
-                let (number, answers) = wire::answer(bytes, link.version)?;
+                let mut answer = Reader(bytes);
+                let number = answer.i32()?;
+                let answers = Produce::answer(&mut answer)?;
                 self.cluster.answered(id, number, answers, Instant::now())?;
             }
             Heard::Ended(error) => {

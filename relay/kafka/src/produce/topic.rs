@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{
-    codes::{self, Meaning},
     confirm::{ConfirmKind, Reason},
     partition::{Outbox, Partition, Record},
 };
 use crate::{
     connect::control::TopicMetadata,
     record::{message::Outgoing, murmur2::partition},
+    wire::codes::{self, Meaning},
 };
 
 /// A topic that does not exist, or a partition without a leader, is looked for once more after this time, before its
@@ -172,7 +172,7 @@ impl<M: Outgoing> Topic<M> {
 
     /// Partitions without a leader take nothing now.
     fn without_leader(&mut self, now: Instant, out: &mut Outbox) {
-        let leaderless = Reason { code: 5, text: codes::name(5) };
+        let leaderless = Reason { code: codes::LEADER_NOT_AVAILABLE, text: codes::name(codes::LEADER_NOT_AVAILABLE) };
         let since = match &self.missing {
             Some((since, ConfirmKind::Unavailable(_))) => *since,
             _ => now,

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::{Answer, Flight, Outbox, Partition, Record, State};
+use super::{Flight, Outbox, Partition, Record, State};
 use crate::{
-    produce::{
-        codes::{self, Meaning},
-        confirm::{Confirm, ConfirmKind, Reason},
-    },
+    produce::confirm::{Confirm, ConfirmKind, Reason},
     record::message::Outgoing,
+    wire::{
+        codes::{self, Meaning},
+        requests::BatchAnswer,
+    },
 };
 
 /// Why a batch was not written.
@@ -26,8 +27,8 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    pub(super) fn by(answer: Answer) -> Self {
-        let Answer { code, text, culprits } = answer;
+    pub(super) fn by(answer: BatchAnswer) -> Self {
+        let BatchAnswer { code, text, culprits, .. } = answer;
         let reason = |text: Option<&String>| {
             let name = codes::name(code);
             Reason { code, text: text.map_or(name.clone(), |text| format!("{name}: {text}")) }
@@ -35,7 +36,9 @@ impl Refused {
         match Meaning::of(code) {
             Meaning::TooLarge => Self::TooLarge,
             Meaning::Invalid => {
-                let named = culprits.iter().map(|(place, said)| (*place, reason(said.as_ref().or(text.as_ref()))));
+                let named = culprits.iter().map(|(place, said)| {
+                    (usize::try_from(*place).unwrap_or(usize::MAX), reason(said.as_ref().or(text.as_ref())))
+                });
                 Self::Invalid(named.collect(), reason(text.as_ref()))
             }
             Meaning::Unavailable => Self::Unavailable(reason(text.as_ref())),
@@ -89,7 +92,7 @@ impl<M: Outgoing> Partition<M> {
                     again.extend(records);
                 }
                 State::NotWritten(Refused::TooLarge) => {
-                    let code = 10; // MESSAGE_TOO_LARGE
+                    let code = codes::MESSAGE_TOO_LARGE;
                     let reason = Reason { code, text: codes::name(code) };
                     self.refuse_all(records, &ConfirmKind::Refused(reason), &mut again, out);
                 }

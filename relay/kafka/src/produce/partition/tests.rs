@@ -65,10 +65,10 @@ struct Broker {
 }
 
 impl Broker {
-    fn take(&mut self, batch: &Bytes) -> Answer {
+    fn take(&mut self, batch: &Bytes) -> BatchAnswer {
         let records = RecordBatchDecoder::decode(&mut batch.clone()).unwrap().records;
         let base = records[0].sequence;
-        let code = |code| Answer { code, ..Answer::default() };
+        let code = |code| BatchAnswer { code, ..BatchAnswer::default() };
         if self.is_short_of_replicas {
             return code(19);
         }
@@ -78,8 +78,9 @@ impl Broker {
         }
         let culprits: Vec<usize> = (0..values.len()).filter(|place| values[*place] == "invalid").collect();
         if !culprits.is_empty() {
-            let named = culprits.into_iter().filter(|_| self.names_culprits).map(|place| (place, None));
-            return Answer { code: 87, culprits: named.collect(), text: None };
+            let named =
+                culprits.into_iter().filter(|_| self.names_culprits).map(|place| (i32::try_from(place).unwrap(), None));
+            return BatchAnswer { code: 87, culprits: named.collect(), ..BatchAnswer::default() };
         }
         if self.latest.contains(&base) {
             return code(0);
@@ -133,7 +134,7 @@ struct World {
     now: Instant,
     /// Batches on their way, and answers on their way back.
     way: VecDeque<(i32, Bytes)>,
-    answers: VecDeque<(i32, Answer)>,
+    answers: VecDeque<(i32, BatchAnswer)>,
     next: u32,
     known: u64,
     confirmed: BTreeMap<u32, ConfirmKind>,
@@ -183,7 +184,7 @@ impl World {
             }
             Step::Answer(is_certain) => {
                 if let Some((base, answer)) = self.answers.pop_front() {
-                    let answer = if *is_certain { answer } else { Answer { code: 7, ..Answer::default() } };
+                    let answer = if *is_certain { answer } else { BatchAnswer { code: 7, ..BatchAnswer::default() } };
                     self.partition.answered(base, answer, self.now, &mut self.out).unwrap();
                 }
             }

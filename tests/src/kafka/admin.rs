@@ -13,6 +13,7 @@ use kafka_protocol::{
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
         list_offsets_response::ListOffsetsPartitionResponse,
         metadata_request::MetadataRequestTopic,
+        metadata_response::MetadataResponsePartition,
     },
     protocol::StrBytes,
 };
@@ -102,6 +103,19 @@ impl Kafka {
         .await
     }
 
+    /// Waits until so many replicas of each partition are in sync.
+    ///
+    /// # Panics
+    /// When that takes longer than twice [`SOON`].
+    pub async fn wait_for_replicas_in_sync(&self, topic: &str, count: usize) {
+        eventually(&format!("{topic} has {count} replicas in sync"), 2 * SOON, async || {
+            let partitions = partitions(&mut self.client().await, topic).await?;
+            let in_sync: Vec<usize> = partitions.iter().map(|partition| partition.isr_nodes.len()).collect();
+            if in_sync.iter().all(|known| *known == count) { Ok(()) } else { Err(format!("{in_sync:?}")) }
+        })
+        .await;
+    }
+
     /// A partition's first offset with this time (ms since 1970) or a later one, -1 if there is none. The time -1 asks
     /// for the end, and -2 for the start.
     ///
@@ -152,6 +166,14 @@ async fn offsets_at(
 
 /// A topic's partitions and their leaders, as one node knows them.
 pub(super) async fn leaders(client: &mut KafkaClient, topic: &str) -> Result<Vec<(i32, i32)>, String> {
+    let partitions = partitions(client, topic).await?.into_iter().map(|partition| {
+        let (index, leader) = (partition.partition_index, partition.leader_id.0);
+        if leader < 0 { Err(format!("{topic}-{index} has no leader")) } else { Ok((index, leader)) }
+    });
+    partitions.collect()
+}
+
+async fn partitions(client: &mut KafkaClient, topic: &str) -> Result<Vec<MetadataResponsePartition>, String> {
     let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
     let request = MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
     let response = client.try_request(12, &request).await?;
@@ -159,11 +181,7 @@ pub(super) async fn leaders(client: &mut KafkaClient, topic: &str) -> Result<Vec
         0 => Ok(topic.partitions),
         code => Err(format!("{:?}: code {code}", topic.name)),
     });
-    let partitions = partitions.collect::<Result<Vec<_>, _>>()?.concat().into_iter().map(|partition| {
-        let (index, leader) = (partition.partition_index, partition.leader_id.0);
-        if leader < 0 { Err(format!("{topic}-{index} has no leader")) } else { Ok((index, leader)) }
-    });
-    partitions.collect()
+    Ok(partitions.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 pub(super) fn topic_name(name: &str) -> TopicName {

@@ -100,6 +100,7 @@ async fn a_topic_with_too_few_replicas_in_sync_costs_no_event_its_life_and_no_ot
     let without_key = format!("SELECT outbox.emit('{other}', to_json(n)) FROM generate_series(1, 500) AS n");
     run(&sink.db, &without_key).await;
     wait_for_counts(&sink.db, (50, 500, 0), 2 * SOON).await;
+    kafka.wait_for_replicas_in_sync(&later, 2).await;
     run(&sink.db, &format!("SELECT outbox.emit('{later}', to_json(n)) FROM generate_series(1, 20) AS n")).await;
     // An attempt counts only if the broker takes others meanwhile.
     let mut sent = 500;

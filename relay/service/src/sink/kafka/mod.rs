@@ -13,7 +13,7 @@ use std::{
 };
 
 use kafka_producer::{Confirm, ConnectError, KafkaError, KafkaUrl, News, ProduceConfig};
-use outbox_core::{Abilities, Event};
+use outbox_core::{Abilities, Event, SIDE_CHANNELS};
 
 pub use self::{
     config::Config,
@@ -98,7 +98,8 @@ impl Connect for Kafka {
             peer: ServerPeer { host: name.clone(), description: name, expiry: producer.expiry() },
             is_proven: false,
             is_new_identity: true,
-            side_channels: 0,
+            // Topics wait for no other, and a key's records keep their order whichever way they are handed over.
+            side_channels: SIDE_CHANNELS,
         }
     }
 

@@ -36,7 +36,14 @@ async fn random_events_and_verdicts_leave_the_same_rows_and_the_same_log() {
             for sql in std::iter::once(&change).chain(&work) {
                 // A refusal is an outcome, too: of a unique index on values that are there twice, for one.
                 if let Err(error) = db.batch_execute(sql).await {
-                    outcomes.push(format!("{:?}", error.as_db_error().map(fields)));
+                    let mut fields = error.as_db_error().map(fields);
+                    // Which of several values that are there twice it names depends on where its sort begins.
+                    if let Some(fields) = &mut fields
+                        && fields[2].as_ref().is_some_and(|said| said.starts_with("could not create unique index"))
+                    {
+                        fields[3] = None;
+                    }
+                    outcomes.push(format!("{fields:?}"));
                     run(db, "ROLLBACK").await;
                 }
             }

@@ -62,9 +62,9 @@ pub enum KafkaError {
     /// The producer's id or epoch is no longer good: what is in flight may have been written or not.
     #[error("the broker no longer knows this producer: {0}")]
     LostIdentity(String),
-    /// The brokers have answered nothing for so long.
-    #[error("the brokers have confirmed nothing for {0:?}")]
-    Silent(Duration),
+    /// The brokers have answered nothing for so long; the text says what was wrong with the last connection.
+    #[error("the brokers have confirmed nothing for {0:?}{1}")]
+    Silent(Duration, String),
 }
 
 impl KafkaError {
@@ -72,7 +72,7 @@ impl KafkaError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect(error) => !refused_by_tls(error),
-            Self::ConnectTimeout(_) | Self::Io(_) | Self::LostIdentity(_) | Self::Silent(_) => true,
+            Self::ConnectTimeout(_) | Self::Io(_) | Self::LostIdentity(_) | Self::Silent(..) => true,
             Self::Refused { code, .. } => codes::is_transient(*code),
             Self::HungUp
             | Self::Authentication(_)

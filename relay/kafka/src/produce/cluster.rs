@@ -1,6 +1,9 @@
 //! All topics and brokers of a producer: what leaves to which broker, and what an answer is about. Pure: time is an
 //! argument.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
@@ -64,7 +67,9 @@ enum Connection {
 pub(crate) struct Cluster<M> {
     producer: ProducerId,
     keeps_order: bool,
-    topics: Vec<Topic<M>>,
+    topics: BTreeMap<usize, Topic<M>>,
+    /// How many topics there were.
+    named: usize,
     by_name: HashMap<String, usize>,
     brokers: BTreeMap<i32, Broker>,
     /// Partitions with records that wait or are in flight.
@@ -72,7 +77,7 @@ pub(crate) struct Cluster<M> {
     asked_at: Option<Instant>,
     is_asking: bool,
     pub(crate) out: Outbox,
-    /// When a batch was last taken, or the first of those in flight was sent; `None`: nothing is in flight.
+    /// When a batch was last answered, or the first of the present records was handed over; `None`: there are none.
     heard_at: Option<Instant>,
 }
 
@@ -81,7 +86,8 @@ impl<M: Outgoing> Cluster<M> {
         Self {
             producer,
             keeps_order,
-            topics: Vec::new(),
+            topics: BTreeMap::new(),
+            named: 0,
             by_name: HashMap::new(),
             brokers: BTreeMap::new(),
             busy: BTreeSet::new(),
@@ -97,13 +103,14 @@ impl<M: Outgoing> Cluster<M> {
         let mut turned = BTreeSet::new();
         for message in messages {
             let number = self.topic(message.topic(), now);
-            let Some(topic) = self.topics.get_mut(number) else { continue };
+            let Some(topic) = self.topics.get_mut(&number) else { continue };
             if turned.insert(number) {
                 topic.turn();
                 topic.knows(known);
             }
             topic.push(Record::new(message, known), now, &mut self.out);
         }
+        self.heard_at.get_or_insert(now);
         turned.into_iter().for_each(|number| self.mark_busy(number));
     }
 
@@ -111,18 +118,19 @@ impl<M: Outgoing> Cluster<M> {
         if let Some(number) = self.by_name.get(name) {
             return *number;
         }
-        let number = self.topics.len();
-        self.topics.push(Topic::new(name.to_owned(), self.keeps_order, now));
+        let number = self.named;
+        self.named += 1;
+        self.topics.insert(number, Topic::new(name.to_owned(), self.keeps_order, now));
         self.by_name.insert(name.to_owned(), number);
         number
     }
 
     fn name(&self, (topic, _): Place) -> &str {
-        self.topics.get(topic).map_or("", |topic| &topic.name)
+        self.topics.get(&topic).map_or("", |topic| &topic.name)
     }
 
     fn mark_busy(&mut self, number: usize) {
-        let Some(topic) = self.topics.get(number) else { return };
+        let Some(topic) = self.topics.get(&number) else { return };
         for (place, (partition, _)) in topic.partitions.iter().enumerate() {
             if partition.is_idle() {
                 self.busy.remove(&(number, place));
@@ -136,16 +144,39 @@ impl<M: Outgoing> Cluster<M> {
     pub(crate) fn asks(&mut self, now: Instant) -> Option<Vec<String>> {
         let is_due = |topic: &Topic<M>| topic.ask_at.is_some_and(|at| at <= now);
         let is_old = self.asked_at.is_none_or(|at| now.duration_since(at) >= METADATA_AGE);
-        if self.is_asking || !is_old && !self.topics.iter().any(is_due) {
+        if self.is_asking || !is_old && !self.topics.values().any(is_due) {
             return None;
         }
         self.is_asking = true;
-        let named = self.topics.iter().filter(|topic| is_old || is_due(topic));
-        Some(named.map(|topic| topic.name.clone()).collect())
+        if is_old {
+            self.forget();
+        }
+        let mut names = Vec::new();
+        for topic in self.topics.values_mut().filter(|topic| topic.is_legal() && (is_old || is_due(topic))) {
+            topic.ask_at = Some(now + METADATA_AGE); // if the answer does not name it
+            names.push(topic.name.clone());
+        }
+        Some(names)
+    }
+
+    /// Forgets topics that do not exist: whoever emits can name any number of them.
+    fn forget(&mut self) {
+        let (topics, by_name) = (&mut self.topics, &mut self.by_name);
+        topics.retain(|_, topic| {
+            let stays = !topic.is_forgettable();
+            if !stays {
+                by_name.remove(&topic.name);
+            }
+            stays
+        });
     }
 
     /// The cluster has answered.
-    pub(crate) fn learn(&mut self, metadata: Metadata, now: Instant) {
+    ///
+    /// # Errors
+    ///
+    /// A topic was made again with fewer partitions.
+    pub(crate) fn learn(&mut self, metadata: Metadata, now: Instant) -> Result<(), KafkaError> {
         (self.is_asking, self.asked_at) = (false, Some(now));
         for (id, host) in metadata.brokers {
             let broker = self.brokers.entry(id).or_default();
@@ -155,19 +186,21 @@ impl<M: Outgoing> Cluster<M> {
         }
         for topic in metadata.topics {
             if let Some(number) = self.by_name.get(&topic.name).copied()
-                && let Some(known) = self.topics.get_mut(number)
+                && let Some(known) = self.topics.get_mut(&number)
             {
-                known.learn(topic, now, &mut self.out);
+                let learned = known.learn(topic, now, &mut self.out);
+                learned.map_err(|LostIdentity(why)| KafkaError::LostIdentity(why))?;
                 self.mark_busy(number);
             }
         }
+        Ok(())
     }
 
     /// The brokers to connect to now.
     pub(crate) fn connects(&mut self, now: Instant) -> Vec<(i32, Host)> {
         let mut wanted = BTreeSet::new();
         for (topic, place) in &self.busy {
-            wanted.extend(self.topics.get(*topic).and_then(|topic| topic.partitions.get(*place)?.1));
+            wanted.extend(self.topics.get(topic).and_then(|topic| topic.partitions.get(*place)?.1));
         }
         let mut connects = Vec::new();
         for id in wanted {
@@ -202,7 +235,7 @@ impl<M: Outgoing> Cluster<M> {
             });
         }
         // Its partitions may have another leader by now.
-        for topic in &mut self.topics {
+        for topic in self.topics.values_mut() {
             if topic.partitions.iter().any(|(_, leader)| *leader == Some(id)) {
                 topic.ask_at.get_or_insert(now);
             }
@@ -215,7 +248,7 @@ impl<M: Outgoing> Cluster<M> {
         (topic, place): Place,
         act: impl FnOnce(&mut Option<Instant>, &mut super::partition::Partition<M>, &mut Outbox) -> T,
     ) -> Option<T> {
-        let topic = self.topics.get_mut(topic)?;
+        let topic = self.topics.get_mut(&topic)?;
         let (partition, _) = topic.partitions.get_mut(place)?;
         Some(act(&mut topic.ask_at, partition, &mut self.out))
     }
@@ -228,7 +261,7 @@ impl<M: Outgoing> Cluster<M> {
                 let (mut batches, mut sent, mut bytes) = (Vec::new(), Vec::new(), 0);
                 for place @ (topic, number) in &self.busy {
                     let Some((partition, leader)) =
-                        self.topics.get_mut(*topic).and_then(|topic| topic.partitions.get_mut(*number))
+                        self.topics.get_mut(topic).and_then(|topic| topic.partitions.get_mut(*number))
                     else {
                         continue;
                     };
@@ -247,7 +280,6 @@ impl<M: Outgoing> Cluster<M> {
                 let number = broker.next;
                 broker.next = broker.next.wrapping_add(1);
                 broker.requests.insert(number, sent);
-                self.heard_at.get_or_insert(now);
                 leaving.push((*id, Leaving { number, batches }));
             }
         }
@@ -303,34 +335,35 @@ impl<M: Outgoing> Cluster<M> {
             if meaning != Meaning::Unknown {
                 self.heard_at = Some(now);
             }
-            if let Some(topic) = self.topics.get_mut(place.0) {
+            if let Some(topic) = self.topics.get_mut(&place.0) {
                 topic.grow(&mut self.out);
             }
             self.mark_busy(place.0);
         }
-        if self.brokers.values().all(|broker| broker.requests.is_empty()) && self.busy.is_empty() {
-            self.heard_at = None;
-        }
         Ok(())
     }
 
-    /// Since when nothing has been heard of what is in flight; `None`: nothing is in flight.
-    pub(crate) fn silent_since(&self) -> Option<Instant> {
+    /// Since when nothing has been heard although records wait; `None`: none do.
+    pub(crate) fn silent_since(&mut self) -> Option<Instant> {
+        if self.busy.is_empty() && self.topics.values().all(|topic| !topic.waits()) {
+            self.heard_at = None;
+        }
         self.heard_at
     }
 
-    /// When the next of the things above is due.
+    /// When the next of the things above is due that is not due yet.
     pub(crate) fn wake_at(&self, now: Instant) -> Instant {
         let ask = self.asked_at.map(|at| at + METADATA_AGE).filter(|_| !self.is_asking);
-        let topics = self.topics.iter().filter(|_| !self.is_asking).filter_map(|topic| topic.ask_at);
+        let topics = self.topics.values().filter(|_| !self.is_asking).filter_map(|topic| topic.ask_at);
         let brokers = self.brokers.values().filter_map(|broker| match broker.state {
             Connection::Waiting(until) => Some(until),
             _ => None,
         });
         let pauses = self.busy.iter().filter_map(|(topic, place)| {
-            self.topics.get(*topic).and_then(|topic| topic.partitions.get(*place)?.0.pause_until())
+            self.topics.get(topic).and_then(|topic| topic.partitions.get(*place)?.0.pause_until())
         });
         let brokers = brokers.filter(|_| !self.busy.is_empty());
-        ask.into_iter().chain(topics).chain(brokers).chain(pauses).min().unwrap_or(now + METADATA_AGE)
+        let times = ask.into_iter().chain(topics).chain(brokers).chain(pauses);
+        times.filter(|at| *at > now).min().unwrap_or(now + METADATA_AGE)
     }
 }

@@ -273,9 +273,20 @@ impl<M: Outgoing> Partition<M> {
         self.resolve(out);
     }
 
-    /// Takes all waiting records, if nothing is in flight.
-    pub(crate) fn take_waiting(&mut self) -> VecDeque<Record<M>> {
-        if self.flights.is_empty() { std::mem::take(&mut self.waiting) } else { VecDeque::new() }
+    /// Takes all records, if none of them can have been written; else none.
+    pub(crate) fn take_unwritten(&mut self) -> Vec<Record<M>> {
+        let may_be_written = |flight: &Flight<M>| flight.state == State::Sent || flight.is_doubtful;
+        if self.flights.iter().any(may_be_written) {
+            return Vec::new();
+        }
+        self.next = self.flights.front().map_or(self.next, |first| first.base);
+        let records = self.flights.drain(..).flat_map(|flight| flight.records);
+        records.chain(self.waiting.drain(..)).collect()
+    }
+
+    /// Whether a refusal is remembered that the caller does not know.
+    pub(crate) fn holds(&self) -> bool {
+        !self.held.is_empty()
     }
 
     fn pause(&mut self, now: Instant) {

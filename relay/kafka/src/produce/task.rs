@@ -52,12 +52,14 @@ pub(crate) struct Task<M> {
     links: BTreeMap<i32, Link>,
     generation: u64,
     tasks: JoinSet<()>,
+    /// Why a broker's connection has ended last, as the end of a sentence.
+    trouble: String,
 }
 
 impl<M: Outgoing> Task<M> {
     pub(crate) fn new(config: ProduceConfig, producer: ProducerId) -> Self {
         let cluster = Cluster::new(producer, config.keeps_order);
-        Self { config, cluster, links: BTreeMap::new(), generation: 0, tasks: JoinSet::new() }
+        Self { config, cluster, links: BTreeMap::new(), generation: 0, tasks: JoinSet::new(), trouble: String::new() }
     }
 
     /// Works until the caller is gone, or the producer has to end.
@@ -76,7 +78,7 @@ impl<M: Outgoing> Task<M> {
             self.act(now, &hears, &asks)?;
             let silent = self.cluster.silent_since().map(|since| since + self.config.confirm_timeout);
             if silent.is_some_and(|at| at <= now) {
-                return Err(KafkaError::Silent(self.config.confirm_timeout));
+                return Err(KafkaError::Silent(self.config.confirm_timeout, std::mem::take(&mut self.trouble)));
             }
             let wake_at = silent.into_iter().chain([self.cluster.wake_at(now)]).min().unwrap_or(now);
             let has_confirms = !self.cluster.out.confirms.is_empty();
@@ -87,7 +89,7 @@ impl<M: Outgoing> Task<M> {
                     permit.send((std::mem::take(&mut self.cluster.out.confirms), self.cluster.out.refusals));
                 }
                 Some((id, generation, said)) = heard.recv() => self.heard(id, generation, said)?,
-                Some(metadata) = answered.recv() => self.cluster.learn(metadata?, Instant::now()),
+                Some(metadata) = answered.recv() => self.cluster.learn(metadata?, Instant::now())?,
                 batch = handed.recv() => {
                     let Some((messages, known)) = batch else { return Ok(()) };
                     self.cluster.publish(messages, known, Instant::now());
@@ -145,6 +147,8 @@ impl<M: Outgoing> Task<M> {
                 if !error.is_transient() && !matches!(error, KafkaError::HungUp) {
                     return Err(error);
                 }
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                self.trouble = format!("; broker {id}: {error}{cause}");
                 self.links.remove(&id);
                 self.cluster.disconnected(id, Instant::now());
             }

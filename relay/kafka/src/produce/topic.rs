@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     confirm::{ConfirmKind, Reason},
-    partition::{Outbox, Partition, Record},
+    partition::{LostIdentity, Outbox, Partition, Record},
 };
 use crate::{
     connect::control::TopicMetadata,
@@ -36,6 +36,8 @@ pub(crate) struct Topic<M> {
     grows_to: Option<Vec<Option<i32>>>,
     /// Since when the topic has been missing, and as what.
     missing: Option<(Instant, ConfirmKind)>,
+    /// Since when some partitions have had no leader.
+    leaderless_since: Option<Instant>,
     /// Whether its metadata are to be asked for, and from when on.
     pub(crate) ask_at: Option<Instant>,
     /// The partition of the latest record without a key.
@@ -44,6 +46,7 @@ pub(crate) struct Topic<M> {
 
 impl<M: Outgoing> Topic<M> {
     pub(crate) fn new(name: String, keeps_order: bool, now: Instant) -> Self {
+        let is_legal = is_legal(&name);
         Self {
             name,
             keeps_order,
@@ -52,7 +55,8 @@ impl<M: Outgoing> Topic<M> {
             waiting: VecDeque::new(),
             grows_to: None,
             missing: None,
-            ask_at: Some(now),
+            leaderless_since: None,
+            ask_at: is_legal.then_some(now),
             sticky: 0,
         }
     }
@@ -60,6 +64,11 @@ impl<M: Outgoing> Topic<M> {
     /// Takes a record.
     pub(crate) fn push(&mut self, record: Record<M>, now: Instant, out: &mut Outbox) {
         match &self.missing {
+            _ if !self.is_legal() => {
+                let code = codes::INVALID_TOPIC_EXCEPTION;
+                let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
+                self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
+            }
             Some((since, kind)) if now.duration_since(*since) >= SECOND_LOOK => {
                 self.nowhere.refuse_all([record], kind, &mut VecDeque::new(), out);
                 if now.duration_since(*since) >= SECOND_LOOK + BELIEVED {
@@ -69,6 +78,16 @@ impl<M: Outgoing> Topic<M> {
             _ if self.partitions.is_empty() || self.grows_to.is_some() => self.waiting.push_back(record),
             _ => self.place(record, out),
         }
+    }
+
+    /// Whether Kafka allows a topic of this name.
+    pub(crate) fn is_legal(&self) -> bool {
+        is_legal(&self.name)
+    }
+
+    /// Whether records wait until the partitions are known.
+    pub(crate) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// The caller knows so many refusals.
@@ -96,8 +115,22 @@ impl<M: Outgoing> Topic<M> {
         self.sticky = next.clone().find(has_leader).or_else(|| next.clone().next()).unwrap_or(0);
     }
 
+    /// Whether nothing would be forgotten with the topic: nothing was written to it, and nothing waits.
+    pub(crate) fn is_forgettable(&self) -> bool {
+        self.partitions.is_empty() && self.waiting.is_empty() && !self.nowhere.holds()
+    }
+
     /// Learns what the cluster says of the topic.
-    pub(crate) fn learn(&mut self, metadata: TopicMetadata, now: Instant, out: &mut Outbox) {
+    ///
+    /// # Errors
+    ///
+    /// The topic was deleted and made again with fewer partitions, so the numbers of the others mean nothing any more.
+    pub(crate) fn learn(
+        &mut self,
+        metadata: TopicMetadata,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), LostIdentity> {
         self.ask_at = None;
         let reason = || Reason { code: metadata.code, text: codes::name(metadata.code) };
         let missing = match Meaning::of(metadata.code) {
@@ -106,11 +139,13 @@ impl<M: Outgoing> Topic<M> {
             _ => None,
         };
         if let Some(kind) = missing {
-            return self.is_missing(kind, now, out);
+            self.is_missing(kind, now, out);
+            return Ok(());
         }
+        self.missing = None;
         if metadata.leaders.is_empty() {
             self.ask_at = Some(now + SECOND_LOOK);
-            return;
+            return Ok(());
         }
         let lacks_leader = metadata.leaders.iter().any(Option::is_none);
         let was_known = self.partitions.len();
@@ -124,12 +159,15 @@ impl<M: Outgoing> Topic<M> {
         } else if metadata.leaders.len() > was_known {
             self.grows_to = Some(metadata.leaders);
             self.grow(out);
+        } else {
+            return Err(LostIdentity(format!("the topic {} has fewer partitions than before", self.name)));
         }
         if lacks_leader {
             self.without_leader(now, out);
         } else {
-            self.missing = None;
+            self.leaderless_since = None;
         }
+        Ok(())
     }
 
     /// Takes new partitions into use once nothing is in flight, so that a key's records stay in their order.
@@ -160,10 +198,11 @@ impl<M: Outgoing> Topic<M> {
             self.ask_at = Some(now + SECOND_LOOK);
             return;
         }
+        let mut records: Vec<Record<M>> = Vec::new();
         for (partition, _) in &mut self.partitions {
-            self.waiting.extend(partition.take_waiting());
+            records.extend(partition.take_unwritten());
         }
-        let records = std::mem::take(&mut self.waiting);
+        records.extend(self.waiting.drain(..));
         self.nowhere.refuse_all(records, &kind, &mut VecDeque::new(), out);
         if self.partitions.iter().all(|(partition, _)| partition.is_idle()) {
             self.partitions.clear(); // a topic of this name that is made later begins anew
@@ -173,20 +212,23 @@ impl<M: Outgoing> Topic<M> {
     /// Partitions without a leader take nothing now.
     fn without_leader(&mut self, now: Instant, out: &mut Outbox) {
         let leaderless = Reason { code: codes::LEADER_NOT_AVAILABLE, text: codes::name(codes::LEADER_NOT_AVAILABLE) };
-        let since = match &self.missing {
-            Some((since, ConfirmKind::Unavailable(_))) => *since,
-            _ => now,
-        };
         let kind = ConfirmKind::Unavailable(leaderless);
+        let since = *self.leaderless_since.get_or_insert(now);
         self.ask_at = Some(now + SECOND_LOOK);
-        if now.duration_since(since) >= SECOND_LOOK {
-            for (partition, _) in self.partitions.iter_mut().filter(|(_, leader)| leader.is_none()) {
-                let records = partition.take_waiting();
-                partition.refuse_all(records, &kind, &mut VecDeque::new(), out);
-            }
-            self.missing = None;
-        } else {
-            self.missing = Some((since, kind));
+        if now.duration_since(since) < SECOND_LOOK {
+            return;
+        }
+        for (partition, _) in self.partitions.iter_mut().filter(|(_, leader)| leader.is_none()) {
+            let records = partition.take_unwritten();
+            partition.refuse_all(records, &kind, &mut VecDeque::new(), out);
         }
     }
+}
+
+/// Whether Kafka allows a topic of this name: <https://kafka.apache.org/documentation/#brokerconfigs>, as its
+/// `Topic.validate` has it.
+fn is_legal(name: &str) -> bool {
+    const MOST: usize = 249;
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=MOST).contains(&name.len()) && name.bytes().all(is_allowed) && name != "." && name != ".."
 }

@@ -46,6 +46,10 @@ const KIND: BrokerKind = BrokerKind {
     silent_hint: "look for brokers that are away or have a full disk",
 };
 
+/// Most bytes of a body. A broker ends the connection over a request of more than `socket.request.max.bytes`, 100 MiB by
+/// default, and does not say which record that was.
+const LARGEST: usize = 99 << 20;
+
 /// How the relay connects to Kafka, and the outcomes of Kafka's confirms.
 pub struct Kafka {
     address: Address<KafkaUrl>,
@@ -114,7 +118,7 @@ impl Connect for Kafka {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { ordered: true, ..Abilities::default() }
+        Abilities { ordered: true, largest_message: Some(LARGEST), ..Abilities::default() }
     }
 
     async fn next(&mut self, producer: &mut Box<Producer>) -> Heard<KafkaError> {

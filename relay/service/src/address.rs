@@ -74,6 +74,15 @@ impl<T: Clone + Display + FromStr<Err: Display>> Address<T> {
         }
     }
 
+    /// The address that was read last; reads the file, if none was.
+    ///
+    /// # Errors
+    ///
+    /// As for [`now`](Self::now).
+    pub(crate) fn known(&self) -> Result<T, BadFile> {
+        self.latest().map_or_else(|| self.now(), Ok)
+    }
+
     /// The address that was read last; `None`: the file was not read yet.
     pub fn latest(&self) -> Option<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::format::{escaped, raw_json};
+use crate::format::{Tone, escaped, raw_json};
 
 /// The headers and the payload, shown only on request.
 #[derive(Debug, Serialize)]
@@ -34,11 +34,18 @@ impl Body {
         body
     }
 
-    pub(super) fn lines(&self) -> String {
+    fn lines(&self) -> String {
         let payload = self.payload.as_ref().map(|raw| raw.get().to_owned());
         let payload = payload.or_else(|| self.payload_text.clone());
         let payload = payload.or_else(|| self.payload_base64.clone().map(|text| format!("base64 {text}")));
         let headers = Value::Object(self.headers.clone()).to_string();
         format!("    headers  {}\n    payload  {}\n", escaped(&headers), escaped(&payload.unwrap_or_default()))
     }
+}
+
+/// Formats a message for people: its parts in one line, and further lines for its contents.
+pub(super) fn line(parts: &[(Tone, String)], body: Option<&Body>, in_colour: bool) -> String {
+    let parts = parts.iter().filter(|(_, text)| !text.is_empty());
+    let line: Vec<String> = parts.map(|(tone, text)| tone.paint(&escaped(text), in_colour)).collect();
+    format!("{}\n{}", line.join("  "), body.map(Body::lines).unwrap_or_default())
 }

@@ -7,8 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    format::{Tone, count, escaped, rfc3339},
-    sink::{self, body::Body},
+    format::{Tone, count, rfc3339},
+    sink::{
+        self,
+        body::{Body, line},
+    },
 };
 
 /// A message that reached the exchange. Its contents cannot be trusted: anyone who may publish to the exchange may have
@@ -74,9 +77,6 @@ impl sink::Message for Message {
             (Tone::Plain, key),
             (Tone::Dim, size),
         ];
-        let parts = parts.iter().filter(|(_, text)| !text.is_empty());
-        let line: Vec<String> = parts.map(|(tone, text)| tone.paint(&escaped(text), in_colour)).collect();
-        let body = self.body.as_ref().map(Body::lines).unwrap_or_default();
-        format!("{}\n{body}", line.join("  "))
+        line(&parts, self.body.as_ref(), in_colour)
     }
 }

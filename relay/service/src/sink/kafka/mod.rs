@@ -46,8 +46,8 @@ const KIND: BrokerKind = BrokerKind {
     silent_hint: "look for brokers that are away or have a full disk",
 };
 
-/// Most bytes of a body. A broker ends the connection over a request of more than `socket.request.max.bytes`, 100 MiB by
-/// default, and does not say which record that was.
+/// Most bytes of a body. A broker ends the connection over a request of more than `socket.request.max.bytes`, which is
+/// 100 MiB by default, and does not say which record that was.
 const LARGEST: usize = 99 << 20;
 
 /// How the relay connects to Kafka, and the outcomes of Kafka's confirms.
@@ -78,10 +78,7 @@ impl Connect for Kafka {
         let missing = || RunError::new(Kind::Usage, "kafka-url is not set").hint("see docs/configuration.md");
         let kafka = settings(config).ok_or_else(missing)?;
         let address = kafka.url.clone();
-        let url = match address.latest() {
-            Some(url) => url,
-            None => address.now()?,
-        };
+        let url = address.known()?;
         let produce = produce_config(config, url);
         Ok(Self { address, config: produce, topic: kafka.topic.clone(), unroutable: config.unroutable, spans })
     }

@@ -106,10 +106,7 @@ impl Connect for RabbitMq {
         let missing = || RunError::new(Kind::Usage, "amqp-url (AMQP_URL) is not set").hint("see docs/configuration.md");
         let rabbitmq = settings(config).ok_or_else(missing)?;
         let address = rabbitmq.url.clone();
-        let url = match address.latest() {
-            Some(url) => url,
-            None => address.now()?,
-        };
+        let url = address.known()?;
         let (publish, unroutable, key_headers) =
             (publish_config(config, rabbitmq, url), config.unroutable, rabbitmq.key_headers);
         Ok(Self { address, side_channels: publish.side_channels, config: publish, unroutable, key_headers, spans })

@@ -76,7 +76,7 @@ matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their Ra
 	@T="$(T)" BENCH="$(BENCH)" CASE="$(CASE)" RUNS="$(RUNS)" scripts/matrix $(VERSIONS)
 
 soak: build extension ## random work and random faults, SEEDS times, until one run fails
-	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::random_work
+	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::$(or $(SINK),rabbitmq)_
 
 simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; until a promise breaks, with its history
 	@cargo build $(LOCKED) --release --quiet -p outbox-simulator

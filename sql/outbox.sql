@@ -63,6 +63,7 @@ BEGIN;
 \ir relay/pending_page.sql
 \ir relay/due_page.sql
 \ir relay/key_holders.sql
+\ir relay/last_settled.sql
 \ir native/plain/settle_sent.sql
 \ir relay/settle.sql
 \ir relay/publication.sql

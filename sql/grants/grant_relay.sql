@@ -16,6 +16,7 @@ BEGIN
         outbox.health(text, interval, interval, bigint, bigint),
         outbox.health_with_codes(text, interval, interval, bigint, bigint),
         outbox.key_holders(integer),
+        outbox.last_settled(),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text),
         outbox.ensure_sequence(),

@@ -24,6 +24,7 @@ mod inbox_concurrent;
 mod insert;
 mod install;
 mod interrupted;
+mod last_settled;
 mod limits;
 mod lost_rights;
 mod memory;

@@ -12,6 +12,8 @@ struct Line {
 }
 
 impl Outgoing for Line {
+    type Mark = ();
+
     fn id(&self) -> Uuid {
         self.id
     }
@@ -37,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut producer = Producer::connect(ProduceConfig {
         url,
         client_id: "example".to_owned(),
-        identity: None,
+        read_back: 0,
         keeps_order: true,
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(10),
@@ -55,6 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     println!("{}: {kind:?}", id.as_u128());
                 }
             }
+            News::Read(_) => {} // nothing was asked for
             News::Lost(error) => return Err(error.into()),
         }
     }

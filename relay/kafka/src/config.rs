@@ -11,10 +11,8 @@ pub struct ProduceConfig {
     pub url: KafkaUrl,
     /// The client's name in the broker's log and quotas.
     pub client_id: String,
-    /// The name under which the cluster keeps the producer's id, and counts its epoch up each time that a producer
-    /// connects with it. The user needs the right WRITE on this transactional id, although no transaction is made.
-    /// `None`, or without the right: each producer has an id of its own, and an earlier one goes on writing.
-    pub identity: Option<String>,
+    /// Most bytes of a topic that are [read back](crate::Producer::read_back).
+    pub read_back: u64,
     /// Whether records with the same key and topic are confirmed in their order, and none is written behind one that
     /// was not.
     pub keeps_order: bool,

@@ -17,7 +17,7 @@
 //! | `produce` | [`Producer`]: records in, a certain confirm for each out |
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
 //! | `produce::{task, broker}` | the tasks that own the connections |
-//! | `consume` | [`Reader`]: what is in a topic |
+//! | `consume` | [`Reader`]: what is in a topic; what earlier producers with the same name have written |
 //! | `record` | a batch as bytes, headers, a key's partition |
 //! | `wire` | Kafka's protocol: requests with their answers, and the meaning of each error code |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
@@ -45,6 +45,7 @@ pub use self::{
     },
     consume::{
         batches::Fetched,
+        read_back::{Extent, TopicRead},
         reader::{From, Reader, TopicState},
     },
     produce::{

@@ -93,7 +93,7 @@ impl<'a> Connecting<'a> {
         }
         let config = self.config;
         let database = {
-            let mut database = pin!(self.database(inherited));
+            let mut database = pin!(self.database(inherited, sink.abilities().reads_back));
             loop {
                 tokio::select! {
                     database = &mut database => break database?,
@@ -111,13 +111,13 @@ impl<'a> Connecting<'a> {
         !self.config.no_wait && (error.is_transient() || may_change)
     }
 
-    async fn database(&mut self, inherited: Inherited) -> Result<Database, RunError> {
+    async fn database(&mut self, inherited: Inherited, reads_back: bool) -> Result<Database, RunError> {
         let (since, mut away) = (Instant::now(), Repeats::default());
         loop {
             if self.failures > 0 {
                 sleep(RECONNECT.delay(self.failures, &mut self.jitter)).await;
             }
-            match startup::take_over(self.config, inherited, self.observed).await {
+            match startup::take_over(self.config, inherited, reads_back, self.observed).await {
                 Ok(database) => return Ok(database),
                 Err(error) if !self.has_started && !self.start_waits(&error) => return Err(error),
                 Err(error) => {

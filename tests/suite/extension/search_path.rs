@@ -57,6 +57,7 @@ fn calls(role: &str) -> Vec<String> {
         format!("SELECT outbox.settle('{{{fourth},{sixth}}}', '{{SENT,SENT}}', '{{NULL,NULL}}')"),
         format!("SELECT outbox.settle('{{{fourth}}}', '{{PENDING}}', '{{NULL}}', '{{5}}', '{{t}}', true)"),
         "SELECT outbox.key_holders(10)".to_owned(),
+        "SELECT outbox.last_settled()".to_owned(),
         "SELECT pg_catalog.pg_sleep(0.01)".to_owned(),
         "SELECT outbox.due_page(10, 1000, NULL, NULL), outbox.due_page(10, 1000, NULL, NULL, row_by_row => true)".to_owned(),
         "SELECT outbox.next_due()".to_owned(),

@@ -20,7 +20,7 @@ async fn shared() -> Option<&'static Kafka> {
 }
 
 /// A Kafka of the test's own; as [`shared`].
-fn private() -> Option<KafkaBuilder> {
+pub(crate) fn private() -> Option<KafkaBuilder> {
     match Kafka::missing() {
         None => Some(Kafka::private()),
         Some(why) => {

@@ -7,7 +7,9 @@ use harness::{Kafka, KafkaClient, Listener, SOON, eventually};
 use kafka_protocol::{
     indexmap::IndexMap,
     messages::{
-        FindCoordinatorRequest, InitProducerIdRequest, ProduceRequest, TopicName, TransactionalId,
+        AddPartitionsToTxnRequest, EndTxnRequest, FindCoordinatorRequest, InitProducerIdRequest, ProduceRequest,
+        TopicName, TransactionalId,
+        add_partitions_to_txn_request::AddPartitionsToTxnTopic,
         produce_request::{PartitionProduceData, TopicProduceData},
     },
     protocol::StrBytes,
@@ -132,6 +134,29 @@ impl Producer {
             }
         })
         .await
+    }
+
+    /// Begins a transaction in these partitions, and takes it back.
+    pub(super) async fn empty_transaction(&mut self, name: &str, by: Identity, topic: &str, partitions: &[i32]) {
+        let name = TransactionalId(StrBytes::from_string(name.to_owned()));
+        let topic = AddPartitionsToTxnTopic::default()
+            .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
+            .with_partitions(partitions.to_vec());
+        let begin = AddPartitionsToTxnRequest::default()
+            .with_v3_and_below_transactional_id(name.clone())
+            .with_v3_and_below_producer_id(by.id.into())
+            .with_v3_and_below_producer_epoch(by.epoch)
+            .with_v3_and_below_topics(vec![topic]);
+        let answer = self.0.request(0, &begin).await;
+        let codes = answer.results_by_topic_v3_and_below.iter().flat_map(|topic| &topic.results_by_partition);
+        let codes: Vec<i16> = codes.map(|partition| partition.partition_error_code).collect();
+        assert_eq!(codes, vec![0; partitions.len()]);
+        let end = EndTxnRequest::default()
+            .with_transactional_id(name)
+            .with_producer_id(by.id.into())
+            .with_producer_epoch(by.epoch)
+            .with_committed(false);
+        assert_eq!(self.0.request(0, &end).await.error_code, 0);
     }
 
     /// Writes to partition 0.

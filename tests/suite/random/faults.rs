@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Connection, Postgres, RabbitMq, Shutdown, Stack};
+use harness::{Connection, Database, Postgres, Shutdown};
 
 use super::{
+    broker::Place,
     clients::connect,
-    record,
     relays::Relays,
-    schedule::{BrokerFault, DatabaseFault, Fault, RelayFault, Schedule},
+    schedule::{DatabaseFault, Fault, RelayFault, Schedule},
 };
 
 /// What there is to break.
 pub(super) struct Faults<'a> {
     pub(super) postgres: &'a Postgres,
-    pub(super) rabbitmq: &'a RabbitMq,
-    pub(super) stack: &'a Stack,
+    pub(super) place: &'a Place<'a>,
+    pub(super) db: &'a Database,
     pub(super) relays: &'a Relays,
     pub(super) start: Instant,
 }
@@ -33,7 +33,7 @@ impl Faults<'_> {
             async {
                 for fault in &schedule.broker_faults {
                     self.moment(fault).await;
-                    self.broker(fault).await;
+                    self.place.suffer(fault).await;
                 }
             },
             async {
@@ -81,43 +81,13 @@ impl Faults<'_> {
 
     /// The walsender of a killed relay, and a database that is away, may keep it for a moment.
     async fn drop_slot(&self, fault: &Fault<RelayFault>) {
-        let name = self.stack.db.name();
+        let name = self.db.name();
         let sql = format!(
             "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '{name}' AND active;
              SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{name}'"
         );
-        while connect(self.stack.db.url()).await.batch_execute(&sql).await.is_err() {}
+        while connect(self.db.url()).await.batch_execute(&sql).await.is_err() {}
         fault.last().await;
-    }
-
-    async fn broker(&self, fault: &Fault<BrokerFault>) {
-        let node = self.rabbitmq;
-        match fault.kind {
-            BrokerFault::Kill => {
-                node.kill_at_once().await;
-                fault.last().await;
-                node.start().await;
-            }
-            BrokerFault::Freeze => {
-                node.pause();
-                fault.last().await;
-                node.resume();
-            }
-            BrokerFault::CloseConnections => {
-                node.cut_connections(self.stack.vhost.name()).await;
-            }
-            BrokerFault::MemoryAlarm => {
-                node.ctl(&["set_vm_memory_high_watermark", "0"]).await;
-                fault.last().await;
-                node.ctl(&["set_vm_memory_high_watermark", "0.4"]).await;
-            }
-            BrokerFault::MakeRoom { .. } => {
-                record::make_room(self.stack).await;
-                // Seen without: a broker that was killed 1.4 s later came back with the limit, and refused until the
-                // end.
-                node.write_declared().await;
-            }
-        }
     }
 
     async fn database(&self, fault: &Fault<DatabaseFault>) {
@@ -155,13 +125,13 @@ impl Faults<'_> {
     }
 
     async fn sql(&self) -> Connection {
-        connect(self.stack.db.url()).await
+        connect(self.db.url()).await
     }
 }
 
 impl<Kind> Fault<Kind> {
     /// The one place where time passes by itself: a fault has a length.
-    async fn last(&self) {
+    pub(super) async fn last(&self) {
         tokio::time::sleep(Duration::from_millis(self.ms.into())).await;
     }
 }

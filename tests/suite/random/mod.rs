@@ -5,6 +5,7 @@
 //! [checker](checker) compare. The schedule of a seed is always the same; servers and clocks are not, so that a seed
 //! that failed may have to be run some times before it fails again.
 
+mod broker;
 mod checker;
 mod clients;
 mod faults;
@@ -22,15 +23,27 @@ use self::{report::Totals, run::Servers, schedule::Schedule};
 
 /// `make soak SEEDS=200` asks for more runs, in several lanes with servers of their own.
 #[test]
-fn random_work_and_random_faults_lose_nothing_and_break_no_order() {
-    // A given seed is one run; without one, there are two.
-    let default = if std::env::var_os("SEED").is_some() { 1 } else { 2 };
+fn rabbitmq_with_random_work_and_random_faults_loses_nothing_and_breaks_no_order() {
+    soak(false, 2);
+}
+
+/// `make soak SINK=kafka` asks for more runs.
+#[test]
+fn kafka_with_random_work_and_random_faults_loses_nothing_breaks_no_order_and_has_nothing_twice() {
+    if crate::kafka::private().is_some() {
+        soak(true, 1);
+    }
+}
+
+/// `seeds`: how many runs there are if nobody says; a given seed is one run.
+fn soak(with_kafka: bool, seeds: usize) {
+    let default = if std::env::var_os("SEED").is_some() { 1 } else { seeds };
     let left = AtomicUsize::new(number("SEEDS", default));
     let lane = || {
         let _stop = StopAll(&left);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let servers = Servers::start().await;
+            let servers = Servers::start(with_kafka).await;
             let mut totals = Totals::default();
             while left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
                 totals += one(&servers).await;

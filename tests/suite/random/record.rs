@@ -2,7 +2,7 @@
 //! messages, and no consumer's loss can repeat any of them.
 
 use futures_util::StreamExt;
-use harness::Stack;
+use harness::Vhost;
 use lapin::{
     Channel, Connection, ConnectionProperties,
     options::{BasicConsumeOptions, QueueDeclareOptions},
@@ -16,38 +16,37 @@ use super::checker::{Delivered, Queue};
 const QUEUES: [(Queue, &str); 2] = [(Queue::Open, "open"), (Queue::Full, "full")];
 
 /// Makes the queues, each bound by its name as topic. `full` nacks when it holds `full_at` messages.
-pub(super) async fn declare(stack: &Stack, full_at: Option<u32>) {
-    let vhost = stack.vhost.name();
-    stack.vhost.exchange("outbox").await;
+pub(super) async fn declare(vhost: &Vhost, full_at: Option<u32>) {
+    let place = vhost.name();
+    vhost.exchange("outbox").await;
     for (_, name) in QUEUES {
-        stack.vhost.api("PUT", &format!("/api/queues/{vhost}/{name}"), Some(&json!({ "durable": true }))).await;
-        let path = format!("/api/bindings/{vhost}/e/outbox/q/{name}");
-        stack.vhost.api("POST", &path, Some(&json!({ "routing_key": name }))).await;
+        vhost.api("PUT", &format!("/api/queues/{place}/{name}"), Some(&json!({ "durable": true }))).await;
+        let path = format!("/api/bindings/{place}/e/outbox/q/{name}");
+        vhost.api("POST", &path, Some(&json!({ "routing_key": name }))).await;
     }
     if let Some(length) = full_at {
         let definition = json!({ "max-length": length, "overflow": "reject-publish" });
         let policy = json!({ "pattern": "^full$", "apply-to": "queues", "definition": definition });
-        stack.vhost.api("PUT", &format!("/api/policies/{vhost}/full"), Some(&policy)).await;
+        vhost.api("PUT", &format!("/api/policies/{place}/full"), Some(&policy)).await;
     }
 }
 
 /// The queue `full` takes everything from now on. Its limit is never lowered while it holds messages: RabbitMQ would
 /// drop those that it has confirmed.
-pub(super) async fn make_room(stack: &Stack) {
-    stack.vhost.api("DELETE", &format!("/api/policies/{}/full", stack.vhost.name()), None).await;
+pub(super) async fn make_room(vhost: &Vhost) {
+    vhost.api("DELETE", &format!("/api/policies/{}/full", vhost.name()), None).await;
 }
 
 /// What the queues hold, and which policy they follow: `full` none, once there is room.
-pub(super) async fn state(stack: &Stack) -> String {
-    let queues = stack.vhost.api("GET", &format!("/api/queues/{}", stack.vhost.name()), None).await;
+pub(super) async fn state(vhost: &Vhost) -> String {
+    let queues = vhost.api("GET", &format!("/api/queues/{}", vhost.name()), None).await;
     let of = |queue: &Value| format!("{}: {} messages, policy {}", queue["name"], queue["messages"], queue["policy"]);
     queues.as_array().into_iter().flatten().map(of).collect::<Vec<_>>().join("; ")
 }
 
 /// Empties the queues, in order. The relays have ended.
-pub(super) async fn read(stack: &Stack) -> Vec<Delivered> {
-    let connection =
-        Connection::connect(&stack.vhost.url(), ConnectionProperties::default()).await.expect("the broker");
+pub(super) async fn read(vhost: &Vhost) -> Vec<Delivered> {
+    let connection = Connection::connect(&vhost.url(), ConnectionProperties::default()).await.expect("the broker");
     let channel = connection.create_channel().await.expect("a channel");
     let mut delivered = Vec::new();
     for (queue, name) in QUEUES {

@@ -87,7 +87,7 @@ impl Report {
     }
 
     /// Writes down what arrived, and the logs of all that took part.
-    pub(super) fn keep(&self, evidence: &Evidence, postgres: &str, rabbitmq: &str) {
+    pub(super) fn keep(&self, evidence: &Evidence, postgres: &str, broker: &str) {
         let file = harness::places::checkout().join(format!("target/random-{}.log", self.seed));
         let relays = self.log.join("\n");
         let facts: HashMap<Uuid, &Fact> = evidence.facts.iter().map(|fact| (fact.id, fact)).collect();
@@ -99,7 +99,7 @@ impl Report {
             };
         }
         let text = format!(
-            "{self}\n--- queues\n{queues}\n--- relays\n{relays}\n--- PostgreSQL\n{postgres}\n--- RabbitMQ\n{rabbitmq}"
+            "{self}\n--- queues\n{queues}\n--- relays\n{relays}\n--- PostgreSQL\n{postgres}\n--- the broker\n{broker}"
         );
         match std::fs::write(&file, text) {
             Ok(()) => println!("the logs are in {}", file.display()),

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Connection, Postgres, RabbitMq, Stack, eventually};
+use harness::{Connection, Database, Kafka, Postgres, RabbitMq, eventually};
 
 use super::{
+    broker::{Broker, Place},
     checker::{Evidence, Fact, Limits, Queue, Row, check},
     clients::{self, connect},
     faults::Faults,
     program::Kind,
-    record,
     relays::Relays,
     report::Report,
     schedule::{Ordering, Schedule, WAL_SENDER_TIMEOUT},
@@ -27,64 +27,73 @@ const RETAINED_WAL: i64 = 1024 * 1024;
 /// Servers that faults may break, of one lane's own.
 pub(super) struct Servers {
     postgres: Postgres,
-    rabbitmq: RabbitMq,
+    broker: Broker,
 }
 
 impl Servers {
-    pub(super) async fn start() -> Self {
+    /// With Kafka, or with RabbitMQ.
+    pub(super) async fn start(with_kafka: bool) -> Self {
         // A killed process loses nothing that it wrote: only a machine's crash would, and there is none.
         let postgres = Postgres::private().set("fsync", "off").set("max_prepared_transactions", "20");
         let postgres = postgres.set("wal_sender_timeout", WAL_SENDER_TIMEOUT).start();
-        let rabbitmq = RabbitMq::private().start();
-        let (postgres, rabbitmq) = tokio::join!(postgres, rabbitmq);
-        Self { postgres, rabbitmq }
+        let broker = async {
+            if with_kafka {
+                Broker::Kafka(Kafka::private().start().await)
+            } else {
+                Broker::RabbitMq(RabbitMq::private().start().await)
+            }
+        };
+        let (postgres, broker) = tokio::join!(postgres, broker);
+        Self { postgres, broker }
     }
 
-    /// Runs one schedule in a database and a vhost of its own.
+    /// Runs one schedule in a database and a part of the broker of its own.
     pub(super) async fn run(&self, schedule: &Schedule) -> Report {
         let start = Instant::now();
-        let stack = Stack::on(&self.postgres, &self.rabbitmq).await;
-        stack.db.batch_execute(clients::TABLES).await.expect("the clients' tables");
+        let db = self.postgres.database().await;
+        db.batch_execute(clients::TABLES).await.expect("the clients' tables");
         let counters = format!("INSERT INTO counters SELECT generate_series(0, {})", schedule.keys - 1);
-        stack.db.batch_execute(&counters).await.expect("the keys' counters");
-        record::declare(&stack, schedule.full_at()).await;
-        if schedule.kills_broker() {
-            self.rabbitmq.write_declared().await;
-        }
+        db.batch_execute(&counters).await.expect("the keys' counters");
+        let place = self.broker.place(&db, schedule).await;
         let set = |builder: harness::RelayBuilder, (name, value): (&str, String)| builder.set(name, &value);
-        let relays = Relays::new(schedule.settings.pairs().into_iter().fold(stack.relay(), set), schedule.relays);
+        let relays = Relays::new(schedule.settings.pairs().into_iter().fold(place.relay(&db), set), schedule.relays);
 
         let start_of_work = Instant::now();
         let (facts, retained_wal) = tokio::select! {
             () = relays.tend() => unreachable!("it never ends"),
-            done = self.work_and_drain(schedule, &stack, &relays) => done,
+            done = self.work_and_drain(schedule, &db, &place, &relays) => done,
         };
         let worked = start_of_work.elapsed();
         let book = relays.stop().await;
-        let db = connect(stack.db.url()).await;
+        let connection = connect(db.url()).await;
         let evidence = Evidence {
             facts,
-            delivered: record::read(&stack).await,
-            rows: rows(&db).await,
+            delivered: place.read().await,
+            rows: rows(&connection).await,
             exits: book.exits.clone(),
             peak_memory: book.peak_memory,
             retained_wal,
         };
-        let limits = limits(schedule, &evidence);
+        let limits = limits(schedule, &evidence, self.broker.repeats());
         let violations = check(&evidence, &limits);
         let whole = start.elapsed();
         let report = Report::new(schedule, &evidence, &limits, violations, book, [worked, whole]);
         if !report.violations.is_empty() {
-            report.keep(&evidence, &self.postgres.log(), &self.rabbitmq.log());
+            report.keep(&evidence, &self.postgres.log(), &self.broker.log());
         }
         report
     }
 
     /// Returns what is committed, and how much WAL the slot holds back at the end.
-    async fn work_and_drain(&self, schedule: &Schedule, stack: &Stack, relays: &Relays) -> (Vec<Fact>, i64) {
-        let (url, name) = (stack.db.url(), stack.db.name());
-        let faults =
-            Faults { postgres: &self.postgres, rabbitmq: &self.rabbitmq, stack, relays, start: Instant::now() };
+    async fn work_and_drain(
+        &self,
+        schedule: &Schedule,
+        database: &Database,
+        place: &Place<'_>,
+        relays: &Relays,
+    ) -> (Vec<Fact>, i64) {
+        let (url, name) = (database.url(), database.name());
+        let faults = Faults { postgres: &self.postgres, place, db: database, relays, start: Instant::now() };
         let programs = schedule.clients.iter().enumerate();
         let work = programs.map(|(number, program)| clients::work(url, name, number, program));
         let (facts, ()) = tokio::join!(futures_util::future::join_all(work), faults.run(schedule));
@@ -97,7 +106,7 @@ impl Servers {
         })
         .await;
         if !settled {
-            println!("SEED={}: not drained after {DRAIN:?}; the queues: {}", schedule.seed, record::state(stack).await);
+            println!("SEED={}: not drained after {DRAIN:?}; the queues: {}", schedule.seed, place.state().await);
             println!("the relays log:");
             let log = relays.log().await;
             log.iter().skip(log.len().saturating_sub(40)).for_each(|line| println!("  {line}"));
@@ -136,7 +145,8 @@ async fn rows(db: &Connection) -> Vec<Row> {
     db.query(sql, &[]).await.expect("the rows").into_iter().map(row).collect()
 }
 
-fn limits(schedule: &Schedule, evidence: &Evidence) -> Limits {
+/// `repeats`: whether the broker may have an event twice, and swap events that are in flight together.
+fn limits(schedule: &Schedule, evidence: &Evidence, repeats: bool) -> Limits {
     let settings = &schedule.settings;
     let disruptions = schedule.disruptions() + evidence.exits.iter().filter(|code| [30, 143].contains(*code)).count();
     let unsettled = 3 * settings.in_flight;
@@ -144,8 +154,9 @@ fn limits(schedule: &Schedule, evidence: &Evidence) -> Limits {
     let missing = evidence.facts.iter().filter(|fact| fact.kind == Kind::NoExchange).count();
     let closes = if missing > 0 { missing + disruptions } else { 0 };
     Limits {
-        duplicates: disruptions * unsettled + closes * settings.in_flight,
+        duplicates: if repeats { disruptions * unsettled + closes * settings.in_flight } else { 0 },
         ordered: match settings.ordering {
+            _ if !repeats => vec![Queue::Open, Queue::Full],
             Ordering::Strict => vec![Queue::Open, Queue::Full],
             // A killed broker may keep the later of two messages that it has not confirmed, and lose the earlier.
             Ordering::Pipelined if schedule.kills_broker() => vec![],

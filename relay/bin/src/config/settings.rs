@@ -93,6 +93,12 @@ settings! {
         /// Text with {topic}, {aggregate_type} and {type}. Events of one key must meet in one topic, or they have no
         /// order.
         kafka_topic: Topic = "{topic}";
+
+        /// How much of a topic the relay reads back, so that no event is published twice.
+        /// It reads what was published since a little before the last verdict: after a start, a takeover, or a lost
+        /// connection. If a topic has more of that time, the relay warns, and what was in flight may be published
+        /// again. off: nothing is read, and a relay that was frozen is not shut out.
+        kafka_read_back: OrOff<Size<u64, MIB, { 1 << 40 }>> = "256MiB";
     }
 
     "Publishing" {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     channel::Channel,
     error::KafkaError,
-    open::{check, open},
+    open::{check, open, refused},
 };
 use crate::{
     config::ProduceConfig,
@@ -102,22 +102,22 @@ impl Control {
         Ok(Metadata { brokers, topics: answer.topics.into_iter().map(topic).collect() })
     }
 
-    /// Takes the producer's id: that of its name with the next epoch, or a new one.
-    pub(crate) async fn producer_id(&mut self) -> Result<ProducerId, KafkaError> {
-        if let Some(name) = self.config.identity.clone() {
-            match self.named_producer_id(&name).await {
+    /// Takes the producer's id: that of its name with the next epoch, or a new one. Returns whether it has the name.
+    pub(crate) async fn producer_id(&mut self, name: Option<&str>) -> Result<(ProducerId, bool), KafkaError> {
+        if let Some(name) = name {
+            match self.named_producer_id(name).await {
                 Err(KafkaError::Refused { code: codes::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, .. }) => {}
-                taken => return taken,
+                taken => return taken.map(|id| (id, true)),
             }
         }
         for _ in 1..MOST_TRIES {
             let (code, id, epoch) = self.ask(&InitProducerId(None)).await?;
             if !codes::is_transient(code) {
-                return check("producer id", code, None).map(|()| ProducerId { id, epoch });
+                return check("producer id", code, None).map(|()| (ProducerId { id, epoch }, false));
             }
             tokio::time::sleep(PAUSE).await;
         }
-        check("producer id", codes::COORDINATOR_LOAD_IN_PROGRESS, None).map(|()| ProducerId { id: -1, epoch: -1 })
+        Err(refused("producer id", codes::COORDINATOR_LOAD_IN_PROGRESS, None))
     }
 
     async fn named_producer_id(&mut self, name: &str) -> Result<ProducerId, KafkaError> {
@@ -137,7 +137,7 @@ impl Control {
     }
 
     /// Connects to the broker that keeps the ids of this name.
-    async fn coordinator(&mut self, name: &str) -> Result<Channel, KafkaError> {
+    pub(crate) async fn coordinator(&mut self, name: &str) -> Result<Channel, KafkaError> {
         let (code, said, name, port) = self.ask(&FindCoordinator(name)).await?;
         check("coordinator", code, said.as_deref())?;
         let host = Host { name, port: u16::try_from(port).unwrap_or(0) };

@@ -97,10 +97,12 @@ async fn authenticate(channel: &mut Channel, message: String) -> Result<String, 
 
 /// Turns a code into an error, unless it is 0.
 pub(crate) fn check(request: &'static str, code: i16, said: Option<&str>) -> Result<(), KafkaError> {
-    if code == 0 {
-        return Ok(());
-    }
+    if code == 0 { Ok(()) } else { Err(refused(request, code, said)) }
+}
+
+/// The error that a code is.
+pub(crate) fn refused(request: &'static str, code: i16, said: Option<&str>) -> KafkaError {
     let name = codes::name(code);
     let error = said.map_or(name.clone(), |said| format!("{name}: {said}"));
-    Err(KafkaError::Refused { request, code, error })
+    KafkaError::Refused { request, code, error }
 }

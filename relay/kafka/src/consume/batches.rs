@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes};
 
 use crate::{
     connect::error::KafkaError,
+    record::batch::ProducerId,
     wire::codec::{Malformed, Reader},
 };
 
@@ -38,6 +39,8 @@ pub(crate) struct Batches {
     pub(crate) next: Option<i64>,
     /// How many batches are compressed, which this client does not read.
     pub(crate) compressed: u64,
+    /// Producers whose transactions ended here.
+    pub(crate) markers: Vec<ProducerId>,
 }
 
 /// A record, without its topic and partition.
@@ -50,7 +53,7 @@ pub(crate) struct Record {
     pub(crate) value: Option<Bytes>,
 }
 
-/// Reads the whole batches of an answer; the last one may be cut off. Control batches are left out.
+/// Reads the whole batches of an answer; the last one may be cut off.
 pub(crate) fn read(mut bytes: Bytes) -> Result<Batches, KafkaError> {
     let mut batches = Batches::default();
     while bytes.len() >= HEAD {
@@ -63,11 +66,13 @@ pub(crate) fn read(mut bytes: Bytes) -> Result<Batches, KafkaError> {
         head.advance(4 + 1 + 4); // the leader's epoch, the format, the checksum
         let (attributes, last) = (head.get_i16(), head.get_i32());
         let (first_ms, latest_ms) = (head.get_i64(), head.get_i64());
+        let producer = ProducerId { id: head.get_i64(), epoch: head.get_i16() };
         let mut batch = Reader(bytes.split_to(length).slice(HEAD..));
         batches.next = Some(base.saturating_add(last.into()).saturating_add(1));
         let (is_compressed, by_broker, is_control) =
             (attributes & 0x07 != 0, attributes & 0x08 != 0, attributes & 0x20 != 0);
         if is_control {
+            batches.markers.push(producer);
             continue;
         }
         if is_compressed {
@@ -103,15 +108,13 @@ fn record(batch: &mut Reader, base: i64, first_ms: i64) -> Result<Record, Malfor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{
-        batch::{BatchWriter, ProducerId},
-        headers::Headers,
-        message::Outgoing,
-    };
+    use crate::record::{batch::BatchWriter, headers::Headers, message::Outgoing};
 
     struct Note(Option<&'static [u8]>);
 
     impl Outgoing for Note {
+        type Mark = ();
+
         fn id(&self) -> uuid::Uuid {
             uuid::Uuid::nil()
         }

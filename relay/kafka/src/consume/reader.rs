@@ -16,6 +16,7 @@ use crate::{
         open::{check, open},
     },
     produce::producer::ConnectError,
+    record::batch::ProducerId,
     wire::{
         codes,
         requests::{Fetch, ListOffsets},
@@ -56,11 +57,31 @@ pub struct Reader {
     control: Control,
     brokers: HashMap<i32, Host>,
     channels: HashMap<i32, Channel>,
-    /// The leader, and the next offset, of each partition.
-    places: BTreeMap<(String, i32), (i32, i64)>,
-    /// Up to where each partition had records that all replicas have, when it was last read.
-    ends: BTreeMap<(String, i32), i64>,
+    places: BTreeMap<(String, i32), Place>,
+    /// What the topics have shown so far.
+    seen: BTreeMap<String, Seen>,
     compressed: u64,
+}
+
+/// A partition that is read.
+#[derive(Debug)]
+struct Place {
+    leader: i32,
+    /// The next offset.
+    offset: i64,
+    /// Up to where it had records that all in-sync replicas have, when it was last read.
+    end: Option<i64>,
+    /// The producers whose transactions have ended there.
+    markers: Vec<ProducerId>,
+}
+
+/// What a topic has shown so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Bytes of its batches.
+    pub(crate) bytes: u64,
+    /// Batches that were left out because they are compressed.
+    pub(crate) compressed: u64,
 }
 
 impl fmt::Debug for Reader {
@@ -84,7 +105,7 @@ impl Reader {
             brokers: HashMap::new(),
             channels: HashMap::new(),
             places: BTreeMap::new(),
-            ends: BTreeMap::new(),
+            seen: BTreeMap::new(),
             compressed: 0,
         })
     }
@@ -121,30 +142,51 @@ impl Reader {
         Ok(metadata.topics.into_iter().map(state).collect())
     }
 
-    /// Begins to read a topic.
+    /// Begins to read a topic. Partitions without a leader are left out.
     ///
     /// # Errors
     ///
     /// The topic does not exist, or the user may not read it.
     pub async fn begin(&mut self, topic: &str, from: From) -> Result<(), KafkaError> {
+        self.place(topic, from).await.map(|_| ())
+    }
+
+    /// As [`begin`](Self::begin). Returns the partitions, and whether all have leaders.
+    pub(crate) async fn place(&mut self, topic: &str, from: From) -> Result<(Vec<i32>, bool), KafkaError> {
         let names = [topic.to_owned()];
         let metadata = self.control.metadata(&names).await?;
         self.brokers.extend(metadata.brokers);
+        let (mut numbers, mut is_led) = (Vec::new(), true);
         for found in metadata.topics {
             check("topic", found.code, None)?;
             let mut by_leader: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
             for (number, leader) in (0..).zip(found.leaders) {
-                if let Some(leader) = leader {
-                    by_leader.entry(leader).or_default().push(number);
+                numbers.push(number);
+                match leader {
+                    Some(leader) => by_leader.entry(leader).or_default().push(number),
+                    None => is_led = false,
                 }
             }
             for (leader, partitions) in by_leader {
                 for (partition, offset) in self.offsets(leader, topic, &partitions, from).await? {
-                    self.places.insert((topic.to_owned(), partition), (leader, offset));
+                    let place = Place { leader, offset, end: None, markers: Vec::new() };
+                    self.places.insert((topic.to_owned(), partition), place);
                 }
             }
         }
-        Ok(())
+        self.seen.insert(topic.to_owned(), Seen::default());
+        Ok((numbers, is_led))
+    }
+
+    /// Reads no more of this topic.
+    pub(crate) fn leave(&mut self, topic: &str) {
+        self.places.retain(|(name, _), _| name != topic);
+        self.seen.remove(topic);
+    }
+
+    /// What the topic has shown so far.
+    pub(crate) fn seen(&self, topic: &str) -> Seen {
+        self.seen.get(topic).copied().unwrap_or_default()
     }
 
     /// The offsets of partitions of one leader. Where no record is so new, that is the end.
@@ -194,17 +236,35 @@ impl Reader {
     ///
     /// A broker is gone, or has another leader's partitions: begin again.
     pub async fn next(&mut self, wait: Duration) -> Result<Vec<Fetched>, KafkaError> {
+        let mut records = Vec::new();
+        for (_, code) in self.step(wait, |record| records.push(record)).await? {
+            check("fetch", code, None)?;
+        }
+        Ok(records)
+    }
+
+    /// Shows the next records of all partitions, as [`next`](Self::next). Returns the topics that a broker does not let
+    /// read, with its code.
+    pub(crate) async fn step(
+        &mut self,
+        wait: Duration,
+        mut show: impl FnMut(Fetched),
+    ) -> Result<Vec<(String, i16)>, KafkaError> {
         let mut by_leader: BTreeMap<i32, BTreeMap<String, Vec<(i32, i64)>>> = BTreeMap::new();
-        for ((topic, partition), (leader, offset)) in &self.places {
+        for ((topic, partition), Place { leader, offset, .. }) in &self.places {
             by_leader.entry(*leader).or_default().entry(topic.clone()).or_default().push((*partition, *offset));
         }
         let share = wait / u32::try_from(by_leader.len().max(1)).unwrap_or(1);
-        let mut records = Vec::new();
+        let (mut is_empty, mut refused) = (true, Vec::new());
         for (leader, topics) in by_leader {
-            let wait = if records.is_empty() { share } else { Duration::ZERO };
-            records.extend(self.fetch(leader, topics, wait).await?);
+            let wait = if is_empty { share } else { Duration::ZERO };
+            let show = |record| {
+                is_empty = false;
+                show(record);
+            };
+            refused.extend(self.fetch(leader, topics, wait, show).await?);
         }
-        Ok(records)
+        Ok(refused)
     }
 
     async fn fetch(
@@ -212,38 +272,56 @@ impl Reader {
         leader: i32,
         topics: BTreeMap<String, Vec<(i32, i64)>>,
         wait: Duration,
-    ) -> Result<Vec<Fetched>, KafkaError> {
+        mut show: impl FnMut(Fetched),
+    ) -> Result<Vec<(String, i16)>, KafkaError> {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         let request = Fetch { wait_ms, most_bytes: MOST_BYTES, topics: topics.into_iter().collect() };
         let answer = self.channel(leader).await?.ask(&request).await;
-        let mut fetched = Vec::new();
+        let mut refused = Vec::new();
         for part in self.heard(leader, answer)? {
-            check("fetch", part.code, None)?;
-            let place = (part.topic.clone(), part.partition);
-            let Some((_, offset)) = self.places.get_mut(&place) else { continue };
-            self.ends.insert(place, part.end);
+            if part.code != 0 {
+                refused.push((part.topic, part.code));
+                continue;
+            }
+            let Some(place) = self.places.get_mut(&(part.topic.clone(), part.partition)) else { continue };
+            place.end = Some(part.end);
+            let seen = self.seen.entry(part.topic.clone()).or_default();
+            seen.bytes += part.records.len() as u64;
             let batches = batches::read(part.records)?;
+            seen.compressed += batches.compressed;
             self.compressed += batches.compressed;
+            place.markers.extend(batches.markers);
             // A batch may begin before the offset that was asked for.
-            let first = *offset;
-            *offset = batches.next.map_or(first, |next| next.max(first));
-            let records = batches.records.into_iter().filter(|record| record.offset >= first);
-            fetched.extend(records.map(|record| Fetched {
-                topic: part.topic.clone(),
-                partition: part.partition,
-                offset: record.offset,
-                timestamp_ms: record.timestamp_ms,
-                key: record.key,
-                headers: record.headers,
-                value: record.value,
-            }));
+            let first = place.offset;
+            place.offset = batches.next.map_or(first, |next| next.max(first));
+            for record in batches.records.into_iter().filter(|record| record.offset >= first) {
+                show(Fetched {
+                    topic: part.topic.clone(),
+                    partition: part.partition,
+                    offset: record.offset,
+                    timestamp_ms: record.timestamp_ms,
+                    key: record.key,
+                    headers: record.headers,
+                    value: record.value,
+                });
+            }
         }
-        Ok(fetched)
+        Ok(refused)
     }
 
     /// Whether all partitions were read up to where they ended when they were last read.
     pub fn is_at_end(&self) -> bool {
-        self.places.iter().all(|(place, (_, offset))| self.ends.get(place).is_some_and(|end| offset >= end))
+        self.places.values().all(|place| place.end.is_some_and(|end| place.offset >= end))
+    }
+
+    /// Whether all partitions of a topic were read up to the end of a transaction of this producer; `None`: up to where
+    /// they ended when they were last read.
+    pub(crate) fn is_read(&self, topic: &str, marker: Option<ProducerId>) -> bool {
+        let mut places = self.places.iter().filter(|((name, _), _)| name == topic).map(|(_, place)| place);
+        places.all(|place| match marker {
+            Some(producer) => place.markers.contains(&producer),
+            None => place.end.is_some_and(|end| place.offset >= end),
+        })
     }
 
     async fn channel(&mut self, leader: i32) -> Result<&mut Channel, KafkaError> {

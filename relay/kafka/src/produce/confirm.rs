@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::connect::error::KafkaError;
+use crate::{connect::error::KafkaError, consume::read_back::TopicRead};
 
 /// What has become of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +37,13 @@ pub struct Reason {
     pub text: String,
 }
 
-/// News of a producer.
+/// News of a producer, with what is kept of records that are read back.
 #[derive(Debug)]
-pub enum News {
+pub enum News<T> {
     /// What has become of records. Those with the same key and topic are confirmed in their order.
     Confirms(Vec<Confirm>),
+    /// A topic was [read back](crate::Producer::read_back).
+    Read(TopicRead<T>),
     /// The producer has ended. What is not confirmed may have been written or not.
     Lost(KafkaError),
 }

@@ -15,29 +15,58 @@ use super::{
 use crate::{
     config::ProduceConfig,
     connect::{control::Control, error::KafkaError},
+    consume::{
+        read_back::{ReadBack, TopicRead, Wanted},
+        reader::From,
+    },
     record::message::Outgoing,
 };
 
-/// Most batches of records on their way to the task.
+/// Most batches of records on their way to the task, and topics to be read back.
 const BATCHES: usize = 16_384;
 
 /// A producer of records for the topics of a cluster. Dropping it ends its connections at once.
-pub struct Producer<M> {
+pub struct Producer<M: Outgoing> {
     batches: Sender<Handed<M>>,
     confirmed: Receiver<Confirmed>,
+    wanted: Sender<Wanted>,
+    reads: Receiver<TopicRead<M::Mark>>,
+    /// What the task begins with; `None`: it has begun.
+    waiting: Option<Waiting<M>>,
     /// The one task that owns the connections.
     task: JoinSet<Result<(), KafkaError>>,
     peer: Host,
     address: Option<SocketAddr>,
     expiry: Expiry,
-    id: (i64, i16),
     /// How many refusals the caller has been told.
     known: u64,
 }
 
-impl<M> fmt::Debug for Producer<M> {
+struct Waiting<M: Outgoing> {
+    config: ProduceConfig,
+    control: Control,
+    handed: Receiver<Handed<M>>,
+    confirmed: Sender<Confirmed>,
+    topics: Receiver<Wanted>,
+    found: Sender<TopicRead<M::Mark>>,
+}
+
+impl<M: Outgoing> Waiting<M> {
+    /// Takes the producer's id, and works until the caller is gone or the producer has to end.
+    async fn run(self, name: Option<String>) -> Result<(), KafkaError> {
+        let Self { config, mut control, handed, confirmed, topics, found } = self;
+        let (id, has_name) = control.producer_id(name.as_deref()).await?;
+        let read_back = ReadBack::<M>::new(config.clone(), id, name.filter(|_| has_name), found);
+        tokio::select! {
+            ended = Task::new(config, id).run(control, handed, confirmed) => ended,
+            Err(error) = read_back.run(topics) => Err(error),
+        }
+    }
+}
+
+impl<M: Outgoing> fmt::Debug for Producer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Producer").field("peer", &self.peer).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Producer").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
@@ -80,29 +109,34 @@ impl ConnectError {
 }
 
 impl<M: Outgoing> Producer<M> {
-    /// Connects to a broker of the cluster, logs in, and takes the producer's id.
+    /// Connects to a broker of the cluster, and logs in.
     ///
     /// # Errors
     ///
-    /// No host lets the producer in, or gives it an id.
+    /// No host lets the producer in.
     pub async fn connect(config: ProduceConfig) -> Result<Self, ConnectError> {
         let mut control = Control::new(config.clone());
         control.connect().await.map_err(|failures| ConnectError { failures })?;
-        let first = control.peer().cloned();
-        let failed = |error| ConnectError { failures: first.iter().cloned().zip([error]).collect() };
-        let id = match control.producer_id().await {
-            Ok(id) => id,
-            Err(error) => return Err(failed(error)),
-        };
-        let Some(peer) = control.peer().cloned() else { return Err(failed(KafkaError::HungUp)) };
+        let Some(peer) = control.peer().cloned() else { return Err(ConnectError { failures: Vec::new() }) };
         let expiry = control.socket().map(Socket::expiry).unwrap_or_default();
         let address = control.socket().and_then(Socket::peer_address);
         let (batches, handed) = channel(BATCHES);
         // One is enough: the task collects confirms until the caller has fetched the previous ones.
         let (sender, confirmed) = channel(1);
-        let mut task = JoinSet::new();
-        task.spawn(Task::new(config, id).run(control, handed, sender));
-        Ok(Self { batches, confirmed, task, peer, address, expiry, id: (id.id, id.epoch), known: 0 })
+        let (wanted, topics) = channel(BATCHES);
+        let (found, reads) = channel(1);
+        let waiting = Some(Waiting { config, control, handed, confirmed: sender, topics, found });
+        Ok(Self { batches, confirmed, wanted, reads, waiting, task: JoinSet::new(), peer, address, expiry, known: 0 })
+    }
+
+    /// Begins to work as the one producer of this name: its earlier ones are shut out of a topic when it is
+    /// [read back](Self::read_back). The cluster keeps the id of the name, and counts its epoch up at each beginning.
+    /// The user needs the right WRITE on this transactional id. `None`, or without the right: the producer has an id of
+    /// its own. The first records begin without a name. Only the first beginning counts.
+    pub fn begin(&mut self, name: Option<String>) {
+        if let Some(waiting) = self.waiting.take() {
+            self.task.spawn(waiting.run(name));
+        }
     }
 
     /// The broker that the producer first connected to.
@@ -120,9 +154,14 @@ impl<M: Outgoing> Producer<M> {
         self.expiry
     }
 
-    /// The producer's id and epoch.
-    pub fn id(&self) -> (i64, i16) {
-        self.id
+    /// Reads what earlier producers have written into a topic, from there on, once none of them can write there any
+    /// more. [`News::Read`] brings the answer. Never waits. Records of the topic are to be handed over after the
+    /// answer: what this producer writes meanwhile may be among those that are found.
+    pub fn read_back(&mut self, topic: &str, from: From) {
+        self.begin(None);
+        if let Err(TrySendError::Full(_)) = self.wanted.try_send((topic.to_owned(), from)) {
+            self.task.abort_all();
+        }
     }
 
     /// Hands records over, to be published in order. Never waits: the caller bounds how many are unconfirmed. Records
@@ -131,6 +170,7 @@ impl<M: Outgoing> Producer<M> {
         if records.is_empty() {
             return;
         }
+        self.begin(None);
         match self.batches.try_send((records, self.known)) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(_)) => self.task.abort_all(),
@@ -138,12 +178,19 @@ impl<M: Outgoing> Producer<M> {
     }
 
     /// Waits for news. Cancellation-safe. After [`News::Lost`] there is none.
-    pub async fn next(&mut self) -> News {
-        if let Some((confirms, refusals)) = self.confirmed.recv().await {
-            self.known = refusals;
-            return News::Confirms(confirms);
-        }
-        let error = match self.task.join_next().await {
+    pub async fn next(&mut self) -> News<M::Mark> {
+        let ended = tokio::select! {
+            biased;
+            confirmed = self.confirmed.recv() => match confirmed {
+                Some((confirms, refusals)) => {
+                    self.known = refusals;
+                    return News::Confirms(confirms);
+                }
+                None => self.task.join_next().await,
+            },
+            Some(read) = self.reads.recv() => return News::Read(read),
+        };
+        let error = match ended {
             Some(Ok(Err(error))) => error,
             Some(Ok(Ok(()))) => KafkaError::Protocol("the producer was closed".to_owned()),
             Some(Err(ended)) if ended.is_cancelled() => {

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::headers::Headers;
+use crate::consume::batches::Fetched;
 
 /// A type of yours that can be published: it describes itself as a record, and is written straight into the output.
 pub trait Outgoing: Send + 'static {
+    /// What is kept of a record that is [read back](crate::Producer::read_back).
+    type Mark: Send + 'static;
+
     /// The id that a [`Confirm`](crate::Confirm) carries: no two records in flight may share it.
     fn id(&self) -> Uuid;
 
@@ -34,10 +38,19 @@ pub trait Outgoing: Send + 'static {
         let _ = headers;
         Ok(())
     }
+
+    /// What is kept of a record that is [read back](crate::Producer::read_back); `None`: nothing, as it is of another
+    /// type. By default nothing is.
+    fn mark(record: &Fetched) -> Option<Self::Mark> {
+        let _ = record;
+        None
+    }
 }
 
 /// A caller who keeps records until they are confirmed shares them.
 impl<M: Outgoing + Sync> Outgoing for Arc<M> {
+    type Mark = M::Mark;
+
     fn id(&self) -> Uuid {
         M::id(self)
     }
@@ -56,5 +69,9 @@ impl<M: Outgoing + Sync> Outgoing for Arc<M> {
 
     fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), String> {
         M::put_headers(self, headers)
+    }
+
+    fn mark(record: &Fetched) -> Option<M::Mark> {
+        M::mark(record)
     }
 }

@@ -7,13 +7,14 @@ use crate::error::{Kind, RunError};
 
 /// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked
 /// even if the owner has none by that name.
-const CALLED: [&str; 20] = [
+const CALLED: [&str; 21] = [
     "version",
     "pending_page",
     "pending_page_by_bytes",
     "due_page",
     "next_due",
     "key_holders",
+    "last_settled",
     "flush",
     "settle",
     "ensure_publication",

@@ -65,6 +65,9 @@ pub trait Connect: Send + Sized {
         Abilities::default()
     }
 
+    /// The relay has taken over, and publishes under this name from now on. No two relays at work have the same.
+    fn begin(&mut self, _name: String) {}
+
     /// As [`Sink::read_back`](super::Sink::read_back).
     fn read_back(&mut self, _since_us: Option<i64>) {}
 

@@ -101,6 +101,11 @@ impl<C: Connect> Link<C> {
         }
     }
 
+    /// As [`Connect::begin`].
+    pub(crate) fn begin(&mut self, name: String) {
+        self.broker.begin(name);
+    }
+
     /// Since when the broker has been away; `None`: it takes messages.
     pub(crate) fn away_since(&self) -> Option<Instant> {
         self.absence.away_since()

@@ -1,6 +1,7 @@
 //! From settings to a session, with a clear error for everything that is missing.
 
 mod checks;
+mod predecessor;
 mod publication;
 mod slot;
 mod start_position;
@@ -20,7 +21,7 @@ use tokio_postgres::Client;
 use tracing::{info, warn};
 
 pub use self::slot::SlotState;
-use self::{publication::Publication, takeover::Takeover};
+use self::{predecessor::Predecessor, publication::Publication, takeover::Takeover};
 use crate::{
     config::Config,
     database::{errors::connect_error, postgres},
@@ -115,30 +116,33 @@ pub(crate) struct Database {
     confirmed: Lsn,
     passed_over: Option<Snapshot>,
     row_by_row: bool,
+    predecessor: Option<Predecessor>,
 }
 
-/// Connects to the database, waits for the slot and starts the stream.
+/// Connects to the database, waits for the slot and starts the stream. `reads_back`: whether the sink does.
 pub(crate) async fn take_over(
     config: &Config,
     inherited: Inherited,
+    reads_back: bool,
     observed: &Observed,
 ) -> Result<Database, RunError> {
     let Inherited { after, walsender } = inherited;
     let mut slot_is_useless = after == After::SlotUseless;
     let mut takeover = Takeover::new(walsender);
     let (mut away, mut lost_at) = (Repeats::default(), None);
-    let (client, connection, (source, publication), database) = loop {
+    let (client, connection, (source, publication), database, system) = loop {
         let taken = async {
-            let Connected { client, connection, server, replication, database } = connect(config).await?;
+            let Connected { client, connection, server, mut replication, database } = connect(config).await?;
             observed.connected(database.clone());
             if slot_is_useless && config.create_slot {
                 slot::discard(config, &client).await?;
                 slot_is_useless = false;
             }
             (away, lost_at) = (Repeats::default(), None);
+            let system = if reads_back { predecessor::system(config, &client, &mut replication).await? } else { None };
             let from = if after.passes_over() { start_position::behind_the_log(&client, after).await? } else { Lsn(0) };
             let taken = takeover::take(config, &client, &server, replication, from, &mut takeover, observed).await?;
-            Ok::<_, RunError>((client, connection, taken, database))
+            Ok::<_, RunError>((client, connection, taken, database, system))
         };
         match taken.await {
             // A standby outlives a restart of the database, after which it may have to take over.
@@ -166,9 +170,13 @@ pub(crate) async fn take_over(
         let cannot = |error| checks::store_error(error, "cannot learn which transactions run");
         passed_over = Some(store.snapshot_of_all().await.map_err(cannot)?);
     }
+    let predecessor = match system {
+        Some(system) => Some(predecessor::learn(config, &store, &system).await?),
+        None => None,
+    };
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.description, "connected to {}", config.database_url);
     let row_by_row = after == After::RowTooLarge;
-    Ok(Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row })
+    Ok(Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row, predecessor })
 }
 
 /// Logs an error after which the relay tries again; `lasted` is the time since the first attempt.
@@ -184,15 +192,20 @@ pub(super) fn log_retry(error: &RunError, tries: u32, lasted: Duration) {
 pub(crate) fn begin<C: Connect>(
     config: &Config,
     database: Database,
-    sink: Link<C>,
+    mut sink: Link<C>,
     observed: &Arc<Observed>,
 ) -> Session<Link<C>> {
-    let Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row } = database;
+    let Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row, predecessor } =
+        database;
+    let last_settled_us = predecessor.and_then(|Predecessor { name, last_settled_us }| {
+        sink.begin(name);
+        last_settled_us
+    });
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
         abilities: sink.abilities(),
-        last_settled_us: None, // only a sink that reads back needs it
+        last_settled_us,
         passed_over,
         without_stream: matches!(source, Source::Making(_)),
         is_unpublished: matches!(publication, Publication::Useless(_)),

@@ -15,6 +15,7 @@ use std::{
     pin::Pin,
     str::FromStr,
     sync::{Arc, atomic::AtomicI32},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use outbox_core::{Batch, Finished, NotWritten, Published, Request, Snapshot, Verdict};
@@ -139,6 +140,14 @@ impl Store {
     pub async fn snapshot_of_all(&self) -> Result<Snapshot, StoreError> {
         self.client.query_one(sql::TAKE_ID, &[]).await?;
         self.current_snapshot().await
+    }
+
+    /// The time of the last verdict by the relay's clock, in microseconds since the Unix epoch; `None`: nothing tells.
+    pub async fn last_settled(&self) -> Result<Option<i64>, StoreError> {
+        let age: Option<i64> = self.client.query_one(sql::LAST_SETTLED, &[]).await?.try_get(0)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        let now_us = i64::try_from(now).unwrap_or(i64::MAX);
+        Ok(age.map(|age| now_us.saturating_sub(age)))
     }
 
     /// Writes all verdicts except the returned ones; after an error, none.

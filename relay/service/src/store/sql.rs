@@ -39,6 +39,11 @@ pub(super) fn pending_page_by_bytes(columns: &str) -> String {
 /// Events that hold their keys.
 pub(super) const KEY_HOLDERS: &str = "SELECT id, aggregate_type, aggregate_id FROM outbox.key_holders($1)";
 
+/// How long ago the last verdict was written, in microseconds of the server's clock; null: nothing tells.
+pub(super) const LAST_SETTLED: &str = "
+    SELECT (pg_catalog.extract('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) outbox.last_settled())
+            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
+
 /// Deferred events that are due, limited by their number and their stored bytes.
 pub(super) fn due_page(columns: &str) -> String {
     format!("SELECT {columns} FROM outbox.due_page($1, $2, $3, $4, $5, $6, $7)")
@@ -149,8 +154,16 @@ pub(crate) fn bound_idle_transactions(limit: Duration) -> String {
 pub const VERSION: &str = "SELECT outbox.version()";
 
 /// Functions that a relay's role must be granted.
-pub const RELAYING: &[&str] =
-    &["settle", "pending_page", "pending_page_by_bytes", "due_page", "next_due", "key_holders", "flush"];
+pub const RELAYING: &[&str] = &[
+    "settle",
+    "pending_page",
+    "pending_page_by_bytes",
+    "due_page",
+    "next_due",
+    "key_holders",
+    "last_settled",
+    "flush",
+];
 
 /// Whether this role may call the functions `$1`. A function that everybody may execute still requires ownership or an
 /// explicit grant: this repeats the condition of `outbox.require_grant()`.

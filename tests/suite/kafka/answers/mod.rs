@@ -7,6 +7,7 @@
 //! INVALID_RECORD.
 
 mod epochs;
+mod fence;
 mod numbers;
 mod reading;
 mod refusals;

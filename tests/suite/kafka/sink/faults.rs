@@ -30,7 +30,7 @@ async fn while_no_broker_is_there_no_attempt_counts_and_afterwards_everything_is
 }
 
 #[tokio::test]
-async fn a_relay_that_is_killed_again_and_again_loses_nothing_and_keeps_each_keys_order() {
+async fn a_relay_that_is_killed_again_and_again_loses_nothing_repeats_nothing_and_keeps_each_keys_order() {
     let Some(kafka) = shared().await else { return };
     let topic = kafka.topic(3, &[]).await;
     let sink = Sink::new(kafka).await;
@@ -48,7 +48,9 @@ async fn a_relay_that_is_killed_again_and_again_loses_nothing_and_keeps_each_key
     }
     let _relay = builder.start().await;
     wait_for_counts(&sink.db, (0, 6000, 0), SOON).await;
-    assert_all_in_order(&kafka.records(&topic).await, 6000);
+    let records = kafka.records(&topic).await;
+    assert_all_in_order(&records, 6000);
+    assert_eq!(records.len(), 6000, "none is there twice");
 }
 
 #[tokio::test]
@@ -80,7 +82,9 @@ async fn when_leaders_are_killed_frozen_and_restarted_under_load_nothing_is_lost
         wait_for_counts(&sink.db, (0, emitted, 0), 4 * SOON).await;
     }
     assert!(kafka.addresses(Listener::Plain).contains(','));
-    assert_all_in_order(&kafka.records(&topic).await, emitted);
+    let records = kafka.records(&topic).await;
+    assert_all_in_order(&records, emitted);
+    assert_eq!(i64::try_from(records.len()), Ok(emitted), "none is there twice");
 }
 
 #[tokio::test]
@@ -114,5 +118,7 @@ async fn a_topic_with_too_few_replicas_in_sync_costs_no_event_its_life_and_no_ot
     .await;
     away.start().await;
     wait_for_counts(&sink.db, (0, sent + 70, 0), 2 * SOON).await;
-    assert_all_in_order(&kafka.records(&stuck).await, 50);
+    let records = kafka.records(&stuck).await;
+    assert_all_in_order(&records, 50);
+    assert_eq!(records.len(), 50, "none is there twice");
 }

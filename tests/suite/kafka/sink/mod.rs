@@ -3,9 +3,10 @@
 mod commands;
 mod faults;
 mod logins;
+mod read_back;
 mod verdicts;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use harness::{Connection, Database, Kafka, KafkaRecord, Listener, Postgres, RelayBuilder};
 
@@ -52,13 +53,12 @@ fn number(record: &KafkaRecord) -> i64 {
 
 /// The numbers in the records of each key, each at its first delivery.
 fn by_key(records: &[KafkaRecord]) -> HashMap<String, Vec<i64>> {
-    let mut keys: HashMap<String, Vec<i64>> = HashMap::new();
+    let (mut keys, mut seen) = (HashMap::<String, Vec<i64>>::new(), HashSet::new());
     for record in records {
         let key = String::from_utf8(record.key.clone().unwrap().to_vec()).unwrap();
-        let numbers = keys.entry(key).or_default();
         let number = number(record);
-        if !numbers.contains(&number) {
-            numbers.push(number);
+        if seen.insert(number) {
+            keys.entry(key).or_default().push(number);
         }
     }
     keys

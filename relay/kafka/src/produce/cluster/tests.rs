@@ -14,6 +14,8 @@ struct Note {
 }
 
 impl Outgoing for Note {
+    type Mark = ();
+
     fn id(&self) -> Uuid {
         Uuid::from_u128(self.number.into())
     }

@@ -25,6 +25,8 @@ struct Message {
 }
 
 impl Outgoing for Message {
+    type Mark = ();
+
     fn id(&self) -> Uuid {
         Uuid::from_u128(self.number.into())
     }

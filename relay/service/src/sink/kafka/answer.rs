@@ -9,11 +9,13 @@ use crate::sink::{Answer, Unroutable};
 /// Every outcome with every reason. docs/metrics.md explains the reasons.
 pub(super) const ALL: &[(&str, &str)] = &[
     ("delivered", "taken"),
+    ("found", "read_back"),
     ("behind", "behind"),
     ("unavailable", "not_enough_replicas"),
     ("unavailable", "no_leader"),
     ("unavailable", "throttled"),
     ("unavailable", "policy"),
+    ("unavailable", "not_read_back"),
     ("rejected", "no_topic"),
     ("retry", "no_topic"),
     ("rejected", "too_large"),
@@ -32,6 +34,21 @@ pub(super) fn read(id: Uuid, confirm: ConfirmKind, unroutable: Unroutable) -> An
         ConfirmKind::Refused(Reason { code, text }) => (Outcome::Rejected(text), reason(code)),
         ConfirmKind::NoTopic(Reason { text, .. }) => (unroutable.outcome(text), "no_topic"),
         ConfirmKind::Unavailable(Reason { code, text }) => (Outcome::Unavailable(text), reason(code)),
+    };
+    Answer { id, outcome, reason }
+}
+
+/// The answer about an event that its topic has already.
+pub(super) fn found(id: Uuid) -> Answer {
+    Answer { id, outcome: Outcome::Found, reason: "read_back" }
+}
+
+/// The answer about an event whose topic cannot be read back now, for the reason with this code.
+pub(super) fn unread(id: Uuid, outcome: Outcome, code: i16) -> Answer {
+    let reason = match (&outcome, code) {
+        (Outcome::Behind, _) => "behind",
+        (_, 5 | 19) => reason(code),
+        _ => "not_read_back",
     };
     Answer { id, outcome, reason }
 }

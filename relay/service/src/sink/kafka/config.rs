@@ -12,4 +12,6 @@ pub struct Config {
     pub url: Address<KafkaUrl>,
     /// Topic of events without an exchange of their own.
     pub topic: TopicTemplate,
+    /// Most bytes of a topic that are read back; `None`: nothing is read back, and no earlier relay is shut out.
+    pub read_back: Option<u64>,
 }

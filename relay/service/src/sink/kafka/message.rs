@@ -2,10 +2,12 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use kafka_producer::{Headers, Outgoing};
+use kafka_producer::{Fetched, Headers, Outgoing};
 use outbox_core::{Event, Text};
 use serde_json::value::RawValue;
 use uuid::Uuid;
+
+use super::read_back::Mark;
 
 /// An event on its way to Kafka.
 pub struct Outbound {
@@ -23,9 +25,16 @@ impl Outbound {
     pub(super) fn new(event: Arc<Event>, topic: Box<str>, traceparent: Option<Box<str>>) -> Self {
         Self { event, topic, traceparent }
     }
+
+    /// What the record is recognized by when it is read back.
+    pub(super) fn mark(&self) -> Mark {
+        (self.event.id, self.event.replays)
+    }
 }
 
 impl Outgoing for Outbound {
+    type Mark = Mark;
+
     fn id(&self) -> Uuid {
         self.event.id
     }
@@ -80,5 +89,14 @@ impl Outgoing for Outbound {
             }
         }
         Ok(())
+    }
+
+    fn mark(record: &Fetched) -> Option<Mark> {
+        let header = |name: &str| {
+            let (_, value) = record.headers.iter().find(|(header, _)| header == name)?;
+            std::str::from_utf8(value.as_deref()?).ok()
+        };
+        let replays = header("x-outbox-replay").map_or(Ok(0), str::parse);
+        Some((Uuid::try_parse(header("id")?).ok()?, replays.ok()?))
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod config;
 mod message;
+mod read_back;
 mod refusal;
 mod settings;
 mod topic;
@@ -12,9 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kafka_producer::{Confirm, ConnectError, KafkaError, KafkaUrl, News, ProduceConfig};
+use kafka_producer::{Confirm, ConnectError, From, KafkaError, KafkaUrl, News, ProduceConfig, TopicRead};
 use outbox_core::{Abilities, Event, SIDE_CHANNELS};
+use tracing::warn;
 
+use self::read_back::{Mark, ReadBack, Taken};
 pub use self::{
     config::Config,
     message::Outbound,
@@ -23,7 +26,7 @@ pub use self::{
     topic::{InvalidTopic, TopicTemplate},
 };
 use super::{
-    BrokerKind, Spans, Unroutable,
+    Answer, BrokerKind, Spans, Unroutable,
     connect::{Attempt, Connect, Failed, Heard, Lost, Opened},
 };
 use crate::{
@@ -57,6 +60,14 @@ pub struct Kafka {
     topic: TopicTemplate,
     unroutable: Unroutable,
     spans: Spans,
+    /// The name under which the relay publishes; `None`: it has not taken over yet, or does not read back.
+    name: Option<String>,
+    reads_back: bool,
+    read_back: ReadBack,
+    /// Answers about events that were not sent.
+    unsent: Vec<Answer>,
+    /// Whether the log says already that earlier relays are not shut out.
+    has_warned: bool,
 }
 
 impl Kafka {
@@ -64,6 +75,34 @@ impl Kafka {
         let topic: Box<str> = self.topic.topic(&event).into();
         let traceparent = self.spans.published(&event, || (topic.to_string(), []));
         Outbound::new(event, topic, traceparent)
+    }
+
+    /// A topic was read back. Returns answers about events that waited for that, and lets the others leave.
+    fn read(&mut self, producer: &mut Producer, read: TopicRead<Mark>) -> Vec<Answer> {
+        let topic = read.topic.clone();
+        if !(read.is_fenced || self.has_warned || matches!(read.extent, kafka_producer::Extent::Failed(_))) {
+            self.has_warned = true;
+            let name = self.name.as_deref().unwrap_or_default();
+            warn!(target: "relay", topic, transactional_id = name, "a relay that was frozen can still write into topics: the user lacks the right WRITE on the transactional id");
+        }
+        let read_back::After { answers, leaving, gap } = self.read_back.read(read);
+        if let Some(why) = gap {
+            warn!(target: "relay", topic, why, "the topic cannot be read back to the end: events that were in flight may be published twice");
+        }
+        producer.publish(leaving);
+        answers
+    }
+
+    /// The connection is gone.
+    fn ended(&mut self) {
+        self.read_back.lost();
+        self.unsent.clear();
+    }
+
+    /// Takes answers to the core.
+    fn told(&mut self, answers: Vec<Answer>) -> Heard<KafkaError> {
+        answers.iter().for_each(|answer| self.spans.answered(answer));
+        Heard::Answers(answers)
     }
 }
 
@@ -80,7 +119,18 @@ impl Connect for Kafka {
         let address = kafka.url.clone();
         let url = address.known()?;
         let produce = produce_config(config, url);
-        Ok(Self { address, config: produce, topic: kafka.topic.clone(), unroutable: config.unroutable, spans })
+        Ok(Self {
+            address,
+            read_back: ReadBack::new(produce.keeps_order),
+            config: produce,
+            topic: kafka.topic.clone(),
+            unroutable: config.unroutable,
+            spans,
+            name: None,
+            reads_back: kafka.read_back.is_some(),
+            unsent: Vec::new(),
+            has_warned: false,
+        })
     }
 
     fn connect(&mut self, _is_first: bool) -> Result<Attempt<Self>, BadFile> {
@@ -115,35 +165,60 @@ impl Connect for Kafka {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { ordered: true, largest_message: Some(LARGEST), ..Abilities::default() }
+        Abilities { ordered: true, reads_back: self.reads_back, largest_message: Some(LARGEST) }
+    }
+
+    fn begin(&mut self, name: String) {
+        self.name = Some(name).filter(|_| self.reads_back);
+    }
+
+    fn read_back(&mut self, since_us: Option<i64>) {
+        self.read_back.begin(since_us.map_or(From::Beginning, |us| From::Time(us / 1000)));
     }
 
     async fn next(&mut self, producer: &mut Box<Producer>) -> Heard<KafkaError> {
-        match producer.next().await {
-            News::Confirms(confirms) => {
-                let answer = |Confirm { id, kind }| {
-                    let answer = answer::read(id, kind, self.unroutable);
-                    self.spans.answered(&answer);
-                    answer
-                };
-                Heard::Answers(confirms.into_iter().map(answer).collect())
+        loop {
+            if !self.unsent.is_empty() {
+                let answers = std::mem::take(&mut self.unsent);
+                return self.told(answers);
             }
-            News::Lost(error) => Heard::Lost(error),
+            match producer.next().await {
+                News::Confirms(confirms) => {
+                    let answer = |Confirm { id, kind }| answer::read(id, kind, self.unroutable);
+                    let answers = confirms.into_iter().map(answer).collect();
+                    return self.told(answers);
+                }
+                News::Read(read) => self.unsent = self.read(producer, read),
+                News::Lost(error) => return Heard::Lost(error),
+            }
         }
     }
 
     fn lost(&mut self, producer: Box<Producer>, error: &KafkaError, _lived: Duration) -> Lost {
+        self.ended();
         let why = format!("{}: {}", producer.peer(), crate::error::chain(error));
         self.spans.lost(&why);
         Lost { why, may_be_a_message: false, was_proven: false }
     }
 
     fn given_up(&mut self, _producer: Box<Producer>, why: &'static str) {
+        self.ended();
         self.spans.lost(why);
     }
 
     fn publish(&mut self, producer: &mut Box<Producer>, events: Vec<Arc<Event>>) {
-        producer.publish(events.into_iter().map(|event| self.outbound(event)).collect());
+        producer.begin(self.name.clone());
+        let mut leaving = Vec::with_capacity(events.len());
+        for event in events {
+            let event = self.outbound(event);
+            match self.read_back.take(event) {
+                Taken::Leaves(event) => leaving.push(event),
+                Taken::Found(answer) => self.unsent.push(answer),
+                Taken::Waits => {}
+                Taken::Asks(topic, from) => producer.read_back(&topic, from),
+            }
+        }
+        producer.publish(leaving);
     }
 
     fn publish_beside(&mut self, producer: &mut Box<Producer>, events: Vec<Arc<Event>>) {

@@ -20,7 +20,7 @@ pub fn produce_config(config: &crate::Config, url: KafkaUrl) -> ProduceConfig {
     ProduceConfig {
         url,
         client_id: config.application_name.clone(),
-        identity: None,
+        read_back: settings(config).and_then(|kafka| kafka.read_back).unwrap_or_default(),
         keeps_order: config.policy.ordering != Ordering::None,
         confirm_timeout: config.confirm_timeout,
         connect_timeout: CONNECT_TIMEOUT,

@@ -1,0 +1,203 @@
+//! What earlier producers with the same name have written, read once none of them can write any more.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc::{Receiver, Sender};
+
+use super::{
+    batches::Fetched,
+    fence::fence,
+    reader::{From, Reader},
+};
+use crate::{
+    config::ProduceConfig,
+    connect::{control::Control, error::KafkaError},
+    produce::{confirm::Reason, producer::ConnectError},
+    record::{batch::ProducerId, message::Outgoing},
+    wire::codes::{self, Meaning},
+};
+
+/// How long a broker waits for a record before it answers that there is none.
+const WAIT: Duration = Duration::from_millis(50);
+/// How long a topic may show nothing new before it is given up: its replicas may be too few for the marker.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// A topic that was read back.
+#[derive(Debug)]
+pub struct TopicRead<T> {
+    /// The topic.
+    pub topic: String,
+    /// The [marks](Outgoing::mark) of its records.
+    pub marks: Vec<T>,
+    /// How far the topic was read.
+    pub extent: Extent,
+    /// Whether earlier producers with the same name can write no more into it.
+    pub is_fenced: bool,
+}
+
+/// How far a topic was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All that earlier producers have written since the time that was asked for.
+    Whole,
+    /// Not all can be read, for this reason.
+    Part(String),
+    /// Nothing is known, for this reason, which may go away.
+    Failed(Reason),
+}
+
+/// A topic that is to be read, and from where on.
+pub(crate) type Wanted = (String, From);
+
+/// Who reads.
+pub(crate) struct ReadBack<M: Outgoing> {
+    config: ProduceConfig,
+    producer: ProducerId,
+    /// The producer's name; `None`: earlier producers are not shut out.
+    name: Option<String>,
+    control: Control,
+    reads: Sender<TopicRead<M::Mark>>,
+    /// Topics that are being read.
+    open: BTreeMap<String, Open<M::Mark>>,
+}
+
+/// A topic that is being read.
+struct Open<T> {
+    /// What was found so far.
+    marks: Vec<T>,
+    /// Who has a marker there, behind which earlier producers write nothing; `None`: the topic has no marker.
+    marker: Option<ProducerId>,
+}
+
+impl<M: Outgoing> ReadBack<M> {
+    pub(crate) fn new(
+        config: ProduceConfig,
+        producer: ProducerId,
+        name: Option<String>,
+        reads: Sender<TopicRead<M::Mark>>,
+    ) -> Self {
+        let control = Control::new(config.clone());
+        Self { config, producer, name, control, reads, open: BTreeMap::new() }
+    }
+
+    /// Reads topics until nobody asks any more. Those that are asked for meanwhile are read together.
+    ///
+    /// # Errors
+    ///
+    /// Another producer has taken the name.
+    pub(crate) async fn run(mut self, mut wanted: Receiver<Wanted>) -> Result<(), KafkaError> {
+        while let Some(first) = wanted.recv().await {
+            let mut topics = vec![first];
+            while let Ok(more) = wanted.try_recv() {
+                topics.push(more);
+            }
+            let open = |(topic, _): &Wanted| (topic.clone(), Open { marks: Vec::new(), marker: None });
+            self.open = topics.iter().map(open).collect();
+            match self.read(topics).await {
+                Ok(()) => {}
+                Err(error @ KafkaError::LostIdentity(_)) => return Err(error),
+                Err(error) => self.fail(codes::UNKNOWN_SERVER_ERROR, &error.to_string()).await,
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self, topics: Vec<Wanted>) -> Result<(), KafkaError> {
+        let last = |error: ConnectError| error.failures.into_iter().next_back().map(|(_, error)| error);
+        let mut reader =
+            Reader::connect(self.config.clone()).await.map_err(|error| last(error).unwrap_or(KafkaError::HungUp))?;
+        let mut parts = Vec::new();
+        for (topic, from) in topics {
+            match reader.place(&topic, from).await {
+                Ok((partitions, true)) => parts.push((topic, partitions)),
+                Ok((_, false)) => self.refused(&mut reader, &topic, codes::LEADER_NOT_AVAILABLE).await,
+                Err(KafkaError::Refused { code, .. }) => self.refused(&mut reader, &topic, code).await,
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(name) = &self.name {
+            match fence(&mut self.control, name, self.producer, parts).await {
+                Ok(without) => {
+                    for (topic, open) in &mut self.open {
+                        open.marker = (!without.contains(topic)).then_some(self.producer);
+                    }
+                }
+                // Neither a missing right nor a topic whose replicas are too few for a marker holds up the others.
+                Err(KafkaError::Refused { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (mut at, mut bytes) = (Instant::now(), 0);
+        while !self.open.is_empty() {
+            let open = &mut self.open;
+            let show = |record: Fetched| {
+                if let Some(open) = open.get_mut(&record.topic) {
+                    open.marks.extend(M::mark(&record));
+                }
+            };
+            for (topic, code) in reader.step(WAIT, show).await? {
+                self.refused(&mut reader, &topic, code).await;
+            }
+            let read = self.look(&mut reader).await;
+            if read != bytes {
+                (at, bytes) = (Instant::now(), read);
+            } else if at.elapsed() > LIMIT {
+                self.fail(codes::NOT_ENOUGH_REPLICAS, "the replicas in sync do not have all that was written").await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends with the topics that were read far enough. Returns how many bytes the others have shown.
+    async fn look(&mut self, reader: &mut Reader) -> u64 {
+        let (mut bytes, mut ended) = (0, Vec::new());
+        for (topic, open) in &self.open {
+            let seen = reader.seen(topic);
+            if seen.bytes > self.config.read_back {
+                let why = format!("it has more than {} bytes of that time", self.config.read_back);
+                ended.push((topic.clone(), Extent::Part(why)));
+            } else if seen.compressed > 0 {
+                ended.push((topic.clone(), Extent::Part("it has batches that cannot be read".to_owned())));
+            } else if reader.is_read(topic, open.marker) {
+                ended.push((topic.clone(), Extent::Whole));
+            } else {
+                bytes += seen.bytes;
+            }
+        }
+        for (topic, extent) in ended {
+            self.done(reader, &topic, extent).await;
+        }
+        bytes
+    }
+
+    /// A broker does not let read the topic.
+    async fn refused(&mut self, reader: &mut Reader, topic: &str, code: i16) {
+        let extent = match Meaning::of(code) {
+            Meaning::NoTopic => Extent::Whole,
+            Meaning::Refused => Extent::Part(codes::name(code)),
+            _ => Extent::Failed(Reason { code, text: codes::name(code) }),
+        };
+        self.done(reader, topic, extent).await;
+    }
+
+    async fn done(&mut self, reader: &mut Reader, topic: &str, extent: Extent) {
+        reader.leave(topic);
+        if let Some((topic, open)) = self.open.remove_entry(topic) {
+            self.tell(topic, open, extent).await;
+        }
+    }
+
+    /// Gives up what is not read yet.
+    async fn fail(&mut self, code: i16, why: &str) {
+        for (topic, open) in std::mem::take(&mut self.open) {
+            self.tell(topic, open, Extent::Failed(Reason { code, text: why.to_owned() })).await;
+        }
+    }
+
+    async fn tell(&mut self, topic: String, Open { marks, marker }: Open<M::Mark>, extent: Extent) {
+        let _ = self.reads.send(TopicRead { topic, marks, extent, is_fenced: marker.is_some() }).await;
+    }
+}

@@ -1,0 +1,35 @@
+//! What a sink that reads back needs to know of the relays that had the slot before.
+
+use pg_replication::Replication;
+use tokio_postgres::Client;
+
+use super::checks;
+use crate::{config::Config, error::RunError, store::Store};
+
+/// The relays that had the slot before, and this one.
+pub(super) struct Predecessor {
+    /// The name under which all of them publish.
+    pub(super) name: String,
+    /// The time of their last verdict, in microseconds since the Unix epoch; `None`: nothing tells.
+    pub(super) last_settled_us: Option<i64>,
+}
+
+/// The identifier of the database's cluster, which a standby shares with its primary.
+pub(super) async fn system(
+    config: &Config,
+    client: &Client,
+    replication: &mut Replication,
+) -> Result<Option<String>, RunError> {
+    match replication.identify_system().await {
+        Ok(identity) => Ok(Some(identity.system_id)),
+        Err(error) => Err(checks::stream_error(config, client, error).await),
+    }
+}
+
+/// Learns about them. The relay has the slot already, so none of them writes verdicts any more.
+pub(super) async fn learn(config: &Config, store: &Store, system: &str) -> Result<Predecessor, RunError> {
+    let cannot = |error| checks::store_error(error, "cannot learn when the last verdict was written");
+    let last_settled_us = store.last_settled().await.map_err(cannot)?;
+    // A slot has a name of its own among those of all databases of a cluster.
+    Ok(Predecessor { name: format!("outbox-relay.{system}.{}", config.slot), last_settled_us })
+}

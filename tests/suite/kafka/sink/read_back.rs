@@ -1,0 +1,151 @@
+//! What an earlier relay has published is not published again.
+
+use harness::{AclOperation, AclResource, Kafka, Listener, SOON, eventually};
+
+use super::{Sink, assert_all_in_order, emit, private, run, shared, wait_for_counts};
+
+/// Every one of the `count` events is in the topic once, and each key's are in order.
+async fn assert_once(kafka: &Kafka, topic: &str, count: i64) {
+    let records = kafka.records(topic).await;
+    assert_all_in_order(&records, count);
+    assert_eq!(i64::try_from(records.len()), Ok(count), "none is there twice");
+}
+
+/// So many events are SENT, or more.
+async fn wait_until_sent(sink: &Sink<'_>, count: i64) {
+    eventually(&format!("{count} are SENT"), SOON, async || {
+        let sql = "SELECT count(*) FROM outbox.events WHERE status = 'SENT'";
+        let sent: i64 = sink.db.query_one(sql, &[]).await.unwrap().get(0);
+        if sent >= count { Ok(()) } else { Err(sent) }
+    })
+    .await;
+}
+
+/// Takes back the verdicts of the last events, as if the relay had been killed before it could write them.
+async fn forget_verdicts(sink: &Sink<'_>, from: i64) {
+    let take_back = "ALTER TABLE outbox.events DISABLE TRIGGER USER;
+        UPDATE outbox.events SET status = 'PENDING', attempts = 0, processed_at = NULL, last_attempted_at = NULL
+        WHERE payload::text::bigint >= ";
+    run(&sink.db, &format!("{take_back} {from}; ALTER TABLE outbox.events ENABLE TRIGGER USER")).await;
+}
+
+#[tokio::test]
+async fn what_was_published_and_not_settled_is_found_in_the_topic_and_becomes_sent() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(3, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let relay = sink.relay().start().await;
+    emit(&sink.db, &topic, 1, 1000).await;
+    wait_for_counts(&sink.db, (0, 1000, 0), SOON).await;
+    relay.kill().await;
+    forget_verdicts(&sink, 401).await;
+    emit(&sink.db, &topic, 1001, 200).await;
+    let relay = sink.relay().start().await;
+    wait_for_counts(&sink.db, (0, 1200, 0), SOON).await;
+    assert_once(kafka, &topic, 1200).await;
+    assert!(!relay.log_text().contains("read back"), "nothing is wrong: {}", relay.log_text());
+}
+
+#[tokio::test]
+async fn an_event_that_is_replayed_is_published_again_although_its_topic_has_it() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let relay = sink.relay().start().await;
+    emit(&sink.db, &topic, 1, 10).await;
+    wait_for_counts(&sink.db, (0, 10, 0), SOON).await;
+    relay.kill().await;
+    run(&sink.db, "SELECT outbox.replay(id) FROM outbox.events WHERE payload::text = '7'").await;
+    let _relay = sink.relay().start().await;
+    wait_for_counts(&sink.db, (0, 10, 0), SOON).await;
+    let records = kafka.records(&topic).await;
+    assert_all_in_order(&records, 10);
+    let replayed: Vec<_> = records.iter().filter_map(|record| record.header("x-outbox-replay")).collect();
+    assert_eq!((records.len(), replayed), (11, vec!["1"]));
+}
+
+#[tokio::test]
+async fn a_frozen_relay_that_is_woken_after_another_has_taken_over_writes_nothing_twice() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(3, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let builder = sink.relay().set("takeover-after", "5s");
+    let mut emitted = 0;
+    for round in 0..3 {
+        let frozen = builder.start().await;
+        emit(&sink.db, &topic, emitted + 1, 40_000).await;
+        wait_until_sent(&sink, emitted + 1 + 5000 * round).await;
+        frozen.pause();
+        emit(&sink.db, &topic, emitted + 40_001, 100).await;
+        emitted += 40_100;
+        let other = builder.spawn();
+        other.wait_for_log("streaming").await;
+        wait_for_counts(&sink.db, (0, emitted, 0), 3 * SOON).await;
+        frozen.resume();
+        frozen.wait_for_log("waiting to take over").await;
+        emit(&sink.db, &topic, emitted + 1, 100).await;
+        emitted += 100;
+        wait_for_counts(&sink.db, (0, emitted, 0), SOON).await;
+        drop((frozen, other));
+    }
+    assert_once(kafka, &topic, emitted).await;
+}
+
+#[tokio::test]
+async fn a_topic_that_has_more_than_may_be_read_is_named_and_its_events_are_published_again() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let builder = sink.relay().set("kafka-read-back", "1MiB");
+    let relay = builder.start().await;
+    emit(&sink.db, &topic, 1, 40_000).await;
+    wait_for_counts(&sink.db, (0, 40_000, 0), SOON).await;
+    relay.kill().await;
+    forget_verdicts(&sink, 39_901).await;
+    let relay = builder.start().await;
+    relay.wait_for_log("cannot be read back to the end").await;
+    wait_for_counts(&sink.db, (0, 40_000, 0), SOON).await;
+    let records = kafka.records(&topic).await;
+    assert_all_in_order(&records, 40_000);
+    assert_eq!(records.len(), 40_100);
+}
+
+#[tokio::test]
+async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_least_once() {
+    let Some(builder) = private() else { return };
+    let kafka = builder.user("app", "secret").acls().start().await;
+    let topic = kafka.topic(1, &[]).await;
+    let allow = async |operation| kafka.allow("app", AclResource::Topic(&topic), operation).await;
+    allow(AclOperation::Write).await;
+    allow(AclOperation::Describe).await;
+    let sink = Sink::new(&kafka).await;
+    let url = format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl));
+    let builder = sink.relay().set("kafka-url", &url);
+    let relay = builder.start().await;
+    emit(&sink.db, &topic, 1, 100).await;
+    wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
+    relay.wait_for_log("the user lacks the right WRITE on the transactional id").await;
+    relay.wait_for_log("cannot be read back to the end").await;
+    relay.kill().await;
+
+    allow(AclOperation::Read).await;
+    forget_verdicts(&sink, 51).await;
+    let relay = builder.start().await;
+    wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
+    assert_once(&kafka, &topic, 100).await;
+    relay.kill().await;
+
+    let name: String = relay
+        .log_text()
+        .split("transactional_id=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .map(str::to_owned)
+        .unwrap_or_else(|| panic!("the name is in the log: {}", relay.log_text()));
+    kafka.allow("app", AclResource::TransactionalId(&name), AclOperation::Write).await;
+    forget_verdicts(&sink, 21).await;
+    let relay = builder.start().await;
+    wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
+    assert_once(&kafka, &topic, 100).await;
+    assert!(!relay.log_text().contains("lacks the right"), "{}", relay.log_text());
+}

@@ -1,7 +1,7 @@
 //! What is asked of the cluster beside the records: which brokers and topics there are, and the producer's id. It has a
 //! connection of its own, since a broker answers nothing else on one where a batch waits for replicas.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     channel::Channel,
@@ -21,6 +21,8 @@ use client_socket::{Host, Socket};
 /// How often a producer id is asked for while the brokers load what they know of such ids, and the pause between.
 const MOST_TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the id of a name is asked for.
+const NAME_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the cluster says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,18 +104,26 @@ impl Control {
         Ok(Metadata { brokers, topics: answer.topics.into_iter().map(topic).collect() })
     }
 
-    /// Takes the producer's id: that of its name with the next epoch, or a new one. Returns whether it has the name.
-    pub(crate) async fn producer_id(&mut self, name: Option<&str>) -> Result<(ProducerId, bool), KafkaError> {
+    /// Takes the producer's id: that of its name with the next epoch, or a new one. Returns as well why it is not that of
+    /// the name; `None`: it is.
+    pub(crate) async fn producer_id(
+        &mut self,
+        name: Option<&str>,
+    ) -> Result<(ProducerId, Option<KafkaError>), KafkaError> {
+        let mut nameless = refused("producer id", codes::NONE, Some("no name is given"));
         if let Some(name) = name {
+            // The cluster does not give the id while it ends an earlier transaction of that name, which takes as long as
+            // one topic has too few replicas: that must not hold up the other topics.
             match self.named_producer_id(name).await {
-                Err(KafkaError::Refused { code: codes::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, .. }) => {}
-                taken => return taken.map(|id| (id, true)),
+                Ok(id) => return Ok((id, None)),
+                Err(refusal @ KafkaError::Refused { .. }) => nameless = refusal,
+                Err(error) => return Err(error),
             }
         }
-        for _ in 1..MOST_TRIES {
+        for _ in 0..MOST_TRIES {
             let (code, id, epoch) = self.ask(&InitProducerId(None)).await?;
             if !codes::is_transient(code) {
-                return check("producer id", code, None).map(|()| (ProducerId { id, epoch }, false));
+                return check("producer id", code, None).map(|()| (ProducerId { id, epoch }, Some(nameless)));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -121,15 +131,14 @@ impl Control {
     }
 
     async fn named_producer_id(&mut self, name: &str) -> Result<ProducerId, KafkaError> {
-        let mut tries = 0;
+        let began = Instant::now();
         loop {
             let taken = async {
                 let (code, id, epoch) = self.coordinator(name).await?.ask(&InitProducerId(Some(name))).await?;
                 check("producer id", code, None).map(|()| ProducerId { id, epoch })
             };
-            tries += 1;
             match taken.await {
-                Err(KafkaError::Refused { code, .. }) if codes::is_transient(code) && tries < MOST_TRIES => {}
+                Err(KafkaError::Refused { code, .. }) if codes::is_transient(code) && began.elapsed() < NAME_LIMIT => {}
                 taken => return taken,
             }
             tokio::time::sleep(PAUSE).await;

@@ -34,8 +34,8 @@ pub struct TopicRead<T> {
     pub marks: Vec<T>,
     /// How far the topic was read.
     pub extent: Extent,
-    /// Whether earlier producers with the same name can write no more into it.
-    pub is_fenced: bool,
+    /// Why earlier producers with the same name can still write into it; `None`: they cannot.
+    pub unfenced: Option<String>,
 }
 
 /// How far a topic was read.
@@ -56,12 +56,14 @@ pub(crate) type Wanted = (String, From);
 pub(crate) struct ReadBack<M: Outgoing> {
     config: ProduceConfig,
     producer: ProducerId,
-    /// The producer's name; `None`: earlier producers are not shut out.
-    name: Option<String>,
+    /// The producer's name, or why it has none.
+    name: Result<String, String>,
     control: Control,
     reads: Sender<TopicRead<M::Mark>>,
     /// Topics that are being read.
     open: BTreeMap<String, Open<M::Mark>>,
+    /// Topics whose marker is ordered for so many partitions, and was not seen in all of them.
+    ordered: BTreeMap<String, usize>,
 }
 
 /// A topic that is being read.
@@ -70,17 +72,19 @@ struct Open<T> {
     marks: Vec<T>,
     /// Who has a marker there, behind which earlier producers write nothing; `None`: the topic has no marker.
     marker: Option<ProducerId>,
+    /// As [`TopicRead::unfenced`].
+    unfenced: Option<String>,
 }
 
 impl<M: Outgoing> ReadBack<M> {
     pub(crate) fn new(
         config: ProduceConfig,
         producer: ProducerId,
-        name: Option<String>,
+        name: Result<String, String>,
         reads: Sender<TopicRead<M::Mark>>,
     ) -> Self {
         let control = Control::new(config.clone());
-        Self { config, producer, name, control, reads, open: BTreeMap::new() }
+        Self { config, producer, name, control, reads, open: BTreeMap::new(), ordered: BTreeMap::new() }
     }
 
     /// Reads topics until nobody asks any more. Those that are asked for meanwhile are read together.
@@ -94,7 +98,7 @@ impl<M: Outgoing> ReadBack<M> {
             while let Ok(more) = wanted.try_recv() {
                 topics.push(more);
             }
-            let open = |(topic, _): &Wanted| (topic.clone(), Open { marks: Vec::new(), marker: None });
+            let open = |(topic, _): &Wanted| (topic.clone(), Open { marks: Vec::new(), marker: None, unfenced: None });
             self.open = topics.iter().map(open).collect();
             match self.read(topics).await {
                 Ok(()) => {}
@@ -118,18 +122,7 @@ impl<M: Outgoing> ReadBack<M> {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(name) = &self.name {
-            match fence(&mut self.control, name, self.producer, parts).await {
-                Ok(without) => {
-                    for (topic, open) in &mut self.open {
-                        open.marker = (!without.contains(topic)).then_some(self.producer);
-                    }
-                }
-                // Neither a missing right nor a topic whose replicas are too few for a marker holds up the others.
-                Err(KafkaError::Refused { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.order_markers(parts).await?;
         let (mut at, mut bytes) = (Instant::now(), 0);
         while !self.open.is_empty() {
             let open = &mut self.open;
@@ -151,6 +144,38 @@ impl<M: Outgoing> ReadBack<M> {
         Ok(())
     }
 
+    /// Has the cluster write markers into these topics.
+    async fn order_markers(&mut self, mut topics: Vec<(String, Vec<i32>)>) -> Result<(), KafkaError> {
+        topics.retain(|(topic, partitions)| {
+            let is_ordered = self.ordered.get(topic) == Some(&partitions.len());
+            if let Some(open) = self.open.get_mut(topic).filter(|_| is_ordered) {
+                open.marker = Some(self.producer);
+            }
+            !is_ordered
+        });
+        let without = match &self.name {
+            Err(why) => Err(why.clone()),
+            Ok(name) => match fence(&mut self.control, name, self.producer, topics.clone()).await {
+                Ok(without) => Ok(without),
+                // Neither a missing right nor a topic whose replicas are too few for a marker holds up the others.
+                Err(KafkaError::Refused { error, .. }) => Err(error),
+                Err(error) => return Err(error),
+            },
+        };
+        for (topic, partitions) in topics {
+            let Some(open) = self.open.get_mut(&topic) else { continue };
+            match &without {
+                Ok(without) if without.contains(&topic) => {} // no producer of this user writes there
+                Ok(_) => {
+                    open.marker = Some(self.producer);
+                    self.ordered.insert(topic, partitions.len());
+                }
+                Err(why) => open.unfenced = Some(why.clone()),
+            }
+        }
+        Ok(())
+    }
+
     /// Ends with the topics that were read far enough. Returns how many bytes the others have shown.
     async fn look(&mut self, reader: &mut Reader) -> u64 {
         let (mut bytes, mut ended) = (0, Vec::new());
@@ -162,6 +187,7 @@ impl<M: Outgoing> ReadBack<M> {
             } else if seen.compressed > 0 {
                 ended.push((topic.clone(), Extent::Part("it has batches that cannot be read".to_owned())));
             } else if reader.is_read(topic, open.marker) {
+                self.ordered.remove(topic);
                 ended.push((topic.clone(), Extent::Whole));
             } else {
                 bytes += seen.bytes;
@@ -176,7 +202,10 @@ impl<M: Outgoing> ReadBack<M> {
     /// A broker does not let read the topic.
     async fn refused(&mut self, reader: &mut Reader, topic: &str, code: i16) {
         let extent = match Meaning::of(code) {
-            Meaning::NoTopic => Extent::Whole,
+            Meaning::NoTopic => {
+                self.ordered.remove(topic);
+                Extent::Whole
+            }
             Meaning::Refused => Extent::Part(codes::name(code)),
             _ => Extent::Failed(Reason { code, text: codes::name(code) }),
         };
@@ -197,7 +226,7 @@ impl<M: Outgoing> ReadBack<M> {
         }
     }
 
-    async fn tell(&mut self, topic: String, Open { marks, marker }: Open<M::Mark>, extent: Extent) {
-        let _ = self.reads.send(TopicRead { topic, marks, extent, is_fenced: marker.is_some() }).await;
+    async fn tell(&mut self, topic: String, Open { marks, unfenced, .. }: Open<M::Mark>, extent: Extent) {
+        let _ = self.reads.send(TopicRead { topic, marks, extent, unfenced }).await;
     }
 }

@@ -55,8 +55,12 @@ impl<M: Outgoing> Waiting<M> {
     /// Takes the producer's id, and works until the caller is gone or the producer has to end.
     async fn run(self, name: Option<String>) -> Result<(), KafkaError> {
         let Self { config, mut control, handed, confirmed, topics, found } = self;
-        let (id, has_name) = control.producer_id(name.as_deref()).await?;
-        let read_back = ReadBack::<M>::new(config.clone(), id, name.filter(|_| has_name), found);
+        let (id, nameless) = control.producer_id(name.as_deref()).await?;
+        let name = match nameless {
+            Some(why) => Err(why.to_string()),
+            None => name.ok_or_else(String::new),
+        };
+        let read_back = ReadBack::<M>::new(config.clone(), id, name, found);
         tokio::select! {
             ended = Task::new(config, id).run(control, handed, confirmed) => ended,
             Err(error) = read_back.run(topics) => Err(error),

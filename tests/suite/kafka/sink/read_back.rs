@@ -124,7 +124,8 @@ async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_l
     let relay = builder.start().await;
     emit(&sink.db, &topic, 1, 100).await;
     wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
-    relay.wait_for_log("the user lacks the right WRITE on the transactional id").await;
+    relay.wait_for_log("earlier relays are not shut out").await;
+    relay.wait_for_log("TRANSACTIONAL_ID_AUTHORIZATION_FAILED").await;
     relay.wait_for_log("cannot be read back to the end").await;
     relay.kill().await;
 
@@ -147,5 +148,35 @@ async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_l
     let relay = builder.start().await;
     wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
     assert_once(&kafka, &topic, 100).await;
-    assert!(!relay.log_text().contains("lacks the right"), "{}", relay.log_text());
+    assert!(!relay.log_text().contains("not shut out"), "{}", relay.log_text());
+}
+
+#[tokio::test]
+async fn while_a_topic_has_too_few_replicas_for_the_marker_relays_that_start_serve_the_other_topics() {
+    let Some(builder) = private() else { return };
+    let kafka = builder.three_nodes().start().await;
+    let stuck = kafka.topic(1, &[("min.insync.replicas", "3")]).await;
+    let other = kafka.topic(1, &[("min.insync.replicas", "2")]).await;
+    let sink = Sink::new(&kafka).await;
+    let leader = kafka.leader(&stuck, 0).await;
+    let away = kafka.nodes().iter().find(|node| node.id() != leader).unwrap();
+    away.kill().await;
+    kafka.wait_for_replicas_in_sync(&stuck, 2).await;
+    emit(&sink.db, &stuck, 1, 20).await;
+    for round in 0..3 {
+        let relay = sink.relay().set("retry-max", "1s").start().await;
+        let (first, last) = (1 + round * 100, (round + 1) * 100);
+        let emit_other = format!(
+            "SELECT outbox.emit('{other}', to_json(n), aggregate_type => 'other', aggregate_id => 'o' || n % 10)
+             FROM generate_series({first}, {last}) AS n"
+        );
+        run(&sink.db, &emit_other).await;
+        wait_for_counts(&sink.db, (20, 100 * (round + 1), 0), SOON).await;
+        relay.kill().await;
+    }
+    away.start().await;
+    let _relay = sink.relay().set("retry-max", "1s").start().await;
+    wait_for_counts(&sink.db, (0, 320, 0), 2 * SOON).await;
+    assert_once(&kafka, &stuck, 20).await;
+    assert_once(&kafka, &other, 300).await;
 }

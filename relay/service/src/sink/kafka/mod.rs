@@ -80,10 +80,10 @@ impl Kafka {
     /// A topic was read back. Returns answers about events that waited for that, and lets the others leave.
     fn read(&mut self, producer: &mut Producer, read: TopicRead<Mark>) -> Vec<Answer> {
         let topic = read.topic.clone();
-        if !(read.is_fenced || self.has_warned || matches!(read.extent, kafka_producer::Extent::Failed(_))) {
+        if let Some(why) = read.unfenced.as_ref().filter(|_| !self.has_warned) {
             self.has_warned = true;
             let name = self.name.as_deref().unwrap_or_default();
-            warn!(target: "relay", topic, transactional_id = name, "a relay that was frozen can still write into topics: the user lacks the right WRITE on the transactional id");
+            warn!(target: "relay", topic, why, transactional_id = name, "earlier relays are not shut out: one that was frozen can still write into the topic");
         }
         let read_back::After { answers, leaving, gap } = self.read_back.read(read);
         if let Some(why) = gap {

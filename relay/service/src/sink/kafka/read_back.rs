@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::{answer, message::Outbound};
 use crate::sink::Answer;
 
-/// Most events that are kept, in some 50 MB.
-const MOST_FOUND: usize = 1_000_000;
+/// Most events that are kept, in 44 MB.
+const MOST_FOUND: usize = 1_800_000;
 /// Most topics that are known. Beyond that they are read once more, since emitters can name any number.
 const MOST_TOPICS: usize = 10_000;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connect::url::KafkaUrl;
+use crate::{connect::url::KafkaUrl, record::compression::Compression};
 
 /// What a [`Producer`](crate::Producer) needs to know.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct ProduceConfig {
     /// connects with it. The user needs the right WRITE on this transactional id, although no transaction is made.
     /// `None`, or without the right: each producer has an id of its own, and an earlier one goes on writing.
     pub identity: Option<String>,
+    /// How batches are compressed.
+    pub compression: Compression,
     /// Whether records with the same key and topic are confirmed in their order, and none is written behind one that
     /// was not.
     pub keeps_order: bool,

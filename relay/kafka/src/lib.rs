@@ -18,7 +18,7 @@
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
 //! | `produce::{task, broker}` | the tasks that own the connections |
 //! | `consume` | [`Reader`]: what is in a topic |
-//! | `record` | a batch as bytes, headers, a key's partition |
+//! | `record` | a batch as bytes, its compression, headers, a key's partition |
 //! | `wire` | Kafka's protocol: requests with their answers, and the meaning of each error code |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
 //!
@@ -51,6 +51,6 @@ pub use self::{
         confirm::{Confirm, ConfirmKind, News, Reason},
         producer::{ConnectError, Producer},
     },
-    record::{headers::Headers, message::Outgoing},
+    record::{compression::Compression, headers::Headers, message::Outgoing},
 };
 pub use client_socket::Host;

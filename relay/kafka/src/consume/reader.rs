@@ -60,7 +60,7 @@ pub struct Reader {
     places: BTreeMap<(String, i32), (i32, i64)>,
     /// Up to where each partition had records that all replicas have, when it was last read.
     ends: BTreeMap<(String, i32), i64>,
-    compressed: u64,
+    unreadable: u64,
 }
 
 impl fmt::Debug for Reader {
@@ -85,7 +85,7 @@ impl Reader {
             channels: HashMap::new(),
             places: BTreeMap::new(),
             ends: BTreeMap::new(),
-            compressed: 0,
+            unreadable: 0,
         })
     }
 
@@ -99,9 +99,9 @@ impl Reader {
         self.control.socket()
     }
 
-    /// Number of batches that were left out because they are compressed.
-    pub fn compressed(&self) -> u64 {
-        self.compressed
+    /// Number of batches that were left out, because they cannot be read, or take more than 128 MiB once they are.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
     }
 
     /// What the cluster says of these topics. None is created.
@@ -216,14 +216,16 @@ impl Reader {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         let request = Fetch { wait_ms, most_bytes: MOST_BYTES, topics: topics.into_iter().collect() };
         let answer = self.channel(leader).await?.ask(&request).await;
-        let mut fetched = Vec::new();
-        for part in self.heard(leader, answer)? {
+        let (code, parts) = self.heard(leader, answer)?;
+        check("fetch", code, None)?;
+        let (mut fetched, mut taken) = (Vec::new(), 0);
+        for part in parts {
             check("fetch", part.code, None)?;
             let place = (part.topic.clone(), part.partition);
             let Some((_, offset)) = self.places.get_mut(&place) else { continue };
             self.ends.insert(place, part.end);
-            let batches = batches::read(part.records)?;
-            self.compressed += batches.compressed;
+            let batches = batches::read(part.records, &mut taken)?;
+            self.unreadable += batches.unreadable;
             // A batch may begin before the offset that was asked for.
             let first = *offset;
             *offset = batches.next.map_or(first, |next| next.max(first));

@@ -1,6 +1,7 @@
 //! The relay with Kafka as its broker.
 
 mod commands;
+mod compression;
 mod faults;
 mod logins;
 mod verdicts;

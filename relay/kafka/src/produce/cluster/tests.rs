@@ -39,7 +39,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { cluster: Cluster::new(ProducerId { id: 7, epoch: 0 }, true), now: Instant::now() }
+        Self { cluster: Cluster::new(ProducerId { id: 7, epoch: 0 }, Compression::None, true), now: Instant::now() }
     }
 
     fn publish(&mut self, number: u32, topic: &str) {

@@ -1,6 +1,6 @@
 //! The settings that only Kafka has.
 
-use kafka_producer::KafkaUrl;
+use kafka_producer::{Compression, KafkaUrl};
 
 use super::topic::TopicTemplate;
 use crate::address::Address;
@@ -12,4 +12,6 @@ pub struct Config {
     pub url: Address<KafkaUrl>,
     /// Topic of events without an exchange of their own.
     pub topic: TopicTemplate,
+    /// How batches of records are compressed.
+    pub compression: Compression,
 }

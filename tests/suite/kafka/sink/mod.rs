@@ -4,6 +4,7 @@ mod commands;
 mod compression;
 mod faults;
 mod logins;
+mod tls;
 mod verdicts;
 
 use std::collections::HashMap;

@@ -33,6 +33,8 @@
 mod config;
 mod connect;
 mod consume;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod produce;
 mod record;
 mod wire;

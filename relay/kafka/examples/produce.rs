@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kafka_producer::{Confirm, KafkaUrl, News, Outgoing, ProduceConfig, Producer};
+use kafka_producer::{Compression, Confirm, KafkaUrl, News, Outgoing, ProduceConfig, Producer};
 use uuid::Uuid;
 
 struct Line {
@@ -40,6 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         url,
         client_id: "example".to_owned(),
         read_back: 0,
+        compression: Compression::Lz4,
         keeps_order: true,
         confirm_timeout: Duration::from_secs(30),
         connect_timeout: Duration::from_secs(10),

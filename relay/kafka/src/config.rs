@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connect::url::KafkaUrl;
+use crate::{connect::url::KafkaUrl, record::compression::Compression};
 
 /// What a [`Producer`](crate::Producer) needs to know.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct ProduceConfig {
     pub client_id: String,
     /// Most bytes of a topic that are [read back](crate::Producer::read_back).
     pub read_back: u64,
+    /// How batches are compressed.
+    pub compression: Compression,
     /// Whether records with the same key and topic are confirmed in their order, and none is written behind one that
     /// was not.
     pub keeps_order: bool,

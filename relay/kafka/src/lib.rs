@@ -18,7 +18,7 @@
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
 //! | `produce::{task, broker}` | the tasks that own the connections |
 //! | `consume` | [`Reader`]: what is in a topic; what earlier producers with the same name have written |
-//! | `record` | a batch as bytes, headers, a key's partition |
+//! | `record` | a batch as bytes, its compression, headers, a key's partition |
 //! | `wire` | Kafka's protocol: requests with their answers, and the meaning of each error code |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
 //!
@@ -33,6 +33,8 @@
 mod config;
 mod connect;
 mod consume;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod produce;
 mod record;
 mod wire;
@@ -52,6 +54,6 @@ pub use self::{
         confirm::{Confirm, ConfirmKind, News, Reason},
         producer::{ConnectError, Producer},
     },
-    record::{headers::Headers, message::Outgoing},
+    record::{compression::Compression, headers::Headers, message::Outgoing},
 };
 pub use client_socket::Host;

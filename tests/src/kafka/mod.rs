@@ -5,6 +5,7 @@ mod builder;
 mod client;
 mod consumer;
 mod jars;
+mod java;
 mod node;
 mod record;
 mod rights;

@@ -87,6 +87,7 @@ impl Config {
             url,
             topic: self.kafka_topic.clone(),
             read_back: self.kafka_read_back,
+            compression: self.kafka_compression,
         });
         rabbitmq.map(SinkConfig::RabbitMq).or(kafka.map(SinkConfig::Kafka))
     }

@@ -18,8 +18,8 @@ pub enum KafkaError {
     /// The connection has ended.
     #[error("the connection has ended")]
     Io(#[source] io::Error),
-    /// The broker ends the connection before it says anything: it may expect TLS, or a login.
-    #[error("the broker ends the connection: it may expect TLS, or no TLS, or another login")]
+    /// The broker ends the connection before it says anything: it may expect TLS, a login or a certificate.
+    #[error("the broker ends the connection: it may expect TLS, or no TLS, another login, or a client's certificate")]
     HungUp,
     /// The broker does not let the user in.
     #[error("the broker refuses the login: {0}")]

@@ -4,5 +4,5 @@ pub(crate) mod channel;
 pub(crate) mod control;
 pub(crate) mod error;
 pub(crate) mod open;
-mod scram;
+pub(crate) mod scram;
 pub(crate) mod url;

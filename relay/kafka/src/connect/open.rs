@@ -1,6 +1,6 @@
 //! From an address to a connection that is logged in.
 
-use client_socket::{Host, Keepalive, Socket, TcpOptions};
+use client_socket::{Host, Keepalive, Socket, TcpOptions, refused_by_tls};
 use tokio::time::timeout;
 
 use super::{
@@ -36,6 +36,8 @@ pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel,
         };
         let mut channel = Channel::new(socket, &config.client_id, limit);
         learn_versions(&mut channel).await.map_err(|error| match error {
+            // A broker looks at the client's certificate after its own part of the handshake is over.
+            KafkaError::Io(error) if config.url.tls.is_some() && refused_by_tls(&error) => KafkaError::Connect(error),
             KafkaError::Io(_) => KafkaError::HungUp,
             error => error,
         })?;

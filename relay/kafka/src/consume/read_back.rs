@@ -184,7 +184,7 @@ impl<M: Outgoing> ReadBack<M> {
             if seen.bytes > self.config.read_back {
                 let why = format!("it has more than {} bytes of that time", self.config.read_back);
                 ended.push((topic.clone(), Extent::Part(why)));
-            } else if seen.compressed > 0 {
+            } else if seen.unreadable > 0 {
                 ended.push((topic.clone(), Extent::Part("it has batches that cannot be read".to_owned())));
             } else if reader.is_read(topic, open.marker) {
                 self.ordered.remove(topic);

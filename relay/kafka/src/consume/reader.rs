@@ -60,7 +60,7 @@ pub struct Reader {
     places: BTreeMap<(String, i32), Place>,
     /// What the topics have shown so far.
     seen: BTreeMap<String, Seen>,
-    compressed: u64,
+    unreadable: u64,
 }
 
 /// A partition that is read.
@@ -80,8 +80,8 @@ struct Place {
 pub(crate) struct Seen {
     /// Bytes of its batches.
     pub(crate) bytes: u64,
-    /// Batches that were left out because they are compressed.
-    pub(crate) compressed: u64,
+    /// Batches that were left out, as those of [`Reader::unreadable`].
+    pub(crate) unreadable: u64,
 }
 
 impl fmt::Debug for Reader {
@@ -106,7 +106,7 @@ impl Reader {
             channels: HashMap::new(),
             places: BTreeMap::new(),
             seen: BTreeMap::new(),
-            compressed: 0,
+            unreadable: 0,
         })
     }
 
@@ -120,9 +120,9 @@ impl Reader {
         self.control.socket()
     }
 
-    /// Number of batches that were left out because they are compressed.
-    pub fn compressed(&self) -> u64 {
-        self.compressed
+    /// Number of batches that were left out, because they cannot be read, or take more than 128 MiB once they are.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
     }
 
     /// What the cluster says of these topics. None is created.
@@ -277,8 +277,10 @@ impl Reader {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         let request = Fetch { wait_ms, most_bytes: MOST_BYTES, topics: topics.into_iter().collect() };
         let answer = self.channel(leader).await?.ask(&request).await;
-        let mut refused = Vec::new();
-        for part in self.heard(leader, answer)? {
+        let (code, parts) = self.heard(leader, answer)?;
+        check("fetch", code, None)?;
+        let (mut refused, mut taken) = (Vec::new(), 0);
+        for part in parts {
             if part.code != 0 {
                 refused.push((part.topic, part.code));
                 continue;
@@ -287,9 +289,9 @@ impl Reader {
             place.end = Some(part.end);
             let seen = self.seen.entry(part.topic.clone()).or_default();
             seen.bytes += part.records.len() as u64;
-            let batches = batches::read(part.records)?;
-            seen.compressed += batches.compressed;
-            self.compressed += batches.compressed;
+            let batches = batches::read(part.records, &mut taken)?;
+            seen.unreadable += batches.unreadable;
+            self.unreadable += batches.unreadable;
             place.markers.extend(batches.markers);
             // A batch may begin before the offset that was asked for.
             let first = place.offset;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     connect::{control::Metadata, error::KafkaError},
-    record::{batch::ProducerId, message::Outgoing},
+    record::{batch::ProducerId, compression::Compression, message::Outgoing},
     wire::{
         codes::{self, Meaning},
         requests::{BatchAnswer, Produce},
@@ -66,6 +66,7 @@ enum Connection {
 #[derive(Debug)]
 pub(crate) struct Cluster<M> {
     producer: ProducerId,
+    compression: Compression,
     keeps_order: bool,
     topics: BTreeMap<usize, Topic<M>>,
     /// How many topics there were.
@@ -82,9 +83,10 @@ pub(crate) struct Cluster<M> {
 }
 
 impl<M: Outgoing> Cluster<M> {
-    pub(crate) fn new(producer: ProducerId, keeps_order: bool) -> Self {
+    pub(crate) fn new(producer: ProducerId, compression: Compression, keeps_order: bool) -> Self {
         Self {
             producer,
+            compression,
             keeps_order,
             topics: BTreeMap::new(),
             named: 0,
@@ -268,7 +270,9 @@ impl<M: Outgoing> Cluster<M> {
                     if *leader != Some(*id) || bytes >= MOST_REQUEST_BYTES {
                         continue;
                     }
-                    if let Some((base, batch)) = partition.next_batch(self.producer, now, now_ms, &mut self.out) {
+                    let (producer, compression) = (self.producer, self.compression);
+                    if let Some((base, batch)) = partition.next_batch(producer, compression, now, now_ms, &mut self.out)
+                    {
                         bytes += batch.len();
                         sent.push((*place, base));
                         batches.push((*place, batch));

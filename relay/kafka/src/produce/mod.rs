@@ -1,7 +1,7 @@
 //! Records in, a certain confirm for each out.
 
 mod broker;
-mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod confirm;
 mod partition;
 pub(crate) mod producer;

@@ -27,6 +27,7 @@ use super::confirm::Confirm;
 use crate::{
     record::{
         batch::{BatchWriter, ProducerId, Unwritable},
+        compression::Compression,
         message::Outgoing,
     },
     wire::{
@@ -38,7 +39,8 @@ use crate::{
 /// Most batches in flight: the broker remembers so many of a producer in each partition, and answers about older ones
 /// as for a gap.
 const MOST_FLIGHTS: usize = 5;
-/// Most bytes of a batch with several records: the default of `max.message.bytes` is 1,048,588.
+/// Most bytes of a batch with several records, before it is compressed: the default of `max.message.bytes`, which is
+/// about compressed bytes, is 1,048,588.
 const MOST_BYTES: usize = 1_000_000;
 /// A broker that does not know the producer takes a batch with any number. So the first batch leaves alone, and so does
 /// one after this time without any, in which the broker may have forgotten the producer.
@@ -79,6 +81,8 @@ pub(crate) struct Outbox {
 struct Flight<M> {
     records: Vec<Record<M>>,
     bytes: Bytes,
+    /// Bytes of the batch before it was compressed.
+    size: usize,
     /// The number of the first record.
     base: i32,
     state: State,
@@ -105,7 +109,7 @@ pub(crate) struct Partition<M> {
     /// Batches without a final answer, in their order.
     flights: VecDeque<Flight<M>>,
     waiting: VecDeque<Record<M>>,
-    /// Most bytes of a batch with several records.
+    /// Most bytes of a batch with several records, before it is compressed.
     most_bytes: usize,
     /// How many of the first waiting records leave one by one, because one of them is invalid.
     singly: usize,
@@ -163,6 +167,7 @@ impl<M: Outgoing> Partition<M> {
     pub(crate) fn next_batch(
         &mut self,
         producer: ProducerId,
+        compression: Compression,
         now: Instant,
         now_ms: i64,
         out: &mut Outbox,
@@ -182,14 +187,20 @@ impl<M: Outgoing> Partition<M> {
         if self.flights.len() >= most {
             return None;
         }
-        let flight = self.batch(producer, now_ms, out)?;
+        let flight = self.batch(producer, compression, now_ms, out)?;
         let leaving = (flight.base, flight.bytes.clone());
         self.flights.push_back(flight);
         Some(leaving)
     }
 
     /// Makes a batch of waiting records; `None`: none waits.
-    fn batch(&mut self, producer: ProducerId, now_ms: i64, out: &mut Outbox) -> Option<Flight<M>> {
+    fn batch(
+        &mut self,
+        producer: ProducerId,
+        compression: Compression,
+        now_ms: i64,
+        out: &mut Outbox,
+    ) -> Option<Flight<M>> {
         let mut writer = BatchWriter::new(now_ms);
         let mut records = Vec::new();
         while let Some(record) = self.waiting.front() {
@@ -210,8 +221,9 @@ impl<M: Outgoing> Partition<M> {
         self.singly = self.singly.saturating_sub(records.len());
         let base = self.next;
         self.next = advance(base, records.len());
-        let bytes = writer.finish(producer, base);
-        Some(Flight { records, bytes, base, state: State::Sent, is_doubtful: false })
+        let size = writer.size();
+        let bytes = writer.finish(producer, base, compression);
+        Some(Flight { records, bytes, size, base, state: State::Sent, is_doubtful: false })
     }
 
     /// The broker has answered about the batch whose first record has this number.

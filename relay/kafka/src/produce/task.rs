@@ -58,7 +58,7 @@ pub(crate) struct Task<M> {
 
 impl<M: Outgoing> Task<M> {
     pub(crate) fn new(config: ProduceConfig, producer: ProducerId) -> Self {
-        let cluster = Cluster::new(producer, config.keeps_order);
+        let cluster = Cluster::new(producer, config.compression, config.keeps_order);
         Self { config, cluster, links: BTreeMap::new(), generation: 0, tasks: JoinSet::new(), trouble: String::new() }
     }
 

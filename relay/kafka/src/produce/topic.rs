@@ -34,14 +34,23 @@ pub(crate) struct Topic<M> {
     waiting: VecDeque<Record<M>>,
     /// How many partitions there will be once nothing is in flight: a key may move then.
     grows_to: Option<Vec<Option<i32>>>,
-    /// Since when the topic has been missing, and as what.
-    missing: Option<(Instant, ConfirmKind)>,
+    /// `None`: as far as is known, the topic exists.
+    missing: Option<Missing>,
     /// Since when some partitions have had no leader.
     leaderless_since: Option<Instant>,
     /// Whether its metadata are to be asked for, and from when on.
     pub(crate) ask_at: Option<Instant>,
     /// The partition of the latest record without a key.
     sticky: usize,
+}
+
+/// That a topic does not exist, or that nobody may write to it.
+#[derive(Debug)]
+struct Missing {
+    since: Instant,
+    kind: ConfirmKind,
+    /// Whether the cluster has said so twice.
+    is_certain: bool,
 }
 
 impl<M: Outgoing> Topic<M> {
@@ -69,7 +78,10 @@ impl<M: Outgoing> Topic<M> {
                 let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
                 self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
             }
-            Some((since, kind)) if now.duration_since(*since) >= SECOND_LOOK => {
+            // Where an earlier record waits or is in flight, this one is behind it.
+            Some(Missing { since, kind, is_certain: true })
+                if self.partitions.is_empty() && self.waiting.is_empty() =>
+            {
                 self.nowhere.refuse_all([record], kind, &mut VecDeque::new(), out);
                 if now.duration_since(*since) >= SECOND_LOOK + BELIEVED {
                     (self.missing, self.ask_at) = (None, Some(now));
@@ -148,19 +160,22 @@ impl<M: Outgoing> Topic<M> {
             return Ok(());
         }
         let lacks_leader = metadata.leaders.iter().any(Option::is_none);
-        let was_known = self.partitions.len();
-        if was_known == 0 || metadata.leaders.len() == was_known {
+        let count = metadata.leaders.len();
+        if count < self.partitions.len() {
+            return Err(LostIdentity(format!("the topic {} has fewer partitions than before", self.name)));
+        }
+        if self.partitions.is_empty() {
             let keeps_order = self.keeps_order;
-            self.partitions.resize_with(metadata.leaders.len(), || (Partition::new(keeps_order), None));
-            for ((_, leader), now) in self.partitions.iter_mut().zip(metadata.leaders) {
-                *leader = now;
-            }
-            self.place_waiting(out);
-        } else if metadata.leaders.len() > was_known {
+            self.partitions.resize_with(count, || (Partition::new(keeps_order), None));
+        }
+        for ((_, leader), now) in self.partitions.iter_mut().zip(&metadata.leaders) {
+            *leader = *now;
+        }
+        if count > self.partitions.len() {
             self.grows_to = Some(metadata.leaders);
             self.grow(out);
         } else {
-            return Err(LostIdentity(format!("the topic {} has fewer partitions than before", self.name)));
+            self.place_waiting(out);
         }
         if lacks_leader {
             self.without_leader(now, out);
@@ -192,9 +207,10 @@ impl<M: Outgoing> Topic<M> {
 
     /// The topic does not exist, or nobody may write to it.
     fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Outbox) {
-        let since = self.missing.as_ref().map_or(now, |(since, _)| *since);
-        self.missing = Some((since, kind.clone()));
-        if now.duration_since(since) < SECOND_LOOK {
+        let since = self.missing.as_ref().map_or(now, |missing| missing.since);
+        let is_certain = now.duration_since(since) >= SECOND_LOOK;
+        self.missing = Some(Missing { since, kind: kind.clone(), is_certain });
+        if !is_certain {
             self.ask_at = Some(now + SECOND_LOOK);
             return;
         }
@@ -202,11 +218,13 @@ impl<M: Outgoing> Topic<M> {
         for (partition, _) in &mut self.partitions {
             records.extend(partition.take_unwritten());
         }
-        records.extend(self.waiting.drain(..));
-        self.nowhere.refuse_all(records, &kind, &mut VecDeque::new(), out);
+        // Behind a record that may have been written, others of its key wait for its confirm.
         if self.partitions.iter().all(|(partition, _)| partition.is_idle()) {
+            records.extend(self.waiting.drain(..));
             self.partitions.clear(); // a topic of this name that is made later begins anew
+            self.grows_to = None;
         }
+        self.nowhere.refuse_all(records, &kind, &mut VecDeque::new(), out);
     }
 
     /// Partitions without a leader take nothing now.

@@ -4,6 +4,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
+    compression::Compression,
     headers::Headers,
     message::Outgoing,
     varint::{put_varint, varint_len},
@@ -51,7 +52,7 @@ impl BatchWriter {
     }
 
     /// Adds a record. The first one is taken whatever its size; the others as long as the batch has at most so many
-    /// bytes.
+    /// bytes before it is compressed.
     pub(crate) fn push<M: Outgoing>(&mut self, message: &M, at_most: usize) -> Result<(), Unwritable> {
         self.record.clear();
         self.record.push(0); // attributes
@@ -74,12 +75,24 @@ impl BatchWriter {
         Ok(())
     }
 
+    /// Bytes of the batch as it is now, before it is compressed.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Ends the batch, which is the producer's with this number of its first record in the partition.
-    pub(crate) fn finish(mut self, producer: ProducerId, base_sequence: i32) -> Bytes {
+    pub(crate) fn finish(mut self, producer: ProducerId, base_sequence: i32, compression: Compression) -> Bytes {
+        let mut attributes = 0; // no compression, the producer's time, no transaction
+        if let Some(compressed) = self.bytes.get(HEAD..).and_then(|records| compression.compress(records)) {
+            attributes = compression.number();
+            self.bytes = BytesMut::with_capacity(HEAD + compressed.len());
+            self.bytes.put_bytes(0, HEAD);
+            self.bytes.put_slice(&compressed);
+        }
         let length = i32::try_from(self.bytes.len() - LENGTH_COUNTS_FROM).unwrap_or(i32::MAX);
         let (mut head, records) = self.bytes.split_at_mut(HEAD);
         let mut covered = Vec::with_capacity(HEAD - CRC - 4);
-        covered.put_i16(0); // attributes: no compression, the producer's time, no transaction
+        covered.put_i16(attributes);
         covered.put_i32(self.records - 1);
         covered.put_i64(self.timestamp_ms);
         covered.put_i64(self.timestamp_ms);

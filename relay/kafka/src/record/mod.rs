@@ -1,6 +1,7 @@
 //! Records as Kafka stores them: batches, keys and their partitions.
 
 pub(crate) mod batch;
+pub(crate) mod compression;
 pub(crate) mod headers;
 pub(crate) mod message;
 pub(crate) mod murmur2;

@@ -1,5 +1,8 @@
 //! Kafka's error codes: their names, and what each means for a batch that it answers.
 
+#[cfg(test)]
+mod page;
+
 use self::Meaning::*;
 
 /// What a code means for the batch that it answers.

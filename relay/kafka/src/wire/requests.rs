@@ -304,7 +304,8 @@ impl Request for ListOffsets<'_> {
     }
 }
 
-/// Records of partitions from these offsets on.
+/// Records of partitions from these offsets on. In earlier versions than this a broker keeps back what is compressed by
+/// zstd.
 pub(crate) struct Fetch {
     /// How long the broker waits for the first record.
     pub(crate) wait_ms: i32,
@@ -325,8 +326,9 @@ pub(crate) struct FetchAnswer {
 }
 
 impl Request for Fetch {
-    type Answer = Vec<FetchAnswer>;
-    const KIND: (i16, i16) = (1, 4);
+    /// The code, and the partitions.
+    type Answer = (i16, Vec<FetchAnswer>);
+    const KIND: (i16, i16) = (1, 10);
 
     fn put(&self, out: &mut BytesMut) {
         out.put_i32(-1); // no replica asks
@@ -334,28 +336,36 @@ impl Request for Fetch {
         out.put_i32(1); // bytes to wait for
         out.put_i32(self.most_bytes);
         out.put_i8(0); // transactions that are not committed, too
+        out.put_i32(0); // the session, of which there is none
+        out.put_i32(-1);
         put_array(out, &self.topics, |out, (topic, partitions)| {
             put_text(out, topic);
             put_array(out, partitions, |out, (partition, offset)| {
                 out.put_i32(*partition);
+                out.put_i32(-1); // whichever epoch the leader has
                 out.put_i64(*offset);
+                out.put_i64(-1); // no replica asks
                 out.put_i32(self.most_bytes);
             });
         });
+        out.put_i32(0); // nothing leaves the session
     }
 
     fn answer(from: &mut Reader) -> Result<Self::Answer, Malformed> {
         from.i32()?; // for how long the client is throttled
+        let code = from.i16()?;
+        from.i32()?; // the session
         let topics = from.array(|from| {
             let topic = from.text()?;
             let partitions = from.array(|from| {
                 let (partition, code, end) = (from.i32()?, from.i16()?, from.i64()?);
                 from.i64()?; // up to where transactions are committed
+                from.i64()?; // where the partition begins
                 from.array(|from| Ok((from.i64()?, from.i64()?)))?; // transactions that were taken back
                 Ok(FetchAnswer { topic: String::new(), partition, code, end, records: from.bytes()? })
             })?;
             Ok(partitions.into_iter().map(move |part| FetchAnswer { topic: topic.clone(), ..part }))
         })?;
-        Ok(topics.into_iter().flatten().collect())
+        Ok((code, topics.into_iter().flatten().collect()))
     }
 }

@@ -1,8 +1,9 @@
 //! A producer with an id numbers its records, and Kafka writes a batch only behind the one before.
 
-use harness::Kafka;
+use harness::{Kafka, SOON, eventually};
 
 use crate::kafka::{
+    private,
     producer::{Answer, Identity, NOBODY, Producer, batch, record},
     shared,
 };
@@ -87,4 +88,36 @@ async fn an_earlier_batch_sent_again_is_refused_as_one_behind_a_gap() {
     assert_eq!(producer.produce(&topic, batches[0].clone()).await, Answer::refused(45)); // written
     assert_eq!(producer.produce(&topic, batch(identity, 9, vec![record("9")])).await, Answer::refused(45)); // not
     assert_eq!(kafka.records(&topic).await.len(), 6);
+}
+
+#[tokio::test]
+async fn a_broker_that_does_not_know_the_producer_takes_a_batch_with_any_number_and_then_only_the_next_one() {
+    let Some(kafka) = shared().await else { return };
+    let (topic, mut producer, identity) = open(kafka).await;
+    assert_eq!(producer.produce(&topic, batch(identity, 7, vec![record("7")])).await, Answer::written(0));
+    for behind in [6, 9] {
+        let answer = producer.produce(&topic, batch(identity, behind, vec![record("not")])).await;
+        assert_eq!(answer, Answer::refused(45), "{behind}");
+    }
+    assert_eq!(producer.produce(&topic, batch(identity, 8, vec![record("8")])).await, Answer::written(1));
+}
+
+#[tokio::test]
+async fn a_broker_forgets_a_producer_that_has_written_nothing_for_long_and_takes_any_number_again() {
+    let Some(kafka) = private() else { return };
+    let short = [("producer.id.expiration.ms", "1000"), ("producer.id.expiration.check.interval.ms", "200")];
+    let kafka = short.iter().fold(kafka, |kafka, (name, value)| kafka.set(name, value)).start().await;
+    let (topic, mut producer, identity) = open(&kafka).await;
+    assert_eq!(producer.produce(&topic, batch(identity, 0, vec![record("0")])).await, Answer::written(0));
+    eventually("the gap is not seen", SOON, async || {
+        let answer = producer.produce(&topic, batch(identity, 5, vec![record("5")])).await;
+        if answer == Answer::written(1) { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    // So a batch that is sent again after that is written twice.
+    eventually("the same is taken again", SOON, async || {
+        let answer = producer.produce(&topic, batch(identity, 5, vec![record("5")])).await;
+        if answer == Answer::written(2) { Ok(()) } else { Err(answer) }
+    })
+    .await;
 }

@@ -44,3 +44,42 @@ async fn rights_that_are_taken_away_fail_events_with_the_brokers_words_and_other
         .get(0);
     assert!(error.starts_with("29 TOPIC_AUTHORIZATION_FAILED") || error.starts_with("3 UNKNOWN_TOPIC"), "{error}");
 }
+
+#[tokio::test]
+async fn a_token_of_oauth_is_taken_and_an_old_one_ends_the_start_without_being_shown() {
+    let Some(builder) = private() else { return };
+    let module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required";
+    // Kafka's own check for tests takes tokens that nobody has signed.
+    let kafka = builder
+        .user("other", "secret")
+        .set("sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER")
+        .set(
+            "listener.name.sasl.oauthbearer.sasl.jaas.config",
+            &format!("{module} unsecuredLoginStringClaim_sub=\"broker\";"),
+        )
+        .start()
+        .await;
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(&kafka).await;
+    let token = async |seconds: i32| {
+        let base64 = |json: &str| format!("translate(encode(convert_to({json}, 'UTF8'), 'base64'), E'+/=\\n', '-_')");
+        let claims = format!(
+            "json_build_object('sub', 'app', 'iat', extract(epoch FROM now())::bigint - 1000, \
+             'exp', extract(epoch FROM now())::bigint + {seconds})::text"
+        );
+        let sql = format!("SELECT {} || '.' || {} || '.'", base64(r#"'{"alg":"none"}'"#), base64(&claims));
+        sink.db.query_one(&sql, &[]).await.unwrap().get::<_, String>(0)
+    };
+    let url = |token: &str| format!("kafka://app:{token}@{}?sasl=oauthbearer", kafka.addresses(Listener::Sasl));
+    let relay = sink.relay().set("kafka-url", &url(&token(600).await)).start().await;
+    emit(&sink.db, &topic, 1, 10).await;
+    wait_for_counts(&sink.db, (0, 10, 0), SOON).await;
+    assert!(relay.stop().await.success());
+    for refused in [token(-600).await, "hunter2".to_owned()] {
+        let (status, log) = sink.relay().set("kafka-url", &url(&refused)).finish().await;
+        assert!(status.code() == Some(21) && log.contains("the broker refuses the login"), "{refused}: {status} {log}");
+        assert!(!log.contains(&refused), "{log}");
+    }
+    let (status, log) = sink.relay().set("kafka-url", &url("x").replace("oauthbearer", "scram-sha-512")).finish().await;
+    assert!(status.code() == Some(21) && log.contains("it offers") && log.contains("OAUTHBEARER"), "{status} {log}");
+}

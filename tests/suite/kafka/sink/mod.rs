@@ -2,9 +2,11 @@
 
 mod cluster;
 mod commands;
+mod compression;
 mod faults;
 mod logins;
 mod read_back;
+mod tls;
 mod verdicts;
 
 use std::collections::{HashMap, HashSet};

@@ -6,6 +6,7 @@ mod url;
 
 use std::path::PathBuf;
 
+use kafka_producer::Compression;
 use outbox_core::Ordering;
 use outbox_service::{redact::redacted, sink::Unroutable};
 
@@ -142,6 +143,7 @@ choice! {
     Ordering { "strict" => Self::Strict, "pipelined" => Self::Pipelined, "none" => Self::None }
     Unroutable { "fail" => Self::Fail, "retry" => Self::Retry }
     AfterFailed { "continue" => Self::Continue, "hold" => Self::Hold }
+    Compression { "none" => Self::None, "gzip" => Self::Gzip, "lz4" => Self::Lz4, "zstd" => Self::Zstd }
     LogFormat { "text" => Self::Text, "json" => Self::Json }
 }
 

@@ -11,7 +11,7 @@ use outbox_service::{
 use tokio::time::timeout;
 
 use super::{check::connect, message::Message};
-use crate::{format::exact, sink};
+use crate::{format::exact, sink, terminal::output::note};
 
 /// Longest time that a broker waits for a record before it answers that there is none.
 const WAIT: Duration = Duration::from_millis(500);
@@ -68,7 +68,11 @@ impl sink::Tail for Tail {
             if let Some(record) = self.ahead.pop_front() {
                 return Ok(Message::read(record, self.payload));
             }
+            let left_out = self.reader.unreadable();
             self.ahead.extend(self.reader.next(WAIT).await.map_err(lost)?);
+            if self.reader.unreadable() > left_out {
+                note("Some records are left out: their batch cannot be read, or takes more than 128 MiB.");
+            }
         }
     }
 

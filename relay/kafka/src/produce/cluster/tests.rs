@@ -41,7 +41,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { cluster: Cluster::new(ProducerId { id: 7, epoch: 0 }, true), now: Instant::now() }
+        Self { cluster: Cluster::new(ProducerId { id: 7, epoch: 0 }, Compression::None, true), now: Instant::now() }
     }
 
     fn publish(&mut self, number: u32, topic: &str) {
@@ -195,4 +195,54 @@ fn a_partition_without_a_leader_keeps_no_record_of_another_from_leaving() {
     assert_eq!(world.confirms(), [(1, "unavailable")]);
     world.connect();
     assert_eq!(world.cluster.leaves(world.now, 0).len(), 1);
+}
+
+#[test]
+fn a_topic_that_grows_while_its_leader_changes_is_written_to_at_the_new_one() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 0, &[None]).unwrap();
+    world.later(SECOND);
+    world.learn("t", 0, &[Some(1), Some(1)]).unwrap();
+    world.connect();
+    world.answer("t", 0);
+    world.publish(2, "t");
+    assert_eq!(world.confirms(), [(1, "taken")]);
+    assert_eq!(world.cluster.leaves(world.now, 0).len(), 1);
+}
+
+#[test]
+fn a_record_that_comes_before_the_second_look_at_a_topic_overtakes_none_that_waits_for_it() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 3, &[]).unwrap();
+    world.later(SECOND);
+    world.publish(2, "t");
+    assert_eq!(world.confirms(), []);
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    world.answer("t", 0);
+    assert_eq!(world.confirms(), [(1, "taken"), (2, "taken")]);
+}
+
+#[test]
+fn a_growing_topic_that_is_deleted_confirms_no_record_before_an_earlier_one_that_is_in_flight() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    let leaving = world.cluster.leaves(world.now, 0);
+    world.later(2 * METADATA_AGE);
+    world.learn("t", 0, &[Some(1), Some(1)]).unwrap();
+    world.publish(2, "t"); // it waits for the partitions
+    for _ in 0..3 {
+        world.later(2 * METADATA_AGE);
+        world.learn("t", 3, &[]).unwrap();
+    }
+    assert_eq!(world.confirms(), []);
+    let answer = BatchAnswer { topic: "t".to_owned(), ..BatchAnswer::default() };
+    world.cluster.answered(1, leaving[0].1.number, vec![answer], world.now).unwrap();
+    world.later(2 * METADATA_AGE);
+    world.learn("t", 3, &[]).unwrap();
+    assert_eq!(world.confirms(), [(1, "taken"), (2, "no topic")]);
 }

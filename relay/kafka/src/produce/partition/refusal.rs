@@ -85,10 +85,10 @@ impl<M: Outgoing> Partition<M> {
         let flights = std::mem::take(&mut self.flights);
         self.next = flights.front().map_or(self.next, |first| first.base);
         let mut again = VecDeque::new();
-        for Flight { records, bytes, state, .. } in flights {
+        for Flight { records, size, state, .. } in flights {
             match state {
                 State::NotWritten(Refused::TooLarge) if records.len() > 1 => {
-                    self.most_bytes = self.most_bytes.min(bytes.len() / 2);
+                    self.most_bytes = self.most_bytes.min(size / 2);
                     again.extend(records);
                 }
                 State::NotWritten(Refused::TooLarge) => {

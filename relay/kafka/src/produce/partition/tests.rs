@@ -15,6 +15,17 @@ use crate::produce::confirm::ConfirmKind;
 
 const PRODUCER: ProducerId = ProducerId { id: 7, epoch: 0 };
 
+/// What no compression makes smaller.
+static NOISE: [u8; 2000] = {
+    let (mut noise, mut place, mut state) = ([0; 2000], 0, 1_u32);
+    while place < noise.len() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        noise[place] = (state >> 24) as u8;
+        place += 1;
+    }
+    noise
+};
+
 #[derive(Clone, Debug)]
 struct Message {
     number: u32,
@@ -42,7 +53,7 @@ impl Outgoing for Message {
     fn value(&self) -> Result<Option<&[u8]>, &str> {
         Ok(Some(match (self.is_invalid, self.is_large) {
             (true, _) => b"invalid",
-            (_, true) => &[b'l'; 2000],
+            (_, true) => &NOISE,
             _ => b"fine",
         }))
     }
@@ -131,6 +142,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The world of one partition.
 struct World {
     partition: Partition<Message>,
+    compression: Compression,
     broker: Broker,
     out: Outbox,
     now: Instant,
@@ -146,9 +158,10 @@ struct World {
 }
 
 impl World {
-    fn new(names_culprits: bool) -> Self {
+    fn new(names_culprits: bool, compression: Compression) -> Self {
         Self {
             partition: Partition::new(true),
+            compression,
             broker: Broker { names_culprits, ..Broker::default() },
             out: Outbox::default(),
             now: Instant::now(),
@@ -174,7 +187,8 @@ impl World {
             }
             Step::Send => {
                 self.now += Duration::from_secs(2); // past every pause
-                if let Some(batch) = self.partition.next_batch(PRODUCER, self.now, 0, &mut self.out) {
+                let (now, out) = (self.now, &mut self.out);
+                if let Some(batch) = self.partition.next_batch(PRODUCER, self.compression, now, 0, out) {
                     self.way.push_back(batch);
                     assert!(self.way.len() + self.answers.len() <= MOST_FLIGHTS);
                 }
@@ -261,8 +275,10 @@ proptest! {
     fn each_record_has_a_certain_confirm_and_no_key_is_written_out_of_order_or_twice(
         steps in steps(),
         names_culprits: bool,
+        is_compressed: bool,
     ) {
-        let mut world = World::new(names_culprits);
+        let mut world =
+            World::new(names_culprits, if is_compressed { Compression::Lz4 } else { Compression::None });
         steps.iter().for_each(|step| world.step(step));
         world.end();
         world.check();
@@ -271,7 +287,7 @@ proptest! {
 
 #[test]
 fn one_bad_record_costs_the_others_one_round_trip_if_it_is_named() {
-    let mut world = World::new(true);
+    let mut world = World::new(true, Compression::None);
     for number in 0..100 {
         world.step(&Step::Publish(1 + number % 3, number == 50, false));
     }
@@ -288,7 +304,7 @@ fn one_bad_record_costs_the_others_one_round_trip_if_it_is_named() {
 
 #[test]
 fn until_the_broker_knows_the_producer_one_batch_is_in_flight() {
-    let mut world = World::new(true);
+    let mut world = World::new(true, Compression::None);
     for _ in 0..3 {
         world.step(&Step::Publish(0, false, false));
         world.step(&Step::Send);
@@ -300,4 +316,27 @@ fn until_the_broker_knows_the_producer_one_batch_is_in_flight() {
         world.step(&Step::Send);
     }
     assert_eq!(world.way.len(), MOST_FLIGHTS);
+}
+
+#[test]
+fn a_batch_that_is_too_large_although_it_is_compressed_is_halved_by_what_is_in_it() {
+    for compression in [Compression::None, Compression::Gzip, Compression::Lz4, Compression::Zstd] {
+        let mut world = World::new(true, compression);
+        for _ in 0..1000 {
+            world.step(&Step::Publish(1, false, false));
+        }
+        let mut sizes: Vec<usize> = Vec::new();
+        let limit = |sizes: &[usize]| sizes[0] / 3;
+        while !world.partition.is_idle() {
+            world.step(&Step::Send);
+            let (base, batch) = world.way.pop_front().unwrap();
+            sizes.push(batch.len());
+            let code = if batch.len() > limit(&sizes) { 10 } else { 0 };
+            let answer = BatchAnswer { code, ..BatchAnswer::default() };
+            world.partition.answered(base, answer, world.now, &mut world.out).unwrap();
+        }
+        let (taken, too_large): (Vec<usize>, Vec<usize>) = sizes.iter().partition(|size| **size <= limit(&sizes));
+        let largest = taken.iter().max().copied().unwrap_or_default();
+        assert!(too_large.len() <= 3 && largest > limit(&sizes) / 2, "{compression:?}: {sizes:?}");
+    }
 }

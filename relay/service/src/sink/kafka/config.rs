@@ -1,6 +1,6 @@
 //! The settings that only Kafka has.
 
-use kafka_producer::KafkaUrl;
+use kafka_producer::{Compression, KafkaUrl};
 
 use super::topic::TopicTemplate;
 use crate::address::Address;
@@ -14,4 +14,6 @@ pub struct Config {
     pub topic: TopicTemplate,
     /// Most bytes of a topic that are read back; `None`: nothing is read back, and no earlier relay is shut out.
     pub read_back: Option<u64>,
+    /// How batches of records are compressed.
+    pub compression: Compression,
 }

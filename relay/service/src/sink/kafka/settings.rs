@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kafka_producer::{KafkaUrl, ProduceConfig};
+use kafka_producer::{Compression, KafkaUrl, ProduceConfig};
 use outbox_core::Ordering;
 
 use super::Config;
@@ -21,6 +21,7 @@ pub fn produce_config(config: &crate::Config, url: KafkaUrl) -> ProduceConfig {
         url,
         client_id: config.application_name.clone(),
         read_back: settings(config).and_then(|kafka| kafka.read_back).unwrap_or_default(),
+        compression: settings(config).map_or(Compression::None, |kafka| kafka.compression),
         keeps_order: config.policy.ordering != Ordering::None,
         confirm_timeout: config.confirm_timeout,
         connect_timeout: CONNECT_TIMEOUT,

@@ -18,6 +18,7 @@
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
 //! | `produce::{task, broker}` | the tasks that own the connections |
 //! | `consume` | [`Reader`]: what is in a topic |
+//! | `inspect` | [`Inspector`]: topics, their settings, the user's rights |
 //! | `record` | a batch as bytes, headers, a key's partition |
 //! | `wire` | Kafka's protocol: requests with their answers, and the meaning of each error code |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
@@ -33,6 +34,7 @@
 mod config;
 mod connect;
 mod consume;
+mod inspect;
 mod produce;
 mod record;
 mod wire;
@@ -45,8 +47,9 @@ pub use self::{
     },
     consume::{
         batches::Fetched,
-        reader::{From, Reader, TopicState},
+        reader::{From, Reader},
     },
+    inspect::{Inspector, TopicRights, TopicSettings, TopicState},
     produce::{
         confirm::{Confirm, ConfirmKind, News, Reason},
         producer::{ConnectError, Producer},

@@ -1,5 +1,6 @@
 //! The relay with Kafka as its broker.
 
+mod check;
 mod commands;
 mod faults;
 mod logins;

@@ -18,8 +18,6 @@ use crate::{
 /// A topic that does not exist, or a partition without a leader, is looked for once more after this time, before its
 /// records are confirmed: a broker learns of a new topic some moments late.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
-/// For this time after that, its records are confirmed without a question.
-const BELIEVED: Duration = Duration::from_secs(5);
 
 /// A topic.
 #[derive(Debug)]
@@ -63,20 +61,19 @@ impl<M: Outgoing> Topic<M> {
 
     /// Takes a record.
     pub(crate) fn push(&mut self, record: Record<M>, now: Instant, out: &mut Outbox) {
-        match &self.missing {
-            _ if !self.is_legal() => {
-                let code = codes::INVALID_TOPIC_EXCEPTION;
-                let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
-                self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
-            }
-            Some((since, kind)) if now.duration_since(*since) >= SECOND_LOOK => {
-                self.nowhere.refuse_all([record], kind, &mut VecDeque::new(), out);
-                if now.duration_since(*since) >= SECOND_LOOK + BELIEVED {
-                    (self.missing, self.ask_at) = (None, Some(now));
-                }
-            }
-            _ if self.partitions.is_empty() || self.grows_to.is_some() => self.waiting.push_back(record),
-            _ => self.place(record, out),
+        if !self.is_legal() {
+            let code = codes::INVALID_TOPIC_EXCEPTION;
+            let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
+            self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
+        } else if self.nowhere.is_behind(&record) {
+            out.behind(&record.message);
+        } else if self.missing.is_some() {
+            self.waiting.push_back(record);
+            self.ask_at.get_or_insert(now); // it may have been made meanwhile
+        } else if self.partitions.is_empty() || self.grows_to.is_some() {
+            self.waiting.push_back(record);
+        } else {
+            self.place(record, out);
         }
     }
 

@@ -26,6 +26,7 @@ const WAIT_MS: i32 = 500;
 /// dropped.
 #[derive(Debug)]
 pub struct KafkaFollower {
+    topic: String,
     arrived: Arc<Mutex<Vec<(KafkaRecord, SystemTime)>>>,
     task: JoinHandle<Result<(), String>>,
 }
@@ -41,11 +42,16 @@ impl Kafka {
         let next = partitions.into_iter().map(|(partition, _)| (partition, 0)).collect();
         let arrived = Arc::default();
         let task = tokio::spawn(follow(client, topic.to_owned(), next, Arc::clone(&arrived)));
-        KafkaFollower { arrived, task }
+        KafkaFollower { topic: topic.to_owned(), arrived, task }
     }
 }
 
 impl KafkaFollower {
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
     /// How many records have arrived since [`take`](Self::take).
     pub fn count(&self) -> usize {
         self.arrived.lock().expect("no panic while locked").len()
@@ -78,8 +84,7 @@ async fn follow(
                 .with_partition_max_bytes(1 << 20)
         });
         let wanted = FetchTopic::default().with_topic(topic_name(&topic)).with_partitions(wanted.collect());
-        let request =
-            FetchRequest::default().with_max_wait_ms(WAIT_MS).with_min_bytes(1).with_topics(vec![wanted]);
+        let request = FetchRequest::default().with_max_wait_ms(WAIT_MS).with_min_bytes(1).with_topics(vec![wanted]);
         let response = client.try_request(12, &request).await?;
         let received = SystemTime::now();
         for answer in response.responses.into_iter().flat_map(|topic| topic.partitions) {

@@ -1,6 +1,6 @@
 use harness::{Listener, SOON, eventually};
 
-use super::{Sink, emit, shared, wait_for_counts};
+use super::{Sink, emit, shared};
 
 #[tokio::test]
 async fn tail_shows_what_reaches_a_topic() {

@@ -35,11 +35,8 @@ const LARGEST: &str = "SELECT exchange, topic, aggregate_type, event_type, max(
             ORDER BY id DESC LIMIT $1) AS lately) AS ranked
     WHERE place <= 20 GROUP BY 1, 2, 3, 4 LIMIT 10000";
 
-/// The database's clock, in seconds since 1970, and whether the broker has refused events of the last day for their
-/// time.
-const TIMES: &str = "SELECT extract(epoch FROM clock_timestamp())::float8 AS clock, EXISTS (
-        SELECT FROM outbox.events WHERE status = 'FAILED' AND last_attempted_at > now() - interval '1 day'
-          AND last_error LIKE '32 INVALID_TIMESTAMP%') AS refused";
+/// The database's clock, in seconds since 1970.
+const CLOCK: &str = "SELECT extract(epoch FROM clock_timestamp())::float8 AS clock";
 
 /// Why the table could not be asked, and what to do.
 pub(super) type Unknown = (String, &'static str);
@@ -65,13 +62,12 @@ pub(super) async fn largest(client: &Client, template: &TopicTemplate) -> Result
     Ok(largest)
 }
 
-/// By how much this machine's clock and the database's differ, and whether the broker has refused events of the last
-/// day for their time.
-pub(super) async fn times(client: &Client) -> Result<(Duration, bool), Unknown> {
-    let row = client.query_one(TIMES, &[]).await.map_err(unknown)?;
+/// By how much this machine's clock and the database's differ.
+pub(super) async fn clocks_differ(client: &Client) -> Result<Duration, Unknown> {
+    let row = client.query_one(CLOCK, &[]).await.map_err(unknown)?;
     let here = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64();
     let clock: f64 = row.try_get("clock").map_err(unknown)?;
-    Ok((seconds((clock - here).abs()), row.try_get("refused").map_err(unknown)?))
+    Ok(seconds((clock - here).abs()))
 }
 
 fn name(row: &Row, template: &TopicTemplate) -> String {

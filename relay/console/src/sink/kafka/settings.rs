@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     findings::Report,
-    format::{exact, thousands},
+    format::{age, exact, thousands},
 };
 
 /// The settings that are looked at.
@@ -118,12 +118,11 @@ pub(super) fn retention(topics: &[Topic], report: &mut Report) {
 }
 
 /// Checks whether the clocks may differ so much that records are refused for their time, which is the relay's. Kafka
-/// tells no client its own.
-pub(super) fn times(topics: &[Topic], known: Result<(Duration, bool), Unknown>, report: &mut Report) {
+/// tells no client its own, so the database's stands for it.
+pub(super) fn times(topics: &[Topic], differ: Result<Duration, Unknown>, report: &mut Report) {
     const CHECK: &str = "record_times";
-    const TO_DO: &str = "let the relay's machine and the brokers keep time by NTP, and see message.timestamp.after.max.ms and message.timestamp.before.max.ms";
-    let (differ, refused) = match known {
-        Ok(known) => known,
+    let differ = match differ {
+        Ok(differ) => differ,
         Err((found, to_do)) => return report.unknown(CHECK, found, to_do),
     };
     let limits = topics.iter().flat_map(|topic| {
@@ -131,19 +130,13 @@ pub(super) fn times(topics: &[Topic], known: Result<(Duration, bool), Unknown>, 
         [TIME_AHEAD, TIME_BEHIND].map(|limit| topic.number(limit).filter(|_| !by_broker))
     });
     let least = limits.flatten().filter_map(|ms| u64::try_from(ms).ok()).map(Duration::from_millis).min();
-    if refused {
-        report.warning(
-            CHECK,
-            "the broker has refused events of the last day for their time (32 INVALID_TIMESTAMP)",
-            TO_DO,
-        );
-    } else if let Some(least) = least.filter(|least| differ > *least / 2) {
+    if let Some(least) = least.filter(|least| differ > *least / 2) {
         let found = format!(
             "this machine's clock and the database's differ by {}, and records that are more than {} off the broker's are refused",
-            exact(Duration::from_secs(differ.as_secs())),
+            age(differ),
             exact(least)
         );
-        report.warning(CHECK, found, TO_DO);
+        report.warning(CHECK, found, "let the relay's machine and the brokers keep time by NTP");
     } else if !unknown_settings(CHECK, topics, report) {
         let least = least.filter(|least| *least < 365 * DAY);
         report.ok(
@@ -180,5 +173,65 @@ impl Topic {
 
     fn number(&self, name: &str) -> Option<i64> {
         self.setting(name)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use kafka_producer::{Reason, TopicState};
+
+    use super::*;
+
+    fn topic(replicas: usize, settings: &[(&str, &str)]) -> Topic {
+        let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let state =
+            TopicState { name: "orders".to_owned(), error: None, partitions: 3, leaderless: 0, replicas, rights: None };
+        Topic { state, settings: Ok(settings.iter().map(text).collect::<HashMap<_, _>>()), keyless: false }
+    }
+
+    fn found(check: impl FnOnce(&mut Report)) -> String {
+        let mut report = Report::default();
+        check(&mut report);
+        serde_json::to_value(&report).unwrap()["findings"][0].to_string()
+    }
+
+    #[test]
+    fn clocks_may_differ_by_half_of_what_the_strictest_topic_allows() {
+        let strict = topic(3, &[(TIME_AHEAD, "60000"), (TIME_BEHIND, "9223372036854775807")]);
+        let topics = [strict, topic(3, &[(TIME_AHEAD, "3600000")])];
+        let after = |seconds| found(|report| times(&topics, Ok(Duration::from_secs(seconds)), report));
+        assert!(after(30).contains("\"ok\"") && after(30).contains("may be 1m off"), "{}", after(30));
+        assert!(after(31).contains("\"warning\"") && after(31).contains("differ by 31s"), "{}", after(31));
+        let by_broker = [topic(3, &[(TIME_AHEAD, "60000"), ("message.timestamp.type", "LogAppendTime")])];
+        let any = found(|report| times(&by_broker, Ok(DAY), report));
+        assert!(any.contains("\"ok\"") && any.contains("any time"), "{any}");
+    }
+
+    #[test]
+    fn one_replica_is_a_warning_and_settings_that_are_not_known_are_never_ok() {
+        let in_sync = [(MIN_IN_SYNC, "2")];
+        assert!(found(|report| replicas(&[topic(2, &in_sync)], report)).contains("\"ok\""));
+        assert!(found(|report| replicas(&[topic(1, &in_sync)], report)).contains("orders (1/2)"));
+        assert!(found(|report| replicas(&[topic(3, &[(MIN_IN_SYNC, "1")])], report)).contains("orders (3/1)"));
+        let unknown = Topic { settings: Err(Reason { code: 29, text: "29 NO".to_owned() }), ..topic(3, &[]) };
+        let unknown = found(|report| replicas(&[unknown], report));
+        assert!(unknown.contains("\"unknown\"") && unknown.contains("DESCRIBE_CONFIGS"), "{unknown}");
+    }
+
+    #[test]
+    fn a_topic_that_deletes_within_a_day_is_a_warning_unless_it_only_compacts() {
+        let of = |policy, ms| found(|report| retention(&[topic(3, &[(CLEANUP, policy), (RETENTION, ms)])], report));
+        for (policy, ms, level) in [
+            ("delete", "86399999", "warning"),
+            ("compact,delete", "1000", "warning"),
+            ("compact", "1000", "ok"),
+            ("delete", "-1", "ok"),
+            ("delete", "604800000", "ok"),
+        ] {
+            let found = of(policy, ms);
+            assert!(found.contains(&format!("\"{level}\"")), "{policy} {ms}: {found}");
+        }
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn inspect(config: &Config, client: &Client, report: &mut Repor
         settings::replicas(&known, report);
         settings::sizes(&known, lately::largest(client, &kafka.topic).await, report);
         settings::retention(&known, report);
-        settings::times(&known, lately::times(client).await, report);
+        settings::times(&known, lately::clocks_differ(client).await, report);
     }
 }
 

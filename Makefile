@@ -15,6 +15,7 @@
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
 # RELAY="…"      other settings of the relay in the benchmark                    make bench RELAY="in-flight=500"
 # KEEP=1         `make demo` leaves its servers up until Ctrl-C
+# SINK=kafka     `make demo` has Kafka in place of RabbitMQ; Java and Maven are installed by apt if they are missing
 # DIRECT_WRITES=0 the extension without writing past the executor      make test DIRECT_WRITES=0 T=extension::
 # KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
@@ -30,7 +31,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: build extension ## real events on private servers, from emit to consumer, step by step
-	@KEEP=$(KEEP) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
+	@case "$(SINK)" in kafka) scripts/setup kafka ;; esac
+	@KEEP=$(KEEP) SINK=$(SINK) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 picture: build extension ## the demo, recorded into docs/images/demo.svg
 	@"$(CARGO_TARGET_DIR)/debug/outbox-record" docs/images/demo.svg "$(CARGO_TARGET_DIR)/debug/outbox-demo"

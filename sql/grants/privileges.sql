@@ -34,13 +34,13 @@ GRANT EXECUTE ON FUNCTION
     outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) TO PUBLIC;
 
 COMMENT ON FUNCTION outbox.emit(text, json, text, text, text, jsonb, text, text, timestamptz) IS
-    'Emits an event with this transaction: a JSON body, as it is written, to the routing key topic. Returns its id.';
+    'Emits an event with this transaction: a JSON body, as it is written, to a topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, jsonb, text, text, text, jsonb, text, text, timestamptz) IS
-    'Emits an event with this transaction: a JSON body, as PostgreSQL prints it, to the routing key topic. Returns its id.';
+    'Emits an event with this transaction: a JSON body, as PostgreSQL prints it, to a topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, text, text, text, text, jsonb, text, text, timestamptz, text) IS
-    'Emits an event with this transaction: a JSON body, given as text, or any text with a content_type, to the routing key topic. Returns its id.';
+    'Emits an event with this transaction: a JSON body, given as text, or any text with a content_type, to a topic. Returns its id.';
 COMMENT ON FUNCTION outbox.emit(text, bytea, text, text, text, jsonb, text, text, timestamptz, text) IS
-    'Emits an event with this transaction: a body of bytes (Protobuf, Avro) to the routing key topic. Returns its id.';
+    'Emits an event with this transaction: a body of bytes (Protobuf, Avro) to a topic. Returns its id.';
 COMMENT ON FUNCTION outbox.event_bytes(json, bytea, json) IS 'Size of an event''s body and headers, uncompressed.';
 COMMENT ON FUNCTION outbox.settle_sent(uuid[]) IS
     'Internal to settle(): writes the verdict SENT where that is simple; returns the other events.';

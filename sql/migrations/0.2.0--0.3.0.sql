@@ -28,6 +28,16 @@ BEGIN
     COMMENT ON COLUMN outbox.events.available_at IS 'The event is not sent before this time; null: at once. After a failed attempt the relay sets it to the time of the next one.';
     COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if that failed; a replay keeps it.';
     COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first failed attempt that counted, from which retry_for is measured; a replay sets it back to null.';
+    COMMENT ON TABLE outbox.events IS 'Messages for RabbitMQ or Kafka, each committed with the business rows it speaks of.';
+    COMMENT ON COLUMN outbox.events.id IS 'UUID version 7, the same on every delivery: the AMQP message_id, or the header id of a Kafka record.';
+    COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp, or the header time of a Kafka record.';
+    COMMENT ON COLUMN outbox.events.topic IS 'Routing key in RabbitMQ; the topic in Kafka, unless the relay makes it of other columns.';
+    COMMENT ON COLUMN outbox.events.exchange IS 'Exchange in RabbitMQ, topic in Kafka; null: the relay''s default.';
+    COMMENT ON COLUMN outbox.events.event_type IS 'AMQP type; header type of a Kafka record.';
+    COMMENT ON COLUMN outbox.events.aggregate_id IS 'Second half of the ordering key, whose events are delivered in commit order; the key of a Kafka record.';
+    COMMENT ON COLUMN outbox.events.content_type IS 'AMQP content_type, or header content-type of a Kafka record; null: application/json.';
+    COMMENT ON COLUMN outbox.events.headers IS 'Headers of the message, a JSON object.';
+    COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id, or header of a Kafka record; left out: the setting outbox.correlation_id.';
     COMMENT ON TYPE outbox.status IS 'PENDING: to be delivered. SENT: confirmed by the broker. FAILED: given up, see last_error.';
 
     -- An earlier relay that calls one of these begins anew, and waits for the relay of this version. Its successor has the same grants.

@@ -49,24 +49,24 @@ CREATE TABLE outbox.events (
 -- An INSERT locks the table first, so the two could deadlock.
 ALTER TABLE outbox.events ALTER seq ADD GENERATED ALWAYS AS IDENTITY;
 
-COMMENT ON TABLE outbox.events IS 'Messages for RabbitMQ, each committed with the business rows it speaks of.';
-COMMENT ON COLUMN outbox.events.id IS 'UUID version 7; the AMQP message_id, the same on every delivery.';
+COMMENT ON TABLE outbox.events IS 'Messages for RabbitMQ or Kafka, each committed with the business rows it speaks of.';
+COMMENT ON COLUMN outbox.events.id IS 'UUID version 7, the same on every delivery: the AMQP message_id, or the header id of a Kafka record.';
 COMMENT ON COLUMN outbox.events.seq IS 'Order in which events were made (not: committed); header x-outbox-seq.';
-COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp.';
+COMMENT ON COLUMN outbox.events.created_at IS 'Start of the transaction that emitted; the AMQP timestamp, or the header time of a Kafka record.';
 COMMENT ON COLUMN outbox.events.status IS 'PENDING, SENT or FAILED.';
 COMMENT ON COLUMN outbox.events.attempts IS 'Publishes that the broker answered, except while it took nothing; a replay sets it back to 0.';
 COMMENT ON COLUMN outbox.events.replays IS 'How often the event was replayed; header x-outbox-replay, from the first replay on.';
 COMMENT ON COLUMN outbox.events.holds_key IS 'Whether later events with the same key wait: this one is being retried, or has FAILED and the relay is told to hold.';
-COMMENT ON COLUMN outbox.events.topic IS 'Routing key.';
-COMMENT ON COLUMN outbox.events.exchange IS 'Exchange; null: the relay''s default.';
-COMMENT ON COLUMN outbox.events.event_type IS 'AMQP type.';
+COMMENT ON COLUMN outbox.events.topic IS 'Routing key in RabbitMQ; the topic in Kafka, unless the relay makes it of other columns.';
+COMMENT ON COLUMN outbox.events.exchange IS 'Exchange in RabbitMQ, topic in Kafka; null: the relay''s default.';
+COMMENT ON COLUMN outbox.events.event_type IS 'AMQP type; header type of a Kafka record.';
 COMMENT ON COLUMN outbox.events.aggregate_type IS 'First half of the ordering key, and a header.';
-COMMENT ON COLUMN outbox.events.aggregate_id IS 'Second half of the ordering key: its events are delivered in commit order.';
+COMMENT ON COLUMN outbox.events.aggregate_id IS 'Second half of the ordering key, whose events are delivered in commit order; the key of a Kafka record.';
 COMMENT ON COLUMN outbox.events.payload IS 'Body as JSON, which is sent as it was written; or payload_bytes is set.';
 COMMENT ON COLUMN outbox.events.payload_bytes IS 'Body as bytes, with content_type; or payload is set.';
-COMMENT ON COLUMN outbox.events.content_type IS 'AMQP content_type; null: application/json.';
-COMMENT ON COLUMN outbox.events.headers IS 'AMQP headers, a JSON object.';
-COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id; left out: the setting outbox.correlation_id.';
+COMMENT ON COLUMN outbox.events.content_type IS 'AMQP content_type, or header content-type of a Kafka record; null: application/json.';
+COMMENT ON COLUMN outbox.events.headers IS 'Headers of the message, a JSON object.';
+COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id, or header of a Kafka record; left out: the setting outbox.correlation_id.';
 COMMENT ON COLUMN outbox.events.available_at IS 'The event is not sent before this time; null: at once. After a failed attempt the relay sets it to the time of the next one.';
 COMMENT ON COLUMN outbox.events.last_error IS 'What the broker said to the last attempt, if that failed; a replay keeps it.';
 COMMENT ON COLUMN outbox.events.first_attempted_at IS 'Time of the first failed attempt that counted, from which retry_for is measured; a replay sets it back to null.';

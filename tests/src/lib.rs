@@ -10,6 +10,7 @@
 //! | a Kafka that others share, and topics of your own on it | [`Kafka::shared`], [`Kafka::topic`] |
 //! | a Kafka whose nodes you may stop, kill and freeze | [`Kafka::private`] |
 //! | what arrived in a topic | [`Kafka::consumer`] |
+//! | what arrives in a topic, and when | [`Kafka::follow`] |
 //! | a connection that is cut, stalled or held at one moment | [`Proxy`] |
 //! | connections that share the server's sessions | [`PgBouncer`] |
 //! | a page in a real browser | [`Browser`] |
@@ -59,7 +60,8 @@ pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;
 pub use http::{Answer, get};
 pub use kafka::{
-    AclOperation, AclResource, Kafka, KafkaBuilder, KafkaClient, KafkaConsumer, KafkaNode, KafkaRecord, Listener,
+    AclOperation, AclResource, Kafka, KafkaBuilder, KafkaClient, KafkaConsumer, KafkaFollower, KafkaNode, KafkaRecord,
+    Listener,
 };
 pub use pgbouncer::PgBouncer;
 pub use ports::free as free_port;

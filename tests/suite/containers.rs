@@ -5,20 +5,14 @@ use std::{
     process::{Command, Output},
 };
 
-use harness::{Postgres, RabbitMq, RelayBuilder, SOON, eventually, places::checkout};
+use harness::{Database, Kafka, Listener, Postgres, RabbitMq, RelayBuilder, SOON, eventually, places::checkout};
+
+use crate::not_run::not_run_outside_ci;
 
 #[tokio::test]
 async fn the_first_event_of_the_containers_is_sent_by_the_commands_in_the_head_of_compose_yaml() {
     let (postgres, rabbitmq) = tokio::join!(Postgres::private().start(), RabbitMq::private().start());
-    let db = postgres.empty_database().await;
-
-    let mut initdb = bash(&postgres);
-    initdb.arg(checkout().join("docker/initdb.sh"));
-    initdb
-        .env("POSTGRES_USER", "postgres")
-        .env("POSTGRES_DB", db.name())
-        .env("OUTBOX_RELAY_PASSWORD", "it's \"secret\" \\1");
-    said(initdb.output().unwrap());
+    let db = initialized(&postgres).await;
     let import =
         rabbitmq.ctl(&["import_definitions", checkout().join("docker/definitions.json").to_str().unwrap()]).await;
     assert!(import.contains("Successfully"), "{import}");
@@ -28,23 +22,75 @@ async fn the_first_event_of_the_containers_is_sent_by_the_commands_in_the_head_o
         .start()
         .await;
 
-    let compose = std::fs::read_to_string(checkout().join("docker/compose.yaml")).unwrap();
+    first_event(&postgres, &db, &file("compose.yaml"), "orders.created | SENT").await;
+    eventually("the queue has it", SOON, async || {
+        let queues = rabbitmq.ctl(&["list_queues", "name", "messages"]).await;
+        if queues.lines().any(|line| line.split_whitespace().eq(["events", "1"])) { Ok(()) } else { Err(queues) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_event_of_the_containers_reaches_kafka_by_the_commands_in_the_head_of_compose_kafka_yaml() {
+    if let Some(why) = Kafka::missing() {
+        return not_run_outside_ci("kafka", why);
+    }
+    let compose = file("compose.kafka.yaml");
+    assert_eq!(compose.matches(&format!("docker.io/apache/kafka:{}", Kafka::version())).count(), 2);
+    // Where it listens, and with whom, is the harness's.
+    let own = ["LISTENER", "NODE_ID", "PROCESS_ROLES", "VOTERS", "LOG_DIRS"];
+    let settings = compose.lines().filter_map(|line| line.strip_prefix("      KAFKA_")?.split_once(": "));
+    let kafka = settings.filter(|(name, _)| !own.iter().any(|own| name.contains(own)));
+    let kafka = kafka.fold(Kafka::private(), |kafka, (name, value)| {
+        let value = value.split(" #").next().unwrap_or_default().trim_matches('"');
+        kafka.set(&name.to_lowercase().replace('_', "."), value)
+    });
+    let (postgres, kafka) = tokio::join!(Postgres::private().start(), kafka.start());
+    let db = initialized(&postgres).await;
+    let (_, topic) = compose.split_once(r#""--topic", ""#).unwrap();
+    let (topic, partitions) = topic.split_once(r#"", "--partitions", ""#).unwrap();
+    kafka.create_topic(topic, partitions.split_once('"').unwrap().0.parse().unwrap(), &[]).await;
+    let _relay = RelayBuilder::new()
+        .set("database-url", &db.url_as("outbox_relay"))
+        .set("kafka-url", &format!("kafka://{}", kafka.addresses(Listener::Plain)))
+        .start()
+        .await;
+
+    first_event(&postgres, &db, &compose, "orders | SENT").await;
+    assert!(compose.contains(&format!("--topic {topic} --from-beginning --max-messages 1")));
+    kafka.consumer(topic).wait_for(1).await;
+}
+
+fn file(name: &str) -> String {
+    std::fs::read_to_string(checkout().join("docker").join(name)).unwrap()
+}
+
+/// A database as the image's entry point leaves it.
+async fn initialized(postgres: &Postgres) -> Database {
+    let db = postgres.empty_database().await;
+    let mut initdb = bash(postgres);
+    initdb.arg(checkout().join("docker/initdb.sh"));
+    initdb
+        .env("POSTGRES_USER", "postgres")
+        .env("POSTGRES_DB", db.name())
+        .env("OUTBOX_RELAY_PASSWORD", "it's \"secret\" \\1");
+    said(initdb.output().unwrap());
+    db
+}
+
+/// Runs the two commands for PostgreSQL in the head of a compose file, until the second says `wanted`.
+async fn first_event(postgres: &Postgres, db: &Database, compose: &str, wanted: &str) {
     let commands: Vec<&str> =
         compose.lines().filter_map(|line| line.strip_prefix("#   docker compose exec postgres ")).collect();
     let [emit, look] = commands[..] else { panic!("{commands:?}") };
     let run = |command: &str| {
         let command = command.replace("-U postgres app", &format!("-U postgres {}", db.name()));
-        said(bash(&postgres).arg("-c").arg(command).output().unwrap())
+        said(bash(postgres).arg("-c").arg(command).output().unwrap())
     };
     run(emit);
     eventually("the event is SENT", SOON, async || {
         let rows = run(look);
-        if rows.contains("orders.created | SENT") { Ok(()) } else { Err(rows) }
-    })
-    .await;
-    eventually("the queue has it", SOON, async || {
-        let queues = rabbitmq.ctl(&["list_queues", "name", "messages"]).await;
-        if queues.lines().any(|line| line.split_whitespace().eq(["events", "1"])) { Ok(()) } else { Err(queues) }
+        if rows.contains(wanted) { Ok(()) } else { Err(rows) }
     })
     .await;
 }

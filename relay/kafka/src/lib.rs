@@ -18,6 +18,7 @@
 //! | `produce::{cluster, topic, partition}` | pure: what leaves next, with which numbers; what an answer means |
 //! | `produce::{task, broker}` | the tasks that own the connections |
 //! | `consume` | [`Reader`]: what is in a topic; what earlier producers with the same name have written |
+//! | `inspect` | [`Inspector`]: topics, their settings, the user's rights |
 //! | `record` | a batch as bytes, its compression, headers, a key's partition |
 //! | `wire` | Kafka's protocol: requests with their answers, and the meaning of each error code |
 //! | `connect` | from the cluster's URL to connections that are logged in; questions about the cluster; errors |
@@ -35,6 +36,7 @@ mod connect;
 mod consume;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
+mod inspect;
 mod produce;
 mod record;
 mod wire;
@@ -48,8 +50,9 @@ pub use self::{
     consume::{
         batches::Fetched,
         read_back::{Extent, TopicRead},
-        reader::{From, Reader, TopicState},
+        reader::{From, Reader},
     },
+    inspect::{Inspector, TopicRights, TopicSettings, TopicState},
     produce::{
         confirm::{Confirm, ConfirmKind, News, Reason},
         producer::{ConnectError, Producer},

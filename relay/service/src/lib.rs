@@ -1,4 +1,4 @@
-//! The relay's service: streams committed events from PostgreSQL to RabbitMQ and writes each verdict back.
+//! The relay's service: streams committed events from PostgreSQL to a broker, and writes each verdict back.
 //!
 //! ```text
 //!  PostgreSQL                             service                                   RabbitMQ

@@ -4,6 +4,7 @@ mod admin;
 mod builder;
 mod client;
 mod consumer;
+mod follower;
 mod jars;
 mod java;
 mod node;
@@ -13,6 +14,7 @@ mod rights;
 pub use builder::KafkaBuilder;
 pub use client::KafkaClient;
 pub use consumer::KafkaConsumer;
+pub use follower::KafkaFollower;
 pub use node::KafkaNode;
 pub use record::KafkaRecord;
 pub use rights::{AclOperation, AclResource};
@@ -68,6 +70,16 @@ impl Kafka {
     /// Why no Kafka can run here: Java or Maven is missing, or the jars cannot be had. `None`: one can.
     pub fn missing() -> Option<&'static str> {
         jars::folder().err()
+    }
+
+    /// The version that runs here.
+    ///
+    /// # Panics
+    /// When one is [`missing`](Self::missing).
+    pub fn version() -> &'static str {
+        let folder = jars::folder().unwrap_or_else(|why| panic!("no Kafka here: {why}"));
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("the folder is named after the version");
+        name.trim_start_matches("kafka-")
     }
 
     /// The one node that all tests of this process share. It is started by the first of them.

@@ -15,14 +15,14 @@ use crate::{
 pub(crate) async fn show(demo: &mut Demo) {
     demo.screen.step("The account");
     let begin = Instant::now();
-    let lag = no_lag(&demo.stack.db).await;
+    let lag = no_lag(&demo.db).await;
     let lag_time = begin.elapsed();
     demo.record_memory();
 
-    let ids = demo.consumer.ids();
+    let ids = demo.broker.ids();
     let distinct: HashSet<Uuid> = ids.iter().copied().collect();
     let committed: HashSet<Uuid> = demo.committed.iter().copied().collect();
-    let db = &demo.stack.db;
+    let db = &demo.db;
     let (sent, failed) = (count_with_status(db, "SENT").await, count_with_status(db, "FAILED").await);
     let pending = count_with_status(db, "PENDING").await;
 

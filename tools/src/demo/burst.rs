@@ -5,10 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::{Delivery, SOON};
+use harness::SOON;
 use uuid::Uuid;
 
 use crate::{
+    broker::Arrival,
     demo::Demo,
     load::{self, EVENTS, Emitted, Load},
     rows,
@@ -24,16 +25,16 @@ pub(crate) async fn show(demo: &mut Demo) {
         "{} connections, {} transactions each: an order and {EVENTS} events; every tenth is rolled back",
         LOAD.clients, LOAD.transactions
     ));
-    let before = demo.consumer.count();
-    let clients = load::start(&demo.stack, &LOAD).await;
+    let before = demo.broker.count();
+    let clients = load::start(&demo.db, &LOAD).await;
     let begin = Instant::now();
     let emitted = load::finish(clients).await;
     let committed = begin.elapsed();
     demo.record(&emitted);
     let ids: Vec<Uuid> = emitted.committed.iter().map(|(id, _)| *id).collect();
-    let deliveries = demo.consumer.wait_for_ids(&ids, SOON).await;
+    let deliveries = demo.broker.wait_for_ids(&ids, SOON).await;
     let delivered = begin.elapsed();
-    rows::wait_for_sent(&demo.stack.db, demo.committed.len(), SOON).await;
+    rows::wait_for_sent(&demo.db, demo.committed.len(), SOON).await;
     let sent = begin.elapsed();
 
     demo.screen.timed("committed", &format!("{} events", count(ids.len())), committed);
@@ -55,8 +56,8 @@ pub(crate) async fn show(demo: &mut Demo) {
 }
 
 /// From sending COMMIT to the first arrival, sorted.
-fn latencies(emitted: &Emitted, deliveries: &[Delivery]) -> Vec<Duration> {
-    let arrived: HashMap<Uuid, &Delivery> = deliveries.iter().rev().map(|delivery| (delivery.id, delivery)).collect();
+fn latencies(emitted: &Emitted, deliveries: &[Arrival]) -> Vec<Duration> {
+    let arrived: HashMap<Uuid, &Arrival> = deliveries.iter().rev().map(|delivery| (delivery.id, delivery)).collect();
     let since = |(id, commit_at): &(Uuid, _)| Some(arrived.get(id)?.since(*commit_at));
     let mut latencies: Vec<Duration> = emitted.committed.iter().filter_map(since).collect();
     latencies.sort_unstable();
@@ -78,15 +79,15 @@ fn per_second(events: usize, time: Duration) -> String {
 }
 
 /// How many events arrived, for the first time, after a later one of the same key.
-pub(crate) fn out_of_order(deliveries: &[Delivery]) -> usize {
+pub(crate) fn out_of_order(deliveries: &[Arrival]) -> usize {
     let mut latest: HashMap<Option<(String, String)>, Option<i64>> = HashMap::new();
     let mut seen = HashSet::new();
     deliveries
         .iter()
         .filter(|delivery| seen.insert(delivery.id))
         .filter(|delivery| {
-            let before = latest.insert(delivery.key(), delivery.seq());
-            before.is_some_and(|before| before >= delivery.seq())
+            let before = latest.insert(delivery.key.clone(), delivery.seq);
+            before.is_some_and(|before| before >= delivery.seq)
         })
         .count()
 }

@@ -21,11 +21,11 @@ const LOAD: Load = Load { clients: 4, transactions: 400, first_order: 20_000 };
 /// Kills the relay in the middle of a burst and starts another.
 pub(crate) async fn show(demo: &mut Demo) {
     demo.screen.step("The relay is killed in the middle of a burst");
-    let before = demo.consumer.count();
+    let before = demo.broker.count();
     let quarter = LOAD.events() / 4;
-    let clients = load::start(&demo.stack, &LOAD).await;
+    let clients = load::start(&demo.db, &LOAD).await;
     eventually("a quarter of the burst has arrived", SOON, async || {
-        let arrived = demo.consumer.count() - before;
+        let arrived = demo.broker.count() - before;
         if arrived >= quarter { Ok(()) } else { Err(arrived) }
     })
     .await;
@@ -38,17 +38,17 @@ pub(crate) async fn show(demo: &mut Demo) {
     // The application goes on, and does not notice.
     let emitted = load::finish(clients).await;
     demo.record(&emitted);
-    let pending = rows::count_with_status(&demo.stack.db, "PENDING").await;
+    let pending = rows::count_with_status(&demo.db, "PENDING").await;
     let ids: Vec<Uuid> = emitted.committed.iter().map(|(id, _)| *id).collect();
     let text = format!("{} events, {} of them still PENDING", count(ids.len()), count(pending));
     demo.screen.timed("committed", &text, killed.elapsed());
 
     let begin = Instant::now();
-    demo.relay = Demo::relay(&demo.stack).start().await;
+    demo.relay = demo.broker.relay(&demo.db).start().await;
     demo.screen.timed("the next relay", &format!("streaming; process {}", demo.relay.pid()), begin.elapsed());
-    let deliveries = demo.consumer.wait_for_ids(&ids, Duration::from_secs(60)).await;
+    let deliveries = demo.broker.wait_for_ids(&ids, Duration::from_secs(60)).await;
     demo.screen.timed("delivered", "all of them", begin.elapsed());
-    rows::wait_for_sent(&demo.stack.db, demo.committed.len(), SOON).await;
+    rows::wait_for_sent(&demo.db, demo.committed.len(), SOON).await;
     demo.screen.timed("SENT", "all rows", begin.elapsed());
 
     let deliveries = deliveries.get(before..).unwrap_or_default();
@@ -69,6 +69,6 @@ pub(crate) async fn show(demo: &mut Demo) {
 
 async fn sent_ids(demo: &Demo) -> HashSet<Uuid> {
     let query = "SELECT id FROM outbox.events WHERE status = 'SENT'";
-    let rows = demo.stack.db.query(query, &[]).await.unwrap_or_else(|e| panic!("{e:?}"));
+    let rows = demo.db.query(query, &[]).await.unwrap_or_else(|e| panic!("{e:?}"));
     rows.iter().map(|row| row.get(0)).collect()
 }

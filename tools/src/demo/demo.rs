@@ -1,24 +1,22 @@
 //! What every step works with.
 
-use harness::{Connection, Consumer, Postgres, RabbitMq, Relay, Stack};
+use harness::{Connection, Database, Postgres, Relay};
 use uuid::Uuid;
 
-use crate::{load::Emitted, screen::Screen};
+use crate::{broker::Broker, load::Emitted, screen::Screen};
 
 /// The running stack, and what has been emitted. Dropped from top to bottom.
 pub(crate) struct Demo {
     /// Where everything is shown.
     pub(crate) screen: Screen,
-    /// A lapin client whose queue is bound to the relay's exchange by `orders.*`.
-    pub(crate) consumer: Consumer,
     /// The relay that runs now.
     pub(crate) relay: Relay,
     /// The application's session, as role `shop`.
     pub(crate) shop: Connection,
-    /// Database (as superuser) and vhost.
-    pub(crate) stack: Stack,
-    /// The broker.
-    pub(crate) rabbitmq: RabbitMq,
+    /// The broker, with the consumer.
+    pub(crate) broker: Broker,
+    /// The database, as superuser.
+    pub(crate) db: Database,
     /// The database server.
     pub(crate) postgres: Postgres,
     /// Ids of all committed events so far.
@@ -39,10 +37,5 @@ impl Demo {
     /// Keeps the running relay's peak memory, before it ends.
     pub(crate) fn record_memory(&mut self) {
         self.peak_rss_bytes = self.peak_rss_bytes.max(self.relay.usage().peak_rss_bytes);
-    }
-
-    /// The relay's command line and settings: those of a real one, plus a slot of its own.
-    pub(crate) fn relay(stack: &Stack) -> harness::RelayBuilder {
-        stack.relay().set("database-url", &stack.db.url_as("relay"))
     }
 }

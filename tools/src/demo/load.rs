@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use harness::Stack;
+use harness::Database;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
@@ -52,10 +52,10 @@ pub(crate) async fn order(transaction: &Transaction<'_>, number: i64) -> Uuid {
 }
 
 /// The clients, each in a task of its own; joining all of them is [`finish`].
-pub(crate) async fn start(stack: &Stack, load: &Load) -> JoinSet<Emitted> {
+pub(crate) async fn start(db: &Database, load: &Load) -> JoinSet<Emitted> {
     let mut clients = JoinSet::new();
     for client in 0..load.clients {
-        let mut session = stack.db.connect_as("shop").await;
+        let mut session = db.connect_as("shop").await;
         let first = load.first_order + client * load.transactions;
         let orders = first..first + load.transactions;
         clients.spawn(async move { take_orders(&mut session, orders).await });

@@ -1,9 +1,11 @@
-//! `outbox-demo`: the way of an event from `outbox.emit()` to a RabbitMQ consumer, on private servers, step by step.
+//! `outbox-demo`: the way of an event from `outbox.emit()` to a consumer of RabbitMQ, or with `SINK=kafka` of Kafka, on
+//! private servers, step by step.
 //!
 //! It is a check, too: a promise that does not hold ends it with exit code 1. `KEEP=1` leaves the servers up to play
 //! with, until Ctrl-C.
 
 mod account;
+mod broker;
 mod burst;
 mod crash;
 mod demo;

@@ -9,12 +9,13 @@ pub(crate) async fn show(demo: Demo) {
     demo.screen.heading("Shutdown");
     stop_relay(&demo).await;
 
-    let ports = [demo.postgres.port(), demo.rabbitmq.amqp_port(), demo.rabbitmq.http_port()];
-    let Demo { screen, consumer, relay, shop, stack, rabbitmq, postgres, .. } = demo;
+    let mut ports = demo.broker.ports();
+    ports.push(demo.postgres.port());
+    let Demo { screen, relay, shop, broker, db, postgres, .. } = demo;
     let process = PathBuf::from(format!("/proc/{}", relay.pid()));
     let begin = Instant::now();
-    drop((consumer, relay, shop, stack));
-    drop((rabbitmq, postgres));
+    drop((relay, shop, broker, db));
+    drop(postgres);
     screen.timed("servers ended", "their files are removed", begin.elapsed());
     let alive = ports.iter().filter(|port| TcpStream::connect(("127.0.0.1", **port)).is_ok()).count();
     screen.promise("nothing is left running", (alive, process.exists()), (0, false));

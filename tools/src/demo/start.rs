@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use harness::{Postgres, RabbitMq, Stack};
-use serde_json::Value;
+use harness::Postgres;
 
-use crate::{demo::Demo, screen::Screen};
+use crate::{broker::Broker, demo::Demo, screen::Screen};
 
 /// The least privileges that do: the application emits and cannot read or change an event, the relay cannot see the
 /// application's tables.
@@ -21,13 +20,13 @@ const SCHEMA: &str = "
 pub(crate) async fn start() -> Demo {
     let screen = Screen::new();
     screen.step("The stack comes up: private servers, the extension, the relay, a consumer");
-    let (postgres, rabbitmq) = tokio::join!(start_postgres(&screen), start_rabbitmq(&screen));
+    let (postgres, mut broker) = tokio::join!(start_postgres(&screen), Broker::start(&screen));
 
     let begin = Instant::now();
-    let stack = Stack::on(&postgres, &rabbitmq).await;
-    stack.db.batch_execute(SCHEMA).await.unwrap_or_else(|e| panic!("cannot create the demo's schema: {e:?}"));
-    let shop = stack.db.connect_as("shop").await;
-    let row = stack.db.query_one("SELECT outbox.version()", &[]).await.expect("the extension has a version");
+    let db = postgres.database().await;
+    db.batch_execute(SCHEMA).await.unwrap_or_else(|e| panic!("cannot create the demo's schema: {e:?}"));
+    let shop = db.connect_as("shop").await;
+    let row = db.query_one("SELECT outbox.version()", &[]).await.expect("the extension has a version");
     let version: &str = row.get(0);
     screen.timed(
         &format!("extension {version}"),
@@ -35,12 +34,9 @@ pub(crate) async fn start() -> Demo {
         begin.elapsed(),
     );
 
-    // The queue is there before the first event, or that event would be unroutable.
-    let begin = Instant::now();
-    let consumer = stack.consumer("orders.*").await;
-    screen.timed("lapin consumer", "its queue is bound to exchange outbox by orders.*", begin.elapsed());
+    broker.consume(&screen).await;
 
-    let builder = Demo::relay(&stack);
+    let builder = broker.relay(&db);
     let (_, version) = builder.clone().arguments(&["--version"]).finish().await;
     let begin = Instant::now();
     let relay = builder.start().await;
@@ -49,11 +45,10 @@ pub(crate) async fn start() -> Demo {
 
     Demo {
         screen,
-        consumer,
         relay,
         shop,
-        stack,
-        rabbitmq,
+        broker,
+        db,
         postgres,
         committed: Vec::new(),
         rolled_back: Vec::new(),
@@ -70,14 +65,4 @@ async fn start_postgres(screen: &Screen) -> Postgres {
     let version = row.get::<_, &str>(0).split(' ').next().unwrap_or("?");
     screen.timed(&format!("PostgreSQL {version}"), &format!("127.0.0.1:{}", postgres.port()), time);
     postgres
-}
-
-async fn start_rabbitmq(screen: &Screen) -> RabbitMq {
-    let begin = Instant::now();
-    let rabbitmq = RabbitMq::private().start().await;
-    let time = begin.elapsed();
-    let overview = rabbitmq.api("GET", "/api/overview", None).await;
-    let version = overview.get("rabbitmq_version").and_then(Value::as_str).unwrap_or("?");
-    screen.timed(&format!("RabbitMQ {version}"), &format!("127.0.0.1:{}", rabbitmq.amqp_port()), time);
-    rabbitmq
 }

@@ -20,26 +20,24 @@ pub(crate) async fn show(demo: &mut Demo) {
     let (commit, commit_at) = (Instant::now(), SystemTime::now());
     transaction.commit().await.expect("COMMIT");
     let committed = commit.elapsed();
-    rows::wait_for_status(&demo.stack.db, id, "SENT").await;
+    rows::wait_for_status(&demo.db, id, "SENT").await;
     let sent = commit.elapsed();
-    let deliveries = demo.consumer.wait_for(1).await;
+    let deliveries = demo.broker.wait_for(1).await;
 
     let ids: Vec<_> = deliveries.iter().map(|delivery| delivery.id).collect();
     demo.screen.timed("committed", "the client has the answer to COMMIT", committed);
     if let Some(delivery) = deliveries.first() {
-        let text = format!("{} {}", delivery.routing_key, String::from_utf8_lossy(&delivery.body));
+        let text = format!("{} {}", delivery.destination, String::from_utf8_lossy(&delivery.body));
         demo.screen.timed("delivered", &text, delivery.since(commit_at));
     }
     demo.screen.timed("SENT", "the broker's confirm is in the row", sent);
-    rows::show(&demo.screen, &demo.stack.db, id).await;
+    rows::show(&demo.screen, &demo.db, id).await;
 
-    demo.screen.promise(
-        "the committed event arrived, with the row's id as message_id; nothing else did",
-        ids,
-        vec![id],
-    );
+    let promise =
+        format!("the committed event arrived, with the row's id as {}; nothing else did", demo.broker.words().id);
+    demo.screen.promise(&promise, ids, vec![id]);
     let query = "SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM outbox.events)";
-    let left: i64 = demo.stack.db.query_one(query, &[]).await.expect("a count").get(0);
+    let left: i64 = demo.db.query_one(query, &[]).await.expect("a count").get(0);
     demo.screen.promise("of the one rolled back nothing is left: one order, one event", left, 2);
     demo.committed.push(id);
     demo.rolled_back.push(undone);

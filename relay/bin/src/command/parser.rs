@@ -38,7 +38,7 @@ impl Command {
     }
 }
 
-const ABOUT: &str = "Streams committed outbox events from PostgreSQL to RabbitMQ and writes each verdict back";
+const ABOUT: &str = "Streams committed outbox events from PostgreSQL to RabbitMQ or Kafka and writes each verdict back";
 
 /// Builds the command line's parser.
 pub(crate) fn program() -> clap::Command {

@@ -24,7 +24,7 @@ use crate::{
 /// Longest time of connecting, unless `--for` ends sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Show what reaches the exchange, live, through a queue of its own
+/// Show what reaches the exchange, live, through a queue of its own; or what reaches topics of Kafka
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Binding keys of the queue: of a topic exchange # means every event, and orders.* those with two words

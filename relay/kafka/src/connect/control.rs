@@ -13,7 +13,7 @@ use crate::{
     record::batch::ProducerId,
     wire::{
         codes,
-        requests::{self, FindCoordinator, InitProducerId, Request},
+        requests::{self, FindCoordinator, InitProducerId, Request, TopicAnswer},
     },
 };
 use client_socket::{Host, Socket};
@@ -90,15 +90,15 @@ impl Control {
 
     /// Asks for the brokers and these topics; creates none.
     pub(crate) async fn metadata(&mut self, topics: &[String]) -> Result<Metadata, KafkaError> {
-        let answer = self.ask(&requests::Metadata(topics)).await?;
+        let answer = self.ask(&requests::Metadata { topics, rights: false }).await?;
         let broker = |(id, name, port)| (id, Host { name, port: u16::try_from(port).unwrap_or(0) });
         let brokers: Vec<(i32, Host)> = answer.brokers.into_iter().map(broker).collect();
         if !brokers.is_empty() {
             self.known = brokers.iter().map(|(_, host)| host.clone()).collect();
         }
-        let topic = |(code, name, mut leaders): (i16, String, Vec<(i32, i32)>)| {
-            leaders.sort_unstable();
-            let leaders = leaders.into_iter().map(|(_, leader)| Some(leader).filter(|leader| *leader >= 0));
+        let topic = |TopicAnswer { code, name, mut partitions, .. }| {
+            partitions.sort_unstable_by_key(|partition| partition.number);
+            let leaders = partitions.into_iter().map(|partition| Some(partition.leader).filter(|leader| *leader >= 0));
             TopicMetadata { name, code, leaders: leaders.collect() }
         };
         Ok(Metadata { brokers, topics: answer.topics.into_iter().map(topic).collect() })
@@ -153,7 +153,8 @@ impl Control {
         open(&self.config, &host).await
     }
 
-    async fn ask<R: Request>(&mut self, request: &R) -> Result<R::Answer, KafkaError> {
+    /// Asks any broker.
+    pub(crate) async fn ask<R: Request>(&mut self, request: &R) -> Result<R::Answer, KafkaError> {
         if self.channel.is_none()
             && let Err(failures) = self.connect().await
         {

@@ -17,12 +17,9 @@ use crate::{
     },
     produce::producer::ConnectError,
     record::batch::ProducerId,
-    wire::{
-        codes,
-        requests::{Fetch, ListOffsets},
-    },
+    wire::requests::{Fetch, ListOffsets},
 };
-use client_socket::{Host, Socket};
+use client_socket::Host;
 
 /// Most bytes of an answer, and of a partition's part.
 const MOST_BYTES: i32 = 4 << 20;
@@ -36,19 +33,6 @@ pub enum From {
     Time(i64),
     /// All that the topic has.
     Beginning,
-}
-
-/// A topic as the cluster describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicState {
-    /// The topic's name.
-    pub name: String,
-    /// Why the topic cannot be used, in Kafka's words; `None`: it can.
-    pub error: Option<String>,
-    /// Number of partitions.
-    pub partitions: usize,
-    /// How many of them have no leader.
-    pub leaderless: usize,
 }
 
 /// A reader of topics, each partition from a place of its own.
@@ -110,36 +94,9 @@ impl Reader {
         })
     }
 
-    /// The broker that the reader first connected to.
-    pub fn peer(&self) -> Option<&Host> {
-        self.control.peer()
-    }
-
-    /// That connection's socket.
-    pub fn socket(&self) -> Option<&Socket> {
-        self.control.socket()
-    }
-
     /// Number of batches that were left out, because they cannot be read, or take more than 128 MiB once they are.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
-    }
-
-    /// What the cluster says of these topics. None is created.
-    ///
-    /// # Errors
-    ///
-    /// No broker answers.
-    pub async fn topics(&mut self, names: &[String]) -> Result<Vec<TopicState>, KafkaError> {
-        let metadata = self.control.metadata(names).await?;
-        self.brokers.extend(metadata.brokers);
-        let state = |topic: crate::connect::control::TopicMetadata| TopicState {
-            error: (topic.code != 0).then(|| codes::name(topic.code)),
-            partitions: topic.leaders.len(),
-            leaderless: topic.leaders.iter().filter(|leader| leader.is_none()).count(),
-            name: topic.name,
-        };
-        Ok(metadata.topics.into_iter().map(state).collect())
     }
 
     /// Begins to read a topic. Partitions without a leader are left out.

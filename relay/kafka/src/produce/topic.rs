@@ -18,8 +18,6 @@ use crate::{
 /// A topic that does not exist, or a partition without a leader, is looked for once more after this time, before its
 /// records are confirmed: a broker learns of a new topic some moments late.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
-/// For this time after that, its records are confirmed without a question.
-const BELIEVED: Duration = Duration::from_secs(5);
 
 /// A topic.
 #[derive(Debug)]
@@ -34,23 +32,14 @@ pub(crate) struct Topic<M> {
     waiting: VecDeque<Record<M>>,
     /// How many partitions there will be once nothing is in flight: a key may move then.
     grows_to: Option<Vec<Option<i32>>>,
-    /// `None`: as far as is known, the topic exists.
-    missing: Option<Missing>,
+    /// Since when the topic has been missing; `None`: as far as is known, it exists.
+    missing_since: Option<Instant>,
     /// Since when some partitions have had no leader.
     leaderless_since: Option<Instant>,
     /// Whether its metadata are to be asked for, and from when on.
     pub(crate) ask_at: Option<Instant>,
     /// The partition of the latest record without a key.
     sticky: usize,
-}
-
-/// That a topic does not exist, or that nobody may write to it.
-#[derive(Debug)]
-struct Missing {
-    since: Instant,
-    kind: ConfirmKind,
-    /// Whether the cluster has said so twice.
-    is_certain: bool,
 }
 
 impl<M: Outgoing> Topic<M> {
@@ -63,7 +52,7 @@ impl<M: Outgoing> Topic<M> {
             nowhere: Partition::new(keeps_order),
             waiting: VecDeque::new(),
             grows_to: None,
-            missing: None,
+            missing_since: None,
             leaderless_since: None,
             ask_at: is_legal.then_some(now),
             sticky: 0,
@@ -72,23 +61,19 @@ impl<M: Outgoing> Topic<M> {
 
     /// Takes a record.
     pub(crate) fn push(&mut self, record: Record<M>, now: Instant, out: &mut Outbox) {
-        match &self.missing {
-            _ if !self.is_legal() => {
-                let code = codes::INVALID_TOPIC_EXCEPTION;
-                let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
-                self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
-            }
-            // Where an earlier record waits or is in flight, this one is behind it.
-            Some(Missing { since, kind, is_certain: true })
-                if self.partitions.is_empty() && self.waiting.is_empty() =>
-            {
-                self.nowhere.refuse_all([record], kind, &mut VecDeque::new(), out);
-                if now.duration_since(*since) >= SECOND_LOOK + BELIEVED {
-                    (self.missing, self.ask_at) = (None, Some(now));
-                }
-            }
-            _ if self.partitions.is_empty() || self.grows_to.is_some() => self.waiting.push_back(record),
-            _ => self.place(record, out),
+        if !self.is_legal() {
+            let code = codes::INVALID_TOPIC_EXCEPTION;
+            let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
+            self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
+        } else if self.nowhere.is_behind(&record) {
+            out.behind(&record.message);
+        } else if self.missing_since.is_some() {
+            self.waiting.push_back(record);
+            self.ask_at.get_or_insert(now); // it may have been made meanwhile
+        } else if self.partitions.is_empty() || self.grows_to.is_some() {
+            self.waiting.push_back(record);
+        } else {
+            self.place(record, out);
         }
     }
 
@@ -154,7 +139,7 @@ impl<M: Outgoing> Topic<M> {
             self.is_missing(kind, now, out);
             return Ok(());
         }
-        self.missing = None;
+        self.missing_since = None;
         if metadata.leaders.is_empty() {
             self.ask_at = Some(now + SECOND_LOOK);
             return Ok(());
@@ -207,10 +192,8 @@ impl<M: Outgoing> Topic<M> {
 
     /// The topic does not exist, or nobody may write to it.
     fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Outbox) {
-        let since = self.missing.as_ref().map_or(now, |missing| missing.since);
-        let is_certain = now.duration_since(since) >= SECOND_LOOK;
-        self.missing = Some(Missing { since, kind: kind.clone(), is_certain });
-        if !is_certain {
+        let since = *self.missing_since.get_or_insert(now);
+        if now.duration_since(since) < SECOND_LOOK {
             self.ask_at = Some(now + SECOND_LOOK);
             return;
         }

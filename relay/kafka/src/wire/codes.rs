@@ -177,12 +177,15 @@ const TRANSIENT: &[i16] = &[
 pub(crate) const UNKNOWN_SERVER_ERROR: i16 = -1;
 pub(crate) const NONE: i16 = 0;
 pub(crate) const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
+pub(crate) const NOT_COORDINATOR: i16 = 16;
 pub(crate) const LEADER_NOT_AVAILABLE: i16 = 5;
 pub(crate) const MESSAGE_TOO_LARGE: i16 = 10;
 pub(crate) const INVALID_TOPIC_EXCEPTION: i16 = 17;
 pub(crate) const NOT_ENOUGH_REPLICAS: i16 = 19;
 pub(crate) const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
+pub(crate) const INVALID_PRODUCER_ID_MAPPING: i16 = 49;
 pub(crate) const CONCURRENT_TRANSACTIONS: i16 = 51;
+pub(crate) const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 pub(crate) const OPERATION_NOT_ATTEMPTED: i16 = 55;
 
 fn row(code: i16) -> Option<&'static (i16, &'static str, Meaning)> {

@@ -30,6 +30,12 @@ pub use self::{
 };
 use crate::{error::RunError, peer::ServerPeer};
 
+/// The name under which all relays of a slot publish, one after the other. `system`: the identifier of the cluster of
+/// databases, in which each slot has a name of its own.
+pub fn publisher_name(system: &str, slot: &str) -> String {
+    format!("outbox-relay.{system}.{slot}")
+}
+
 /// A sink's counts, and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkFigures {

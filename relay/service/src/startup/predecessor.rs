@@ -4,7 +4,7 @@ use pg_replication::Replication;
 use tokio_postgres::Client;
 
 use super::checks;
-use crate::{config::Config, error::RunError, store::Store};
+use crate::{config::Config, error::RunError, sink::publisher_name, store::Store};
 
 /// The relays that had the slot before, and this one.
 pub(super) struct Predecessor {
@@ -30,6 +30,5 @@ pub(super) async fn system(
 pub(super) async fn learn(config: &Config, store: &Store, system: &str) -> Result<Predecessor, RunError> {
     let cannot = |error| checks::store_error(error, "cannot learn when the last verdict was written");
     let last_settled_us = store.last_settled().await.map_err(cannot)?;
-    // A slot has a name of its own among those of all databases of a cluster.
-    Ok(Predecessor { name: format!("outbox-relay.{system}.{}", config.slot), last_settled_us })
+    Ok(Predecessor { name: publisher_name(system, &config.slot), last_settled_us })
 }

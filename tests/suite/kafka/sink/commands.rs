@@ -1,26 +1,6 @@
 use harness::{Listener, SOON, eventually};
 
-use super::{Sink, emit, shared, wait_for_counts};
-
-#[tokio::test]
-async fn check_names_a_topic_of_the_last_day_that_is_missing_and_is_fine_without_one() {
-    let Some(kafka) = shared().await else { return };
-    let topic = kafka.topic(2, &[]).await;
-    let sink = Sink::new(kafka).await;
-    let _relay = sink.relay().start().await;
-    emit(&sink.db, &topic, 1, 10).await;
-    wait_for_counts(&sink.db, (0, 10, 0), SOON).await;
-    let (_, said) = sink.relay().arguments(&["check"]).finish().await;
-    let has = |said: &str, level: &str, name: &str, text: &str| {
-        said.lines().any(|line| line.starts_with(level) && line.contains(name) && line.contains(text))
-    };
-    assert!(has(&said, "ok", "broker", "connected to Kafka: 127.0.0.1:"), "{said}");
-    assert!(has(&said, "ok", "topics", "1 topic of the last day"), "{said}");
-    emit(&sink.db, "gone", 1, 1).await;
-    wait_for_counts(&sink.db, (0, 10, 1), SOON).await;
-    let (status, said) = sink.relay().arguments(&["check"]).finish().await;
-    assert!(has(&said, "bad", "topics", "gone") && !status.success(), "{said}");
-}
+use super::{Sink, emit, shared};
 
 #[tokio::test]
 async fn tail_shows_what_reaches_a_topic() {

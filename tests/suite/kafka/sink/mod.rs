@@ -1,5 +1,6 @@
 //! The relay with Kafka as its broker.
 
+mod check;
 mod cluster;
 mod commands;
 mod compression;

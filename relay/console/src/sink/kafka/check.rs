@@ -1,6 +1,6 @@
 //! Checks of Kafka. The connection is the relay's own client's, and writes nothing.
 
-use kafka_producer::Reader;
+use kafka_producer::Inspector;
 use outbox_service::{
     Config,
     error::RunError,
@@ -15,19 +15,19 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) {
         return;
     };
     match connect(config, kafka).await {
-        Ok(reader) => {
-            if let Some(socket) = reader.socket() {
+        Ok(inspector) => {
+            if let Some(socket) = inspector.socket() {
                 certificate::inspect_socket("broker_certificate", socket, report);
             }
-            let broker = reader.peer().map(ToString::to_string).unwrap_or_default();
+            let broker = inspector.peer().map(ToString::to_string).unwrap_or_default();
             report.ok("broker", format!("connected to Kafka: {broker}"));
         }
         Err(error) => report.bad("broker", error.to_string(), ""),
     }
 }
 
-/// Connects to the cluster, to look at its topics.
-pub(super) async fn connect(config: &Config, kafka: &kafka::Config) -> Result<Reader, RunError> {
+/// Connects to the cluster, to look at it.
+pub(super) async fn connect(config: &Config, kafka: &kafka::Config) -> Result<Inspector, RunError> {
     let url = kafka.url.now()?;
-    Reader::connect(produce_config(config, url)).await.map_err(|error| end_of_start(&error, &kafka.url))
+    Inspector::connect(produce_config(config, url)).await.map_err(|error| end_of_start(&error, &kafka.url))
 }

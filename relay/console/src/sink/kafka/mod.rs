@@ -1,7 +1,10 @@
 //! Kafka, as people ask about it.
 
 mod check;
+mod lately;
 mod message;
+mod rights;
+mod settings;
 mod tail;
 mod topics;
 
@@ -20,7 +23,17 @@ pub struct Kafka;
 impl Sink for Kafka {
     type Tail = tail::Tail;
 
-    const CHECKS: &'static [&'static str] = &["broker", "topics", "broker_certificate"];
+    const CHECKS: &'static [&'static str] = &[
+        "broker",
+        "transactional_id",
+        "topics",
+        "topic_rights",
+        "replicas",
+        "record_sizes",
+        "retention",
+        "record_times",
+        "broker_certificate",
+    ];
     const QUESTION: Option<&'static str> = None;
 
     fn address(config: &Config) -> Option<&dyn Display> {

@@ -6,11 +6,11 @@ use kafka_producer::{Fetched, From, KafkaError, Reader};
 use outbox_service::{
     Config,
     error::{Kind, RunError},
-    sink::kafka,
+    sink::kafka::{self, end_of_start, produce_config},
 };
 use tokio::time::timeout;
 
-use super::{check::connect, message::Message};
+use super::message::Message;
 use crate::{format::exact, sink, terminal::output::note};
 
 /// Longest time that a broker waits for a record before it answers that there is none.
@@ -36,7 +36,8 @@ impl Tail {
         let missing = || RunError::new(Kind::Usage, "kafka_url is not set");
         let kafka = kafka::settings(config).ok_or_else(missing)?;
         let open = async {
-            let mut reader = connect(config, kafka).await?;
+            let reader = Reader::connect(produce_config(config, kafka.url.now()?)).await;
+            let mut reader = reader.map_err(|error| end_of_start(&error, &kafka.url))?;
             for topic in topics {
                 let failed = |error| {
                     RunError::new(Kind::BrokerRefused, format!("cannot read the topic {topic:?}"))

@@ -1,82 +1,101 @@
-//! Check whether the topics of the last day's events exist, and have leaders.
+//! Checks of the topics of the last day's events: whether they exist, have leaders, and may be written.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use kafka_producer::TopicState;
+use kafka_producer::{Inspector, TopicSettings, TopicState};
 use outbox_service::{Config, error::chain, sink::kafka};
-use tokio_postgres::{Client, error::SqlState};
+use tokio_postgres::Client;
 
-use super::check::connect;
+use super::{
+    check::connect,
+    lately, rights,
+    settings::{self, SETTINGS},
+};
 use crate::{
     findings::Report,
     format::{count, escaped},
-    queries::session::took_too_long,
 };
 
-/// Most events of the last day that are read: about a second's work.
-const MOST: i64 = 200_000;
 /// Most topics that are named.
 const NAMED: usize = 5;
 
 const CHECK: &str = "topics";
 
-/// What names the topics of the last day's events. Ids that the outbox has made are found by the time in them.
-const DESTINATIONS: &str = "SELECT DISTINCT exchange, topic, aggregate_type, event_type FROM (
-        SELECT exchange, topic, aggregate_type, event_type FROM outbox.events
-        WHERE created_at > now() - interval '1 day'
-          AND id > (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
-        ORDER BY id DESC LIMIT $1) AS lately LIMIT 10000";
+/// The checks that need an event of the last day.
+const CHECKS: [&str; 6] = [CHECK, "topic_rights", "replicas", "record_sizes", "retention", "record_times"];
+
+/// A topic of the last day's events that exists.
+pub(super) struct Topic {
+    pub(super) state: TopicState,
+    pub(super) settings: TopicSettings,
+    /// Whether one of its events has no key.
+    pub(super) keyless: bool,
+}
 
 pub(super) async fn inspect(config: &Config, client: &Client, report: &mut Report) {
     let Some(kafka) = kafka::settings(config) else { return };
-    let rows = match client.query(DESTINATIONS, &[&MOST]).await {
-        Ok(rows) => rows,
-        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            let to_do = "check as a role with outbox.grant_operate too, or: SELECT outbox.grant_operate('<role>')";
-            return report.unknown(CHECK, "this role may not read events, so topics cannot be looked at", to_do);
-        }
-        Err(error) if took_too_long(&error) => {
-            let found = "there are too many events to look at in time";
-            return report.unknown(CHECK, found, "allow more by --timeout");
-        }
-        // The extension is missing or broken, which another check reports.
+    let Ok(mut inspector) = connect(config, kafka).await else { return }; // another check reports it
+    rights::of_transactional_id(config, client, &mut inspector, report).await;
+    let topics = match lately::topics(client, &kafka.topic).await {
+        Ok(topics) => topics,
+        Err((found, to_do)) => return report.unknown(CHECK, found, to_do),
+    };
+    if topics.is_empty() {
+        return CHECKS.iter().for_each(|check| report.unknown(check, "there was no event in the last day", ""));
+    }
+    let names: Vec<String> = topics.keys().cloned().collect();
+    let states = match inspector.topics(&names).await {
+        Ok(states) => states,
         Err(error) => return report.unknown(CHECK, chain(&error), ""),
     };
-    let mut names = BTreeSet::new();
-    for row in &rows {
-        let text = |column| row.try_get::<_, Option<String>>(column).ok().flatten();
-        let (exchange, aggregate_type, kind) = (text("exchange"), text("aggregate_type"), text("event_type"));
-        let topic = text("topic").unwrap_or_default();
-        let name = kafka.topic.name(exchange.as_deref(), &topic, aggregate_type.as_deref(), kind.as_deref());
-        names.insert(name.into_owned());
-    }
-    if names.is_empty() {
-        return report.unknown(CHECK, "there was no event in the last day", "");
-    }
-    let Ok(mut reader) = connect(config, kafka).await else { return }; // another check reports it
-    let names: Vec<String> = names.into_iter().collect();
-    match reader.topics(&names).await {
-        Ok(topics) => judge(&topics, report),
-        Err(error) => report.unknown(CHECK, chain(&error), ""),
+    exist(&states, report);
+    let known = described(&mut inspector, states, &topics).await;
+    if !known.is_empty() {
+        rights::of_topics(&known, report);
+        settings::replicas(&known, report);
+        settings::sizes(&known, lately::largest(client, &kafka.topic).await, report);
+        settings::retention(&known, report);
+        settings::times(&known, lately::clocks_differ(client).await, report);
     }
 }
 
-fn judge(topics: &[TopicState], report: &mut Report) {
-    let listed = |wrong: &[&TopicState]| {
-        let more = if wrong.len() > NAMED { ", …" } else { "" };
-        let names: Vec<String> = wrong.iter().take(NAMED).map(|topic| escaped(&topic.name)).collect();
-        format!("{}: {}{more}", count(i64::try_from(wrong.len()).unwrap_or(i64::MAX), "topic"), names.join(", "))
+/// The topics that exist, with their settings.
+async fn described(inspector: &mut Inspector, states: Vec<TopicState>, keyless: &BTreeMap<String, bool>) -> Vec<Topic> {
+    let states: Vec<TopicState> = states.into_iter().filter(|topic| topic.error.is_none()).collect();
+    let names: Vec<String> = states.iter().map(|topic| topic.name.clone()).collect();
+    let (mut known, why) = match inspector.settings(&names, &SETTINGS).await {
+        Ok(settings) => (settings.into_iter().collect::<BTreeMap<_, _>>(), "the broker has left it out".to_owned()),
+        Err(error) => (BTreeMap::new(), chain(&error)),
     };
+    let topic = |state: TopicState| {
+        let unknown = || Err(kafka_producer::Reason { code: 0, text: why.clone() });
+        let settings = known.remove(&state.name).unwrap_or_else(unknown);
+        let keyless = keyless.get(&state.name).copied().unwrap_or_default();
+        Topic { state, settings, keyless }
+    };
+    states.into_iter().map(topic).collect()
+}
+
+fn exist(topics: &[TopicState], report: &mut Report) {
     let unusable: Vec<&TopicState> = topics.iter().filter(|topic| topic.error.is_some()).collect();
     let leaderless: Vec<&TopicState> = topics.iter().filter(|topic| topic.leaderless > 0).collect();
+    let names = |wrong: &[&TopicState]| listed(wrong.iter().map(|topic| topic.name.clone()));
     if let Some(why) = unusable.first().and_then(|topic| topic.error.as_ref()) {
         let to_do = "create them, or give the user the rights DESCRIBE and WRITE; then replay what has FAILED: outbox-relay replay --topic … --dry-run";
-        report.bad(CHECK, format!("{} cannot be used ({why})", listed(&unusable)), to_do);
+        report.bad(CHECK, format!("{} cannot be used ({})", names(&unusable), why.text), to_do);
     } else if !leaderless.is_empty() {
-        let found = format!("partitions without a leader in {}", listed(&leaderless));
+        let found = format!("partitions without a leader in {}", names(&leaderless));
         report.bad(CHECK, found, "look for brokers that are away");
     } else {
         let number = count(i64::try_from(topics.len()).unwrap_or(i64::MAX), "topic");
         report.ok(CHECK, format!("{number} of the last day: each exists, and its partitions have leaders"));
     }
+}
+
+/// Some topics in words: `2 topics: orders, invoices`.
+pub(super) fn listed(topics: impl ExactSizeIterator<Item = String>) -> String {
+    let number = topics.len();
+    let more = if number > NAMED { ", …" } else { "" };
+    let names: Vec<String> = topics.take(NAMED).map(|name| escaped(&name)).collect();
+    format!("{}: {}{more}", count(i64::try_from(number).unwrap_or(i64::MAX), "topic"), names.join(", "))
 }

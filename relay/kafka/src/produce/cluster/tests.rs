@@ -167,6 +167,24 @@ fn names_that_do_not_exist_are_forgotten_however_many_there_are() {
 }
 
 #[test]
+fn a_topic_that_is_made_takes_the_next_record_and_none_behind_one_that_was_refused() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    for _ in 0..2 {
+        world.learn("t", 3, &[]).unwrap();
+        world.later(SECOND);
+    }
+    assert_eq!(world.confirms(), [(1, "no topic")]);
+    world.publish(2, "t"); // the caller does not know yet
+    world.cluster.publish(vec![Note { number: 3, topic: "t".to_owned(), key: Some("k") }], u64::MAX, world.now);
+    assert_eq!(world.confirms(), [(2, "behind")]);
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    world.answer("t", 0);
+    assert_eq!(world.confirms(), [(3, "taken")]);
+}
+
+#[test]
 fn a_name_that_kafka_allows_no_topic_is_refused_without_a_question() {
     let mut world = World::new();
     let long = "x".repeat(250);

@@ -53,7 +53,7 @@ impl Outbox {
         self.confirms.extend(taken);
     }
 
-    pub(super) fn behind<M: Outgoing>(&mut self, message: &M) {
+    pub(crate) fn behind<M: Outgoing>(&mut self, message: &M) {
         self.confirms.push(Confirm { id: message.id(), kind: ConfirmKind::Behind });
     }
 
@@ -179,7 +179,8 @@ impl<M: Outgoing> Partition<M> {
         }
     }
 
-    pub(super) fn is_behind(&self, record: &Record<M>) -> bool {
+    /// Whether the record is behind an earlier one of its key that was not written, as far as the caller does not know.
+    pub(crate) fn is_behind(&self, record: &Record<M>) -> bool {
         let refusal = record.message.key().filter(|_| self.keeps_order).and_then(|key| self.held.get(key));
         refusal.is_some_and(|refusal| record.known < *refusal)
     }

@@ -11,6 +11,9 @@ use super::{Sink, emit, private, run, shared, wait_for_counts};
 /// What a check has found: its level and its sentence, with what to do.
 type Finding = (String, String);
 
+/// The default from Kafka 4.0 on.
+const AN_HOUR_AHEAD: (&str, &str) = ("message.timestamp.after.max.ms", "3600000");
+
 async fn check(relay: &RelayBuilder) -> BTreeMap<String, Finding> {
     let (_, printed) = relay.clone().arguments(&["check", "--json"]).finish().await;
     let findings = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -32,7 +35,7 @@ fn assert_found(findings: &BTreeMap<String, Finding>, check: &str, level: &str, 
 #[tokio::test]
 async fn check_names_a_topic_of_the_last_day_that_is_missing_and_is_fine_without_one() {
     let Some(kafka) = shared().await else { return };
-    let topic = kafka.topic(2, &[]).await;
+    let topic = kafka.topic(2, &[AN_HOUR_AHEAD]).await;
     let sink = Sink::new(kafka).await;
     let _relay = sink.relay().start().await;
     assert_found(&check(&sink.relay()).await, "topics", "unknown", &["no event in the last day"]);
@@ -58,7 +61,7 @@ async fn check_names_a_topic_of_the_last_day_that_is_missing_and_is_fine_without
 async fn check_says_which_topics_refuse_or_soon_delete_what_was_emitted() {
     let Some(kafka) = shared().await else { return };
     let small = kafka.topic(1, &[("max.message.bytes", "2000")]).await;
-    let compact = kafka.topic(1, &[("cleanup.policy", "compact")]).await;
+    let compact = kafka.topic(1, &[("cleanup.policy", "compact"), AN_HOUR_AHEAD]).await;
     let short = kafka.topic(1, &[("retention.ms", "3600000")]).await;
     let sink = Sink::new(kafka).await;
     let _relay = sink.relay().start().await;

@@ -14,13 +14,13 @@ use crate::not_run::not_run_outside_ci;
 ///
 /// # Panics
 /// Where none can run and this is CI (`CI=true`).
-async fn shared() -> Option<&'static Kafka> {
+pub(crate) async fn shared() -> Option<&'static Kafka> {
     private()?;
     Some(Kafka::shared().await)
 }
 
 /// A Kafka of the test's own; as [`shared`].
-fn private() -> Option<KafkaBuilder> {
+pub(crate) fn private() -> Option<KafkaBuilder> {
     match Kafka::missing() {
         None => Some(Kafka::private()),
         Some(why) => {

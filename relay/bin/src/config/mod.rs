@@ -83,7 +83,11 @@ impl Config {
             declare_exchange: self.declare_exchange,
             key_headers: self.key_headers,
         });
-        let kafka = self.kafka_url.clone().map(|url| kafka::Config { url, topic: self.kafka_topic.clone() });
+        let kafka = self.kafka_url.clone().map(|url| kafka::Config {
+            url,
+            topic: self.kafka_topic.clone(),
+            envelope: self.envelope,
+        });
         rabbitmq.map(SinkConfig::RabbitMq).or(kafka.map(SinkConfig::Kafka))
     }
 

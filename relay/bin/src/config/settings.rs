@@ -3,7 +3,10 @@
 use amqp_publisher::AmqpUrl;
 use kafka_producer::KafkaUrl;
 use outbox_core::Ordering;
-use outbox_service::{collector::OtlpEndpoint, sink::Unroutable};
+use outbox_service::{
+    collector::OtlpEndpoint,
+    sink::{Unroutable, kafka::Envelope},
+};
 use pg_replication::ConnInfo;
 
 use super::{
@@ -93,6 +96,11 @@ settings! {
         /// Text with {topic}, {aggregate_type} and {type}. Events of one key must meet in one topic, or they have no
         /// order.
         kafka_topic: Topic = "{topic}";
+
+        /// Form of the records.
+        /// none: key, headers and body as docs/kafka.md describes them. debezium: what Debezium Server's outbox event
+        /// router makes of the event, for consumers that were written for it; docs/migrate.md compares the two.
+        envelope: Envelope = "none";
     }
 
     "Publishing" {

@@ -7,7 +7,10 @@ mod url;
 use std::path::PathBuf;
 
 use outbox_core::Ordering;
-use outbox_service::{redact::redacted, sink::Unroutable};
+use outbox_service::{
+    redact::redacted,
+    sink::{Unroutable, kafka::Envelope},
+};
 
 pub(super) use self::{
     number::{Count, Size, Time},
@@ -140,6 +143,7 @@ pub(crate) enum AfterFailed {
 choice! {
     bool { "true" => true, "false" => false }
     Ordering { "strict" => Self::Strict, "pipelined" => Self::Pipelined, "none" => Self::None }
+    Envelope { "none" => Self::None, "debezium" => Self::Debezium }
     Unroutable { "fail" => Self::Fail, "retry" => Self::Retry }
     AfterFailed { "continue" => Self::Continue, "hold" => Self::Hold }
     LogFormat { "text" => Self::Text, "json" => Self::Json }

@@ -2,7 +2,7 @@
 
 use kafka_producer::KafkaUrl;
 
-use super::topic::TopicTemplate;
+use super::{envelope::Envelope, topic::TopicTemplate};
 use crate::address::Address;
 
 /// Kafka's part of the settings. docs/configuration.md explains each of them to operators.
@@ -12,4 +12,6 @@ pub struct Config {
     pub url: Address<KafkaUrl>,
     /// Topic of events without an exchange of their own.
     pub topic: TopicTemplate,
+    /// The form of records.
+    pub envelope: Envelope,
 }

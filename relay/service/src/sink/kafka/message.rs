@@ -1,11 +1,12 @@
 //! An event as a Kafka record: the mapping that docs/sql.md promises.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use kafka_producer::{Headers, Outgoing};
 use outbox_core::{Event, Text};
-use serde_json::value::RawValue;
 use uuid::Uuid;
+
+use super::envelope::{Envelope, debezium_key, own, put_debezium_headers};
 
 /// An event on its way to Kafka.
 pub struct Outbound {
@@ -13,6 +14,9 @@ pub struct Outbound {
     topic: Box<str>,
     /// The record's `traceparent`; `None`: the record has the event's own.
     traceparent: Option<Box<str>>,
+    envelope: Envelope,
+    /// The key, where it is other than the event's.
+    key: Option<Box<[u8]>>,
 }
 
 /// Headers that the relay writes itself. Those of the event with these names are left out.
@@ -20,8 +24,9 @@ const OWN: [&str; 8] =
     ["id", "type", "content-type", "correlation_id", "time", "aggregate_type", "x-outbox-seq", "x-outbox-replay"];
 
 impl Outbound {
-    pub(super) fn new(event: Arc<Event>, topic: Box<str>, traceparent: Option<Box<str>>) -> Self {
-        Self { event, topic, traceparent }
+    pub(super) fn new(event: Arc<Event>, topic: Box<str>, traceparent: Option<Box<str>>, envelope: Envelope) -> Self {
+        let key = if envelope == Envelope::Debezium { debezium_key(&event) } else { None };
+        Self { event, topic, traceparent, envelope, key }
     }
 }
 
@@ -35,7 +40,7 @@ impl Outgoing for Outbound {
     }
 
     fn key(&self) -> Option<&[u8]> {
-        self.event.aggregate_id.as_ref().map(Text::as_bytes)
+        self.key.as_deref().or_else(|| self.event.aggregate_id.as_ref().map(Text::as_bytes))
     }
 
     fn value(&self) -> Result<Option<&[u8]>, &str> {
@@ -44,6 +49,9 @@ impl Outgoing for Outbound {
 
     fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), String> {
         let event = &*self.event;
+        if self.envelope == Envelope::Debezium {
+            return put_debezium_headers(event, self.traceparent.as_deref(), headers);
+        }
         let mut id = Uuid::encode_buffer();
         headers.put("id", event.id.hyphenated().encode_lower(&mut id).as_bytes());
         let texts = [
@@ -65,14 +73,8 @@ impl Outgoing for Outbound {
         if let Some(text) = &self.traceparent {
             headers.put("traceparent", text.as_bytes());
         }
-        let Some(json) = &event.headers else { return Ok(()) };
-        let own = |name: &str| OWN.contains(&name) || name == "traceparent" && self.traceparent.is_some();
-        for (name, value) in serde_json::from_slice::<BTreeMap<Cow<'_, str>, &RawValue>>(json)
-            .map_err(|error| format!("its headers are no JSON object: {error}"))?
-        {
-            if own(&name) {
-                continue;
-            }
+        let is_ours = |name: &str| OWN.contains(&name) || name == "traceparent" && self.traceparent.is_some();
+        for (name, value) in own(event)?.into_iter().filter(|(name, _)| !is_ours(name)) {
             // Text is written as it is, and everything else as JSON.
             match serde_json::from_str::<Cow<'_, str>>(value.get()) {
                 Ok(text) => headers.put(&name, text.as_bytes()),

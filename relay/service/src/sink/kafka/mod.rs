@@ -2,6 +2,7 @@
 
 mod answer;
 mod config;
+mod envelope;
 mod message;
 mod refusal;
 mod settings;
@@ -17,6 +18,7 @@ use outbox_core::{Abilities, Event, SIDE_CHANNELS};
 
 pub use self::{
     config::Config,
+    envelope::Envelope,
     message::Outbound,
     refusal::end_of_start,
     settings::{produce_config, settings},
@@ -55,6 +57,7 @@ pub struct Kafka {
     address: Address<KafkaUrl>,
     config: ProduceConfig,
     topic: TopicTemplate,
+    envelope: Envelope,
     unroutable: Unroutable,
     spans: Spans,
 }
@@ -63,7 +66,7 @@ impl Kafka {
     fn outbound(&mut self, event: Arc<Event>) -> Outbound {
         let topic: Box<str> = self.topic.topic(&event).into();
         let traceparent = self.spans.published(&event, || (topic.to_string(), []));
-        Outbound::new(event, topic, traceparent)
+        Outbound::new(event, topic, traceparent, self.envelope)
     }
 }
 
@@ -80,7 +83,8 @@ impl Connect for Kafka {
         let address = kafka.url.clone();
         let url = address.known()?;
         let produce = produce_config(config, url);
-        Ok(Self { address, config: produce, topic: kafka.topic.clone(), unroutable: config.unroutable, spans })
+        let (topic, envelope) = (kafka.topic.clone(), kafka.envelope);
+        Ok(Self { address, config: produce, topic, envelope, unroutable: config.unroutable, spans })
     }
 
     fn connect(&mut self, _is_first: bool) -> Result<Attempt<Self>, BadFile> {

@@ -10,6 +10,7 @@
 # SMALL="…"      `make simulate` searches a small world to its end, with these mishaps     make simulate SMALL="crash cut replay"
 # ONLY=<names>   only these sections of the benchmark                  make bench ONLY="latency emit"
 #                or these troubles of the night                        make night ONLY="outage slot"
+#                kafka fetches Debezium Server to measure beside (780 MB; Java 21); kafka and publisher compile librdkafka
 # CASE=<parts>   only cases of the benchmark whose names contain one of these parts, with | between
 # AGAINST=<file> another build of outbox-relay, which the benchmark measures in turns with this one
 # RUNS=<count>   runs of each figure of the benchmark (default 3); QUICK=1 makes one short run of everything
@@ -84,9 +85,15 @@ simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; unt
 	@cargo build $(LOCKED) --release --quiet -p outbox-simulator
 	@SEED=$(SEED) SEEDS=$(SEEDS) FAULTS=$(FAULTS) SMALL="$(SMALL)" "$(CARGO_TARGET_DIR)/release/outbox-simulate"
 
+# The sections that measure other producers of Kafka, which take minutes to compile, once.
+WITH_KAFKA := $(if $(ONLY),$(filter kafka publisher,$(ONLY)),all)
+
 bench: extension ## speed and cost beside what the servers can do at all, in less than an hour
 	cargo build $(LOCKED) --release
-	@AGAINST="$(AGAINST)" CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
+	$(if $(WITH_KAFKA),cargo build $(LOCKED) --release --manifest-path bench/kafka-clients/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/kafka-clients")
+	@$(if $(findstring kafka,$(ONLY)),debezium=$$(scripts/debezium) && eval "$$debezium" &&) \
+	$(if $(WITH_KAFKA),KAFKA_CLIENTS="$(CARGO_TARGET_DIR)/kafka-clients/release/outbox-kafka-clients") \
+	AGAINST="$(AGAINST)" CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
 
 lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies, alert rules
 	scripts/setup lint

@@ -71,9 +71,14 @@ impl Bench {
         !self.is_quick() && self.case.is_none() && self.settings.is_empty()
     }
 
-    /// A relay with the settings of `RELAY`, or all defaults.
+    /// A relay to RabbitMQ with the settings of `RELAY`, or all defaults.
     pub(crate) fn relay(&self, stack: &Stack) -> RelayBuilder {
-        let relay = self.settings.iter().fold(stack.relay(), |relay, (name, value)| relay.set(name, value));
+        self.configured(stack.relay())
+    }
+
+    /// This relay with the settings of `RELAY`.
+    pub(crate) fn configured(&self, relay: RelayBuilder) -> RelayBuilder {
+        let relay = self.settings.iter().fold(relay, |relay, (name, value)| relay.set(name, value));
         let program = self.program.lock().expect("no panic while locked");
         program.iter().fold(relay, |relay, program| relay.program(program))
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use harness::Connection;
 
-use crate::{bench::Bench, cpu, load::EMITTER, report::Report};
+use crate::{bench::Bench, cpu, load::EMITTER, report::Report, run::Run};
 
 /// CPU times and WAL position at one moment.
 pub(crate) struct Reading {
@@ -17,12 +17,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// `relay`: its process, if it runs.
-    pub(crate) async fn take(bench: &Bench, db: &Connection, relay: Option<u32>) -> Self {
+    /// `broker` and `relay`: their processes, if the relay runs.
+    pub(crate) async fn take(bench: &Bench, broker: u32, db: &Connection, relay: Option<u32>) -> Self {
         let wal = wal_position(db).await;
         Self {
             postgres: bench.postgres.children().into_iter().map(|pid| (pid, cpu::used_by(pid))).collect(),
-            broker: cpu::used_by(bench.rabbitmq.pid()),
+            broker: cpu::used_by(broker),
             relay: relay.map_or(Duration::ZERO, cpu::used_by),
             wal,
         }
@@ -48,10 +48,10 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What was used from `before` until now. `watcher` is the benchmark's own session; relay and emitters are still
-    /// connected.
-    pub(crate) async fn since(before: &Reading, bench: &Bench, watcher: &Connection, relay: u32) -> Self {
-        let after = Reading::take(bench, watcher, Some(relay)).await;
+    /// What was used from `before` until now. The run's own session watches; relay and emitters are still connected.
+    pub(crate) async fn since(before: &Reading, run: &Run<'_>, relay: u32) -> Self {
+        let watcher = run.db;
+        let after = Reading::take(run.bench, run.broker, watcher, Some(relay)).await;
         let mut cost = Self {
             relay: after.relay.saturating_sub(before.relay),
             broker: after.broker.saturating_sub(before.broker),
@@ -83,10 +83,10 @@ impl Cost {
         self.walsender + self.relay_session + self.emit + self.other_postgres
     }
 
-    /// Adds it to the report of the throughput, per event, and prints it.
-    pub(crate) fn add_to(&self, report: &mut Report, case: &str, events: u64) {
+    /// Adds it to a section of the report, per event, and prints it.
+    pub(crate) fn add_to(&self, report: &mut Report, section: &str, case: &str, events: u64) {
         let us = |used| cpu::us_per_event(used, events);
-        let mut add = |measure, used: Duration| report.add("throughput", case, measure, "µs", us(used));
+        let mut add = |measure, used: Duration| report.add(section, case, measure, "µs", us(used));
         add("relay CPU", self.relay);
         add("walsender CPU", self.walsender);
         add("relay's session CPU", self.relay_session);
@@ -98,7 +98,7 @@ impl Cost {
         add("broker CPU", self.broker);
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let wal = self.wal as f64 / events as f64;
-        report.add("throughput", case, "WAL", "B", wal);
+        report.add(section, case, "WAL", "B", wal);
         println!(
             "    µs an event: relay {:.1}, walsender {:.1}, relay's session {:.1}, emit {:.1}, other PostgreSQL {:.1}, \
              broker {:.1}; WAL {wal:.0} B",

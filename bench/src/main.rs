@@ -18,6 +18,7 @@ mod cpu;
 mod emitted;
 mod load;
 mod report;
+mod run;
 mod sections;
 
 use std::path::Path;
@@ -25,11 +26,11 @@ use std::path::Path;
 use crate::{
     bench::Bench,
     report::{Machine, Report, present},
-    sections::{ceiling, emit, latency, publisher, retention, throughput},
+    sections::{ceiling, emit, kafka, latency, publisher, retention, throughput},
 };
 
 /// What can be measured by itself, as in `make bench ONLY="latency emit"`.
-const SECTIONS: [&str; 7] = ["ceiling", "publisher", "throughput", "idle", "latency", "emit", "retention"];
+const SECTIONS: [&str; 8] = ["ceiling", "publisher", "throughput", "idle", "latency", "emit", "kafka", "retention"];
 
 #[tokio::main]
 async fn main() {
@@ -62,6 +63,7 @@ async fn main() {
                 "idle" => throughput::idle(&bench, &mut report).await,
                 "latency" => latency::measure(&bench, &mut report).await,
                 "emit" => emit::measure(&bench, &mut report).await,
+                "kafka" => kafka::measure(&bench, &mut report).await,
                 "retention" => retention::measure(&bench, &mut report).await,
                 _ => unreachable!("{section}"),
             }

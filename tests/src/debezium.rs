@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Guarded, Stack, eventually,
+    Database, Guarded, Kafka, Listener, Vhost, eventually,
     guarded::Start,
     places::{run_folder, server_folder},
 };
@@ -16,38 +16,57 @@ use crate::{
 /// How long a JVM may take to start beside other tests.
 const STARTED: Duration = Duration::from_secs(120);
 
-/// Debezium Server, which publishes what is inserted into the table `outboxevent` to the exchange `outbox`, as its
-/// outbox event router makes it. Dropping it ends it; its slot stays.
+/// Debezium Server, which publishes what is inserted into the table `outboxevent`, as its outbox event router makes it.
+/// Dropping it ends it; its slot stays.
 #[derive(Debug)]
 pub struct Debezium {
     slot: String,
     log: PathBuf,
-    _process: Guarded,
+    process: Guarded,
+}
+
+/// Where Debezium Server publishes to.
+#[derive(Clone, Copy, Debug)]
+pub enum DebeziumSink<'a> {
+    /// The exchange `outbox`, with the topic as routing key.
+    RabbitMq(&'a Vhost),
+    /// The topic, as text.
+    Kafka(&'a Kafka),
 }
 
 impl Debezium {
-    /// The one that the variable `DEBEZIUM_SERVER` names, a folder, run by the program `JAVA` (or `java`).
+    /// The folder of Debezium Server, which the variable `DEBEZIUM_SERVER` names; `scripts/debezium` fetches one.
+    pub fn home() -> Option<PathBuf> {
+        std::env::var_os("DEBEZIUM_SERVER").map(PathBuf::from)
+    }
+
+    /// The one in this folder, run by the program `JAVA` (or `java`), with these settings beside the usual ones.
     ///
     /// # Panics
     /// When it does not stream after two minutes.
-    pub async fn start(home: &Path, stack: &Stack) -> Self {
+    pub async fn start(home: &Path, db: &Database, sink: DebeziumSink<'_>, settings: &[(&str, &str)]) -> Self {
         let folder = server_folder("debezium");
-        let slot = format!("{}_debezium", stack.db.name());
-        let (settings, log) = (folder.join("application.properties"), folder.join("log"));
-        fs::write(&settings, properties(stack, &slot, &folder.join("offsets"))).expect("the settings are written");
+        let slot = format!("{}_debezium", db.name());
+        let (file, log) = (folder.join("application.properties"), folder.join("log"));
+        let others: String = settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+        let text = properties(db, &slot, &folder.join("offsets")) + &sink.properties() + &others;
+        fs::write(&file, text).expect("the settings are written");
         let mut command = Command::new(std::env::var_os("JAVA").unwrap_or("java".into()));
         command
             .current_dir(home)
             .arg("--add-opens=java.base/java.lang=ALL-UNNAMED")
-            .arg(format!("-Dquarkus.config.locations={}", settings.display()))
+            .arg(format!("-Dquarkus.config.locations={}", file.display()))
             .args(["-cp", &format!("{}:lib/*", runner(home)), "io.debezium.server.Main"]);
         let start =
             Start { name: "Debezium Server", run: run_folder(&folder), log: Some(&log), user: None, stop: "KILL" };
         let (process, _) = Guarded::start(&start, &command);
-        let debezium = Self { slot, log, _process: process };
+        let debezium = Self { slot, log, process };
         eventually("Debezium streams", STARTED, async || {
             let sql = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1 AND active";
-            let slots: i64 = stack.db.query_one(sql, &[&debezium.slot]).await.expect("the slots").get(0);
+            if let Some(status) = debezium.process.try_exit() {
+                panic!("Debezium Server ended with {status}:\n{}", debezium.last_words());
+            }
+            let slots: i64 = db.query_one(sql, &[&debezium.slot]).await.expect("the slots").get(0);
             if slots == 1 { Ok(()) } else { Err(debezium.last_words()) }
         })
         .await;
@@ -57,6 +76,21 @@ impl Debezium {
     /// Its replication slot.
     pub fn slot(&self) -> &str {
         &self.slot
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Freezes it.
+    pub fn pause(&self) {
+        self.process.pause();
+    }
+
+    /// Undoes [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.process.resume();
     }
 
     /// The last lines of its log.
@@ -73,12 +107,11 @@ fn runner(home: &Path) -> String {
     names.find(|name| name.ends_with("-runner.jar")).expect("the folder has Debezium's -runner.jar")
 }
 
-/// Of <https://debezium.io/documentation/reference/stable/operations/debezium-server.html>.
-fn properties(stack: &Stack, slot: &str, offsets: &Path) -> String {
-    let (db, vhost) = (&stack.db, &stack.vhost);
-    format!(
-        "quarkus.http.port=0
-debezium.sink.type=rabbitmq
+impl DebeziumSink<'_> {
+    fn properties(self) -> String {
+        match self {
+            Self::RabbitMq(vhost) => format!(
+                "debezium.sink.type=rabbitmq
 debezium.sink.rabbitmq.connection.host=127.0.0.1
 debezium.sink.rabbitmq.connection.port={}
 debezium.sink.rabbitmq.connection.virtual.host={}
@@ -86,6 +119,26 @@ debezium.sink.rabbitmq.connection.username=guest
 debezium.sink.rabbitmq.connection.password=guest
 debezium.sink.rabbitmq.exchange=outbox
 debezium.sink.rabbitmq.routingKey.source=topic
+",
+                vhost.port(),
+                vhost.name(),
+            ),
+            Self::Kafka(kafka) => format!(
+                "debezium.sink.type=kafka
+debezium.sink.kafka.producer.bootstrap.servers={}
+debezium.sink.kafka.producer.key.serializer=org.apache.kafka.common.serialization.StringSerializer
+debezium.sink.kafka.producer.value.serializer=org.apache.kafka.common.serialization.StringSerializer
+",
+                kafka.addresses(Listener::Plain),
+            ),
+        }
+    }
+}
+
+/// Of <https://debezium.io/documentation/reference/stable/operations/debezium-server.html>.
+fn properties(db: &Database, slot: &str, offsets: &Path) -> String {
+    format!(
+        "quarkus.http.port=0
 debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector
 debezium.source.offset.storage.file.filename={}
 debezium.source.offset.flush.interval.ms=200
@@ -104,11 +157,8 @@ debezium.source.snapshot.mode=no_data
 debezium.transforms=outbox
 debezium.transforms.outbox.type=io.debezium.transforms.outbox.EventRouter
 debezium.transforms.outbox.table.expand.json.payload=true
-debezium.format.value=json
-debezium.format.value.schemas.enable=false
+debezium.format.schemas.enable=false
 ",
-        vhost.port(),
-        vhost.name(),
         offsets.display(),
         db.port(),
         db.name(),

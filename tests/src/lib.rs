@@ -54,7 +54,7 @@ pub use browser::Browser;
 pub use connection::Connection;
 pub use consumer::{Consumer, ConsumerBuilder};
 pub use database::Database;
-pub use debezium::Debezium;
+pub use debezium::{Debezium, DebeziumSink};
 pub use delivery::Delivery;
 pub use eventually::{SOON, eventually};
 pub use guarded::Guarded;

@@ -62,6 +62,11 @@ impl Report {
         self.figures.iter().find(|figure| (&*figure.section, &*figure.case, &*figure.measure) == names)
     }
 
+    /// The value of the last run, if there was one.
+    pub(crate) fn latest(&self, section: &str, case: &str, measure: &str) -> Option<f64> {
+        self.figure(section, case, measure)?.runs.last().copied()
+    }
+
     /// All of a section.
     pub(crate) fn section(&self, section: &str) -> impl Iterator<Item = &Figure> {
         self.figures.iter().filter(move |figure| figure.section == section)

@@ -28,7 +28,7 @@ const OF_CEILING: [&str; 2] = ["of ceiling", "of ceiling beside emitters"];
 const SINGLE_KEY: &str = ", 1 keys";
 
 /// In the order in which they are shown: promise, section, cases, measure, bound.
-const TARGETS: [Target; 21] = {
+const TARGETS: [Target; 28] = {
     const fn is(
         promise: &'static str,
         section: &'static str,
@@ -59,6 +59,19 @@ const TARGETS: [Target; 21] = {
         is("relay CPU a second when idle", "idle", "", "relay CPU", AtMost(1000.0)), // 0.1 % of a core
         is("latency p50 at 1,000/s", "latency", "outbox, 1000/s", "p50", AtMost(2.0)),
         is("latency p99 at 1,000/s", "latency", "outbox, 1000/s", "p99", AtMost(10.0)),
+        is("Kafka: a backlog of 200 B", "kafka", "backlog, 200 B, 100000 keys", "rate", AtLeast(60_000.0)),
+        is("Kafka: a backlog, of Debezium Server", "kafka", "backlog, 200 B", "of Debezium Server", AtLeast(5.0)),
+        is("Kafka: one strict key", "kafka", "backlog, 200 B, 1 keys", "rate", AtLeast(20_000.0)),
+        is("Kafka: relay CPU, backlog", "kafka", "backlog, 200 B, 100000 keys", "relay CPU", AtMost(4.0)),
+        is("Kafka: latency p99 at 1,000/s", "kafka", "outbox, 1000/s", "p99", AtMost(5.0)),
+        is("Kafka: that, of Debezium Server's", "kafka", "outbox, 1000/s", "p99 of Debezium Server's", AtMost(0.1)),
+        is(
+            "Kafka: client CPU of other producers, of the relay's",
+            "publisher",
+            "kafka",
+            "CPU of outbox's",
+            AtLeast(2.0),
+        ),
         is("emit() beside INSERT, one row a call", "emit", "emit(), single", "of INSERT", AtMost(1.10)),
         is("emit() beside INSERT … SELECT, set-based", "emit", "emit(), set-based", "of INSERT", AtMost(1.2)),
         is("PostgreSQL CPU to settle a row", "ceiling", "settle", "PostgreSQL CPU", AtMost(8.0)),

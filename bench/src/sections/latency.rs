@@ -3,7 +3,7 @@
 //! Events come at a steady rate by the clock, however long each takes, from as many connections as it needs that a slow
 //! commit delays no other. Each is a transaction of its own.
 
-mod emitter;
+pub(crate) mod emitter;
 mod percentiles;
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::Stack;
+use harness::{Database, Stack};
 
 use crate::{
     bench::Bench,
@@ -22,7 +22,7 @@ use crate::{
     report::Report,
 };
 use emitter::Emitter;
-use percentiles::Percentiles;
+pub(crate) use percentiles::Percentiles;
 
 /// Where the events go.
 const QUEUE: Queue = Queue::of_relay(QueueType::Classic);
@@ -36,7 +36,8 @@ pub(crate) const HALF_OF_MAXIMUM: u64 = 5_000;
 const QUIET: Duration = Duration::from_secs(10);
 
 /// One call that is one event; the parameter is its number.
-const EMIT: &str = "SELECT outbox.emit('order.moved', json_build_object('order', $1::int, 'text', repeat('x', 170)),
+pub(crate) const EMIT: &str =
+    "SELECT outbox.emit('order.moved', json_build_object('order', $1::int, 'text', repeat('x', 170)),
                                        'OrderMoved', 'order', ($1::int % 1000)::text)";
 
 /// All rates in turn, `bench.runs` times.
@@ -55,10 +56,10 @@ pub(crate) async fn once(bench: &Bench, report: &mut Report, half_of_maximum: u6
             continue;
         }
         let percentiles = outbox(bench, rate).await;
-        percentiles.add(report, &name);
+        percentiles.add(report, "latency", &name);
         if rate == half_of_maximum && bench.wants("broker alone") {
             let alone = broker_alone(bench, rate).await;
-            alone.add(report, &format!("broker alone, {case}"));
+            alone.add(report, "latency", &format!("broker alone, {case}"));
             report.add("latency", &name, "p99 of the broker alone's", "×", percentiles.p99 / alone.p99);
         }
     }
@@ -72,9 +73,9 @@ fn half_of_maximum(report: &Report) -> u64 {
 
 async fn outbox(bench: &Bench, rate: u64) -> Percentiles {
     let stack = bench.stack().await;
-    let arrivals = Arrivals::of(&stack).await;
+    let arrivals = arrivals(&stack).await;
     let _relay = bench.relay(&stack).start().await;
-    let emitted = emit(bench, &stack, rate, Emitted::default()).await;
+    let emitted = emit(bench, &stack.db, EMIT, rate, Emitted::default()).await;
     let percentiles = arrivals.compare(&emitted);
     assert_eq!(percentiles.never_arrived, 0, "the outbox loses no event");
     percentiles
@@ -83,7 +84,7 @@ async fn outbox(bench: &Bench, rate: u64) -> Percentiles {
 /// From commits at the same rate to the consumer, through a relay that costs nothing and takes no time.
 async fn broker_alone(bench: &Bench, rate: u64) -> Percentiles {
     let stack = bench.stack().await;
-    let arrivals = Arrivals::of(&stack).await;
+    let arrivals = arrivals(&stack).await;
     let mut link = Link::open(&stack.vhost, QUEUE.exchange).await;
     let count = Emitted::default();
     let counted = count.clone();
@@ -91,30 +92,30 @@ async fn broker_alone(bench: &Bench, rate: u64) -> Percentiles {
         publish_at_once(&mut link, QUEUE.exchange, Payload::B200.bytes(), &counted);
         link
     });
-    let (mut emitted, _link) = tokio::join!(emit(bench, &stack, rate, count), publisher);
+    let (mut emitted, _link) = tokio::join!(emit(bench, &stack.db, EMIT, rate, count), publisher);
     for event in &mut emitted {
         event.id = id_of(event.place);
     }
     arrivals.compare(&emitted)
 }
 
-/// What a consumer gets, and when.
-struct Arrivals {
-    received: mpsc::Receiver<(uuid::Uuid, Instant)>,
-    _consumer: Consumer,
+async fn arrivals(stack: &Stack) -> Arrivals<Consumer> {
+    let (sender, received) = mpsc::channel();
+    let consumer = Consumer::start(&stack.vhost, &QUEUE, move |id, at| {
+        let _ = sender.send((id, at));
+    });
+    Arrivals { received, _consumer: consumer.await }
 }
 
-impl Arrivals {
-    async fn of(stack: &Stack) -> Self {
-        let (sender, received) = mpsc::channel();
-        let consumer = Consumer::start(&stack.vhost, &QUEUE, move |id, at| {
-            let _ = sender.send((id, at));
-        });
-        Self { received, _consumer: consumer.await }
-    }
+/// What a consumer gets, and when.
+pub(crate) struct Arrivals<C> {
+    pub(crate) received: mpsc::Receiver<(uuid::Uuid, Instant)>,
+    pub(crate) _consumer: C,
+}
 
+impl<C> Arrivals<C> {
     /// Waits until everything that was emitted has arrived. The warm-up does not count.
-    fn compare(self, emitted: &[emitter::Emitted]) -> Percentiles {
+    pub(crate) fn compare(self, emitted: &[emitter::Emitted]) -> Percentiles {
         let warm_up = emitted.len() as u64 * WARM_UP_SECONDS / (WARM_UP_SECONDS + SECONDS);
         let mut first = HashMap::new();
         while first.len() < emitted.len() {
@@ -128,8 +129,8 @@ impl Arrivals {
     }
 }
 
-/// Emits at a rate for the warm-up and the run.
-async fn emit(bench: &Bench, stack: &Stack, rate: u64, count: Emitted) -> Vec<emitter::Emitted> {
+/// Emits at a rate for the warm-up and the run, an event by each call of `sql`, whose parameter is its number.
+pub(crate) async fn emit(bench: &Bench, db: &Database, sql: &str, rate: u64, count: Emitted) -> Vec<emitter::Emitted> {
     let events = bench.amount(rate * (WARM_UP_SECONDS + SECONDS));
-    Emitter::open(stack, EMIT, rate, count).await.emit(events).await
+    Emitter::open(db, sql, rate, count).await.emit(events).await
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod ceiling;
 pub(crate) mod emit;
+pub(crate) mod kafka;
 pub(crate) mod latency;
 pub(crate) mod publisher;
 pub(crate) mod retention;

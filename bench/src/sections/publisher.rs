@@ -8,6 +8,7 @@
 //! Both run as the relay does, on a thread with a runtime of its own, and keep as many messages unconfirmed as the
 //! relay does by default. Making each message from its number is part of what is measured.
 
+mod kafka;
 mod lapin;
 mod ours;
 
@@ -89,8 +90,18 @@ impl Verdicts {
     }
 }
 
-/// All cases, the two clients in turn.
+/// All cases, of RabbitMQ and of Kafka.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
+    if bench.wants("kafka") {
+        kafka::measure(bench, report).await;
+    }
+    if bench.wants("rabbitmq") {
+        rabbitmq(bench, report).await;
+    }
+}
+
+/// The two clients of RabbitMQ in turn.
+async fn rabbitmq(bench: &Bench, report: &mut Report) {
     let vhost = bench.rabbitmq.vhost().await;
     let messages = bench.amount(MESSAGES).next_multiple_of(2 * BATCH);
     let mut clients = [Client::Lapin, Client::Ours];

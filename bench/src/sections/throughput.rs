@@ -8,11 +8,12 @@ use harness::RelayBuilder;
 use self::trial::Trial;
 use super::ceiling::{Broker, Ceiling, messages};
 use crate::{
-    bench::{Bench, quiet, rate},
+    bench::{Bench, quiet},
     broker::QueueType,
     emitted::Emitted,
     load::{Load, Payload, emitters},
     report::Report,
+    run::{EMITTERS, LIVE_MS, MANY_KEYS},
 };
 
 mod hot_key;
@@ -20,13 +21,6 @@ mod idle;
 mod trial;
 
 pub(crate) use idle::measure as idle;
-
-/// Nearly every event has a key that no other event in flight has.
-const MANY_KEYS: u64 = 100_000;
-/// Sessions that emit in a live run: twice as many as there are cores on the machine this was written for.
-const EMITTERS: usize = 4;
-/// How long they emit.
-const LIVE_MS: u64 = 4000;
 
 /// How events come to the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +109,11 @@ async fn one(bench: &Bench, report: &mut Report, (queue, arrival, payload, keys)
     let rate = match arrival {
         Arrival::Backlog => {
             let events = bench.amount(backlog_of(load));
-            trial.drain_backlog(report, &case, &load, events, &bench.relay(&trial.stack)).await
+            trial.run().drain_backlog(report, &case, &load, events, &bench.relay(&trial.stack)).await
         }
         Arrival::Live => {
             let beside = broker_beside_emitters(bench, broker, &load).await;
-            let rate = live(&trial, report, &case, &load, &bench.relay(&trial.stack)).await;
+            let rate = trial.run().live(report, &case, &load, &bench.relay(&trial.stack)).await;
             report.add("throughput", &case, "of ceiling beside emitters", "×", rate / beside.rate);
             rate
         }
@@ -159,27 +153,12 @@ async fn broker_beside_emitters(bench: &Bench, broker: Broker, load: &Load) -> C
     ceiling
 }
 
-/// Clients emit as fast as they can, with the relay streaming. Time is counted from the first event until the last is
-/// SENT.
-async fn live(trial: &Trial<'_>, report: &mut Report, case: &str, load: &Load, relay: &RelayBuilder) -> f64 {
-    let sessions = emitters(&trial.stack.db, EMITTERS).await;
-    let relay = relay.start().await;
-    let start = trial.begin(Some(&relay)).await;
-    let emitted = Emitted::default();
-    load.emit_live(&sessions, Duration::from_millis(trial.bench.amount(LIVE_MS)), &emitted).await;
-    let events = emitted.so_far().events;
-    let emitted = rate(events, start.elapsed());
-    let rate = trial.finish(report, case, events, &start, &relay).await;
-    println!("    emitted at {emitted:.0}/s");
-    rate
-}
-
 /// The mode for one very hot key, against many keys.
 async fn pipelined(bench: &Bench, report: &mut Report, of_many_keys: f64) {
     let trial = Trial::prepare(bench, QueueType::Classic).await;
     let load = Load { payload: Payload::B200, keys: 1 };
     let relay: RelayBuilder = trial.bench.relay(&trial.stack).set("ordering", "pipelined");
-    let rate = trial.drain_backlog(report, "pipelined, one key", &load, bench.amount(60_000), &relay).await;
+    let rate = trial.run().drain_backlog(report, "pipelined, one key", &load, bench.amount(60_000), &relay).await;
     report.add("throughput", "pipelined, one key", "of many keys", "×", rate / of_many_keys);
 }
 
@@ -191,9 +170,9 @@ async fn one_transaction(bench: &Bench, report: &mut Report) {
     let _consumer = trial.consumer().await;
     let relay = trial.bench.relay(&trial.stack).start().await;
     let emitter = emitters(&trial.stack.db, 1).await;
-    let start = trial.begin(Some(&relay)).await;
+    let start = trial.run().begin(Some(&relay)).await;
     for emitter in &emitter {
         Load { payload: Payload::B200, keys: MANY_KEYS }.emit_at_once(emitter, events).await;
     }
-    trial.finish(report, "one transaction of 1000000", events, &start, &relay).await;
+    trial.run().finish(report, "one transaction of 1000000", events, &start, &relay).await;
 }

@@ -130,6 +130,25 @@ impl Kafka {
         answers.first().expect("one answer").offset
     }
 
+    /// Number of records that were ever written to a topic.
+    ///
+    /// # Panics
+    /// When a partition has no leader.
+    pub async fn count(&self, topic: &str) -> u64 {
+        let leaders = leaders(&mut self.client().await, topic).await.unwrap_or_else(|e| panic!("{topic}: {e}"));
+        let mut count = 0;
+        for node in &self.nodes {
+            let its_own: Vec<_> = leaders.iter().filter(|(_, id)| *id == node.id()).map(|(index, _)| *index).collect();
+            if its_own.is_empty() {
+                continue;
+            }
+            let mut client = KafkaClient::connect(node.port(Listener::Plain)).await;
+            let ends = offsets_at(&mut client, topic, &its_own, -1).await.unwrap_or_else(|e| panic!("{topic}: {e}"));
+            count += ends.iter().map(|end| end.offset.max(0).unsigned_abs()).sum::<u64>();
+        }
+        count
+    }
+
     /// A node knows who leads a partition a moment before it takes records as its leader.
     async fn wait_for_leaders(&self, topic: &str, partitions: i32) {
         for node in self.nodes().iter().filter(|node| node.is_running()) {

@@ -14,7 +14,7 @@ use crate::not_run::not_run_outside_ci;
 ///
 /// # Panics
 /// Where none can run and this is CI (`CI=true`).
-async fn shared() -> Option<&'static Kafka> {
+pub(crate) async fn shared() -> Option<&'static Kafka> {
     private()?;
     Some(Kafka::shared().await)
 }

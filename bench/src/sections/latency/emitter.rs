@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use harness::{Connection, Stack};
+use harness::{Connection, Database};
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::emitted::Emitted as Count;
 const OF_A_CONNECTION: u64 = 200;
 
 /// Connections that take turns.
-pub(super) struct Emitter {
+pub(crate) struct Emitter {
     connections: Vec<Connection>,
     sql: Arc<str>,
     rate: u64,
@@ -20,30 +20,30 @@ pub(super) struct Emitter {
 }
 
 /// One event that was committed.
-pub(super) struct Emitted {
+pub(crate) struct Emitted {
     /// Its place in the order of calls, from 0.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Its place in the order of commits, from 0.
-    pub(super) place: u64,
-    pub(super) id: Uuid,
+    pub(crate) place: u64,
+    pub(crate) id: Uuid,
     /// Just before the statement was sent.
-    pub(super) called: std::time::Instant,
+    pub(crate) called: std::time::Instant,
     /// When the answer was there, which comes after the commit.
-    pub(super) committed: std::time::Instant,
+    pub(crate) committed: std::time::Instant,
 }
 
 impl Emitter {
     /// Connects. `sql` makes one event of a number, and returns its id; `count` counts them.
-    pub(super) async fn open(stack: &Stack, sql: &str, rate: u64, count: Count) -> Self {
+    pub(crate) async fn open(db: &Database, sql: &str, rate: u64, count: Count) -> Self {
         let mut connections = Vec::new();
         for _ in 0..(rate / OF_A_CONNECTION).max(4) {
-            connections.push(stack.db.connect().await);
+            connections.push(db.connect().await);
         }
         Self { connections, sql: sql.into(), rate, count }
     }
 
     /// Emits `events`. A session that falls behind catches up, since the clock goes on.
-    pub(super) async fn emit(self, events: u64) -> Vec<Emitted> {
+    pub(crate) async fn emit(self, events: u64) -> Vec<Emitted> {
         let start = Instant::now() + Duration::from_millis(50); // all are prepared by then
         let connections = self.connections.len();
         let sessions: Vec<_> = (0..)

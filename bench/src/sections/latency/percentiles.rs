@@ -6,21 +6,21 @@ use super::emitter::Emitted;
 use crate::report::Report;
 
 /// From the return of the commit to the arrival, in milliseconds; never below 0.
-pub(super) struct Percentiles {
+pub(crate) struct Percentiles {
     p50: f64,
-    pub(super) p99: f64,
+    pub(crate) p99: f64,
     p99_9: f64,
     /// From the moment the statement was sent.
     p50_from_call: f64,
     /// Events a second that were committed, which is less than what was wanted when the machine has not kept up.
     rate: f64,
     /// Events that were committed and had not arrived long after all others had.
-    pub(super) never_arrived: usize,
+    pub(crate) never_arrived: usize,
 }
 
 impl Percentiles {
     /// Of events and their arrivals.
-    pub(super) fn of<'a>(events: impl Iterator<Item = (&'a Emitted, Option<Instant>)>) -> Self {
+    pub(crate) fn of<'a>(events: impl Iterator<Item = (&'a Emitted, Option<Instant>)>) -> Self {
         let mut never_arrived = 0;
         let mut samples = Vec::new();
         for (event, arrived) in events {
@@ -50,13 +50,13 @@ impl Percentiles {
         }
     }
 
-    /// Adds a run to the report, and prints it.
-    pub(super) fn add(&self, report: &mut Report, case: &str) {
+    /// Adds a run to a section of the report, and prints it.
+    pub(crate) fn add(&self, report: &mut Report, section: &str, case: &str) {
         let Self { p50, p99, p99_9, p50_from_call, rate, never_arrived } = self;
         for (measure, value) in [("p50", p50), ("p99", p99), ("p99.9", p99_9), ("p50 from the call", p50_from_call)] {
-            report.add("latency", case, measure, "ms", *value);
+            report.add(section, case, measure, "ms", *value);
         }
-        report.add("latency", case, "rate", "/s", *rate);
+        report.add(section, case, "rate", "/s", *rate);
         println!("{case:<32} p50 {p50:>8.2} ms  p99 {p99:>8.2} ms  p99.9 {p99_9:>8.2} ms  at {rate:>6.0}/s");
         if *never_arrived > 0 {
             println!("{case:<32} never arrived: {never_arrived}");

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use super::{EMITTERS, trial::Trial};
+use super::trial::Trial;
 use crate::{
     bench::Bench,
     broker::{Queue, QueueType},
     load::{Load, Payload, emitters},
     report::Report,
+    run::EMITTERS,
 };
 
 const SHARED: &str = "strict, one hot key beside others";
@@ -27,10 +28,10 @@ pub(super) async fn measure(bench: &Bench, report: &mut Report, case: &str) {
     let trial = Trial::with_queues(bench, QueueType::Classic, queues).await;
     let sessions = emitters(&trial.stack.db, EMITTERS).await;
     let relay = trial.bench.relay(&trial.stack).start().await;
-    trial.begin(Some(&relay)).await;
+    trial.run().begin(Some(&relay)).await;
     let load = Load { payload: Payload::B200, keys: 100_000 };
     load.emit_live_beside_hot_key(&sessions, Duration::from_millis(bench.amount(5000))).await;
-    trial.all_settled(&relay).await;
+    trial.run().all_settled(&relay).await;
 
     let rates = "SELECT aggregate_id = 'hot', (count(*) / extract(epoch FROM
                      max(processed_at) - (SELECT min(created_at) FROM outbox.events)))::float8

@@ -10,10 +10,10 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
     for _ in 0..bench.runs {
         let trial = Trial::prepare(bench, QueueType::Classic).await;
         let relay = trial.bench.relay(&trial.stack).start().await;
-        let start = trial.begin(Some(&relay)).await;
+        let start = trial.run().begin(Some(&relay)).await;
         tokio::time::sleep(Duration::from_secs(10)).await; // what is measured, not a wait for something
         let took = start.elapsed();
-        let cost = Cost::since(&start.used, bench, &trial.stack.db, relay.pid()).await;
+        let cost = Cost::since(&start.used, &trial.run(), relay.pid()).await;
         for (measure, used) in
             [("relay CPU", cost.relay), ("PostgreSQL CPU", cost.postgres()), ("broker CPU", cost.broker)]
         {

@@ -88,6 +88,7 @@ impl Config {
             topic: self.kafka_topic.clone(),
             read_back: self.kafka_read_back,
             compression: self.kafka_compression,
+            envelope: self.envelope,
         });
         rabbitmq.map(SinkConfig::RabbitMq).or(kafka.map(SinkConfig::Kafka))
     }

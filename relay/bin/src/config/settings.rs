@@ -3,7 +3,10 @@
 use amqp_publisher::AmqpUrl;
 use kafka_producer::{Compression, KafkaUrl};
 use outbox_core::Ordering;
-use outbox_service::{collector::OtlpEndpoint, sink::Unroutable};
+use outbox_service::{
+    collector::OtlpEndpoint,
+    sink::{Unroutable, kafka::Envelope},
+};
 use pg_replication::ConnInfo;
 
 use super::{
@@ -99,10 +102,16 @@ settings! {
         /// connection. If a topic has more of that time, the relay warns, and what was in flight may be published
         /// again. off: nothing is read, and a relay that was frozen is not shut out.
         kafka_read_back: OrOff<Size<u64, MIB, { 1 << 40 }>> = "256MiB";
+
         /// How batches of records are compressed.
         /// Consumers see no difference. lz4 and zstd cost the relay least, and zstd makes the smallest batches. A
         /// topic's own compression.type decides how the broker keeps them.
         kafka_compression: Compression = "none";
+
+        /// Form of the records.
+        /// none: key, headers and body as docs/kafka.md describes them. debezium: what Debezium Server's outbox event
+        /// router makes of the event, for consumers that were written for it; docs/migrate.md compares the two.
+        envelope: Envelope = "none";
     }
 
     "Publishing" {

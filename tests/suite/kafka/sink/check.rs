@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use harness::{AclOperation, AclResource, Listener, RelayBuilder, SOON, eventually};
-use kafka_producer::{Inspector, ProduceConfig};
+use kafka_producer::{Compression, Inspector, ProduceConfig};
 use serde_json::Value;
 
 use super::{Sink, emit, private, run, shared, wait_for_counts};
+use crate::kafka::producer::Producer;
 
 /// What a check has found: its level and its sentence, with what to do.
 type Finding = (String, String);
@@ -143,52 +144,25 @@ async fn check_names_rights_that_the_user_lacks_and_does_not_know_what_it_may_no
 async fn the_right_to_write_by_a_name_is_known_without_changing_what_the_name_has() {
     let Some(builder) = private() else { return };
     let kafka = builder.user("app", "secret").acls().start().await;
-    let config = |listener, login: &str| ProduceConfig {
-        url: format!("kafka://{login}{}", kafka.addresses(listener)).parse().unwrap(),
+    let config = ProduceConfig {
+        url: format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl)).parse().unwrap(),
         client_id: "test".to_owned(),
-        identity: Some("outbox".to_owned()),
+        read_back: 0,
+        compression: Compression::None,
         keeps_order: true,
         confirm_timeout: SOON,
         connect_timeout: SOON,
     };
-    let mut inspector = Inspector::connect(config(Listener::Sasl, "app:secret@")).await.unwrap();
+    let mut inspector = Inspector::connect(config).await.unwrap();
     assert!(!inspector.may_write_as("outbox").await.unwrap());
     kafka.allow("app", AclResource::TransactionalId("outbox"), AclOperation::Write).await;
-    let producer = async || {
-        let connected = kafka_producer::Producer::<Never>::connect(config(Listener::Plain, "")).await;
-        connected.unwrap().id()
-    };
-    let (id, epoch) = producer().await;
+    let mut producer = Producer(kafka.client().await);
+    let before = producer.identity(Some("outbox")).await.unwrap();
     eventually("it may write", SOON, async || match inspector.may_write_as("outbox").await {
         Ok(true) => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;
     assert!(inspector.may_write_as("outbox").await.unwrap());
-    assert_eq!(producer().await, (id, epoch + 1));
-}
-
-/// A record that nobody makes.
-enum Never {}
-
-impl kafka_producer::Outgoing for Never {
-    fn id(&self) -> uuid::Uuid {
-        match *self {}
-    }
-
-    fn topic(&self) -> &str {
-        match *self {}
-    }
-
-    fn key(&self) -> Option<&[u8]> {
-        match *self {}
-    }
-
-    fn value(&self) -> Result<Option<&[u8]>, &str> {
-        match *self {}
-    }
-
-    fn put_headers(&self, _headers: &mut kafka_producer::Headers<'_>) -> Result<(), String> {
-        match *self {}
-    }
+    assert_eq!(producer.identity(Some("outbox")).await, Ok(before.next_epoch()));
 }

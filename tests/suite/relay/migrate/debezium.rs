@@ -1,29 +1,38 @@
-//! From Debezium's outbox table, with a real Debezium Server.
+//! From Debezium's outbox table, with a real Debezium Server, to RabbitMQ.
 
 use std::{path::PathBuf, time::Duration};
 
-use harness::{Debezium, SOON, Stack, eventually};
+use harness::{Debezium, DebeziumSink, Delivery, SOON, Stack, eventually};
 
 use super::{Inserts, numbers};
 use crate::{documents::sql_under, not_run::not_run, relay::wait_for_counts};
 
-/// `DEBEZIUM_SERVER` names the folder of one, which `make migrate` fetches.
+/// What an application does; order and number are its parameters.
+pub(super) const INSERT: &str = "INSERT INTO outboxevent (id, aggregatetype, aggregateid, type, payload)
+    VALUES (gen_random_uuid(), 'order', $1::bigint::text, 'moved',
+            jsonb_build_object('order', $1::bigint, 'n', $2::bigint))";
+
+/// Debezium Server's folder, which `make migrate` fetches. `None`, and the reason in a file for scripts/not-run, where
+/// there is none.
+pub(super) fn home() -> Option<PathBuf> {
+    let home = Debezium::home();
+    if home.is_none() {
+        not_run("migrate", "Debezium Server is not there; make migrate fetches it");
+    }
+    home
+}
+
 #[tokio::test]
 async fn debeziums_table_is_taken_over_while_applications_insert_and_nothing_is_lost_doubled_or_out_of_order() {
-    let Some(home) = std::env::var_os("DEBEZIUM_SERVER").map(PathBuf::from) else {
-        return not_run("migrate", "Debezium Server is not there; make migrate fetches it");
-    };
+    let Some(home) = home() else { return };
     let stack = Stack::new().await;
     let blocks = sql_under("docs/migrate.md", "## From Debezium's outbox table");
-    let [table, switch] = &blocks[..] else { panic!("{blocks:?}") };
+    let [table, switch, ..] = &blocks[..] else { panic!("{blocks:?}") };
     stack.db.batch_execute(table).await.unwrap();
     stack.vhost.exchange("outbox").await;
     let consumer = stack.consumer("outbox.event.order").await;
-    let debezium = Debezium::start(&home, &stack).await;
-    let insert = "INSERT INTO outboxevent (id, aggregatetype, aggregateid, type, payload)
-                  VALUES (gen_random_uuid(), 'order', $1::bigint::text, 'moved',
-                          jsonb_build_object('order', $1::bigint, 'n', $2::bigint))";
-    let inserts = Inserts::start(&stack, insert).await;
+    let debezium = Debezium::start(&home, &stack.db, DebeziumSink::RabbitMq(&stack.vhost), &[]).await;
+    let inserts = Inserts::start(&stack.db, INSERT).await;
     inserts.wait_for_more().await;
     eventually(
         "Debezium delivers",
@@ -47,7 +56,7 @@ async fn debeziums_table_is_taken_over_while_applications_insert_and_nothing_is_
     let taken_over = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
     wait_for_counts(&stack.db, (0, taken_over, 0), SOON).await;
     let deliveries = consumer.deliveries();
-    assert_eq!(numbers(&deliveries), inserted);
+    assert_eq!(numbers(deliveries.iter().map(Delivery::json)), inserted);
     // The table at the document's end.
     let (first, last) = (deliveries.first().unwrap(), deliveries.last().unwrap());
     assert!(first.text_header("id").is_some() && first.properties.message_id().is_none(), "{first:?}");

@@ -8,7 +8,8 @@ use std::{
     },
 };
 
-use harness::{Delivery, SOON, Stack, eventually};
+use harness::{Database, SOON, eventually};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 const ORDERS: i64 = 4;
@@ -22,11 +23,11 @@ pub(super) struct Inserts {
 
 impl Inserts {
     /// With a statement that takes order and number, both of type `bigint`.
-    pub(super) async fn start(stack: &Stack, insert: &'static str) -> Self {
+    pub(super) async fn start(db: &Database, insert: &'static str) -> Self {
         let (stop, count) = (Arc::<AtomicBool>::default(), Arc::<AtomicI64>::default());
         let mut tasks = Vec::new();
         for order in 1..=ORDERS {
-            let (db, stop, count) = (stack.db.connect().await, Arc::clone(&stop), Arc::clone(&count));
+            let (db, stop, count) = (db.connect().await, Arc::clone(&stop), Arc::clone(&count));
             tasks.push(tokio::spawn(async move {
                 let mut n = 0;
                 while !stop.load(Ordering::Relaxed) {
@@ -60,11 +61,10 @@ impl Inserts {
     }
 }
 
-/// What each order's consumer has seen.
-pub(super) fn numbers(deliveries: &[Delivery]) -> BTreeMap<i64, Vec<i64>> {
+/// What each order's consumer has seen: the numbers in these bodies, in their order.
+pub(super) fn numbers(bodies: impl IntoIterator<Item = Value>) -> BTreeMap<i64, Vec<i64>> {
     let mut numbers: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-    for delivery in deliveries {
-        let body = delivery.json();
+    for body in bodies {
         numbers.entry(body["order"].as_i64().unwrap()).or_default().push(body["n"].as_i64().unwrap());
     }
     numbers

@@ -1,6 +1,7 @@
 //! docs/migrate.md: another outbox is taken over while applications insert.
 
 mod debezium;
+mod debezium_kafka;
 mod inserts;
 
 use std::sync::{
@@ -8,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use harness::{Connection, SOON, Stack, eventually};
+use harness::{Connection, Delivery, SOON, Stack, eventually};
 use lapin::{
     BasicProperties, Channel, ConnectionProperties,
     options::{BasicPublishOptions, ConfirmSelectOptions},
@@ -30,7 +31,7 @@ async fn a_table_with_a_poller_is_taken_over_while_applications_insert_and_nothi
     let poller = Poller::start(&stack).await;
     let insert = "INSERT INTO outbox_messages (routing_key, order_id, body)
                   VALUES ('order.moved', $1, jsonb_build_object('order', $1::bigint, 'n', $2::bigint)) RETURNING id";
-    let inserts = Inserts::start(&stack, insert).await;
+    let inserts = Inserts::start(&stack.db, insert).await;
     inserts.wait_for_more().await;
     eventually("the poller delivers", SOON, async || {
         let count = consumer.count();
@@ -48,7 +49,7 @@ async fn a_table_with_a_poller_is_taken_over_while_applications_insert_and_nothi
     consumer.wait_for(inserted.values().map(Vec::len).sum()).await;
     let taken_over: i64 = stack.db.query_one("SELECT count(*) FROM outbox.events", &[]).await.unwrap().get(0);
     wait_for_counts(&stack.db, (0, taken_over, 0), SOON).await;
-    assert_eq!(numbers(&consumer.deliveries()), inserted);
+    assert_eq!(numbers(consumer.deliveries().iter().map(Delivery::json)), inserted);
 
     // What applications say to insert a message once.
     let again = "INSERT INTO outbox_messages (id, routing_key, order_id, body) OVERRIDING SYSTEM VALUE

@@ -8,7 +8,10 @@ use std::path::PathBuf;
 
 use kafka_producer::Compression;
 use outbox_core::Ordering;
-use outbox_service::{redact::redacted, sink::Unroutable};
+use outbox_service::{
+    redact::redacted,
+    sink::{Unroutable, kafka::Envelope},
+};
 
 pub(super) use self::{
     number::{Count, Size, Time},
@@ -141,6 +144,7 @@ pub(crate) enum AfterFailed {
 choice! {
     bool { "true" => true, "false" => false }
     Ordering { "strict" => Self::Strict, "pipelined" => Self::Pipelined, "none" => Self::None }
+    Envelope { "none" => Self::None, "debezium" => Self::Debezium }
     Unroutable { "fail" => Self::Fail, "retry" => Self::Retry }
     AfterFailed { "continue" => Self::Continue, "hold" => Self::Hold }
     Compression { "none" => Self::None, "gzip" => Self::Gzip, "lz4" => Self::Lz4, "zstd" => Self::Zstd }

@@ -1,6 +1,6 @@
 //! Tests that events go to exactly one broker.
 
-use outbox_service::sink::SinkConfig;
+use outbox_service::sink::{SinkConfig, kafka::Envelope};
 
 use super::{URLS, raw, resolve};
 use crate::config::Servers;
@@ -38,9 +38,11 @@ fn two_brokers_are_refused_with_both_places() {
 
 #[test]
 fn kafka_is_the_sink_if_its_url_is_given_alone() {
-    let flags = ["run", "--kafka-url", "kafka://app:secret@a,b:19092", "--kafka-topic", "outbox.{aggregate_type}"];
+    let url = "kafka://app:secret@a,b:19092";
+    let flags = ["run", "--kafka-url", url, "--kafka-topic", "outbox.{aggregate_type}", "--envelope", "debezium"];
     let config = raw(&flags, &URLS[..1]).resolve(Servers::All).unwrap().service();
     let Some(SinkConfig::Kafka(kafka)) = config.sink else { panic!("no Kafka") };
     let shown = (kafka.url.to_string(), kafka.topic.to_string());
     assert_eq!(shown, ("kafka://app@a:9092,b:19092".to_owned(), "outbox.{aggregate_type}".to_owned()));
+    assert_eq!(kafka.envelope, Envelope::Debezium);
 }

@@ -58,7 +58,7 @@ impl Message {
             offset,
             timestamp: timestamp_ms,
             key: key.map(|key| text(&key)),
-            message_id: header("id"),
+            message_id: header("id").map(|id| id.trim_matches('"').to_owned()), // in Debezium's form it is JSON
             kind: header("type"),
             correlation_id: header("correlation_id"),
             content_type: header("content-type"),

@@ -2,7 +2,7 @@
 
 use kafka_producer::{Compression, KafkaUrl};
 
-use super::topic::TopicTemplate;
+use super::{envelope::Envelope, topic::TopicTemplate};
 use crate::address::Address;
 
 /// Kafka's part of the settings. docs/configuration.md explains each of them to operators.
@@ -16,4 +16,6 @@ pub struct Config {
     pub read_back: Option<u64>,
     /// How batches of records are compressed.
     pub compression: Compression,
+    /// The form of records.
+    pub envelope: Envelope,
 }

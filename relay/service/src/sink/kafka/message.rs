@@ -1,13 +1,15 @@
 //! An event as a Kafka record: the mapping that docs/sql.md promises.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use kafka_producer::{Fetched, Headers, Outgoing};
 use outbox_core::{Event, Text};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::read_back::Mark;
+use super::{
+    envelope::{Envelope, REPLAY, debezium_key, own, put_debezium_headers},
+    read_back::Mark,
+};
 
 /// An event on its way to Kafka.
 pub struct Outbound {
@@ -15,15 +17,19 @@ pub struct Outbound {
     topic: Box<str>,
     /// The record's `traceparent`; `None`: the record has the event's own.
     traceparent: Option<Box<str>>,
+    envelope: Envelope,
+    /// The key, where it is other than the event's.
+    key: Option<Box<[u8]>>,
 }
 
 /// Headers that the relay writes itself. Those of the event with these names are left out.
 const OWN: [&str; 8] =
-    ["id", "type", "content-type", "correlation_id", "time", "aggregate_type", "x-outbox-seq", "x-outbox-replay"];
+    ["id", "type", "content-type", "correlation_id", "time", "aggregate_type", "x-outbox-seq", REPLAY];
 
 impl Outbound {
-    pub(super) fn new(event: Arc<Event>, topic: Box<str>, traceparent: Option<Box<str>>) -> Self {
-        Self { event, topic, traceparent }
+    pub(super) fn new(event: Arc<Event>, topic: Box<str>, traceparent: Option<Box<str>>, envelope: Envelope) -> Self {
+        let key = if envelope == Envelope::Debezium { debezium_key(&event) } else { None };
+        Self { event, topic, traceparent, envelope, key }
     }
 
     /// What the record is recognized by when it is read back.
@@ -44,7 +50,7 @@ impl Outgoing for Outbound {
     }
 
     fn key(&self) -> Option<&[u8]> {
-        self.event.aggregate_id.as_ref().map(Text::as_bytes)
+        self.key.as_deref().or_else(|| self.event.aggregate_id.as_ref().map(Text::as_bytes))
     }
 
     fn value(&self) -> Result<Option<&[u8]>, &str> {
@@ -53,6 +59,9 @@ impl Outgoing for Outbound {
 
     fn put_headers(&self, headers: &mut Headers<'_>) -> Result<(), String> {
         let event = &*self.event;
+        if self.envelope == Envelope::Debezium {
+            return put_debezium_headers(event, self.traceparent.as_deref(), headers);
+        }
         let mut id = Uuid::encode_buffer();
         headers.put("id", event.id.hyphenated().encode_lower(&mut id).as_bytes());
         let texts = [
@@ -69,19 +78,13 @@ impl Outgoing for Outbound {
         headers.put("time", event.created_at_us.to_string().as_bytes());
         headers.put("x-outbox-seq", event.seq.to_string().as_bytes());
         if event.replays > 0 {
-            headers.put("x-outbox-replay", event.replays.to_string().as_bytes());
+            headers.put(REPLAY, event.replays.to_string().as_bytes());
         }
         if let Some(text) = &self.traceparent {
             headers.put("traceparent", text.as_bytes());
         }
-        let Some(json) = &event.headers else { return Ok(()) };
-        let own = |name: &str| OWN.contains(&name) || name == "traceparent" && self.traceparent.is_some();
-        for (name, value) in serde_json::from_slice::<BTreeMap<Cow<'_, str>, &RawValue>>(json)
-            .map_err(|error| format!("its headers are no JSON object: {error}"))?
-        {
-            if own(&name) {
-                continue;
-            }
+        let is_ours = |name: &str| OWN.contains(&name) || name == "traceparent" && self.traceparent.is_some();
+        for (name, value) in own(event)?.into_iter().filter(|(name, _)| !is_ours(name)) {
             // Text is written as it is, and everything else as JSON.
             match serde_json::from_str::<Cow<'_, str>>(value.get()) {
                 Ok(text) => headers.put(&name, text.as_bytes()),
@@ -96,7 +99,7 @@ impl Outgoing for Outbound {
             let (_, value) = record.headers.iter().find(|(header, _)| header == name)?;
             std::str::from_utf8(value.as_deref()?).ok()
         };
-        let replays = header("x-outbox-replay").map_or(Ok(0), str::parse);
-        Some((Uuid::try_parse(header("id")?).ok()?, replays.ok()?))
+        let replays = header(REPLAY).map_or(Ok(0), str::parse);
+        Some((Uuid::try_parse(header("id")?.trim_matches('"')).ok()?, replays.ok()?))
     }
 }

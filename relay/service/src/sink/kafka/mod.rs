@@ -2,6 +2,7 @@
 
 mod answer;
 mod config;
+mod envelope;
 mod message;
 mod read_back;
 mod refusal;
@@ -20,6 +21,7 @@ use tracing::warn;
 use self::read_back::{Mark, ReadBack, Taken};
 pub use self::{
     config::Config,
+    envelope::Envelope,
     message::Outbound,
     refusal::end_of_start,
     settings::{produce_config, settings},
@@ -58,6 +60,7 @@ pub struct Kafka {
     address: Address<KafkaUrl>,
     config: ProduceConfig,
     topic: TopicTemplate,
+    envelope: Envelope,
     unroutable: Unroutable,
     spans: Spans,
     /// The name under which the relay publishes; `None`: it has not taken over yet, or does not read back.
@@ -74,7 +77,7 @@ impl Kafka {
     fn outbound(&mut self, event: Arc<Event>) -> Outbound {
         let topic: Box<str> = self.topic.topic(&event).into();
         let traceparent = self.spans.published(&event, || (topic.to_string(), []));
-        Outbound::new(event, topic, traceparent)
+        Outbound::new(event, topic, traceparent, self.envelope)
     }
 
     /// A topic was read back. Returns answers about events that waited for that, and lets the others leave.
@@ -124,6 +127,7 @@ impl Connect for Kafka {
             read_back: ReadBack::new(produce.keeps_order),
             config: produce,
             topic: kafka.topic.clone(),
+            envelope: kafka.envelope,
             unroutable: config.unroutable,
             spans,
             name: None,

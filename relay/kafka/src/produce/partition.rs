@@ -296,6 +296,11 @@ impl<M: Outgoing> Partition<M> {
         records.chain(self.waiting.drain(..)).collect()
     }
 
+    /// Whether a batch may have been written without the producer knowing.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.flights.iter().any(|flight| flight.is_doubtful)
+    }
+
     /// Whether a refusal is remembered that the caller does not know.
     pub(crate) fn holds(&self) -> bool {
         !self.held.is_empty()

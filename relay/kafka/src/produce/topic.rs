@@ -18,6 +18,8 @@ use crate::{
 /// A topic that does not exist, or a partition without a leader, is looked for once more after this time, before its
 /// records are confirmed: a broker learns of a new topic some moments late.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// How long a batch that may have been written waits for its topic to be there again.
+const GONE: Duration = Duration::from_secs(5);
 
 /// A topic.
 #[derive(Debug)]
@@ -121,7 +123,8 @@ impl<M: Outgoing> Topic<M> {
     ///
     /// # Errors
     ///
-    /// The topic was deleted and made again with fewer partitions, so the numbers of the others mean nothing any more.
+    /// The topic was deleted, and a batch may have been written before; or it was made again with fewer partitions. The
+    /// numbers of its records mean nothing any more.
     pub(crate) fn learn(
         &mut self,
         metadata: TopicMetadata,
@@ -136,8 +139,7 @@ impl<M: Outgoing> Topic<M> {
             _ => None,
         };
         if let Some(kind) = missing {
-            self.is_missing(kind, now, out);
-            return Ok(());
+            return self.is_missing(kind, now, out);
         }
         self.missing_since = None;
         if metadata.leaders.is_empty() {
@@ -191,11 +193,11 @@ impl<M: Outgoing> Topic<M> {
     }
 
     /// The topic does not exist, or nobody may write to it.
-    fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Outbox) {
-        let since = *self.missing_since.get_or_insert(now);
-        if now.duration_since(since) < SECOND_LOOK {
+    fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Outbox) -> Result<(), LostIdentity> {
+        let missing_for = now.duration_since(*self.missing_since.get_or_insert(now));
+        if missing_for < SECOND_LOOK {
             self.ask_at = Some(now + SECOND_LOOK);
-            return;
+            return Ok(());
         }
         let mut records: Vec<Record<M>> = Vec::new();
         for (partition, _) in &mut self.partitions {
@@ -206,8 +208,13 @@ impl<M: Outgoing> Topic<M> {
             records.extend(self.waiting.drain(..));
             self.partitions.clear(); // a topic of this name that is made later begins anew
             self.grows_to = None;
+        } else if missing_for >= GONE && self.partitions.iter().any(|(partition, _)| partition.is_in_doubt()) {
+            return Err(LostIdentity(format!("the topic {} is gone, and nobody knows what it had", self.name)));
+        } else {
+            self.ask_at = Some(now + SECOND_LOOK);
         }
         self.nowhere.refuse_all(records, &kind, &mut VecDeque::new(), out);
+        Ok(())
     }
 
     /// Partitions without a leader take nothing now.

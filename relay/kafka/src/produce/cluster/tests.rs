@@ -167,6 +167,23 @@ fn names_that_do_not_exist_are_forgotten_however_many_there_are() {
 }
 
 #[test]
+fn a_batch_of_unknown_fate_whose_topic_stays_away_ends_the_producer() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    assert_eq!(world.cluster.leaves(world.now, 0).len(), 1);
+    world.cluster.disconnected(1, world.now);
+    for _ in 0..5 {
+        world.learn("t", 3, &[]).unwrap();
+        world.later(SECOND);
+    }
+    assert_eq!(world.confirms(), []);
+    let ended = world.learn("t", 3, &[]);
+    assert!(matches!(ended, Err(KafkaError::LostIdentity(_))), "{ended:?}");
+}
+
+#[test]
 fn a_topic_that_is_made_takes_the_next_record_and_none_behind_one_that_was_refused() {
     let mut world = World::new();
     world.publish(1, "t");

@@ -50,6 +50,28 @@ async fn an_event_reaches_its_topic_with_key_headers_and_body_as_they_were_emitt
 }
 
 #[tokio::test]
+async fn with_envelope_debezium_key_id_and_the_events_headers_are_json_and_there_are_no_others() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let _relay = sink.relay().set("envelope", "debezium").start().await;
+    let emit = format!(
+        r#"SELECT outbox.emit('{topic}', '{{"a": 1}}'::json, aggregate_type => 'order', aggregate_id => 'a"b', event_type => 't',
+               headers => '{{"eventType": "moved", "n": 7, "id": "forged"}}')"#
+    );
+    run(&sink.db, &emit).await;
+    wait_for_counts(&sink.db, (0, 1, 0), SOON).await;
+    let record = &kafka.records(&topic).await[0];
+    assert_eq!((record.key.as_deref(), record.value.as_deref()), (Some(&br#""a\"b""#[..]), Some(&br#"{"a": 1}"#[..])));
+    let id: String = sink.db.query_one("SELECT id::text FROM outbox.events", &[]).await.unwrap().get(0);
+    let headers = [("id", format!("\"{id}\"")), ("eventType", "\"moved\"".to_owned()), ("n", "7".to_owned())];
+    let expected: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+    let found: Vec<_> =
+        record.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref().unwrap_or_default())).collect();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
 async fn what_kafka_does_not_take_fails_alone_with_its_words_and_everything_else_is_sent() {
     let Some(kafka) = shared().await else { return };
     let good = kafka.topic(3, &[]).await;

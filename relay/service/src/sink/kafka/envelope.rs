@@ -1,6 +1,6 @@
 //! The form of a record: the relay's own, or that of Debezium's outbox event router.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use kafka_producer::Headers;
 use outbox_core::{Event, Text};
@@ -48,7 +48,7 @@ pub(super) fn put_debezium_headers(
 }
 
 /// The event's own headers, each with its value as JSON.
-pub(super) fn own(event: &Event) -> Result<BTreeMap<std::borrow::Cow<'_, str>, &RawValue>, String> {
+pub(super) fn own(event: &Event) -> Result<BTreeMap<Cow<'_, str>, &RawValue>, String> {
     let Some(json) = &event.headers else { return Ok(BTreeMap::new()) };
     serde_json::from_slice(json).map_err(|error| format!("its headers are no JSON object: {error}"))
 }

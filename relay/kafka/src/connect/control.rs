@@ -104,16 +104,16 @@ impl Control {
         Ok(Metadata { brokers, topics: answer.topics.into_iter().map(topic).collect() })
     }
 
-    /// Takes the producer's id: that of its name with the next epoch, or a new one. Returns as well why it is not that of
-    /// the name; `None`: it is.
+    /// Takes the producer's id: that of its name with the next epoch, or a new one. Returns as well why it is not that
+    /// of the name; `None`: it is.
     pub(crate) async fn producer_id(
         &mut self,
         name: Option<&str>,
     ) -> Result<(ProducerId, Option<KafkaError>), KafkaError> {
         let mut nameless = refused("producer id", codes::NONE, Some("no name is given"));
         if let Some(name) = name {
-            // The cluster does not give the id while it ends an earlier transaction of that name, which takes as long as
-            // one topic has too few replicas: that must not hold up the other topics.
+            // The cluster does not give the id while it ends an earlier transaction of that name, which takes as long
+            // as one topic has too few replicas: that must not hold up the other topics.
             match self.named_producer_id(name).await {
                 Ok(id) => return Ok((id, None)),
                 Err(refusal @ KafkaError::Refused { .. }) => nameless = refusal,

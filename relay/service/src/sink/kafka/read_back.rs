@@ -82,14 +82,12 @@ impl ReadBack {
 
     pub(super) fn take(&mut self, event: Outbound) -> Taken {
         let Some(first) = self.first else { return Taken::Leaves(event) };
-        if self.found.contains(&event.mark()) {
-            return Taken::Found(answer::found(event.id()));
-        }
         if self.topics.len() >= MOST_TOPICS && !self.topics.contains_key(event.topic()) {
             self.topics.retain(|_, topic| matches!(topic, Topic::Reading(..)));
         }
         let topic = self.topics.entry(event.topic().into()).or_insert(Topic::Due(first));
         match topic {
+            Topic::Read if self.found.contains(&event.mark()) => Taken::Found(answer::found(event.id())),
             Topic::Read => Taken::Leaves(event),
             Topic::Reading(_, waiting) => {
                 waiting.push(event);

@@ -82,10 +82,14 @@ impl ReadBack {
 
     pub(super) fn take(&mut self, event: Outbound) -> Taken {
         let Some(first) = self.first else { return Taken::Leaves(event) };
-        if self.topics.len() >= MOST_TOPICS && !self.topics.contains_key(event.topic()) {
-            self.topics.retain(|_, topic| matches!(topic, Topic::Reading(..)));
-        }
-        let topic = self.topics.entry(event.topic().into()).or_insert(Topic::Due(first));
+        let Some(topic) = self.topics.get_mut(event.topic()) else {
+            if self.topics.len() >= MOST_TOPICS {
+                self.topics.retain(|_, topic| matches!(topic, Topic::Reading(..)));
+            }
+            let name: Box<str> = event.topic().into();
+            self.topics.insert(name.clone(), Topic::Reading(first, vec![event]));
+            return Taken::Asks(name, first);
+        };
         match topic {
             Topic::Read if self.found.contains(&event.mark()) => Taken::Found(answer::found(event.id())),
             Topic::Read => Taken::Leaves(event),

@@ -206,6 +206,7 @@ impl<M: Outgoing> ReadBack<M> {
                 self.ordered.remove(topic);
                 Extent::Whole
             }
+            Meaning::Refused if code == codes::INVALID_TOPIC_EXCEPTION => Extent::Whole, // no topic has such a name
             Meaning::Refused => Extent::Part(codes::name(code)),
             _ => Extent::Failed(Reason { code, text: codes::name(code) }),
         };

@@ -73,6 +73,11 @@ impl Keys {
         self.together != Together::OneAtATime
     }
 
+    /// Whether the sink keeps the order of a key's events itself.
+    pub(super) fn are_ordered_by_sink(&self) -> bool {
+        self.is_ordered
+    }
+
     /// How many keys are known.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()

@@ -49,19 +49,19 @@ impl Dispatch {
     /// The event has this outcome. Returns its verdict; `None`: the event stays in memory to be tried again, or was not
     /// in flight, since the outcome is from an earlier connection.
     pub(crate) fn answered(&mut self, id: &Uuid, outcome: Outcome, now: Now) -> Option<(Verdict, Arc<Event>)> {
-        if !self.is_in_flight(id) {
-            return None;
-        }
+        let tracked = self.tracked.get_mut(id).filter(|tracked| tracked.state == State::InFlight)?;
         let outcome = match outcome {
             Outcome::Behind if faults::is_on(Fault::BehindDelivered) => Outcome::Delivered,
             outcome => outcome,
         };
-        self.heard_of(id, matches!(outcome, Outcome::Delivered | Outcome::Found));
+        let is_taken = matches!(outcome, Outcome::Delivered | Outcome::Found);
+        if tracked.key.is_some_and(|key| self.keys.answered(key, is_taken)) {
+            self.ready.extend(self.behind.drain(..).map(Reverse)); // all later events of the key have come back
+        }
         if outcome == Outcome::Behind {
             self.came_back(id, now);
             return None;
         }
-        let tracked = self.tracked.get_mut(id)?;
         let event = tracked.event.take()?;
         let attempts = tracked.attempts + 1;
         let trial = self.silences.answered(id);
@@ -118,10 +118,6 @@ impl Dispatch {
         let retry_in = (status == Status::Pending)
             .then(|| retry_in.unwrap_or_else(|| self.policy.backoff.delay(attempts, &mut self.jitter)));
         Some(self.decide(id, event, landed, status, error, retry_in))
-    }
-
-    fn is_in_flight(&self, id: &Uuid) -> bool {
-        self.tracked.get(id).is_some_and(|tracked| tracked.state == State::InFlight)
     }
 
     /// Makes the verdict of an event that is no longer in flight, and releases or holds its key. `retry_in`: the delay

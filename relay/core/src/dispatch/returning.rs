@@ -30,13 +30,6 @@ impl Dispatch {
         }
     }
 
-    /// The sink has answered about an event of a key. `is_taken`: it has delivered it.
-    pub(super) fn heard_of(&mut self, id: &Uuid, is_taken: bool) {
-        if self.key_of(id).is_some_and(|key| self.keys.answered(key, is_taken)) {
-            self.end_returning();
-        }
-    }
-
     /// All later events have come back: the others of the key are ready.
     pub(super) fn end_returning(&mut self) {
         self.ready.extend(self.behind.drain(..).map(Reverse));
@@ -45,6 +38,9 @@ impl Dispatch {
     /// Makes a ready event wait if later events of its key have yet to come back. An event that holds its key does not
     /// wait: the others do not leave before it.
     pub(super) fn waits_for_return(&mut self, id: &Uuid) -> bool {
+        if !self.keys.are_ordered_by_sink() {
+            return false; // spares a lookup for each event
+        }
         let Some(tracked) = self.tracked.get(id).filter(|tracked| !tracked.is_holder) else { return false };
         let waits = tracked.key.is_some_and(|key| self.keys.is_returning(key));
         if waits {

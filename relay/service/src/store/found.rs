@@ -69,9 +69,10 @@ impl<'s> Found<'s> {
     /// Adds a row's event, unless the event is in memory already or its key is left out. Returns the row's `seq`;
     /// `None`: a limit was reached, and the row was not taken.
     pub(super) fn take(&mut self, layout: &Layout, row: &tokio_postgres::Row) -> Result<Option<i64>, StoreError> {
-        let fields: Vec<Option<&[u8]>> = (0..row.len())
-            .map(|place| Ok(row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes)))
-            .collect::<Result<_, tokio_postgres::Error>>()?;
+        let mut fields = [None; Layout::WIDTH];
+        for (place, field) in fields.iter_mut().enumerate() {
+            *field = row.try_get::<_, Option<Raw<'_>>>(place)?.map(|Raw(bytes)| bytes);
+        }
         let row = Row::new(layout, &fields);
         if !self.scan.known.contains(&row.id()?) {
             if self.is_at_limit() {

@@ -53,7 +53,7 @@ columns! {
 
 /// The position of each column in a row, found by name, so that the table may gain columns in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout([usize; Column::ALL.len()]);
+pub struct Layout([usize; Self::WIDTH]);
 
 /// Why a row cannot be read. The cause is a table that is not the extension's; an event that cannot be sent is no
 /// error.
@@ -71,6 +71,9 @@ pub enum BadRow {
 }
 
 impl Layout {
+    /// How many columns the relay selects.
+    pub const WIDTH: usize = Column::ALL.len();
+
     /// The columns that the relay selects, with commas between. Columns that users have added are not among them.
     pub fn columns() -> String {
         let quoted: Vec<String> = Column::ALL.iter().map(|column| format!("\"{}\"", column.name())).collect();
@@ -79,7 +82,7 @@ impl Layout {
 
     /// Finds the columns by their names.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str> + Clone) -> Result<Self, BadRow> {
-        let mut places = [0; Column::ALL.len()];
+        let mut places = [0; Self::WIDTH];
         for (place, column) in places.iter_mut().zip(Column::ALL) {
             let found = names.clone().into_iter().position(|name| name == column.name());
             *place = found.ok_or(BadRow::MissingColumn(column.name()))?;

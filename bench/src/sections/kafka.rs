@@ -5,6 +5,7 @@
 //! comes.
 
 mod alone;
+mod at_once;
 mod debezium;
 mod latency;
 mod relay;

@@ -130,7 +130,7 @@ impl Kafka {
         answers.first().expect("one answer").offset
     }
 
-    /// Number of records that were ever written to a topic.
+    /// Number of records that were ever written to a topic, with the markers of transactions.
     ///
     /// # Panics
     /// When a partition has no leader.

@@ -15,15 +15,14 @@ use kafka_producer::{From, ProduceConfig, Reader};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{SECTION, Setup};
+use super::{SECTION, Setup, at_once};
 use crate::{
+    broker::{id_of, on_own_thread},
     emitted::Emitted,
+    load::Payload,
     report::Report,
     sections::latency::{Arrivals, EMIT, emit},
 };
-
-/// No answer takes longer.
-const LONG: Duration = Duration::from_secs(30);
 
 pub(super) async fn measure(setup: &Setup<'_>, report: &mut Report) {
     for rate in [100, 1000] {
@@ -31,6 +30,7 @@ pub(super) async fn measure(setup: &Setup<'_>, report: &mut Report) {
         if !setup.bench.wants(&case) {
             continue;
         }
+        alone(setup, report, rate).await;
         let (db, topic) = (setup.bench.postgres.database().await, setup.topic().await);
         let _relay = setup.relay(&db, &topic).start().await;
         let arrivals = arrivals(setup, &topic).await;
@@ -38,8 +38,31 @@ pub(super) async fn measure(setup: &Setup<'_>, report: &mut Report) {
         let percentiles = arrivals.compare(&emitted);
         assert_eq!(percentiles.never_arrived, 0, "the outbox loses no event");
         percentiles.add(report, SECTION, &case);
+        if let Some(alone) = report.latest(SECTION, &alone_case(rate), "p99") {
+            report.add(SECTION, &case, "p99 of Kafka alone's", "×", percentiles.p99 / alone);
+        }
         setup.kafka.delete_topic(&topic).await;
     }
+}
+
+/// From commits at the same rate to the consumer, through a relay that costs nothing and takes no time.
+async fn alone(setup: &Setup<'_>, report: &mut Report, rate: u64) {
+    let (db, topic) = (setup.bench.postgres.database().await, setup.topic().await);
+    let arrivals = arrivals(setup, &topic).await;
+    let config = at_once::config(&setup.kafka.addresses(Listener::Plain));
+    let (count, to) = (Emitted::default(), topic.clone());
+    let counted = count.clone();
+    let publisher = on_own_thread(move || at_once::publish(config, &to, Payload::B200.bytes(), &counted));
+    let (mut emitted, ()) = tokio::join!(emit(setup.bench, &db, EMIT, rate, count), publisher);
+    for event in &mut emitted {
+        event.id = id_of(event.place);
+    }
+    arrivals.compare(&emitted).add(report, SECTION, &alone_case(rate));
+    setup.kafka.delete_topic(&topic).await;
+}
+
+fn alone_case(rate: u64) -> String {
+    format!("Kafka alone, {rate}/s")
 }
 
 pub(super) fn case(rate: u64) -> String {
@@ -48,15 +71,7 @@ pub(super) fn case(rate: u64) -> String {
 
 /// What arrives in a topic from now on.
 pub(super) async fn arrivals(setup: &Setup<'_>, topic: &str) -> Arrivals<Consumer> {
-    let config = ProduceConfig {
-        url: format!("kafka://{}", setup.kafka.addresses(Listener::Plain)).parse().expect("addresses of brokers"),
-        client_id: "bench".to_owned(),
-        read_back: 0,
-        compression: kafka_producer::Compression::None,
-        keeps_order: true,
-        confirm_timeout: LONG,
-        connect_timeout: LONG,
-    };
+    let config = at_once::config(&setup.kafka.addresses(Listener::Plain));
     let (sender, received) = mpsc::channel();
     let (begins, begun) = oneshot::channel();
     let (topic, is_ending) = (topic.to_owned(), Arc::new(AtomicBool::new(false)));

@@ -112,6 +112,11 @@ impl RawSettings {
         self.values.get(setting.key).map(|raw| raw.text.as_str()).or(setting.default)
     }
 
+    /// Whether something else than the default was given.
+    pub(super) fn is_changed(&self, setting: &Setting) -> bool {
+        self.values.get(setting.key).is_some_and(|raw| Some(&*raw.text) != setting.default)
+    }
+
     /// Returns the name under which a setting without a default was given; `None` if it is left out.
     pub(super) fn given_as(&self, setting: &'static Setting) -> Option<Name> {
         let has_text = self.text(setting).is_some_and(|text| text != OFF);

@@ -47,6 +47,7 @@ impl RawSettings {
         let config = Config::read(self, |setting| servers.need(setting), &mut problems);
         if servers == Servers::All {
             problems.extend(self.not_one_of(&BROKERS));
+            problems.extend(self.of_other_broker(&BROKERS));
         }
         problems.extend(self.not_above("retry_base", "retry_max"));
         if let Some(config) = &config
@@ -84,6 +85,25 @@ impl RawSettings {
                 Some(format!("{}: not together with {}: {why}", self.shown(*one), others.join(" and ")))
             }
         }
+    }
+
+    /// Returns a line for each setting that has an effect only with a broker that is not given, while another is.
+    fn of_other_broker(&self, brokers: &[&str]) -> Vec<String> {
+        let all: Vec<Name> = brokers.iter().filter_map(|key| by_key(key)).collect();
+        let (given, others): (Vec<Name>, Vec<Name>) =
+            all.iter().partition(|broker| self.given_as(broker.setting).is_some());
+        let [given] = given.as_slice() else { return Vec::new() };
+        let is_of_other = |setting: &&'static Setting| {
+            others.iter().any(|broker| broker.setting.group == setting.group && broker.setting.key != setting.key)
+        };
+        let line = |setting: &'static Setting| {
+            let (broker, group) = (given.key(), setting.group);
+            format!(
+                "{}: a setting of {group}, and {broker} names another broker: leave it out",
+                self.shown(setting.name())
+            )
+        };
+        SETTINGS.iter().filter(is_of_other).filter(|setting| self.is_changed(setting)).map(line).collect()
     }
 
     /// Returns a line if the time `low` is longer than the time `high`, and both are allowed by themselves.

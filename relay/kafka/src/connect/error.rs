@@ -32,6 +32,11 @@ pub enum KafkaError {
         /// The broker's mechanisms, with commas between.
         offered: String,
     },
+    /// The listener knows no logins.
+    #[error(
+        "the broker knows no logins on this port: leave user and password out, or take the port of another listener"
+    )]
+    NoLogins,
     /// The broker does not speak a request in the version of this client.
     #[error(
         "the broker is too old, or too new: it speaks versions {min} to {max} of request {request}, and not {version}"
@@ -77,6 +82,7 @@ impl KafkaError {
             Self::HungUp
             | Self::Authentication(_)
             | Self::Mechanism { .. }
+            | Self::NoLogins
             | Self::Version { .. }
             | Self::Protocol(_) => false,
         }

@@ -62,6 +62,9 @@ async fn log_in(channel: &mut Channel, mechanism: Mechanism, user: &str, passwor
     if code == codes::UNSUPPORTED_SASL_MECHANISM {
         return Err(KafkaError::Mechanism { asked, offered: offered.join(", ") });
     }
+    if code == codes::ILLEGAL_SASL_STATE {
+        return Err(KafkaError::NoLogins);
+    }
     check("handshake", code, None)?;
     match mechanism {
         Mechanism::Plain => {

@@ -105,12 +105,25 @@ impl FromStr for KafkaUrl {
         };
         let tls = is_encrypted.then(TlsOptions::default);
         let mut url = Self { hosts: Host::list(addresses, PORT)?, login, tls, mechanism: Mechanism::default() };
+        let has_mechanism = query.split('&').any(|parameter| parameter.starts_with("sasl="));
         let mut files = ClientFiles::default();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, value) = parameter.split_once('=').ok_or(InvalidKafkaUrl::new("a parameter has no value"))?;
             url.set(name, decode(value)?, &mut files)?;
         }
-        url.check(files)
+        match &url.login {
+            None if has_mechanism => {
+                return Err(InvalidKafkaUrl::new("sasl needs a login: kafka://user:password@host"));
+            }
+            // A token of OAuth 2 names its user itself.
+            Some((user, _)) if user.is_empty() && url.mechanism != Mechanism::OAuthBearer => {
+                return Err(InvalidKafkaUrl::new("the login has no user: kafka://user:password@host"));
+            }
+            Some((_, password)) if password.is_empty() => {
+                return Err(InvalidKafkaUrl::new("the login has no password: kafka://user:password@host"));
+            }
+            _ => url.check(files),
+        }
     }
 }
 
@@ -158,9 +171,6 @@ impl KafkaUrl {
             (None, None) => None,
             _ => return Err(InvalidKafkaUrl::new("certfile and keyfile belong together")),
         };
-        if self.mechanism != Mechanism::Plain && self.login.is_none() {
-            return Err(InvalidKafkaUrl::new("sasl needs a login: kafka://user:password@host"));
-        }
         self.tls = self.tls.map(|tls| TlsOptions { identity, verification: Verification::Full, ..tls });
         Ok(self)
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use super::{
     batches::Fetched,
     fence::fence,
-    reader::{From, Reader},
+    reader::{From, Placed, Reader},
 };
 use crate::{
     config::ProduceConfig,
@@ -114,12 +114,11 @@ impl<M: Outgoing> ReadBack<M> {
         let mut reader =
             Reader::connect(self.config.clone()).await.map_err(|error| last(error).unwrap_or(KafkaError::HungUp))?;
         let mut parts = Vec::new();
-        for (topic, from) in topics {
-            match reader.place(&topic, from).await {
-                Ok((partitions, true)) => parts.push((topic, partitions)),
-                Ok((_, false)) => self.refused(&mut reader, &topic, codes::LEADER_NOT_AVAILABLE).await,
-                Err(KafkaError::Refused { code, .. }) => self.refused(&mut reader, &topic, code).await,
-                Err(error) => return Err(error),
+        for Placed { topic, code, partitions, is_led } in reader.place(&topics).await? {
+            match code {
+                codes::NONE if is_led => parts.push((topic, partitions)),
+                codes::NONE => self.refused(&mut reader, &topic, codes::LEADER_NOT_AVAILABLE).await,
+                code => self.refused(&mut reader, &topic, code).await,
             }
         }
         self.order_markers(parts).await?;

@@ -17,10 +17,17 @@ use crate::{
     },
     produce::producer::ConnectError,
     record::batch::ProducerId,
-    wire::requests::{Fetch, ListOffsets},
+    wire::{
+        codes,
+        requests::{Fetch, ListOffsets},
+    },
 };
 use client_socket::Host;
 
+/// Most topics that are asked for at a time.
+const MOST_TOPICS: usize = 1000;
+/// The time that means the end of a partition.
+const LATEST: i64 = -1;
 /// Most bytes of an answer, and of a partition's part.
 const MOST_BYTES: i32 = 4 << 20;
 
@@ -33,6 +40,17 @@ pub enum From {
     Time(i64),
     /// All that the topic has.
     Beginning,
+}
+
+impl From {
+    /// As `ListOffsets` has it: -1 and -2 are no times.
+    fn time_ms(self) -> i64 {
+        match self {
+            Self::End => LATEST,
+            Self::Beginning => -2,
+            Self::Time(ms) => ms.max(0),
+        }
+    }
 }
 
 /// A reader of topics, each partition from a place of its own.
@@ -57,6 +75,24 @@ struct Place {
     end: Option<i64>,
     /// The producers whose transactions have ended there.
     markers: Vec<ProducerId>,
+}
+
+/// A topic that is read from now on, or cannot be.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) topic: String,
+    /// 0, or why a broker does not let read it.
+    pub(crate) code: i16,
+    pub(crate) partitions: Vec<i32>,
+    /// Whether all partitions have leaders.
+    pub(crate) is_led: bool,
+}
+
+impl Placed {
+    /// A topic of which the cluster has said nothing yet.
+    fn unknown(topic: String) -> Self {
+        Self { topic, code: codes::LEADER_NOT_AVAILABLE, partitions: Vec::new(), is_led: true }
+    }
 }
 
 /// What a topic has shown so far.
@@ -105,34 +141,54 @@ impl Reader {
     ///
     /// The topic does not exist, or the user may not read it.
     pub async fn begin(&mut self, topic: &str, from: From) -> Result<(), KafkaError> {
-        self.place(topic, from).await.map(|_| ())
+        let placed = self.place(&[(topic.to_owned(), from)]).await?;
+        placed.into_iter().try_for_each(|found| check("topic", found.code, None))
     }
 
-    /// As [`begin`](Self::begin). Returns the partitions, and whether all have leaders.
-    pub(crate) async fn place(&mut self, topic: &str, from: From) -> Result<(Vec<i32>, bool), KafkaError> {
-        let names = [topic.to_owned()];
+    /// As [`begin`](Self::begin), for several topics; one that cannot be read is no error.
+    pub(crate) async fn place(&mut self, wanted: &[(String, From)]) -> Result<Vec<Placed>, KafkaError> {
+        let mut placed = Vec::with_capacity(wanted.len());
+        for wanted in wanted.chunks(MOST_TOPICS) {
+            placed.extend(self.place_some(wanted).await?.into_values());
+        }
+        Ok(placed)
+    }
+
+    async fn place_some(&mut self, wanted: &[(String, From)]) -> Result<BTreeMap<String, Placed>, KafkaError> {
+        let names: Vec<String> = wanted.iter().map(|(topic, _)| topic.clone()).collect();
+        let times: HashMap<&str, i64> = wanted.iter().map(|(topic, from)| (topic.as_str(), from.time_ms())).collect();
+        let mut placed: BTreeMap<String, Placed> =
+            names.iter().map(|name| (name.clone(), Placed::unknown(name.clone()))).collect();
         let metadata = self.control.metadata(&names).await?;
         self.brokers.extend(metadata.brokers);
-        let (mut numbers, mut is_led) = (Vec::new(), true);
-        for found in metadata.topics {
-            check("topic", found.code, None)?;
-            let mut by_leader: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-            for (number, leader) in (0..).zip(found.leaders) {
-                numbers.push(number);
+        let mut by_leader: BTreeMap<i32, Vec<(String, Vec<(i32, i64)>)>> = BTreeMap::new();
+        for topic in metadata.topics {
+            let Some((found, time_ms)) = placed.get_mut(&topic.name).zip(times.get(&*topic.name)) else { continue };
+            found.code = topic.code;
+            let mut of_leaders: BTreeMap<i32, Vec<(i32, i64)>> = BTreeMap::new();
+            for (number, leader) in (0..).zip(topic.leaders) {
+                found.partitions.push(number);
                 match leader {
-                    Some(leader) => by_leader.entry(leader).or_default().push(number),
-                    None => is_led = false,
+                    Some(leader) => of_leaders.entry(leader).or_default().push((number, *time_ms)),
+                    None => found.is_led = false,
                 }
             }
-            for (leader, partitions) in by_leader {
-                for (partition, offset) in self.offsets(leader, topic, &partitions, from).await? {
+            for (leader, partitions) in of_leaders {
+                by_leader.entry(leader).or_default().push((topic.name.clone(), partitions));
+            }
+            self.seen.insert(topic.name, Seen::default());
+        }
+        for (leader, topics) in by_leader {
+            for (topic, partition, code, offset) in self.offsets(leader, &topics).await? {
+                if code == codes::NONE {
                     let place = Place { leader, offset, end: None, markers: Vec::new() };
-                    self.places.insert((topic.to_owned(), partition), place);
+                    self.places.insert((topic, partition), place);
+                } else if let Some(found) = placed.get_mut(&topic) {
+                    found.code = code;
                 }
             }
         }
-        self.seen.insert(topic.to_owned(), Seen::default());
-        Ok((numbers, is_led))
+        Ok(placed)
     }
 
     /// Reads no more of this topic.
@@ -146,27 +202,19 @@ impl Reader {
         self.seen.get(topic).copied().unwrap_or_default()
     }
 
-    /// The offsets of partitions of one leader. Where no record is so new, that is the end.
+    /// The offsets of partitions of one leader, or its codes. Where no record is so new, that is the end.
     async fn offsets(
         &mut self,
         leader: i32,
-        topic: &str,
-        partitions: &[i32],
-        from: From,
-    ) -> Result<Vec<(i32, i64)>, KafkaError> {
-        const LATEST: i64 = -1;
-        const EARLIEST: i64 = -2;
-        let time = match from {
-            From::End => LATEST,
-            From::Beginning => EARLIEST,
-            From::Time(ms) => ms.max(0),
-        };
-        let mut offsets = self.list_offsets(leader, topic, partitions, time).await?;
-        let late: Vec<i32> =
-            offsets.iter().filter(|(_, offset)| *offset < 0).map(|(partition, _)| *partition).collect();
+        topics: &[(String, Vec<(i32, i64)>)],
+    ) -> Result<Vec<(String, i32, i16, i64)>, KafkaError> {
+        let mut offsets = self.list_offsets(leader, topics).await?;
+        let mut late: BTreeMap<String, Vec<(i32, i64)>> = BTreeMap::new();
+        for (topic, partition, ..) in offsets.extract_if(.., |(.., code, offset)| *code == codes::NONE && *offset < 0) {
+            late.entry(topic).or_default().push((partition, LATEST));
+        }
         if !late.is_empty() {
-            offsets.retain(|(_, offset)| *offset >= 0);
-            offsets.extend(self.list_offsets(leader, topic, &late, LATEST).await?);
+            offsets.extend(self.list_offsets(leader, &Vec::from_iter(late)).await?);
         }
         Ok(offsets)
     }
@@ -174,17 +222,10 @@ impl Reader {
     async fn list_offsets(
         &mut self,
         leader: i32,
-        topic: &str,
-        partitions: &[i32],
-        time: i64,
-    ) -> Result<Vec<(i32, i64)>, KafkaError> {
-        let answer = self.channel(leader).await?.ask(&ListOffsets { topic, partitions, time_ms: time }).await;
-        let mut offsets = Vec::new();
-        for (partition, code, offset) in self.heard(leader, answer)? {
-            check("offsets", code, None)?;
-            offsets.push((partition, offset));
-        }
-        Ok(offsets)
+        topics: &[(String, Vec<(i32, i64)>)],
+    ) -> Result<Vec<(String, i32, i16, i64)>, KafkaError> {
+        let answer = self.channel(leader).await?.ask(&ListOffsets(topics)).await;
+        self.heard(leader, answer)
     }
 
     /// Reads the next records of all partitions; waits for the first of them for at most `wait`.

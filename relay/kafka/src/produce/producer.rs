@@ -106,8 +106,9 @@ impl ConnectError {
 
     /// Whether a broker does not let the user in.
     pub fn is_login(&self) -> bool {
-        let is_login =
-            |error: &KafkaError| matches!(error, KafkaError::Authentication(_) | KafkaError::Mechanism { .. });
+        let is_login = |error: &KafkaError| {
+            matches!(error, KafkaError::Authentication(_) | KafkaError::Mechanism { .. } | KafkaError::NoLogins)
+        };
         self.failures.iter().any(|(_, error)| is_login(error))
     }
 }

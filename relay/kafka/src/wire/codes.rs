@@ -183,6 +183,7 @@ pub(crate) const MESSAGE_TOO_LARGE: i16 = 10;
 pub(crate) const INVALID_TOPIC_EXCEPTION: i16 = 17;
 pub(crate) const NOT_ENOUGH_REPLICAS: i16 = 19;
 pub(crate) const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
+pub(crate) const ILLEGAL_SASL_STATE: i16 = 34;
 pub(crate) const INVALID_PRODUCER_ID_MAPPING: i16 = 49;
 pub(crate) const CONCURRENT_TRANSACTIONS: i16 = 51;
 pub(crate) const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;

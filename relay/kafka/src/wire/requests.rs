@@ -295,36 +295,32 @@ impl Request for Produce<'_> {
     }
 }
 
-/// The first offset of partitions whose record has this time or a later one.
-pub(crate) struct ListOffsets<'a> {
-    pub(crate) topic: &'a str,
-    pub(crate) partitions: &'a [i32],
-    pub(crate) time_ms: i64,
-}
+/// The first offset of each of these partitions whose record has this time or a later one.
+pub(crate) struct ListOffsets<'a>(pub(crate) &'a [(String, Vec<(i32, i64)>)]);
 
 impl Request for ListOffsets<'_> {
-    /// Number, code and offset of each partition; -1: there is no such record.
-    type Answer = Vec<(i32, i16, i64)>;
+    /// Topic, partition, code and offset; -1: there is no such record.
+    type Answer = Vec<(String, i32, i16, i64)>;
     const KIND: (i16, i16) = (2, 1);
 
     fn put(&self, out: &mut BytesMut) {
         out.put_i32(-1); // no replica asks
-        put_array(out, &[self.topic], |out, topic| {
+        put_array(out, self.0, |out, (topic, partitions)| {
             put_text(out, topic);
-            put_array(out, self.partitions, |out, partition| {
+            put_array(out, partitions, |out, (partition, time_ms)| {
                 out.put_i32(*partition);
-                out.put_i64(self.time_ms);
+                out.put_i64(*time_ms);
             });
         });
     }
 
     fn answer(from: &mut Reader) -> Result<Self::Answer, Malformed> {
         let topics = from.array(|from| {
-            from.text()?;
+            let topic = from.text()?;
             from.array(|from| {
                 let (partition, code) = (from.i32()?, from.i16()?);
                 from.i64()?; // the record's time
-                Ok((partition, code, from.i64()?))
+                Ok((topic.clone(), partition, code, from.i64()?))
             })
         })?;
         Ok(topics.into_iter().flatten().collect())

@@ -111,6 +111,20 @@ async fn a_topic_that_has_more_than_may_be_read_is_named_and_its_events_are_publ
 }
 
 #[tokio::test]
+async fn thousands_of_topics_that_are_not_there_are_looked_for_together_and_hold_up_no_connection() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(kafka).await;
+    run(&sink.db, "SELECT outbox.emit('no-such-' || n, to_json(n)) FROM generate_series(1, 5000) AS n").await;
+    emit(&sink.db, &topic, 1, 300).await;
+    let relay = sink.relay().set("confirm-timeout", "5s").start().await;
+    wait_for_counts(&sink.db, (0, 300, 5000), SOON).await;
+    assert_all_in_order(&kafka.records(&topic).await, 300);
+    let log = relay.log_text();
+    assert!(!log.contains("connecting anew"), "{log}");
+}
+
+#[tokio::test]
 async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_least_once() {
     let Some(builder) = private() else { return };
     let kafka = builder.user("app", "secret").acls().start().await;

@@ -46,3 +46,14 @@ fn kafka_is_the_sink_if_its_url_is_given_alone() {
     assert_eq!(shown, ("kafka://app@a:9092,b:19092".to_owned(), "outbox.{aggregate_type}".to_owned()));
     assert_eq!(kafka.envelope, Envelope::Debezium);
 }
+
+#[test]
+fn a_setting_of_the_broker_that_is_not_given_is_refused_with_its_place() {
+    let kafka = ["run", "--kafka-url", "kafka://a", "--exchange", "orders"];
+    let message = raw(&kafka, &URLS[..1]).resolve(Servers::All).unwrap_err().to_string();
+    assert_eq!(message, "--exchange orders: a setting of RabbitMQ, and kafka_url names another broker: leave it out");
+    let file = super::file("[kafka]\nkafka_topic = 'orders'\nenvelope = 'none'\nkafka_read_back = 'off'");
+    let rabbitmq = raw(&["run", "--config", file.path()], &URLS).resolve(Servers::All).unwrap_err().to_string();
+    assert_eq!(rabbitmq.lines().count(), 2, "{rabbitmq}");
+    assert!(rabbitmq.contains(":2: kafka_topic = orders: a setting of Kafka, and amqp_url names"), "{rabbitmq}");
+}

@@ -15,6 +15,8 @@ fn several_brokers_stand_in_one_url_with_one_login() {
     assert_eq!(url.login, Some(("app".to_owned(), "p@ss".to_owned())));
     assert_eq!((url.mechanism, url.tls), (Mechanism::Plain, None));
     assert_eq!(parse(" kafka://a/ ").login, None);
+    let token = parse("kafkas://:token@a?sasl=oauthbearer").login;
+    assert_eq!(token, Some((String::new(), "token".to_owned())));
 }
 
 #[test]
@@ -37,6 +39,10 @@ fn a_refusal_says_what_is_wrong_and_nothing_of_the_text() {
         ("kafkas://a?certfile=c", "belong together"),
         ("kafka://a?sasl=plaintext", "sasl is plain"),
         ("kafka://a?sasl=scram-sha-256", "needs a login"),
+        ("kafka://a?sasl=plain", "needs a login"),
+        ("kafka://u@a", "has no password"),
+        ("kafka://u:@a?sasl=oauthbearer", "has no password"),
+        ("kafka://:ter2@a", "has no user"),
         ("kafka://a:0", "from 1 to 65535"),
         ("kafka://u:%zz@a", "hexadecimal"),
         ("kafka://a,,b", "no name"),

@@ -21,7 +21,7 @@ enum Part {
 
 /// The text is no template of topics.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a template has letters, digits, ., _, - and {COLUMNS}, and is not empty")]
+#[error("a template has letters, digits, ., _, - and {COLUMNS}, and is more than one or two dots")]
 pub struct InvalidTopic;
 
 impl TopicTemplate {
@@ -85,7 +85,12 @@ impl FromStr for TopicTemplate {
                 }
             };
         }
-        if parts.is_empty() { Err(InvalidTopic) } else { Ok(Self(parts)) }
+        let is_illegal = |text: &str| text == "." || text == "..";
+        match parts.as_slice() {
+            [] => Err(InvalidTopic),
+            [Part::Text(text)] if is_illegal(text) => Err(InvalidTopic),
+            _ => Ok(Self(parts)),
+        }
     }
 }
 
@@ -112,7 +117,7 @@ mod tests {
         for text in ["{topic}", "orders", "outbox.event.{aggregate_type}", "{type}.{topic}"] {
             assert_eq!(text.parse::<TopicTemplate>().unwrap().to_string(), text);
         }
-        for text in ["", "{", "a}", "{id}", "{topic", "{}", "a b", "a/b"] {
+        for text in ["", "{", "a}", "{id}", "{topic", "{}", "a b", "a/b", ".", ".."] {
             assert_eq!(text.parse::<TopicTemplate>(), Err(InvalidTopic), "{text}");
         }
     }

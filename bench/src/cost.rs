@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use harness::Connection;
 
-use crate::{bench::Bench, cpu, load::EMITTER, report::Report, run::Run};
+use crate::{bench::Bench, cpu, load::EMITTER, report::Report};
 
 /// CPU times and WAL position at one moment.
 pub(crate) struct Reading {
@@ -48,10 +48,9 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What was used from `before` until now. The run's own session watches; relay and emitters are still connected.
-    pub(crate) async fn since(before: &Reading, run: &Run<'_>, relay: u32) -> Self {
-        let watcher = run.db;
-        let after = Reading::take(run.bench, run.broker, watcher, Some(relay)).await;
+    /// What was used from `before` until `after`, which is now: relay and emitters are still connected. `watcher`: the
+    /// session that watches.
+    pub(crate) async fn between(before: &Reading, after: Reading, watcher: &Connection) -> Self {
         let mut cost = Self {
             relay: after.relay.saturating_sub(before.relay),
             broker: after.broker.saturating_sub(before.broker),

@@ -32,7 +32,7 @@ pub(crate) struct Run<'a> {
 /// When a run began, and what had been used by then.
 pub(crate) struct Start {
     at: Instant,
-    pub(crate) used: Reading,
+    used: Reading,
 }
 
 impl Start {
@@ -78,8 +78,17 @@ impl Run<'_> {
         // The watcher looks every 20 ms. It must not cost, whatever the planner knows of the table.
         self.db.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.expect("settings");
         quiet(self.db).await;
-        let used = Reading::take(self.bench, self.broker, self.db, relay.map(Relay::pid)).await;
+        let used = self.used(relay).await;
         Start { at: Instant::now(), used }
+    }
+
+    async fn used(&self, relay: Option<&Relay>) -> Reading {
+        Reading::take(self.bench, self.broker, self.db, relay.map(Relay::pid)).await
+    }
+
+    /// What was used since then.
+    pub(crate) async fn cost_since(&self, start: &Start, relay: &Relay) -> Cost {
+        Cost::between(&start.used, self.used(Some(relay)).await, self.db).await
     }
 
     /// Waits until all is SENT, and reports rate, costs and memory. Returns events per second.
@@ -93,7 +102,7 @@ impl Run<'_> {
     ) -> f64 {
         self.all_settled(relay).await;
         let rate = rate(events, start.elapsed());
-        let cost = Cost::since(&start.used, self, relay.pid()).await;
+        let cost = self.cost_since(start, relay).await;
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let memory_mb = relay.usage().peak_rss_bytes as f64 / 1e6;
         println!("  {case}: {events} events at {rate:.0}/s, {memory_mb:.0} MB");

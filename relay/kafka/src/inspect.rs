@@ -6,8 +6,12 @@ use client_socket::{Host, Socket};
 
 use crate::{
     config::ProduceConfig,
-    connect::{control::Control, error::KafkaError, open::check},
-    produce::{confirm::Reason, producer::ConnectError},
+    connect::{
+        control::Control,
+        error::{ConnectError, KafkaError},
+        open::check,
+    },
+    produce::confirm::Reason,
     record::batch::ProducerId,
     wire::{
         codes,

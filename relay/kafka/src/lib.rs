@@ -44,19 +44,18 @@ mod wire;
 pub use self::{
     config::ProduceConfig,
     connect::{
-        error::KafkaError,
+        error::{ConnectError, KafkaError},
         url::{InvalidKafkaUrl, KafkaUrl},
     },
     consume::{
-        batches::Fetched,
         read_back::{Extent, TopicRead},
         reader::{From, Reader},
     },
     inspect::{Inspector, TopicRights, TopicSettings, TopicState},
     produce::{
-        confirm::{Confirm, ConfirmKind, News, Reason},
-        producer::{ConnectError, Producer},
+        confirm::{Confirm, ConfirmKind, Reason},
+        producer::{News, Producer},
     },
-    record::{compression::Compression, headers::Headers, message::Outgoing},
+    record::{compression::Compression, fetched::Fetched, headers::Headers, message::Outgoing},
 };
 pub use client_socket::Host;

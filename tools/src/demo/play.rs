@@ -84,9 +84,3 @@ async fn watch(demo: &mut Demo, mut interrupt: Signal, mut terminate: Signal) {
         }
     }
 }
-
-/// A message in a line.
-pub(crate) fn line(id: &str, destination: &str, body: &[u8]) -> String {
-    let body: String = String::from_utf8_lossy(body).chars().take(80).collect();
-    format!("{id}  {destination}  {body}")
-}

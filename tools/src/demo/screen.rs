@@ -152,3 +152,9 @@ pub(crate) fn mib(bytes: u64) -> String {
     let tenths = (bytes * 10) >> 20;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
+
+/// A message in a line.
+pub(crate) fn message_line(id: &str, destination: &str, body: &[u8]) -> String {
+    let body: String = String::from_utf8_lossy(body).chars().take(80).collect();
+    format!("{id}  {destination}  {body}")
+}

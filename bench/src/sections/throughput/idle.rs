@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::trial::Trial;
-use crate::{bench::Bench, broker::QueueType, cost::Cost, report::Report};
+use crate::{bench::Bench, broker::QueueType, report::Report};
 
 /// CPU time per second over ten seconds, with the relay streaming.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
@@ -13,7 +13,7 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) {
         let start = trial.run().begin(Some(&relay)).await;
         tokio::time::sleep(Duration::from_secs(10)).await; // what is measured, not a wait for something
         let took = start.elapsed();
-        let cost = Cost::since(&start.used, &trial.run(), relay.pid()).await;
+        let cost = trial.run().cost_since(&start, &relay).await;
         for (measure, used) in
             [("relay CPU", cost.relay), ("PostgreSQL CPU", cost.postgres()), ("broker CPU", cost.broker)]
         {

@@ -1,8 +1,8 @@
 //! Why there is no connection, or no longer.
 
-use std::{io, time::Duration};
+use std::{fmt, io, time::Duration};
 
-use client_socket::refused_by_tls;
+use client_socket::{Host, refused_by_tls};
 
 use crate::wire::codes;
 
@@ -86,5 +86,44 @@ impl KafkaError {
             | Self::Version { .. }
             | Self::Protocol(_) => false,
         }
+    }
+}
+
+/// Why no broker of a cluster could be connected to: each host that was tried, with its error.
+#[derive(Debug)]
+pub struct ConnectError {
+    /// The hosts, with their errors.
+    pub failures: Vec<(Host, KafkaError)>,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (host, error)) in self.failures.iter().enumerate() {
+            let between = if place == 0 { "" } else { "; " };
+            write!(f, "{between}{host}: {error}")?;
+            let mut source = std::error::Error::source(error);
+            while let Some(cause) = source {
+                write!(f, ": {cause}")?;
+                source = cause.source();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+impl ConnectError {
+    /// Whether the error may go away by itself: at some host it may.
+    pub fn is_transient(&self) -> bool {
+        !self.is_login() && self.failures.iter().any(|(_, error)| error.is_transient())
+    }
+
+    /// Whether a broker does not let the user in.
+    pub fn is_login(&self) -> bool {
+        let is_login = |error: &KafkaError| {
+            matches!(error, KafkaError::Authentication(_) | KafkaError::Mechanism { .. } | KafkaError::NoLogins)
+        };
+        self.failures.iter().any(|(_, error)| is_login(error))
     }
 }

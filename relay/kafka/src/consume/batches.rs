@@ -9,25 +9,6 @@ use crate::{
     wire::codec::{Malformed, Reader},
 };
 
-/// A record that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
-    /// The topic.
-    pub topic: String,
-    /// The partition's number.
-    pub partition: i32,
-    /// The record's place in its partition.
-    pub offset: i64,
-    /// The record's time, in milliseconds since 1970.
-    pub timestamp_ms: i64,
-    /// The key.
-    pub key: Option<Bytes>,
-    /// The headers in their order.
-    pub headers: Vec<(String, Option<Bytes>)>,
-    /// The value.
-    pub value: Option<Bytes>,
-}
-
 /// Bytes of a batch before its length counts, and before its first record.
 const LENGTH: usize = 12;
 const HEAD: usize = 61;

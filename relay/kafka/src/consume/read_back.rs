@@ -8,15 +8,17 @@ use std::{
 use tokio::sync::mpsc::{Receiver, Sender};
 
 use super::{
-    batches::Fetched,
     fence::fence,
     reader::{From, Placed, Reader},
 };
 use crate::{
     config::ProduceConfig,
-    connect::{control::Control, error::KafkaError},
-    produce::{confirm::Reason, producer::ConnectError},
-    record::{batch::ProducerId, message::Outgoing},
+    connect::{
+        control::Control,
+        error::{ConnectError, KafkaError},
+    },
+    produce::confirm::Reason,
+    record::{batch::ProducerId, fetched::Fetched, message::Outgoing},
     wire::codes::{self, Meaning},
 };
 

@@ -6,17 +6,16 @@ use std::{
     time::Duration,
 };
 
-use super::batches::{self, Fetched};
+use super::batches;
 use crate::{
     config::ProduceConfig,
     connect::{
         channel::Channel,
         control::Control,
-        error::KafkaError,
+        error::{ConnectError, KafkaError},
         open::{check, open},
     },
-    produce::producer::ConnectError,
-    record::batch::ProducerId,
+    record::{batch::ProducerId, fetched::Fetched},
     wire::{
         codes,
         requests::{Fetch, ListOffsets},

@@ -1,8 +1,6 @@
-//! What has become of a record, and other news.
+//! What has become of a record.
 
 use uuid::Uuid;
-
-use crate::{connect::error::KafkaError, consume::read_back::TopicRead};
 
 /// What has become of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +33,4 @@ pub struct Reason {
     pub code: i16,
     /// The code's name, and the broker's words.
     pub text: String,
-}
-
-/// News of a producer, with what is kept of records that are read back.
-#[derive(Debug)]
-pub enum News<T> {
-    /// What has become of records. Those with the same key and topic are confirmed in their order.
-    Confirms(Vec<Confirm>),
-    /// A topic was [read back](crate::Producer::read_back).
-    Read(TopicRead<T>),
-    /// The producer has ended. What is not confirmed may have been written or not.
-    Lost(KafkaError),
 }

@@ -9,12 +9,15 @@ use tokio::{
 };
 
 use super::{
-    confirm::News,
+    confirm::Confirm,
     task::{Confirmed, Handed, Task},
 };
 use crate::{
     config::ProduceConfig,
-    connect::{control::Control, error::KafkaError},
+    connect::{
+        control::Control,
+        error::{ConnectError, KafkaError},
+    },
     consume::{
         read_back::{ReadBack, TopicRead, Wanted},
         reader::From,
@@ -74,43 +77,15 @@ impl<M: Outgoing> fmt::Debug for Producer<M> {
     }
 }
 
-/// Why no broker of a cluster could be connected to: each host that was tried, with its error.
+/// News of a producer, with what is kept of records that are read back.
 #[derive(Debug)]
-pub struct ConnectError {
-    /// The hosts, with their errors.
-    pub failures: Vec<(Host, KafkaError)>,
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (host, error)) in self.failures.iter().enumerate() {
-            let between = if place == 0 { "" } else { "; " };
-            write!(f, "{between}{host}: {error}")?;
-            let mut source = std::error::Error::source(error);
-            while let Some(cause) = source {
-                write!(f, ": {cause}")?;
-                source = cause.source();
-            }
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConnectError {}
-
-impl ConnectError {
-    /// Whether the error may go away by itself: at some host it may.
-    pub fn is_transient(&self) -> bool {
-        !self.is_login() && self.failures.iter().any(|(_, error)| error.is_transient())
-    }
-
-    /// Whether a broker does not let the user in.
-    pub fn is_login(&self) -> bool {
-        let is_login = |error: &KafkaError| {
-            matches!(error, KafkaError::Authentication(_) | KafkaError::Mechanism { .. } | KafkaError::NoLogins)
-        };
-        self.failures.iter().any(|(_, error)| is_login(error))
-    }
+pub enum News<T> {
+    /// What has become of records. Those with the same key and topic are confirmed in their order.
+    Confirms(Vec<Confirm>),
+    /// A topic was [read back](crate::Producer::read_back).
+    Read(TopicRead<T>),
+    /// The producer has ended. What is not confirmed may have been written or not.
+    Lost(KafkaError),
 }
 
 impl<M: Outgoing> Producer<M> {

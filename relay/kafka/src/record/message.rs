@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::fetched::Fetched;
 use super::headers::Headers;
-use crate::consume::batches::Fetched;
 
 /// A type of yours that can be published: it describes itself as a record, and is written straight into the output.
 pub trait Outgoing: Send + 'static {

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod compression;
+pub(crate) mod fetched;
 pub(crate) mod headers;
 pub(crate) mod message;
 pub(crate) mod murmur2;

@@ -1,6 +1,6 @@
 //! Which broker events go to.
 
-use super::{kafka::Config as KafkaConfig, rabbitmq::Config as RabbitMqConfig};
+use super::{kafka::config::Config as KafkaConfig, rabbitmq::config::Config as RabbitMqConfig};
 
 /// The broker that events go to, with its settings.
 #[derive(Clone, Debug)]

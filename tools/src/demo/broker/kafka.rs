@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use uuid::Uuid;
 
 use super::{Arrival, Words};
-use crate::{play::line, screen::Screen};
+use crate::screen::{Screen, message_line};
 
 /// All events of an order go to one topic, so that they arrive in order.
 const TOPIC_SETTING: &str = "{aggregate_type}";
@@ -105,7 +105,7 @@ impl Kafka {
                 for follower in &followers {
                     for (record, _) in follower.take() {
                         let id = record.header("id").unwrap_or_default();
-                        let line = line(id, follower.topic(), record.value.as_deref().unwrap_or_default());
+                        let line = message_line(id, follower.topic(), record.value.as_deref().unwrap_or_default());
                         if lines.send(line).await.is_err() {
                             return; // nobody watches any more
                         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::{Arrival, Words};
-use crate::{play::line, screen::Screen};
+use crate::screen::{Screen, message_line};
 
 pub(super) const WORDS: Words = Words {
     id: "message_id",
@@ -106,7 +106,7 @@ impl RabbitMq {
             while let Some(message) = messages.next().await {
                 let message = message?;
                 let id = message.properties.message_id().as_ref().map(ToString::to_string).unwrap_or_default();
-                if lines.send(line(&id, message.routing_key.as_str(), &message.data)).await.is_err() {
+                if lines.send(message_line(&id, message.routing_key.as_str(), &message.data)).await.is_err() {
                     break; // nobody watches any more
                 }
             }

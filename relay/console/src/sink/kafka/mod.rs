@@ -6,6 +6,7 @@ mod message;
 mod rights;
 mod settings;
 mod tail;
+mod topic;
 mod topics;
 
 use std::{fmt::Display, time::Duration};

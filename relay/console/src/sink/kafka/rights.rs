@@ -8,7 +8,7 @@ use outbox_service::{
 };
 use tokio_postgres::Client;
 
-use super::topics::{Topic, listed};
+use super::topic::{Topic, listed};
 use crate::findings::Report;
 
 /// Checks the rights on topics that the user may describe; without DESCRIBE a topic seems not to exist.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     lately::Unknown,
-    topics::{Topic, listed},
+    topic::{Topic, listed},
 };
 use crate::{
     findings::Report,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kafka_producer::{Inspector, TopicSettings, TopicState};
+use kafka_producer::{Inspector, TopicState};
 use outbox_service::{Config, error::chain, sink::kafka};
 use tokio_postgres::Client;
 
@@ -10,27 +10,14 @@ use super::{
     check::connect,
     lately, rights,
     settings::{self, SETTINGS},
+    topic::{Topic, listed},
 };
-use crate::{
-    findings::Report,
-    format::{count, escaped},
-};
-
-/// Most topics that are named.
-const NAMED: usize = 5;
+use crate::{findings::Report, format::count};
 
 const CHECK: &str = "topics";
 
 /// The checks that need an event of the last day.
 const CHECKS: [&str; 6] = [CHECK, "topic_rights", "replicas", "record_sizes", "retention", "record_times"];
-
-/// A topic of the last day's events that exists.
-pub(super) struct Topic {
-    pub(super) state: TopicState,
-    pub(super) settings: TopicSettings,
-    /// Whether one of its events has no key.
-    pub(super) keyless: bool,
-}
 
 pub(super) async fn inspect(config: &Config, client: &Client, report: &mut Report) {
     let Some(kafka) = kafka::settings(config) else { return };
@@ -90,12 +77,4 @@ fn exist(topics: &[TopicState], report: &mut Report) {
         let number = count(i64::try_from(topics.len()).unwrap_or(i64::MAX), "topic");
         report.ok(CHECK, format!("{number} of the last day: each exists, and its partitions have leaders"));
     }
-}
-
-/// Some topics in words: `2 topics: orders, invoices`.
-pub(super) fn listed(topics: impl ExactSizeIterator<Item = String>) -> String {
-    let number = topics.len();
-    let more = if number > NAMED { ", …" } else { "" };
-    let names: Vec<String> = topics.take(NAMED).map(|name| escaped(&name)).collect();
-    format!("{}: {}{more}", count(i64::try_from(number).unwrap_or(i64::MAX), "topic"), names.join(", "))
 }

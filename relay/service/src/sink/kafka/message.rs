@@ -6,10 +6,10 @@ use kafka_producer::{Fetched, Headers, Outgoing};
 use outbox_core::{Event, Text};
 use uuid::Uuid;
 
-use super::{
-    envelope::{Envelope, REPLAY, debezium_key, own, put_debezium_headers},
-    read_back::Mark,
-};
+use super::envelope::{Envelope, REPLAY, debezium_key, own, put_debezium_headers};
+
+/// What a record is recognized by when it is read back: its event's id and number of replays.
+pub(super) type Mark = (Uuid, u32);
 
 /// An event on its way to Kafka.
 pub struct Outbound {
@@ -32,7 +32,7 @@ impl Outbound {
         Self { event, topic, traceparent, envelope, key }
     }
 
-    /// What the record is recognized by when it is read back.
+    /// The record's mark.
     pub(super) fn mark(&self) -> Mark {
         (self.event.id, self.event.replays)
     }

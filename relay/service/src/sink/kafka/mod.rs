@@ -1,7 +1,7 @@
 //! Kafka as a sink: how the producer connects, and the outcomes of its confirms.
 
 mod answer;
-mod config;
+pub(super) mod config;
 mod envelope;
 mod message;
 mod read_back;
@@ -18,7 +18,6 @@ use kafka_producer::{Confirm, ConnectError, From, KafkaError, KafkaUrl, News, Pr
 use outbox_core::{Abilities, Event, SIDE_CHANNELS};
 use tracing::warn;
 
-use self::read_back::{Mark, ReadBack, Taken};
 pub use self::{
     config::Config,
     envelope::Envelope,
@@ -26,6 +25,10 @@ pub use self::{
     refusal::end_of_start,
     settings::{produce_config, settings},
     topic::{InvalidTopic, TopicTemplate},
+};
+use self::{
+    message::Mark,
+    read_back::{ReadBack, Taken},
 };
 use super::{
     Answer, BrokerKind, Spans, Unroutable,

@@ -5,18 +5,17 @@ use std::collections::{HashMap, HashSet};
 
 use kafka_producer::{Extent, From, Outgoing, TopicRead};
 use outbox_core::Outcome;
-use uuid::Uuid;
 
-use super::{answer, message::Outbound};
+use super::{
+    answer,
+    message::{Mark, Outbound},
+};
 use crate::sink::Answer;
 
 /// Most events that are kept, in 44 MB.
 const MOST_FOUND: usize = 1_800_000;
 /// Most topics that are known. Beyond that they are read once more, since emitters can name any number.
 const MOST_TOPICS: usize = 10_000;
-
-/// An event's id and number of replays.
-pub(super) type Mark = (Uuid, u32);
 
 /// What the topics have, as far as it is known.
 #[derive(Default)]

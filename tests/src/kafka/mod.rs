@@ -82,13 +82,14 @@ impl Kafka {
         name.trim_start_matches("kafka-")
     }
 
-    /// The one node that all tests of this process share. It is started by the first of them.
+    /// The one node that all tests of this process share. It is started by the first of them. Its user `app`, whose
+    /// password is `secret`, may do only what a test [allows](Self::allow).
     ///
     /// # Panics
     /// When one is [`missing`](Self::missing).
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<Kafka> = OnceCell::const_new();
-        SHARED.get_or_init(async || Self::private().start().await).await
+        SHARED.get_or_init(async || Self::private().user("app", "secret").acls().start().await).await
     }
 
     /// One of the test's own, whose nodes it may stop, kill and freeze.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use super::{KafkaClient, Listener, jars};
 use crate::{Guarded, eventually, guarded::Start, places::run_folder};
@@ -88,6 +88,25 @@ impl KafkaNode {
     pub fn resume(&self) {
         self.running(Guarded::resume);
         self.frozen.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets none of its files grow beyond so many bytes: what it writes behind them fails, as on a full disk. A start
+    /// undoes it.
+    ///
+    /// # Panics
+    /// When the process has ended.
+    pub fn limit_files(&self, bytes: u64) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        prlimit(pid, Resource::Fsize, limit).unwrap_or_else(|e| panic!("node {} cannot be limited: {e}", self.id));
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// # Panics
+    /// When that takes longer than a start may.
+    pub async fn ended(&self) {
+        self.take().exited(START).await;
     }
 
     /// Starts it again after [`stop`](Self::stop) or [`kill`](Self::kill), on the same ports and data, and waits until

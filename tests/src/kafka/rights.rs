@@ -2,15 +2,17 @@
 
 use kafka_protocol::{
     messages::{
-        CreateAclsRequest, DeleteAclsRequest, create_acls_request::AclCreation, delete_acls_request::DeleteAclsFilter,
+        CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, create_acls_request::AclCreation,
+        delete_acls_request::DeleteAclsFilter,
     },
     protocol::StrBytes,
 };
 
 use super::{
-    Kafka,
+    Kafka, KafkaClient, Listener,
     admin::{done, text},
 };
+use crate::{SOON, eventually};
 
 /// What a right is about.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,7 @@ const LITERAL: i8 = 3;
 const ALLOW: i8 = 3;
 
 impl Kafka {
-    /// Allows a user something.
+    /// Allows a user something, and waits until every running node does.
     ///
     /// # Panics
     /// When Kafka refuses that.
@@ -66,9 +68,10 @@ impl Kafka {
             .with_permission_type(ALLOW);
         let response = self.client().await.request(3, &CreateAclsRequest::default().with_creations(vec![right])).await;
         done(&format!("allow {user}"), response.results.iter().map(|right| (right.error_code, right)));
+        self.wait_for_right(user, resource, operation, true).await;
     }
 
-    /// Takes back what [`allow`](Self::allow) said.
+    /// Takes back what [`allow`](Self::allow) said, and waits until every running node has done so.
     ///
     /// # Panics
     /// When Kafka refuses that.
@@ -84,5 +87,27 @@ impl Kafka {
             .with_permission_type(ALLOW);
         let response = self.client().await.request(3, &DeleteAclsRequest::default().with_filters(vec![right])).await;
         done(&format!("disallow {user}"), response.filter_results.iter().map(|right| (right.error_code, right)));
+        self.wait_for_right(user, resource, operation, false).await;
+    }
+
+    /// A node learns of a change some moments after the controller has made it.
+    async fn wait_for_right(&self, user: &str, resource: AclResource<'_>, operation: AclOperation, is_given: bool) {
+        let (kind, name) = resource.kind_and_name();
+        let right = DescribeAclsRequest::default()
+            .with_resource_type_filter(kind)
+            .with_resource_name_filter(Some(name))
+            .with_pattern_type_filter(LITERAL)
+            .with_principal_filter(Some(text(&format!("User:{user}"))))
+            .with_host_filter(Some(text("*")))
+            .with_operation(operation as i8)
+            .with_permission_type(ALLOW);
+        for node in self.nodes().iter().filter(|node| node.is_running()) {
+            eventually(&format!("node {} knows {user}'s rights", node.id()), SOON, async || {
+                let mut client = KafkaClient::try_connect(node.port(Listener::Plain)).await?;
+                let known = client.try_request(3, &right).await?;
+                if known.resources.is_empty() == is_given { Err(format!("{known:?}")) } else { Ok(()) }
+            })
+            .await;
+        }
     }
 }

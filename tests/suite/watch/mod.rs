@@ -28,7 +28,7 @@ pub(crate) async fn wait_for_ready(port: u16, status: u16, words: &str) -> Answe
 }
 
 /// The value of a series, by its name and labels as they are shown without `database`.
-async fn metric(port: u16, name: &str, labels: &str) -> Option<f64> {
+pub(crate) async fn metric(port: u16, name: &str, labels: &str) -> Option<f64> {
     let page = get(port, "/metrics").await.unwrap();
     assert_eq!(page.status, 200, "{}", page.body);
     let wanted =

@@ -108,13 +108,11 @@ async fn check_warns_of_topics_whose_events_one_broker_can_lose() {
 
 #[tokio::test]
 async fn check_names_rights_that_the_user_lacks_and_does_not_know_what_it_may_not_see() {
-    let Some(builder) = private() else { return };
-    let kafka = builder.user("app", "secret").acls().start().await;
+    let Some(kafka) = shared().await else { return };
     let topic = kafka.topic(1, &[]).await;
     let allow = async |operation| kafka.allow("app", AclResource::Topic(&topic), operation).await;
-    let sink = Sink::new(&kafka).await;
-    let url = format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl));
-    let relay = sink.relay().set("kafka-url", &url);
+    let sink = Sink::new(kafka).await;
+    let relay = sink.relay_of_app();
     run(&sink.db, &format!("SELECT outbox.emit('{topic}', '1'::json)")).await;
     assert_found(&check(&relay).await, "topics", "bad", &[&topic, "29 TOPIC_AUTHORIZATION_FAILED", "DESCRIBE"]);
     for (operation, check_of, level, words) in [
@@ -142,8 +140,7 @@ async fn check_names_rights_that_the_user_lacks_and_does_not_know_what_it_may_no
 
 #[tokio::test]
 async fn the_right_to_write_by_a_name_is_known_without_changing_what_the_name_has() {
-    let Some(builder) = private() else { return };
-    let kafka = builder.user("app", "secret").acls().start().await;
+    let Some(kafka) = shared().await else { return };
     let config = ProduceConfig {
         url: format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl)).parse().unwrap(),
         client_id: "test".to_owned(),

@@ -1,20 +1,18 @@
 //! What becomes of topics, rights and brokers under a relay at work.
 
-use harness::{AclOperation, AclResource, Listener, SOON};
+use harness::{AclOperation, AclResource, SOON};
 
 use super::{Sink, assert_all_in_order, emit, private, run, shared, wait_for_counts};
 
 #[tokio::test]
 async fn a_right_that_is_taken_away_and_given_back_fails_only_what_was_emitted_between() {
-    let Some(builder) = private() else { return };
-    let kafka = builder.user("app", "secret").acls().start().await;
+    let Some(kafka) = shared().await else { return };
     let topic = kafka.topic(1, &[]).await;
     for operation in [AclOperation::Read, AclOperation::Write, AclOperation::Describe] {
         kafka.allow("app", AclResource::Topic(&topic), operation).await;
     }
-    let sink = Sink::new(&kafka).await;
-    let url = format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl));
-    let _relay = sink.relay().set("kafka-url", &url).start().await;
+    let sink = Sink::new(kafka).await;
+    let _relay = sink.relay_of_app().start().await;
     emit(&sink.db, &topic, 1, 20).await;
     wait_for_counts(&sink.db, (0, 20, 0), SOON).await;
     kafka.disallow("app", AclResource::Topic(&topic), AclOperation::Write).await;
@@ -70,23 +68,4 @@ async fn a_cluster_without_its_majority_gets_everything_once_when_that_is_back()
     let records = kafka.records(&topic).await;
     assert_all_in_order(&records, 1000);
     assert_eq!(records.len(), 1000, "none is there twice");
-}
-
-#[tokio::test]
-async fn a_broker_that_says_nothing_for_longer_than_a_confirm_is_waited_for_costs_no_attempt_and_gets_nothing_twice() {
-    let Some(builder) = private() else { return };
-    let kafka = builder.start().await;
-    let topic = kafka.topic(2, &[]).await;
-    let sink = Sink::new(&kafka).await;
-    let relay = sink.relay().set("confirm-timeout", "2s").set("max-attempts", "1").start().await;
-    emit(&sink.db, &topic, 1, 200).await;
-    wait_for_counts(&sink.db, (0, 200, 0), SOON).await;
-    kafka.node(1).pause();
-    emit(&sink.db, &topic, 201, 5000).await;
-    relay.wait_for_log("no connection to the broker").await;
-    kafka.node(1).resume();
-    wait_for_counts(&sink.db, (0, 5200, 0), 2 * SOON).await;
-    let records = kafka.records(&topic).await;
-    assert_all_in_order(&records, 5200);
-    assert_eq!(records.len(), 5200, "none is there twice");
 }

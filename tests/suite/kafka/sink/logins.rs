@@ -1,6 +1,6 @@
 use harness::{AclOperation, AclResource, Listener, SOON};
 
-use super::{Sink, emit, private, wait_for_counts};
+use super::{Sink, emit, private, shared, wait_for_counts};
 
 #[tokio::test]
 async fn a_user_logs_in_by_each_mechanism_and_a_wrong_password_ends_the_start_without_being_shown() {
@@ -24,15 +24,13 @@ async fn a_user_logs_in_by_each_mechanism_and_a_wrong_password_ends_the_start_wi
 
 #[tokio::test]
 async fn rights_that_are_taken_away_fail_events_with_the_brokers_words_and_others_are_sent() {
-    let Some(builder) = private() else { return };
-    let kafka = builder.user("app", "secret").acls().start().await;
+    let Some(kafka) = shared().await else { return };
     let (open, closed) = (kafka.topic(1, &[]).await, kafka.topic(1, &[]).await);
     for operation in [AclOperation::Write, AclOperation::Describe] {
         kafka.allow("app", AclResource::Topic(&open), operation).await;
     }
-    let sink = Sink::new(&kafka).await;
-    let url = format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl));
-    let _relay = sink.relay().set("kafka-url", &url).start().await;
+    let sink = Sink::new(kafka).await;
+    let _relay = sink.relay_of_app().start().await;
     emit(&sink.db, &closed, 1, 20).await;
     emit(&sink.db, &open, 1, 20).await;
     wait_for_counts(&sink.db, (0, 20, 20), SOON).await;

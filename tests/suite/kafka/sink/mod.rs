@@ -1,11 +1,13 @@
 //! The relay with Kafka as its broker.
 
+mod broker;
 mod check;
 mod cluster;
 mod commands;
 mod compression;
 mod faults;
 mod logins;
+mod mixed;
 mod read_back;
 mod tls;
 mod verdicts;
@@ -31,6 +33,11 @@ impl<'a> Sink<'a> {
     fn relay(&self) -> RelayBuilder {
         let url = format!("kafka://{}", self.kafka.addresses(Listener::Plain));
         RelayBuilder::new().set("database-url", self.db.url()).set("slot", self.db.name()).set("kafka-url", &url)
+    }
+
+    /// The same, logged in as the user of [`Kafka::shared`].
+    fn relay_of_app(&self) -> RelayBuilder {
+        self.relay().set("kafka-url", &format!("kafka://app:secret@{}", self.kafka.addresses(Listener::Sasl)))
     }
 }
 

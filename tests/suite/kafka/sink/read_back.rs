@@ -1,6 +1,6 @@
 //! What an earlier relay has published is not published again.
 
-use harness::{AclOperation, AclResource, Kafka, Listener, SOON, eventually};
+use harness::{AclOperation, AclResource, Kafka, SOON, eventually};
 
 use super::{Sink, assert_all_in_order, emit, private, run, shared, wait_for_counts};
 
@@ -126,15 +126,13 @@ async fn thousands_of_topics_that_are_not_there_are_looked_for_together_and_hold
 
 #[tokio::test]
 async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_least_once() {
-    let Some(builder) = private() else { return };
-    let kafka = builder.user("app", "secret").acls().start().await;
+    let Some(kafka) = shared().await else { return };
     let topic = kafka.topic(1, &[]).await;
     let allow = async |operation| kafka.allow("app", AclResource::Topic(&topic), operation).await;
     allow(AclOperation::Write).await;
     allow(AclOperation::Describe).await;
-    let sink = Sink::new(&kafka).await;
-    let url = format!("kafka://app:secret@{}", kafka.addresses(Listener::Sasl));
-    let builder = sink.relay().set("kafka-url", &url);
+    let sink = Sink::new(kafka).await;
+    let builder = sink.relay_of_app();
     let relay = builder.start().await;
     emit(&sink.db, &topic, 1, 100).await;
     wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
@@ -147,7 +145,7 @@ async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_l
     forget_verdicts(&sink, 51).await;
     let relay = builder.start().await;
     wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
-    assert_once(&kafka, &topic, 100).await;
+    assert_once(kafka, &topic, 100).await;
     relay.kill().await;
 
     let name: String = relay
@@ -161,7 +159,7 @@ async fn who_may_not_read_the_topic_or_use_the_name_is_warned_and_publishes_at_l
     forget_verdicts(&sink, 21).await;
     let relay = builder.start().await;
     wait_for_counts(&sink.db, (0, 100, 0), SOON).await;
-    assert_once(&kafka, &topic, 100).await;
+    assert_once(kafka, &topic, 100).await;
     assert!(!relay.log_text().contains("not shut out"), "{}", relay.log_text());
 }
 

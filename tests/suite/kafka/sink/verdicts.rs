@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use harness::{Kafka, KafkaRecord, SOON, eventually};
 
 use super::{Sink, assert_all_in_order, emit, number, private, run, shared, wait_for_counts};
@@ -69,55 +67,6 @@ async fn with_envelope_debezium_key_id_and_the_events_headers_are_json_and_there
     let found: Vec<_> =
         record.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref().unwrap_or_default())).collect();
     assert_eq!(found, expected);
-}
-
-#[tokio::test]
-async fn what_kafka_does_not_take_fails_alone_with_its_words_and_everything_else_is_sent() {
-    let Some(kafka) = shared().await else { return };
-    let good = kafka.topic(3, &[]).await;
-    let small = kafka.topic(1, &[("max.message.bytes", "2000")]).await;
-    let compact = kafka.topic(1, &[("cleanup.policy", "compact")]).await;
-    let sink = Sink::new(kafka).await;
-    // Every fifth to each of four topics, and every tenth of the last two is one that they do not take.
-    run(
-        &sink.db,
-        &format!(
-            "SELECT CASE n % 5
-                 WHEN 0 THEN outbox.emit('{small}', to_json(repeat('x', CASE WHEN n % 50 = 0 THEN 3000 ELSE 50 END)), aggregate_type => 't', aggregate_id => 'k' || n % 7)
-                 WHEN 1 THEN outbox.emit('{compact}', to_json(n), aggregate_type => CASE WHEN n % 50 <> 1 THEN 't' END, aggregate_id => CASE WHEN n % 50 <> 1 THEN 'k' || n % 7 END)
-                 WHEN 2 THEN outbox.emit('there-is-no-such-topic', to_json(n))
-                 WHEN 3 THEN outbox.emit('no/topic', to_json(n))
-                 ELSE outbox.emit('{good}', to_json(n), aggregate_type => 't', aggregate_id => 'k' || n % 7)
-             END FROM generate_series(0, 4999) AS n"
-        ),
-    )
-    .await;
-    let _relay = sink.relay().start().await;
-    wait_for_counts(&sink.db, (0, 2800, 2200), SOON).await;
-    let rows = sink
-        .db
-        .query(
-            "SELECT CASE topic WHEN $1 THEN 'small' WHEN $2 THEN 'compact' WHEN $3 THEN 'good' ELSE topic END,
-            last_error, count(*) FROM outbox.events WHERE status = 'FAILED' GROUP BY 1, 2",
-            &[&small, &compact, &good],
-        )
-        .await
-        .unwrap();
-    let failed: BTreeMap<String, (String, i64)> =
-        rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect();
-    assert_eq!(failed.len(), rows.len(), "one reason each: {rows:?}");
-    for (topic, code, count) in [
-        ("small", "10 MESSAGE_TOO_LARGE", 100),
-        ("compact", "87 INVALID_RECORD", 100),
-        ("there-is-no-such-topic", "3 UNKNOWN_TOPIC_OR_PARTITION", 1000),
-        ("no/topic", "17 INVALID_TOPIC_EXCEPTION", 1000),
-    ] {
-        let (error, failed) = &failed[topic];
-        assert!(error.starts_with(code) && *failed == count, "{topic}: {error} ({failed})");
-    }
-    for (topic, count) in [(&good, 1000), (&small, 900), (&compact, 900)] {
-        assert_eq!(kafka.records(topic).await.len(), count, "{topic}");
-    }
 }
 
 #[tokio::test]

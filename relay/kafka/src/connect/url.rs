@@ -111,19 +111,16 @@ impl FromStr for KafkaUrl {
             let (name, value) = parameter.split_once('=').ok_or(InvalidKafkaUrl::new("a parameter has no value"))?;
             url.set(name, decode(value)?, &mut files)?;
         }
-        match &url.login {
-            None if has_mechanism => {
-                return Err(InvalidKafkaUrl::new("sasl needs a login: kafka://user:password@host"));
-            }
+        let problem = match &url.login {
+            None if has_mechanism => "sasl needs a login: kafka://user:password@host",
             // A token of OAuth 2 names its user itself.
             Some((user, _)) if user.is_empty() && url.mechanism != Mechanism::OAuthBearer => {
-                return Err(InvalidKafkaUrl::new("the login has no user: kafka://user:password@host"));
+                "the login has no user: kafka://user:password@host"
             }
-            Some((_, password)) if password.is_empty() => {
-                return Err(InvalidKafkaUrl::new("the login has no password: kafka://user:password@host"));
-            }
-            _ => url.check(files),
-        }
+            Some((_, password)) if password.is_empty() => "the login has no password: kafka://user:password@host",
+            _ => return url.check(files),
+        };
+        Err(InvalidKafkaUrl::new(problem))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reads topics from a time on, without a consumer group.
 
+mod place;
+
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -16,17 +18,10 @@ use crate::{
         open::{check, open},
     },
     record::{batch::ProducerId, fetched::Fetched},
-    wire::{
-        codes,
-        requests::{Fetch, ListOffsets},
-    },
+    wire::{codes, requests::Fetch},
 };
 use client_socket::Host;
 
-/// Most topics that are asked for at a time.
-const MOST_TOPICS: usize = 1000;
-/// The time that means the end of a partition.
-const LATEST: i64 = -1;
 /// Most bytes of an answer, and of a partition's part.
 const MOST_BYTES: i32 = 4 << 20;
 
@@ -39,17 +34,6 @@ pub enum From {
     Time(i64),
     /// All that the topic has.
     Beginning,
-}
-
-impl From {
-    /// As `ListOffsets` has it: -1 and -2 are no times.
-    fn time_ms(self) -> i64 {
-        match self {
-            Self::End => LATEST,
-            Self::Beginning => -2,
-            Self::Time(ms) => ms.max(0),
-        }
-    }
 }
 
 /// A reader of topics, each partition from a place of its own.
@@ -85,13 +69,6 @@ pub(crate) struct Placed {
     pub(crate) partitions: Vec<i32>,
     /// Whether all partitions have leaders.
     pub(crate) is_led: bool,
-}
-
-impl Placed {
-    /// A topic of which the cluster has said nothing yet.
-    fn unknown(topic: String) -> Self {
-        Self { topic, code: codes::LEADER_NOT_AVAILABLE, partitions: Vec::new(), is_led: true }
-    }
 }
 
 /// What a topic has shown so far.
@@ -144,52 +121,6 @@ impl Reader {
         placed.into_iter().try_for_each(|found| check("topic", found.code, None))
     }
 
-    /// As [`begin`](Self::begin), for several topics; one that cannot be read is no error.
-    pub(crate) async fn place(&mut self, wanted: &[(String, From)]) -> Result<Vec<Placed>, KafkaError> {
-        let mut placed = Vec::with_capacity(wanted.len());
-        for wanted in wanted.chunks(MOST_TOPICS) {
-            placed.extend(self.place_some(wanted).await?.into_values());
-        }
-        Ok(placed)
-    }
-
-    async fn place_some(&mut self, wanted: &[(String, From)]) -> Result<BTreeMap<String, Placed>, KafkaError> {
-        let names: Vec<String> = wanted.iter().map(|(topic, _)| topic.clone()).collect();
-        let times: HashMap<&str, i64> = wanted.iter().map(|(topic, from)| (topic.as_str(), from.time_ms())).collect();
-        let mut placed: BTreeMap<String, Placed> =
-            names.iter().map(|name| (name.clone(), Placed::unknown(name.clone()))).collect();
-        let metadata = self.control.metadata(&names).await?;
-        self.brokers.extend(metadata.brokers);
-        let mut by_leader: BTreeMap<i32, Vec<(String, Vec<(i32, i64)>)>> = BTreeMap::new();
-        for topic in metadata.topics {
-            let Some((found, time_ms)) = placed.get_mut(&topic.name).zip(times.get(&*topic.name)) else { continue };
-            found.code = topic.code;
-            let mut of_leaders: BTreeMap<i32, Vec<(i32, i64)>> = BTreeMap::new();
-            for (number, leader) in (0..).zip(topic.leaders) {
-                found.partitions.push(number);
-                match leader {
-                    Some(leader) => of_leaders.entry(leader).or_default().push((number, *time_ms)),
-                    None => found.is_led = false,
-                }
-            }
-            for (leader, partitions) in of_leaders {
-                by_leader.entry(leader).or_default().push((topic.name.clone(), partitions));
-            }
-            self.seen.insert(topic.name, Seen::default());
-        }
-        for (leader, topics) in by_leader {
-            for (topic, partition, code, offset) in self.offsets(leader, &topics).await? {
-                if code == codes::NONE {
-                    let place = Place { leader, offset, end: None, markers: Vec::new() };
-                    self.places.insert((topic, partition), place);
-                } else if let Some(found) = placed.get_mut(&topic) {
-                    found.code = code;
-                }
-            }
-        }
-        Ok(placed)
-    }
-
     /// Reads no more of this topic.
     pub(crate) fn leave(&mut self, topic: &str) {
         self.places.retain(|(name, _), _| name != topic);
@@ -199,32 +130,6 @@ impl Reader {
     /// What the topic has shown so far.
     pub(crate) fn seen(&self, topic: &str) -> Seen {
         self.seen.get(topic).copied().unwrap_or_default()
-    }
-
-    /// The offsets of partitions of one leader, or its codes. Where no record is so new, that is the end.
-    async fn offsets(
-        &mut self,
-        leader: i32,
-        topics: &[(String, Vec<(i32, i64)>)],
-    ) -> Result<Vec<(String, i32, i16, i64)>, KafkaError> {
-        let mut offsets = self.list_offsets(leader, topics).await?;
-        let mut late: BTreeMap<String, Vec<(i32, i64)>> = BTreeMap::new();
-        for (topic, partition, ..) in offsets.extract_if(.., |(.., code, offset)| *code == codes::NONE && *offset < 0) {
-            late.entry(topic).or_default().push((partition, LATEST));
-        }
-        if !late.is_empty() {
-            offsets.extend(self.list_offsets(leader, &Vec::from_iter(late)).await?);
-        }
-        Ok(offsets)
-    }
-
-    async fn list_offsets(
-        &mut self,
-        leader: i32,
-        topics: &[(String, Vec<(i32, i64)>)],
-    ) -> Result<Vec<(String, i32, i16, i64)>, KafkaError> {
-        let answer = self.channel(leader).await?.ask(&ListOffsets(topics)).await;
-        self.heard(leader, answer)
     }
 
     /// Reads the next records of all partitions; waits for the first of them for at most `wait`.
@@ -274,20 +179,26 @@ impl Reader {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         let request = Fetch { wait_ms, most_bytes: MOST_BYTES, topics: topics.into_iter().collect() };
         let answer = self.channel(leader).await?.ask(&request).await;
-        let (code, parts) = self.heard(leader, answer)?;
+        let (code, topics) = self.heard(leader, answer)?;
         check("fetch", code, None)?;
         let (mut refused, mut taken) = (Vec::new(), 0);
-        for part in parts {
-            if part.code != 0 {
-                refused.push((part.topic, part.code));
+        let parts =
+            topics.into_iter().flat_map(|(topic, parts)| parts.into_iter().map(move |part| (topic.clone(), part)));
+        for (topic, part) in parts {
+            let at = (topic, part.partition);
+            let Some(place) = self.places.get_mut(&at) else { continue };
+            let (topic, partition) = at;
+            if part.code != codes::NONE {
+                refused.push((topic, part.code));
                 continue;
             }
-            let Some(place) = self.places.get_mut(&(part.topic.clone(), part.partition)) else { continue };
             place.end = Some(part.end);
-            let seen = self.seen.entry(part.topic.clone()).or_default();
-            seen.bytes += part.records.len() as u64;
+            let bytes = part.records.len() as u64;
             let batches = batches::read(part.records, &mut taken)?;
-            seen.unreadable += batches.unreadable;
+            if let Some(seen) = self.seen.get_mut(&topic) {
+                seen.bytes += bytes;
+                seen.unreadable += batches.unreadable;
+            }
             self.unreadable += batches.unreadable;
             place.markers.extend(batches.markers);
             // A batch may begin before the offset that was asked for.
@@ -295,8 +206,8 @@ impl Reader {
             place.offset = batches.next.map_or(first, |next| next.max(first));
             for record in batches.records.into_iter().filter(|record| record.offset >= first) {
                 show(Fetched {
-                    topic: part.topic.clone(),
-                    partition: part.partition,
+                    topic: topic.clone(),
+                    partition,
                     offset: record.offset,
                     timestamp_ms: record.timestamp_ms,
                     key: record.key,

@@ -15,7 +15,7 @@ pub(crate) use self::{
     metadata::{Metadata, NO_RIGHTS_ASKED, TopicAnswer},
     open::{ApiVersions, SaslAuthenticate, SaslHandshake},
     produce::{BatchAnswer, Produce},
-    read::{Fetch, ListOffsets},
+    read::{ByTopic, Fetch, ListOffsets},
 };
 use super::codec::{Malformed, Reader};
 

@@ -5,12 +5,15 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::Request;
 use crate::wire::codec::{Malformed, Reader, put_array, put_text};
 
+/// Numbers of partitions by topic, each with a time or an offset.
+pub(crate) type ByTopic = Vec<(String, Vec<(i32, i64)>)>;
+
 /// The first offset of each of these partitions whose record has this time or a later one.
-pub(crate) struct ListOffsets<'a>(pub(crate) &'a [(String, Vec<(i32, i64)>)]);
+pub(crate) struct ListOffsets<'a>(pub(crate) &'a ByTopic);
 
 impl Request for ListOffsets<'_> {
-    /// Topic, partition, code and offset; -1: there is no such record.
-    type Answer = Vec<(String, i32, i16, i64)>;
+    /// Each topic with number, code and offset of its partitions; -1: there is no such record.
+    type Answer = Vec<(String, Vec<(i32, i16, i64)>)>;
     const KIND: (i16, i16) = (2, 1);
 
     fn put(&self, out: &mut BytesMut) {
@@ -25,15 +28,15 @@ impl Request for ListOffsets<'_> {
     }
 
     fn answer(from: &mut Reader) -> Result<Self::Answer, Malformed> {
-        let topics = from.array(|from| {
+        from.array(|from| {
             let topic = from.text()?;
-            from.array(|from| {
+            let partitions = from.array(|from| {
                 let (partition, code) = (from.i32()?, from.i16()?);
                 from.i64()?; // the record's time
-                Ok((topic.clone(), partition, code, from.i64()?))
-            })
-        })?;
-        Ok(topics.into_iter().flatten().collect())
+                Ok((partition, code, from.i64()?))
+            })?;
+            Ok((topic, partitions))
+        })
     }
 }
 
@@ -44,13 +47,12 @@ pub(crate) struct Fetch {
     pub(crate) wait_ms: i32,
     /// Most bytes of the answer, and of each partition's part.
     pub(crate) most_bytes: i32,
-    pub(crate) topics: Vec<(String, Vec<(i32, i64)>)>,
+    pub(crate) topics: ByTopic,
 }
 
 /// The records of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FetchAnswer {
-    pub(crate) topic: String,
     pub(crate) partition: i32,
     pub(crate) code: i16,
     /// The offset behind the last record that all in-sync replicas have.
@@ -59,8 +61,8 @@ pub(crate) struct FetchAnswer {
 }
 
 impl Request for Fetch {
-    /// The code, and the partitions.
-    type Answer = (i16, Vec<FetchAnswer>);
+    /// The code, and each topic with its partitions.
+    type Answer = (i16, Vec<(String, Vec<FetchAnswer>)>);
     const KIND: (i16, i16) = (1, 10);
 
     fn put(&self, out: &mut BytesMut) {
@@ -95,10 +97,10 @@ impl Request for Fetch {
                 from.i64()?; // up to where transactions are committed
                 from.i64()?; // where the partition begins
                 from.array(|from| Ok((from.i64()?, from.i64()?)))?; // transactions that were taken back
-                Ok(FetchAnswer { topic: String::new(), partition, code, end, records: from.bytes()? })
+                Ok(FetchAnswer { partition, code, end, records: from.bytes()? })
             })?;
-            Ok(partitions.into_iter().map(move |part| FetchAnswer { topic: topic.clone(), ..part }))
+            Ok((topic, partitions))
         })?;
-        Ok((code, topics.into_iter().flatten().collect()))
+        Ok((code, topics))
     }
 }

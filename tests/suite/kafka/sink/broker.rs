@@ -6,7 +6,10 @@ use harness::{Direction, Proxy, RelayBuilder, SOON, eventually, free_port};
 use tokio::time::sleep;
 
 use super::{Sink, assert_all_in_order, emit, private, run, wait_for_counts};
-use crate::watch::{http_port, metric};
+use crate::{
+    kafka::producer::{Answer, NOBODY, Producer, batch, record},
+    watch::{http_port, metric},
+};
 
 /// How long a slow broker takes for an answer.
 const SLOW: Duration = Duration::from_millis(300);
@@ -131,6 +134,9 @@ async fn while_one_disk_of_a_broker_is_full_what_is_for_another_is_sent_and_the_
         if arrived == sent { Ok(()) } else { Err((arrived, sent)) }
     })
     .await;
+    let mut producer = Producer::to_leader(&kafka, &other).await;
+    let answer = producer.produce(&full, batch(NOBODY, -1, vec![record("x")])).await;
+    assert_eq!(answer, Answer::refused(56)); // KAFKA_STORAGE_ERROR
     kafka.node(1).stop().await;
     kafka.node(1).start().await;
     wait_for_counts(&sink.db, (0, 10_200 + sent, 0), 4 * SOON).await;

@@ -67,6 +67,7 @@ fn count(emitted: &Emitted, numbers: mpsc::Sender<u64>) {
 
 async fn publish_each(config: ProduceConfig, topic: Arc<str>, body: Arc<[u8]>, mut numbers: mpsc::Receiver<u64>) {
     let mut producer = Producer::connect(config).await.unwrap_or_else(|e| panic!("cannot publish: {e}"));
+    let numbered = |number| Numbered { id: id_of(number), topic: Arc::clone(&topic), body: Arc::clone(&body) };
     let (mut unconfirmed, mut is_all) = (0_usize, false);
     let mut next = Vec::new();
     while !is_all || unconfirmed > 0 {
@@ -74,8 +75,7 @@ async fn publish_each(config: ProduceConfig, topic: Arc<str>, body: Arc<[u8]>, m
             received = numbers.recv_many(&mut next, 1000), if !is_all => {
                 is_all = received == 0;
                 unconfirmed += received;
-                let numbered = |number| Numbered { id: id_of(number), topic: Arc::clone(&topic), body: Arc::clone(&body) };
-                producer.publish(next.drain(..).map(numbered).collect());
+                producer.publish(next.drain(..).map(&numbered).collect());
             }
             news = producer.next() => match news {
                 News::Confirms(confirms) => {

@@ -61,12 +61,12 @@ async fn of_ten_thousand_events_those_that_kafka_does_not_take_fail_alone_with_i
     let rows = sink.db.query(sql, &[]).await.unwrap();
     assert_eq!(rows.len(), 10_000);
     let kinds = HashMap::from(KINDS);
-    let mut owed: HashMap<&str, HashMap<&str, (i32, &str)>> = HashMap::new();
+    let mut expected: HashMap<&str, HashMap<&str, (i32, &str)>> = HashMap::new();
     for row in &rows {
         let [id, kind, status, error, topic] = [0, 2, 3, 5, 6].map(|column| row.get::<_, &str>(column));
         let is_right = match kinds[kind] {
             None => {
-                owed.entry(topic).or_default().insert(id, (row.get(1), row.get(7)));
+                expected.entry(topic).or_default().insert(id, (row.get(1), row.get(7)));
                 status == "SENT"
             }
             Some(code) => status == "FAILED" && error.starts_with(code),
@@ -75,15 +75,15 @@ async fn of_ten_thousand_events_those_that_kafka_does_not_take_fail_alone_with_i
     }
     for topic in [&good, &small, &compact, &forbidden, &hidden] {
         let mut latest = HashMap::new();
-        let mut owed = owed.remove(topic.as_str()).unwrap_or_default();
+        let mut expected = expected.remove(topic.as_str()).unwrap_or_default();
         for record in kafka.records(topic).await {
             let id = record.header("id").unwrap();
-            let (n, key) = owed.remove(id).unwrap_or_else(|| panic!("{topic}: {id} is there twice, or is FAILED"));
+            let (n, key) = expected.remove(id).unwrap_or_else(|| panic!("{topic}: {id} is there twice, or is FAILED"));
             assert_eq!(record.key.as_deref(), Some(key.as_bytes()));
             let before = latest.insert(key, n);
             assert!(before.is_none_or(|before| before < n), "{topic}, {key}: {n} behind {before:?}");
         }
-        assert!(owed.is_empty(), "{topic} lacks {owed:?}");
+        assert!(expected.is_empty(), "{topic} lacks {expected:?}");
     }
 }
 

@@ -50,7 +50,7 @@ text! {
     /// PostgreSQL's own rule for names of replication slots.
     SlotName: String, "NAME", "1 to 63 of the characters a-z, 0-9 and _", |text| kept(text, is_slot_name(text));
     /// A template of Kafka's topics.
-    Topic: TopicTemplate, "TOPIC", "letters, digits, ., _ and -, with {{topic}}, {{aggregate_type}} and {{type}}", |text: &str| text.parse().ok();
+    Topic: TopicTemplate, "TOPIC", "letters, digits, ., _ and - (not . or .. alone), with {{topic}}, {{aggregate_type}} and {{type}}", |text: &str| text.parse().ok();
     /// Name of a file of at most 4096 bytes (Linux: PATH_MAX).
     File: PathBuf, "FILE", "the name of a file, of up to 4096 bytes",
         |text| (is_printable(text, 4096) && !is_url(text)).then(|| text.into()),

@@ -28,7 +28,7 @@ impl From {
 }
 
 impl Placed {
-    /// A topic of which the cluster has said nothing yet.
+    /// A topic that the cluster has not described yet.
     fn unknown(topic: String) -> Self {
         Self { topic, code: codes::LEADER_NOT_AVAILABLE, partitions: Vec::new(), is_led: true }
     }

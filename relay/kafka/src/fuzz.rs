@@ -1,7 +1,7 @@
 //! The fuzzer's brokers (see `fuzz/README.md`): they answer anything at all.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::ErrorKind,
     pin::pin,
     task::{Context, Poll, Waker},
@@ -20,7 +20,7 @@ use crate::{
         scram::{Hash, Scram},
     },
     consume::batches,
-    produce::cluster::Cluster,
+    produce::{cluster::Cluster, confirm::ConfirmKind},
     record::batch::ProducerId,
     wire::{
         codec::{Malformed, Reader},
@@ -163,8 +163,10 @@ struct World {
     cluster: Cluster<Note>,
     now: Instant,
     published: u128,
-    /// Records without a confirm, by topic and key.
-    unconfirmed: BTreeMap<(&'static str, u8), BTreeSet<Uuid>>,
+    /// Records without a confirm, by topic and key, each with the refusals that the caller knew.
+    unconfirmed: BTreeMap<(&'static str, u8), BTreeMap<Uuid, u64>>,
+    /// The latest refusal of each topic and key.
+    refused: BTreeMap<(&'static str, u8), u64>,
     keeps_order: bool,
     /// How many refusals the caller could know, and how many it says it knows.
     refusals: u64,
@@ -186,6 +188,7 @@ fn cluster(mut said: &[u8], keeps_order: bool) {
         now: Instant::now(),
         published: 0,
         unconfirmed: BTreeMap::new(),
+        refused: BTreeMap::new(),
         keeps_order,
         refusals: 0,
         known: 0,
@@ -197,7 +200,7 @@ fn cluster(mut said: &[u8], keeps_order: bool) {
         }
     }
     for _ in 0..1000 {
-        if world.unconfirmed.values().all(BTreeSet::is_empty) || world.all_is_well().is_err() {
+        if world.unconfirmed.values().all(BTreeMap::is_empty) || world.all_is_well().is_err() {
             return;
         }
     }
@@ -242,8 +245,8 @@ impl World {
     fn publish(&mut self, topic: &'static str, key: u8, known: u8) {
         let note = Note { id: Uuid::from_u128(self.published), topic, key: (key > 0).then_some([key]) };
         self.published += 1;
-        self.unconfirmed.entry((topic, key)).or_default().insert(note.id);
         self.known = self.known.max(self.refusals.min(known.into()));
+        self.unconfirmed.entry((topic, key)).or_default().insert(note.id, self.known);
         self.cluster.publish(vec![note], self.known, self.now);
     }
 
@@ -297,19 +300,25 @@ impl World {
     }
 
     fn fetch(&mut self) {
-        for confirm in std::mem::take(&mut self.cluster.out.confirms) {
+        for confirm in std::mem::take(&mut self.cluster.out.ready) {
             let mut of_keys = self.unconfirmed.iter_mut();
-            let found = of_keys.find(|(_, ids)| ids.contains(&confirm.id));
-            let Some(((_, key), ids)) = found else { panic!("{confirm:?} is one too many") };
-            let is_next = ids.first() == Some(&confirm.id);
-            assert!(
-                is_next || *key == 0 || !self.keeps_order,
-                "{confirm:?} overtakes an earlier one: {:?}",
-                self.cluster
-            );
-            ids.remove(&confirm.id);
+            let found = of_keys.find(|(_, records)| records.contains_key(&confirm.id));
+            let Some((of, records)) = found else { panic!("{confirm:?} is one too many") };
+            let is_ordered = self.keeps_order && of.1 > 0;
+            let is_next = records.keys().next() == Some(&confirm.id);
+            assert!(is_next || !is_ordered, "{confirm:?} overtakes an earlier one: {:?}", self.cluster);
+            let known = records.remove(&confirm.id);
+            let is_behind = is_ordered && known < self.refused.get(of).copied();
+            match confirm.kind {
+                ConfirmKind::Taken => assert!(!is_behind, "{confirm:?} is behind: {:?}", self.cluster),
+                ConfirmKind::Behind => assert!(is_behind, "{confirm:?} is behind nothing: {:?}", self.cluster),
+                _ => {
+                    self.refusals += 1;
+                    self.refused.insert(*of, self.refusals);
+                }
+            }
         }
-        self.refusals = self.cluster.out.refusals;
+        assert_eq!(self.refusals, self.cluster.out.refusals);
     }
 }
 

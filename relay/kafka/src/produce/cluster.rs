@@ -13,7 +13,8 @@ use bytes::Bytes;
 use client_socket::Host;
 
 use super::{
-    partition::{LostIdentity, Outbox, Record},
+    confirms::{Confirms, Record},
+    partition::LostIdentity,
     topic::Topic,
 };
 use crate::{
@@ -67,7 +68,6 @@ enum Connection {
 pub(crate) struct Cluster<M> {
     producer: ProducerId,
     compression: Compression,
-    keeps_order: bool,
     topics: BTreeMap<usize, Topic<M>>,
     /// How many topics there were.
     named: usize,
@@ -77,7 +77,9 @@ pub(crate) struct Cluster<M> {
     busy: BTreeSet<Place>,
     asked_at: Option<Instant>,
     is_asking: bool,
-    pub(crate) out: Outbox,
+    pub(crate) out: Confirms,
+    /// How many refusals what waits has been looked through for.
+    released: u64,
     /// When a batch was last answered, or the first of the present records was handed over; `None`: there are none.
     heard_at: Option<Instant>,
 }
@@ -87,7 +89,6 @@ impl<M: Outgoing> Cluster<M> {
         Self {
             producer,
             compression,
-            keeps_order,
             topics: BTreeMap::new(),
             named: 0,
             by_name: HashMap::new(),
@@ -95,20 +96,21 @@ impl<M: Outgoing> Cluster<M> {
             busy: BTreeSet::new(),
             asked_at: None,
             is_asking: false,
-            out: Outbox::default(),
+            out: Confirms::new(keeps_order),
+            released: 0,
             heard_at: None,
         }
     }
 
     /// Takes records in their order. `known`: how many refusals the caller knew.
     pub(crate) fn publish(&mut self, messages: Vec<M>, known: u64, now: Instant) {
+        self.out.knows(known);
         let mut turned = BTreeSet::new();
         for message in messages {
             let number = self.topic(message.topic(), now);
             let Some(topic) = self.topics.get_mut(&number) else { continue };
             if turned.insert(number) {
                 topic.turn();
-                topic.knows(known);
             }
             topic.push(Record::new(message, known), now, &mut self.out);
         }
@@ -122,7 +124,7 @@ impl<M: Outgoing> Cluster<M> {
         }
         let number = self.named;
         self.named += 1;
-        self.topics.insert(number, Topic::new(name.to_owned(), self.keeps_order, now));
+        self.topics.insert(number, Topic::new(name.to_owned(), now));
         self.by_name.insert(name.to_owned(), number);
         number
     }
@@ -195,7 +197,16 @@ impl<M: Outgoing> Cluster<M> {
                 self.mark_busy(number);
             }
         }
+        self.release_behind();
         Ok(())
+    }
+
+    /// Confirms what waits for a topic's partitions behind a record that was not written.
+    fn release_behind(&mut self) {
+        if self.out.refusals > self.released {
+            self.released = self.out.refusals;
+            self.topics.values_mut().for_each(|topic| topic.release_behind(&mut self.out));
+        }
     }
 
     /// The brokers to connect to now.
@@ -248,7 +259,7 @@ impl<M: Outgoing> Cluster<M> {
     fn with<T>(
         &mut self,
         (topic, place): Place,
-        act: impl FnOnce(&mut Option<Instant>, &mut super::partition::Partition<M>, &mut Outbox) -> T,
+        act: impl FnOnce(&mut Option<Instant>, &mut super::partition::Partition<M>, &mut Confirms) -> T,
     ) -> Option<T> {
         let topic = self.topics.get_mut(&topic)?;
         let (partition, _) = topic.partitions.get_mut(place)?;
@@ -287,6 +298,7 @@ impl<M: Outgoing> Cluster<M> {
                 leaving.push((*id, Leaving { number, batches }));
             }
         }
+        self.release_behind();
         leaving
     }
 
@@ -344,6 +356,7 @@ impl<M: Outgoing> Cluster<M> {
             }
             self.mark_busy(place.0);
         }
+        self.release_behind();
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod broker;
 pub(crate) mod cluster;
 pub(crate) mod confirm;
+pub(crate) mod confirms;
 mod partition;
 pub(crate) mod producer;
 mod task;

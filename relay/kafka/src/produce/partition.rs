@@ -16,14 +16,14 @@ mod refusal;
 mod tests;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 
 use self::refusal::Refused;
-use super::confirm::Confirm;
+use super::confirms::{Confirms, Record};
 use crate::{
     record::{
         batch::{BatchWriter, ProducerId, Unwritable},
@@ -49,33 +49,9 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A record that waits or is in flight.
-#[derive(Debug)]
-pub(crate) struct Record<M> {
-    pub(crate) message: M,
-    /// How many refusals the caller knew when it handed the record over.
-    pub(crate) known: u64,
-    /// Whether it does not share a batch with earlier ones.
-    begins_batch: bool,
-}
-
-impl<M> Record<M> {
-    pub(crate) fn new(message: M, known: u64) -> Self {
-        Self { message, known, begins_batch: false }
-    }
-}
-
 /// The producer has to begin anew, with another id or epoch: what is in flight may have been written or not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LostIdentity(pub(crate) String);
-
-/// Confirms that the caller has not fetched yet.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    pub(crate) confirms: Vec<Confirm>,
-    /// How many confirms so far say that a record was not written.
-    pub(crate) refusals: u64,
-}
 
 #[derive(Debug)]
 struct Flight<M> {
@@ -100,8 +76,6 @@ enum State {
 
 #[derive(Debug)]
 pub(crate) struct Partition<M> {
-    /// Whether records with the same key are confirmed in their order, and none is written behind one that was not.
-    keeps_order: bool,
     /// The number of the next record.
     next: i32,
     /// When the broker last took a batch; `None`: it has taken none of this identity.
@@ -113,43 +87,28 @@ pub(crate) struct Partition<M> {
     most_bytes: usize,
     /// How many of the first waiting records leave one by one, because one of them is invalid.
     singly: usize,
-    /// Keys of records that were not written, with the number of that refusal: who does not know it is behind.
-    held: HashMap<Box<[u8]>, u64>,
     /// Until when nothing is sent.
     pause_until: Option<Instant>,
     pauses: u32,
 }
 
 impl<M: Outgoing> Partition<M> {
-    pub(crate) fn new(keeps_order: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            keeps_order,
             next: 0,
             taken_at: None,
             flights: VecDeque::new(),
             waiting: VecDeque::new(),
             most_bytes: MOST_BYTES,
             singly: 0,
-            held: HashMap::new(),
             pause_until: None,
             pauses: 0,
         }
     }
 
     /// Takes a record, to be sent behind all earlier ones.
-    pub(crate) fn push(&mut self, record: Record<M>, out: &mut Outbox) {
-        if self.is_behind(&record) {
-            out.behind(&record.message);
-        } else {
-            self.waiting.push_back(record);
-        }
-    }
-
-    /// The caller knows so many refusals, so no later record is behind these.
-    pub(crate) fn knows(&mut self, known: u64) {
-        if !self.held.is_empty() {
-            self.held.retain(|_, refusal| *refusal > known);
-        }
+    pub(crate) fn push(&mut self, record: Record<M>) {
+        self.waiting.push_back(record);
     }
 
     /// Whether nothing waits and nothing is in flight.
@@ -170,7 +129,7 @@ impl<M: Outgoing> Partition<M> {
         compression: Compression,
         now: Instant,
         now_ms: i64,
-        out: &mut Outbox,
+        out: &mut Confirms,
     ) -> Option<(i32, Bytes)> {
         if self.pause_until.is_some_and(|until| now < until) {
             return None;
@@ -199,7 +158,7 @@ impl<M: Outgoing> Partition<M> {
         producer: ProducerId,
         compression: Compression,
         now_ms: i64,
-        out: &mut Outbox,
+        out: &mut Confirms,
     ) -> Option<Flight<M>> {
         let mut writer = BatchWriter::new(now_ms);
         let mut records = Vec::new();
@@ -232,7 +191,7 @@ impl<M: Outgoing> Partition<M> {
         base: i32,
         answer: BatchAnswer,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Confirms,
     ) -> Result<(), LostIdentity> {
         let is_it = |flight: &Flight<M>| flight.base == base && flight.state == State::Sent;
         let Some(place) = self.flights.iter().position(is_it) else { return Ok(()) };
@@ -277,7 +236,7 @@ impl<M: Outgoing> Partition<M> {
     }
 
     /// The connection over which this was sent has ended.
-    pub(crate) fn interrupted(&mut self, out: &mut Outbox) {
+    pub(crate) fn interrupted(&mut self, out: &mut Confirms) {
         for flight in self.flights.iter_mut().filter(|flight| flight.state == State::Sent) {
             flight.state = State::Again;
             flight.is_doubtful = true;
@@ -299,11 +258,6 @@ impl<M: Outgoing> Partition<M> {
     /// Whether a batch may have been written without the producer knowing.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.flights.iter().any(|flight| flight.is_doubtful)
-    }
-
-    /// Whether a refusal is remembered that the caller does not know.
-    pub(crate) fn holds(&self) -> bool {
-        !self.held.is_empty()
     }
 
     fn pause(&mut self, now: Instant) {

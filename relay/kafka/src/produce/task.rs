@@ -81,12 +81,12 @@ impl<M: Outgoing> Task<M> {
                 return Err(KafkaError::Silent(self.config.confirm_timeout, std::mem::take(&mut self.trouble)));
             }
             let wake_at = silent.into_iter().chain([self.cluster.wake_at(now)]).min().unwrap_or(now);
-            let has_confirms = !self.cluster.out.confirms.is_empty();
+            let has_confirms = !self.cluster.out.ready.is_empty();
             tokio::select! {
                 biased;
                 permit = confirmed.reserve(), if has_confirms => {
                     let Ok(permit) = permit else { return Ok(()) };
-                    permit.send((std::mem::take(&mut self.cluster.out.confirms), self.cluster.out.refusals));
+                    permit.send((std::mem::take(&mut self.cluster.out.ready), self.cluster.out.refusals));
                 }
                 Some((id, generation, said)) = heard.recv() => self.heard(id, generation, said)?,
                 Some(metadata) = answered.recv() => self.cluster.learn(metadata?, Instant::now())?,

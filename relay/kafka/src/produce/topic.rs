@@ -7,7 +7,8 @@ use std::{
 
 use super::{
     confirm::{ConfirmKind, Reason},
-    partition::{LostIdentity, Outbox, Partition, Record},
+    confirms::{Confirms, Record},
+    partition::{LostIdentity, Partition},
 };
 use crate::{
     connect::control::TopicMetadata,
@@ -25,11 +26,8 @@ const GONE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Topic<M> {
     pub(crate) name: String,
-    keeps_order: bool,
     /// The partitions, each with its leader; empty: they are not known.
     pub(crate) partitions: Vec<(Partition<M>, Option<i32>)>,
-    /// No partition, for the records of a topic that does not exist.
-    nowhere: Partition<M>,
     /// Records that wait until the partitions are known.
     waiting: VecDeque<Record<M>>,
     /// How many partitions there will be once nothing is in flight: a key may move then.
@@ -45,13 +43,11 @@ pub(crate) struct Topic<M> {
 }
 
 impl<M: Outgoing> Topic<M> {
-    pub(crate) fn new(name: String, keeps_order: bool, now: Instant) -> Self {
+    pub(crate) fn new(name: String, now: Instant) -> Self {
         let is_legal = is_legal(&name);
         Self {
             name,
-            keeps_order,
             partitions: Vec::new(),
-            nowhere: Partition::new(keeps_order),
             waiting: VecDeque::new(),
             grows_to: None,
             missing_since: None,
@@ -62,21 +58,26 @@ impl<M: Outgoing> Topic<M> {
     }
 
     /// Takes a record.
-    pub(crate) fn push(&mut self, record: Record<M>, now: Instant, out: &mut Outbox) {
+    pub(crate) fn push(&mut self, record: Record<M>, now: Instant, out: &mut Confirms) {
+        let Some(record) = out.unless_behind(record) else { return };
         if !self.is_legal() {
             let code = codes::INVALID_TOPIC_EXCEPTION;
-            let kind = ConfirmKind::Refused(Reason { code, text: codes::name(code) });
-            self.nowhere.refuse_all([record], &kind, &mut VecDeque::new(), out);
-        } else if self.nowhere.is_behind(&record) {
-            out.behind(&record.message);
-        } else if self.missing_since.is_some() {
-            self.waiting.push_back(record);
+            return out.refuse(&record, ConfirmKind::Refused(Reason { code, text: codes::name(code) }));
+        }
+        if self.missing_since.is_some() {
             self.ask_at.get_or_insert(now); // it may have been made meanwhile
-        } else if self.partitions.is_empty() || self.grows_to.is_some() {
+        }
+        // No record passes one that waits.
+        if self.missing_since.is_some() || self.partitions.is_empty() || self.grows_to.is_some() || self.waits() {
             self.waiting.push_back(record);
         } else {
-            self.place(record, out);
+            self.place(record);
         }
+    }
+
+    /// Confirms the records that wait behind one that was not written.
+    pub(crate) fn release_behind(&mut self, out: &mut Confirms) {
+        out.release_behind(&mut self.waiting);
     }
 
     /// Whether Kafka allows a topic of this name.
@@ -89,20 +90,14 @@ impl<M: Outgoing> Topic<M> {
         !self.waiting.is_empty()
     }
 
-    /// The caller knows so many refusals.
-    pub(crate) fn knows(&mut self, known: u64) {
-        self.nowhere.knows(known);
-        self.partitions.iter_mut().for_each(|(partition, _)| partition.knows(known));
-    }
-
-    fn place(&mut self, record: Record<M>, out: &mut Outbox) {
+    fn place(&mut self, record: Record<M>) {
         let count = self.partitions.len();
         let place = match record.message.key() {
             Some(key) => partition(key, count),
             None => self.sticky % count,
         };
         if let Some((partition, _)) = self.partitions.get_mut(place) {
-            partition.push(record, out);
+            partition.push(record);
         }
     }
 
@@ -116,7 +111,7 @@ impl<M: Outgoing> Topic<M> {
 
     /// Whether nothing would be forgotten with the topic: nothing was written to it, and nothing waits.
     pub(crate) fn is_forgettable(&self) -> bool {
-        self.partitions.is_empty() && self.waiting.is_empty() && !self.nowhere.holds()
+        self.partitions.is_empty() && self.waiting.is_empty()
     }
 
     /// Learns what the cluster says of the topic.
@@ -129,7 +124,7 @@ impl<M: Outgoing> Topic<M> {
         &mut self,
         metadata: TopicMetadata,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Confirms,
     ) -> Result<(), LostIdentity> {
         self.ask_at = None;
         let reason = || Reason { code: metadata.code, text: codes::name(metadata.code) };
@@ -152,8 +147,7 @@ impl<M: Outgoing> Topic<M> {
             return Err(LostIdentity(format!("the topic {} has fewer partitions than before", self.name)));
         }
         if self.partitions.is_empty() {
-            let keeps_order = self.keeps_order;
-            self.partitions.resize_with(count, || (Partition::new(keeps_order), None));
+            self.partitions.resize_with(count, || (Partition::new(), None));
         }
         for ((_, leader), now) in self.partitions.iter_mut().zip(&metadata.leaders) {
             *leader = *now;
@@ -173,27 +167,27 @@ impl<M: Outgoing> Topic<M> {
     }
 
     /// Takes new partitions into use once nothing is in flight, so that a key's records stay in their order.
-    pub(crate) fn grow(&mut self, out: &mut Outbox) {
+    pub(crate) fn grow(&mut self, out: &mut Confirms) {
         if self.grows_to.is_none() || !self.partitions.iter().all(|(partition, _)| partition.is_idle()) {
             return;
         }
         let Some(leaders) = self.grows_to.take() else { return };
-        let keeps_order = self.keeps_order;
-        self.partitions.resize_with(leaders.len(), || (Partition::new(keeps_order), None));
+        self.partitions.resize_with(leaders.len(), || (Partition::new(), None));
         for ((_, leader), now) in self.partitions.iter_mut().zip(leaders) {
             *leader = now;
         }
         self.place_waiting(out);
     }
 
-    fn place_waiting(&mut self, out: &mut Outbox) {
+    fn place_waiting(&mut self, out: &mut Confirms) {
+        self.release_behind(out);
         for record in std::mem::take(&mut self.waiting) {
-            self.place(record, out);
+            self.place(record);
         }
     }
 
     /// The topic does not exist, or nobody may write to it.
-    fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Outbox) -> Result<(), LostIdentity> {
+    fn is_missing(&mut self, kind: ConfirmKind, now: Instant, out: &mut Confirms) -> Result<(), LostIdentity> {
         let missing_for = now.duration_since(*self.missing_since.get_or_insert(now));
         if missing_for < SECOND_LOOK {
             self.ask_at = Some(now + SECOND_LOOK);
@@ -213,12 +207,12 @@ impl<M: Outgoing> Topic<M> {
         } else {
             self.ask_at = Some(now + SECOND_LOOK);
         }
-        self.nowhere.refuse_all(records, &kind, &mut VecDeque::new(), out);
+        out.refuse_all(records, &kind, &mut VecDeque::new());
         Ok(())
     }
 
     /// Partitions without a leader take nothing now.
-    fn without_leader(&mut self, now: Instant, out: &mut Outbox) {
+    fn without_leader(&mut self, now: Instant, out: &mut Confirms) {
         let leaderless = Reason { code: codes::LEADER_NOT_AVAILABLE, text: codes::name(codes::LEADER_NOT_AVAILABLE) };
         let kind = ConfirmKind::Unavailable(leaderless);
         let since = *self.leaderless_since.get_or_insert(now);
@@ -228,7 +222,7 @@ impl<M: Outgoing> Topic<M> {
         }
         for (partition, _) in self.partitions.iter_mut().filter(|(_, leader)| leader.is_none()) {
             let records = partition.take_unwritten();
-            partition.refuse_all(records, &kind, &mut VecDeque::new(), out);
+            out.refuse_all(records, &kind, &mut VecDeque::new());
         }
     }
 }

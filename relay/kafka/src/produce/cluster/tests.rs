@@ -82,7 +82,7 @@ impl World {
             ConfirmKind::Unavailable(_) => "unavailable",
             ConfirmKind::Behind => "behind",
         };
-        let confirms = std::mem::take(&mut self.cluster.out.confirms);
+        let confirms = std::mem::take(&mut self.cluster.out.ready);
         confirms.iter().map(|Confirm { id, kind }| (id.as_u128(), word(kind))).collect()
     }
 }
@@ -159,7 +159,7 @@ fn names_that_do_not_exist_are_forgotten_however_many_there_are() {
     }
     assert_eq!(world.confirms().len(), 1000);
     // The caller knows the refusals.
-    world.cluster.topics.values_mut().for_each(|topic| topic.knows(u64::MAX));
+    world.cluster.publish(Vec::new(), u64::MAX, world.now);
     world.later(2 * METADATA_AGE);
     world.cluster.is_asking = false;
     assert_eq!(world.cluster.asks(world.now), Some(Vec::new()));
@@ -280,4 +280,63 @@ fn a_growing_topic_that_is_deleted_confirms_no_record_before_an_earlier_one_that
     world.later(2 * METADATA_AGE);
     world.learn("t", 3, &[]).unwrap();
     assert_eq!(world.confirms(), [(1, "taken"), (2, "no topic")]);
+}
+
+#[test]
+fn a_record_passes_none_that_waits_for_the_partitions_of_a_topic_that_comes_back() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    world.answer("t", 0);
+    world.later(2 * METADATA_AGE);
+    world.learn("t", 3, &[]).unwrap();
+    world.publish(2, "t");
+    world.later(SECOND);
+    world.learn("t", 5, &[]).unwrap(); // it is there, and its leaders are not elected yet
+    world.publish(3, "t");
+    world.later(SECOND);
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.answer("t", 0);
+    assert_eq!(world.confirms(), [(1, "taken"), (2, "taken"), (3, "taken")]);
+}
+
+#[test]
+fn a_record_that_waits_for_new_partitions_stays_behind_one_that_the_caller_hands_over_anew() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    let leaving = world.cluster.leaves(world.now, 0);
+    world.later(2 * METADATA_AGE);
+    world.learn("t", 0, &[Some(1), Some(1)]).unwrap();
+    world.publish(2, "t");
+    let answer = BatchAnswer { topic: "t".to_owned(), code: 17, ..BatchAnswer::default() };
+    world.cluster.answered(1, leaving[0].1.number, vec![answer], world.now).unwrap();
+    world.publish(3, "t"); // it goes to one of the new partitions
+    assert_eq!(world.confirms(), [(1, "refused"), (2, "behind"), (3, "behind")]);
+    world.cluster.publish(vec![Note { number: 1, topic: "t".to_owned(), key: Some("k") }], 1, world.now);
+    world.answer("t", 0);
+    assert_eq!(world.confirms(), [(1, "taken")]);
+}
+
+#[test]
+fn a_topic_that_comes_back_has_no_record_behind_one_that_was_refused_while_it_was_away() {
+    let mut world = World::new();
+    world.publish(1, "t");
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.connect();
+    let leaving = world.cluster.leaves(world.now, 0);
+    world.cluster.publish(vec![Note { number: 2, topic: "t".to_owned(), key: Some("l") }], 0, world.now);
+    world.later(2 * METADATA_AGE);
+    for _ in 0..2 {
+        world.learn("t", 3, &[]).unwrap();
+        world.publish(3, "t");
+        world.later(SECOND);
+    }
+    let answer = BatchAnswer { topic: "t".to_owned(), code: 17, ..BatchAnswer::default() };
+    world.cluster.answered(1, leaving[0].1.number, vec![answer], world.now).unwrap();
+    world.learn("t", 0, &[Some(1)]).unwrap();
+    world.answer("t", 0);
+    assert_eq!(world.confirms(), [(1, "refused"), (3, "behind"), (3, "behind"), (2, "taken")]);
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::produce::confirm::ConfirmKind;
+use crate::produce::confirm::{Confirm, ConfirmKind};
 
 const PRODUCER: ProducerId = ProducerId { id: 7, epoch: 0 };
 
@@ -144,7 +144,7 @@ struct World {
     partition: Partition<Message>,
     compression: Compression,
     broker: Broker,
-    out: Outbox,
+    out: Confirms,
     now: Instant,
     /// Batches on their way, and answers on their way back.
     way: VecDeque<(i32, Bytes)>,
@@ -160,10 +160,10 @@ struct World {
 impl World {
     fn new(names_culprits: bool, compression: Compression) -> Self {
         Self {
-            partition: Partition::new(true),
+            partition: Partition::new(),
             compression,
             broker: Broker { names_culprits, ..Broker::default() },
-            out: Outbox::default(),
+            out: Confirms::new(true),
             now: Instant::now(),
             way: VecDeque::new(),
             answers: VecDeque::new(),
@@ -183,7 +183,9 @@ impl World {
                     Message { number: self.next, key, is_invalid: *is_invalid, is_large: *is_large && !is_invalid };
                 self.next += 1;
                 self.messages.insert(message.number, message.clone());
-                self.partition.push(Record::new(message, self.known), &mut self.out);
+                if let Some(record) = self.out.unless_behind(Record::new(message, self.known)) {
+                    self.partition.push(record);
+                }
             }
             Step::Send => {
                 self.now += Duration::from_secs(2); // past every pause
@@ -220,14 +222,14 @@ impl World {
 
     /// The caller learns what has become of records.
     fn fetch(&mut self) {
-        for Confirm { id, kind } in std::mem::take(&mut self.out.confirms) {
+        for Confirm { id, kind } in std::mem::take(&mut self.out.ready) {
             let number = u32::try_from(id.as_u128()).unwrap();
             let earlier = self.confirmed.insert(number, kind);
             assert_eq!(earlier, None, "{number} is confirmed once");
             self.order.push(number);
         }
         self.known = self.out.refusals;
-        self.partition.knows(self.known);
+        self.out.knows(self.known);
     }
 
     /// Lets everything come to its end.

@@ -104,6 +104,11 @@ impl<M: Outgoing> Cluster<M> {
 
     /// Takes records in their order. `known`: how many refusals the caller knew.
     pub(crate) fn publish(&mut self, messages: Vec<M>, known: u64, now: Instant) {
+        // No new record is confirmed before what waits behind the same refusal, and none is forgotten before that.
+        if self.out.refusals > self.released {
+            self.released = self.out.refusals;
+            self.topics.values_mut().for_each(|topic| topic.release_behind(&mut self.out));
+        }
         self.out.knows(known);
         let mut turned = BTreeSet::new();
         for message in messages {
@@ -197,16 +202,7 @@ impl<M: Outgoing> Cluster<M> {
                 self.mark_busy(number);
             }
         }
-        self.release_behind();
         Ok(())
-    }
-
-    /// Confirms what waits for a topic's partitions behind a record that was not written.
-    fn release_behind(&mut self) {
-        if self.out.refusals > self.released {
-            self.released = self.out.refusals;
-            self.topics.values_mut().for_each(|topic| topic.release_behind(&mut self.out));
-        }
     }
 
     /// The brokers to connect to now.
@@ -298,7 +294,6 @@ impl<M: Outgoing> Cluster<M> {
                 leaving.push((*id, Leaving { number, batches }));
             }
         }
-        self.release_behind();
         leaving
     }
 
@@ -356,7 +351,6 @@ impl<M: Outgoing> Cluster<M> {
             }
             self.mark_busy(place.0);
         }
-        self.release_behind();
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use kafka_protocol::{
         CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest,
         ListOffsetsRequest, MetadataRequest, TopicName,
         create_partitions_request::CreatePartitionsTopic,
-        create_topics_request::{CreatableTopic, CreatableTopicConfig},
+        create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
         delete_topics_request::DeleteTopicState,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
@@ -19,7 +19,7 @@ use kafka_protocol::{
 };
 use uuid::Uuid;
 
-use super::{Kafka, KafkaClient, Listener};
+use super::{Kafka, KafkaClient, KafkaNode, Listener};
 use crate::{SOON, eventually};
 
 /// How long the broker may take for one request of these.
@@ -33,6 +33,16 @@ impl Kafka {
         name
     }
 
+    /// A new topic with a name of its own and one partition, whose only replica is on this node.
+    pub async fn topic_on(&self, node: &KafkaNode) -> String {
+        let name = format!("topic-{}", Uuid::new_v4().simple());
+        let on_node = CreatableReplicaAssignment::default().with_broker_ids(vec![node.id().into()]);
+        let topic = CreatableTopic::default().with_num_partitions(-1).with_assignments(vec![on_node]);
+        self.create(&name, topic).await;
+        self.wait_for_leaders(&name, 1).await;
+        name
+    }
+
     /// Creates a topic, and waits until every running node knows its leaders.
     ///
     /// # Panics
@@ -41,15 +51,16 @@ impl Kafka {
         let settings = settings
             .iter()
             .map(|(name, value)| CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value))));
-        let topic = CreatableTopic::default()
-            .with_name(topic_name(name))
-            .with_num_partitions(partitions)
-            .with_replication_factor(-1)
-            .with_configs(settings.collect());
+        self.create(name, CreatableTopic::default().with_num_partitions(partitions).with_configs(settings.collect()))
+            .await;
+        self.wait_for_leaders(name, partitions).await;
+    }
+
+    async fn create(&self, name: &str, topic: CreatableTopic) {
+        let topic = topic.with_name(topic_name(name)).with_replication_factor(-1);
         let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(TIMEOUT_MS);
         let response = self.client().await.request(7, &request).await;
         done(&format!("create topic {name}"), response.topics.iter().map(|topic| (topic.error_code, topic)));
-        self.wait_for_leaders(name, partitions).await;
     }
 
     /// Deletes a topic.
@@ -101,6 +112,19 @@ impl Kafka {
             leaders.into_iter().find(|(index, _)| *index == partition).map(|(_, leader)| leader).ok_or(String::new())
         })
         .await
+    }
+
+    /// Waits until a running node knows that a partition of this topic has no leader.
+    ///
+    /// # Panics
+    /// When that takes longer than [`SOON`].
+    pub async fn wait_for_no_leader(&self, topic: &str) {
+        eventually(&format!("{topic} has no leader"), SOON, async || {
+            let partitions = partitions(&mut self.client().await, topic).await?;
+            let leaders: Vec<i32> = partitions.iter().map(|partition| partition.leader_id.0).collect();
+            if leaders.contains(&-1) { Ok(()) } else { Err(format!("{leaders:?}")) }
+        })
+        .await;
     }
 
     /// Waits until so many replicas of each partition are in sync.

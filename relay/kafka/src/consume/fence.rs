@@ -21,10 +21,11 @@ use crate::{
 /// The pause before the cluster is asked again while it ends an earlier transaction.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long it is asked.
-const LIMIT: Duration = Duration::from_secs(2);
+pub(crate) const LIMIT: Duration = Duration::from_secs(2);
 
 /// Lets the cluster write a marker into these partitions. Returns the topics without one, since the user may not write
-/// there or they do not exist. It does not wait for the markers.
+/// there or they do not exist. It does not wait for the markers, which may not come: Kafka drops that of a partition
+/// that has no leader at that moment (KAFKA-20734). `limit` is how long an earlier transaction is waited for.
 ///
 /// # Errors
 ///
@@ -34,6 +35,7 @@ pub(crate) async fn fence(
     name: &str,
     producer: ProducerId,
     mut topics: Vec<(String, Vec<i32>)>,
+    limit: Duration,
 ) -> Result<BTreeSet<String>, KafkaError> {
     let (mut open, mut refused, began) = (false, BTreeSet::new(), Instant::now());
     let mut channel: Option<Channel> = None;
@@ -47,6 +49,7 @@ pub(crate) async fn fence(
         } else {
             asked.ask(&AddPartitionsToTxn { name, producer, topics: &topics }).await?
         };
+        let limit = if open { LIMIT } else { limit };
         let mut wait = None;
         let before = refused.len();
         for (topic, code) in codes {
@@ -57,7 +60,7 @@ pub(crate) async fn fence(
                     refused.insert(topic);
                 }
                 Meaning::Replaced => return Err(KafkaError::LostIdentity(codes::name(code))),
-                _ if codes::is_transient(code) && began.elapsed() < LIMIT => wait = Some(code),
+                _ if codes::is_transient(code) && began.elapsed() < limit => wait = Some(code),
                 _ => check("fence", code, None)?,
             }
         }

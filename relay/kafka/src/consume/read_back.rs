@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::mpsc::{Receiver, Sender};
 
 use super::{
-    fence::fence,
+    fence::{self, fence},
     reader::{From, Placed, Reader},
 };
 use crate::{
@@ -64,7 +64,7 @@ pub(crate) struct ReadBack<M: Outgoing> {
     reads: Sender<TopicRead<M::Mark>>,
     /// Topics that are being read.
     open: BTreeMap<String, Open<M::Mark>>,
-    /// Topics whose marker is ordered for so many partitions, and was not seen in all of them.
+    /// Topics whose marker was ordered for so many partitions, and was not seen in all of them.
     ordered: BTreeMap<String, usize>,
 }
 
@@ -145,25 +145,23 @@ impl<M: Outgoing> ReadBack<M> {
         Ok(())
     }
 
-    /// Has the cluster write markers into these topics.
-    async fn order_markers(&mut self, mut topics: Vec<(String, Vec<i32>)>) -> Result<(), KafkaError> {
-        topics.retain(|(topic, partitions)| {
-            let is_ordered = self.ordered.get(topic) == Some(&partitions.len());
-            if let Some(open) = self.open.get_mut(topic).filter(|_| is_ordered) {
-                open.marker = Some(self.producer);
-            }
-            !is_ordered
-        });
+    /// Has the cluster write markers into these topics. A marker that was not seen is ordered once more: the cluster may
+    /// have dropped it, or the reading begins behind it.
+    async fn order_markers(&mut self, topics: Vec<(String, Vec<i32>)>) -> Result<(), KafkaError> {
+        let is_ordered = |topic: &String, partitions: &[i32]| self.ordered.get(topic) == Some(&partitions.len());
+        let again: Vec<bool> = topics.iter().map(|(topic, partitions)| is_ordered(topic, partitions)).collect();
+        // Other topics wait meanwhile: what is ordered again is not worth it.
+        let limit = if again.contains(&false) { fence::LIMIT } else { Duration::ZERO };
         let without = match &self.name {
-            Err(why) => Err(why.clone()),
-            Ok(name) => match fence(&mut self.control, name, self.producer, topics.clone()).await {
+            Err(why) => Err((why.clone(), false)),
+            Ok(name) => match fence(&mut self.control, name, self.producer, topics.clone(), limit).await {
                 Ok(without) => Ok(without),
                 // Neither a missing right nor a topic whose replicas are too few for a marker holds up the others.
-                Err(KafkaError::Refused { error, .. }) => Err(error),
+                Err(KafkaError::Refused { error, code, .. }) => Err((error, codes::is_transient(code))),
                 Err(error) => return Err(error),
             },
         };
-        for (topic, partitions) in topics {
+        for ((topic, partitions), again) in topics.into_iter().zip(again) {
             let Some(open) = self.open.get_mut(&topic) else { continue };
             match &without {
                 Ok(without) if without.contains(&topic) => {} // no producer of this user writes there
@@ -171,7 +169,8 @@ impl<M: Outgoing> ReadBack<M> {
                     open.marker = Some(self.producer);
                     self.ordered.insert(topic, partitions.len());
                 }
-                Err(why) => open.unfenced = Some(why.clone()),
+                Err((_, true)) if again => open.marker = Some(self.producer), // the earlier order may still be carried out
+                Err((why, _)) => open.unfenced = Some(why.clone()),
             }
         }
         Ok(())

@@ -4,6 +4,9 @@ use harness::{AclOperation, AclResource, Kafka, SOON, eventually};
 
 use super::{Sink, assert_all_in_order, emit, private, run, shared, wait_for_counts};
 
+/// How often chance decides whether a fault shows itself.
+const ROUNDS: usize = 4;
+
 /// Every one of the `count` events is in the topic once, and each key's are in order.
 async fn assert_once(kafka: &Kafka, topic: &str, count: i64) {
     let records = kafka.records(topic).await;
@@ -191,4 +194,35 @@ async fn while_a_topic_has_too_few_replicas_for_the_marker_relays_that_start_ser
     wait_for_counts(&sink.db, (0, 320, 0), 2 * SOON).await;
     assert_once(&kafka, &stuck, 20).await;
     assert_once(&kafka, &other, 300).await;
+}
+
+#[tokio::test]
+async fn a_topic_whose_leader_was_frozen_while_its_relay_was_killed_is_read_back_once_the_leader_is_awake() {
+    let Some(builder) = private() else { return };
+    let kafka = builder.three_nodes().start().await;
+    let (awake, frozen) = (kafka.node(1), kafka.node(2));
+    let sink = Sink::new(&kafka).await;
+    let builder = sink.relay().set("confirm-timeout", "3s").set("retry-max", "1s");
+    let mut relay = builder.start().await;
+    let mut emitted = 0;
+    for _ in 0..ROUNDS {
+        let (stuck, other) = (kafka.topic_on(frozen).await, kafka.topic_on(awake).await);
+        emit(&sink.db, &stuck, 1, 20).await;
+        emit(&sink.db, &other, 1, 20).await;
+        emitted += 40;
+        wait_for_counts(&sink.db, (0, emitted, 0), SOON).await;
+        frozen.pause();
+        emit(&sink.db, &stuck, 21, 20).await;
+        // The cluster takes the leadership from the node, which does not know of it when it wakes.
+        kafka.wait_for_no_leader(&stuck).await;
+        emit(&sink.db, &other, 21, 20).await;
+        emitted += 40;
+        relay.kill().await;
+        relay = builder.start().await;
+        frozen.resume();
+        wait_for_counts(&sink.db, (0, emitted, 0), SOON).await;
+        for topic in [&stuck, &other] {
+            assert_all_in_order(&kafka.records(topic).await, 40);
+        }
+    }
 }

@@ -16,17 +16,17 @@ const MB: f64 = 1e6;
 /// How far a measurement may be from what the page says: PostgreSQL's versions differ by a few bytes a record.
 const TOLERANCE: f64 = 0.12;
 
-/// The cells of the table that begins with such a row, without their units' separators, row by row.
+/// The cells of the table that begins with such a row, row by row.
 fn table(begins_with: &str) -> Vec<Vec<String>> {
     let text = read(PAGE);
     let rows = text.lines().skip_while(|line| !line.starts_with(begins_with)).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().replace(',', "")).collect()).collect()
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
-/// The numbers of a cell: one, or the two of `10 to 22 GB`.
-fn numbers(cell: &str) -> Vec<&str> {
-    cell.split_whitespace().filter(|word| word.parse::<f64>().is_ok()).collect()
+/// The numbers of a cell, without separators: one, or the two of `10 to 22 GB`.
+fn numbers(cell: &str) -> Vec<String> {
+    cell.split_whitespace().map(|word| word.replace(',', "")).filter(|word| word.parse::<f64>().is_ok()).collect()
 }
 
 /// Whether the number is this value, rounded to as many places as it has.
@@ -37,11 +37,11 @@ fn is_rounded(number: &str, value: f64) -> bool {
     is_exact || value >= 100.0 && (number.parse::<f64>().unwrap() / value - 1.0).abs() < 0.005
 }
 
-/// Bytes of WAL an event: without page images, and with those after a checkpoint before each step.
-fn wal() -> (Vec<f64>, Vec<f64>) {
+/// Bytes of WAL an event, step by step and in all: without page images, with those after a checkpoint before each step,
+/// and with those of a server that has data checksums.
+fn wal() -> [Vec<f64>; 3] {
     let rows = table("| WAL of an event");
-    let column = |at: usize| rows.iter().map(|row| numbers(&row[at])[0].parse().unwrap()).collect();
-    (column(1), column(2))
+    [1, 2, 3].map(|at| rows.iter().map(|row| numbers(&row[at])[0].parse().unwrap()).collect())
 }
 
 #[tokio::test]
@@ -50,7 +50,9 @@ async fn the_wal_of_an_event_is_what_the_page_says() {
     let db = postgres.database().await;
     let blocks = sql_under(PAGE, "## WAL, archive, standbys");
     let script = blocks.iter().find(|block| block.contains("wal.measured")).expect("a script");
-    let (without, with) = wal();
+    let [without, with, with_checksums] = wal();
+    let has_checksums = db.query_one("SHOW data_checksums", &[]).await.unwrap().get::<_, String>(0) == "on";
+    let with = if has_checksums { with_checksums } else { with };
     let with_checkpoints = script.replace("INSERT INTO marks", "CHECKPOINT; INSERT INTO marks");
     for (script, told) in [(script, without), (&with_checkpoints, with)] {
         let mut psql = postgres.program("psql");
@@ -70,12 +72,12 @@ async fn the_wal_of_an_event_is_what_the_page_says() {
 
 #[test]
 fn the_example_of_capacity_follows_from_the_figures_of_an_event() {
-    let (without, with) = wal();
-    for steps in [&without, &with] {
+    let columns = wal();
+    for steps in &columns {
         let sum: f64 = steps[..steps.len() - 1].iter().sum();
         assert!((sum / steps[steps.len() - 1] - 1.0).abs() < 0.01, "{steps:?}");
     }
-    let (least, most) = (*without.last().unwrap(), *with.last().unwrap());
+    let (least, most) = (*columns[0].last().unwrap(), *columns[2].last().unwrap());
     let text = read(PAGE);
     let costs = text.split_once("\n## What it costs\n").expect("a section").1;
     let cost = |what: &str| -> f64 {

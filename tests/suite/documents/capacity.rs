@@ -13,6 +13,9 @@ const A_DAY: f64 = 86_400.0;
 const GB: f64 = 1e9;
 const MB: f64 = 1e6;
 
+/// A row of the example: how it begins, and what it says at a rate.
+type Reckoned<'a> = (&'a str, &'a dyn Fn(f64) -> Vec<f64>);
+
 /// How far a measurement may be from what the page says: PostgreSQL's versions differ by a few bytes a record.
 const TOLERANCE: f64 = 0.12;
 
@@ -89,7 +92,7 @@ fn the_example_of_capacity_follows_from_the_figures_of_an_event() {
     let postgres =
         ["`emit()`", "decoding", "a verdict", "deleting", "VACUUM"].iter().map(|what| cost(what)).sum::<f64>();
     let of_a_core = |micros: f64, rate: f64| micros * rate * 1e-6 * 100.0;
-    let reckoned: [(&str, &dyn Fn(f64) -> Vec<f64>); 8] = [
+    let reckoned: [Reckoned<'_>; 8] = [
         ("table and indexes, for each day kept", &|rate| vec![row * rate * A_DAY / GB]),
         ("table and indexes, a week kept", &|rate| vec![row * rate * A_DAY * 7.0 / GB]),
         ("WAL a day, to archive", &|rate| vec![least * rate * A_DAY / GB, most * rate * A_DAY / GB]),

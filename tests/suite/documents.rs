@@ -1,7 +1,9 @@
 //! What the documents say is so: their SQL runs, their excerpts stand in the files they name, their links lead
 //! somewhere.
 
+mod capacity;
 mod commands;
+mod ddl;
 mod figures;
 mod prose;
 mod sinks;

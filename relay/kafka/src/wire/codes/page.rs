@@ -47,13 +47,15 @@ fn made() -> String {
     let mut codes = CODES.to_vec();
     codes.push((0, "NONE", Meaning::of(0)));
     codes.sort_by_key(|(code, ..)| *code);
-    let mut page = String::new();
+    let mut page = "\n".to_owned();
     for (meaning, done) in DONE {
         let of_meaning = codes.iter().filter(|(code, _, other)| other == meaning && is_named(*code, *other));
         let names: Vec<String> = of_meaning.map(|(code, name, _)| format!("{code} {name}")).collect();
         let _ = writeln!(page, "- {done}: {}.", names.join(", "));
     }
-    page.push_str("\nKafka's other codes answer other requests. A batch that gets one is sent again unchanged, too.\n");
+    page.push_str(
+        "\nKafka's other codes answer other requests. A batch that gets one is sent again unchanged, too.\n\n",
+    );
     page
 }
 

@@ -29,17 +29,27 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
     // All but docs/migrate.md, whose moves have tests of their own. The order is that in which one makes what the next
     // needs.
-    for document in [
+    let first = [
         "README.md",
         "docs/sql.md",
         "docs/emitting.md",
         "docs/consuming.md",
         "docs/for-dbas.md",
         "docs/dashboard.md",
-        "docs/operations.md", // which ends with how to uninstall
-    ] {
-        for block in blocks(document).iter().filter(|block| block.language == "sql") {
-            writeln!(input, "\\echo {document}:{}\n{}", block.line, block.text).unwrap();
+        "docs/alerts.md",
+        "docs/run/watch.md",
+        "docs/run/slot.md",
+        "docs/run/retention.md",
+        "docs/run/table.md",
+        "docs/run/upgrade.md",
+        "docs/run/backup.md",
+        "docs/guides/upgrades-of-postgresql.md",
+    ];
+    let alerts = documents().into_iter().filter(|path| path.starts_with(checkout().join("docs/alerts")));
+    let last = checkout().join("docs/run/uninstall.md");
+    for document in first.iter().map(|path| checkout().join(path)).chain(alerts).chain([last]) {
+        for block in blocks(&document).iter().filter(|block| block.language == "sql") {
+            writeln!(input, "\\echo {}:{}\n{}", document.display(), block.line, block.text).unwrap();
         }
     }
     drop(input);
@@ -145,7 +155,7 @@ fn every_file_that_names_the_version_names_this_one() {
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
         ("README.md", format!("`outbox-{version}.sql`")),
-        ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
+        ("docs/run/upgrade.md", format!("`outbox-upgrade-{version}.sql`")),
         ("docs/migration-tools.md", format!("`inbox-{version}.sql`")),
         ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
         ("sql/inbox.sql", format!("outbox {version}")),
@@ -206,13 +216,17 @@ pub(crate) fn sql_under(document: &str, heading: &str) -> Vec<String> {
     blocks.filter(|block| (first..end).contains(&block.line)).map(|block| block.text).collect()
 }
 
+/// The documents at the root, and those of docs/ and its folders.
 fn documents() -> Vec<PathBuf> {
-    let mut documents: Vec<PathBuf> = [checkout().to_owned(), checkout().join("docs")]
-        .iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
+    let inside = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut documents: Vec<PathBuf> = inside(checkout()).collect();
+    let mut folders = vec![checkout().join("docs")];
+    while let Some(folder) = folders.pop() {
+        let (below, files) = inside(&folder).partition::<Vec<_>, _>(|path| path.is_dir());
+        folders.extend(below);
+        documents.extend(files);
+    }
+    documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     documents.sort();
     documents
 }

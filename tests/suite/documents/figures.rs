@@ -7,7 +7,7 @@ use super::read;
 const TELL: [(&str, &str); 4] = [
     ("README.md", "`make bench` measures speed"),
     ("docs/for-dbas.md", "## What it costs"),
-    ("docs/operations.md", "## Sizing"),
+    ("docs/run/sizing.md", "# Sizing"),
     ("docs/emitting.md", "## In the transaction that changes the data"),
 ];
 

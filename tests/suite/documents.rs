@@ -144,7 +144,7 @@ fn every_file_that_names_the_version_names_this_one() {
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
         ("README.md", format!("`outbox-{version}.sql`")),
         ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
-        ("docs/migration-tools.md", format!("`inbox-{version}.sql`")),
+        ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),
         ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
         ("sql/inbox.sql", format!("outbox {version}")),
     ] {

@@ -25,13 +25,20 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let mut input = psql.stdin.take().unwrap();
     // Which the documents say by a command line.
     writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
-    // All but docs/migrate.md, whose moves have tests of their own. The order is that in which one makes what the next
-    // needs.
+    // All but docs/migrate.md, whose moves have tests of their own, and docs/guides/personal-data.md, which takes
+    // pgcrypto. The order is that in which one makes what the next needs.
     for document in [
         "README.md",
         "docs/sql.md",
         "docs/emitting.md",
         "docs/consuming.md",
+        "docs/guides/idempotent-consumers.md",
+        "docs/guides/designing-events.md",
+        "docs/guides/testing.md",
+        "docs/guides/many-databases.md",
+        "docs/guides/topology-and-deploys.md",
+        "docs/guides/after-an-outage.md",
+        "docs/guides/migrations.md",
         "docs/for-dbas.md",
         "docs/dashboard.md",
         "docs/operations.md", // which ends with how to uninstall
@@ -145,6 +152,7 @@ fn every_file_that_names_the_version_names_this_one() {
         ("README.md", format!("`outbox-{version}.sql`")),
         ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
         ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),
+        ("docs/guides/testing.md", format!("db/outbox-{version}.sql")),
         ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
         ("sql/inbox.sql", format!("outbox {version}")),
     ] {
@@ -204,13 +212,19 @@ pub(crate) fn sql_under(document: &str, heading: &str) -> Vec<String> {
     blocks.filter(|block| (first..end).contains(&block.line)).map(|block| block.text).collect()
 }
 
+/// README.md and its like, and every page below docs/.
 fn documents() -> Vec<PathBuf> {
-    let mut documents: Vec<PathBuf> = [checkout().to_owned(), checkout().join("docs")]
-        .iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
+    let mut documents = Vec::new();
+    let mut folders = vec![checkout().to_owned(), checkout().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
+            if path.is_dir() && folder != checkout() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                documents.push(path);
+            }
+        }
+    }
     documents.sort();
     documents
 }

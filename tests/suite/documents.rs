@@ -27,13 +27,20 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let mut input = psql.stdin.take().unwrap();
     // Which the documents say by a command line.
     writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
-    // All but docs/migrate.md, whose moves have tests of their own. The order is that in which one makes what the next
-    // needs.
+    // All but docs/migrate.md, whose moves have tests of their own, and docs/guides/personal-data.md, which takes
+    // pgcrypto. The order is that in which one makes what the next needs.
     let first = [
         "README.md",
         "docs/sql.md",
         "docs/emitting.md",
         "docs/consuming.md",
+        "docs/guides/idempotent-consumers.md",
+        "docs/guides/designing-events.md",
+        "docs/guides/testing.md",
+        "docs/guides/many-databases.md",
+        "docs/guides/topology-and-deploys.md",
+        "docs/guides/after-an-outage.md",
+        "docs/guides/migrations.md",
         "docs/for-dbas.md",
         "docs/dashboard.md",
         "docs/alerts.md",
@@ -155,8 +162,14 @@ fn every_file_that_names_the_version_names_this_one() {
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
         ("README.md", format!("`outbox-{version}.sql`")),
+<<<<<<< HEAD
         ("docs/run/upgrade.md", format!("`outbox-upgrade-{version}.sql`")),
         ("docs/migration-tools.md", format!("`inbox-{version}.sql`")),
+=======
+        ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
+        ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),
+        ("docs/guides/testing.md", format!("db/outbox-{version}.sql")),
+>>>>>>> d-guides
         ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
         ("sql/inbox.sql", format!("outbox {version}")),
     ] {
@@ -216,6 +229,7 @@ pub(crate) fn sql_under(document: &str, heading: &str) -> Vec<String> {
     blocks.filter(|block| (first..end).contains(&block.line)).map(|block| block.text).collect()
 }
 
+<<<<<<< HEAD
 /// The documents at the root, and those of docs/ and its folders.
 fn documents() -> Vec<PathBuf> {
     let inside = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -227,6 +241,21 @@ fn documents() -> Vec<PathBuf> {
         documents.extend(files);
     }
     documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+=======
+/// README.md and its like, and every page below docs/.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = Vec::new();
+    let mut folders = vec![checkout().to_owned(), checkout().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
+            if path.is_dir() && folder != checkout() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                documents.push(path);
+            }
+        }
+    }
+>>>>>>> d-guides
     documents.sort();
     documents
 }

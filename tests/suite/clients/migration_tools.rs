@@ -1,4 +1,4 @@
-//! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/migration-tools.md says:
+//! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/guides/migrations.md says:
 //! each installs the outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql.
 
 use std::{

@@ -30,6 +30,8 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     for document in [
         "README.md",
         "docs/sql.md",
+        "docs/sql-operations.md",
+        "docs/rights.md",
         "docs/emitting.md",
         "docs/consuming.md",
         "docs/for-dbas.md",
@@ -84,11 +86,33 @@ async fn the_reference_has_every_column_and_what_people_may_call() {
     let names: Vec<String> = db.query(names, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     db.batch_execute("DROP OWNED BY documents_reader; DROP ROLE documents_reader").await.unwrap();
     assert!(names.len() > 30, "{names:?}");
-    let reference = read("docs/sql.md");
+    let pages = ["docs/sql.md", "docs/sql-operations.md", "docs/rights.md"];
+    let reference: String = pages.iter().map(read).collect();
     let told =
         |name: &&String| [format!("`{name}`"), format!("outbox.{name}")].iter().any(|told| reference.contains(told));
     let missing: Vec<_> = names.iter().filter(|name| !told(name)).collect();
-    assert!(missing.is_empty(), "docs/sql.md does not say what these are: {missing:?}");
+    assert!(missing.is_empty(), "{pages:?} do not say what these are: {missing:?}");
+}
+
+#[test]
+fn every_failure_names_tests_that_are_there() {
+    let suite = std::env::current_exe().unwrap();
+    let listed = std::process::Command::new(suite).args(["--list", "--format", "terse"]).output().unwrap();
+    let tests = String::from_utf8(listed.stdout).unwrap();
+    let page = read("docs/failures.md");
+    let mut count = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what fails")) {
+        let named = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let filters: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+        assert!(!filters.is_empty() || named == "simulator", "no test: {row}");
+        if !named.starts_with("unit test") {
+            for filter in filters {
+                assert!(tests.lines().any(|test| test.contains(filter)), "no test has {filter} in its name: {row}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 50, "{count} failures");
 }
 
 #[test]

@@ -46,13 +46,12 @@ fn described(argument: &Arg) -> (String, String) {
     (argument.get_long().map_or(name, |long| format!("--{long}")), line)
 }
 
-/// Returns the lines that several commands have, in the order of the commands.
+/// Returns the lines that three commands or more have, in the order of the commands.
 fn shared(program: &clap::Command) -> Vec<String> {
-    let all: Vec<String> =
-        program.get_subcommands().flat_map(own).map(|argument| described(argument).1).collect();
+    let all: Vec<String> = program.get_subcommands().flat_map(own).map(|argument| described(argument).1).collect();
     let mut shared: Vec<String> = Vec::new();
     for line in &all {
-        if all.iter().filter(|other| *other == line).count() > 1 && !shared.contains(line) {
+        if all.iter().filter(|other| *other == line).count() > 2 && !shared.contains(line) {
             shared.push(line.clone());
         }
     }

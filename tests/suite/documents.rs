@@ -32,6 +32,8 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let first = [
         "README.md",
         "docs/sql.md",
+        "docs/sql-operations.md",
+        "docs/rights.md",
         "docs/emitting.md",
         "docs/consuming.md",
         "docs/guides/idempotent-consumers.md",
@@ -103,11 +105,33 @@ async fn the_reference_has_every_column_and_what_people_may_call() {
     let names: Vec<String> = db.query(names, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     db.batch_execute("DROP OWNED BY documents_reader; DROP ROLE documents_reader").await.unwrap();
     assert!(names.len() > 30, "{names:?}");
-    let reference = read("docs/sql.md");
+    let pages = ["docs/sql.md", "docs/sql-operations.md", "docs/rights.md"];
+    let reference: String = pages.iter().map(read).collect();
     let told =
         |name: &&String| [format!("`{name}`"), format!("outbox.{name}")].iter().any(|told| reference.contains(told));
     let missing: Vec<_> = names.iter().filter(|name| !told(name)).collect();
-    assert!(missing.is_empty(), "docs/sql.md does not say what these are: {missing:?}");
+    assert!(missing.is_empty(), "{pages:?} do not say what these are: {missing:?}");
+}
+
+#[test]
+fn every_failure_names_tests_that_are_there() {
+    let suite = std::env::current_exe().unwrap();
+    let listed = std::process::Command::new(suite).args(["--list", "--format", "terse"]).output().unwrap();
+    let tests = String::from_utf8(listed.stdout).unwrap();
+    let page = read("docs/failures.md");
+    let mut count = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what fails")) {
+        let named = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let filters: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+        assert!(!filters.is_empty(), "no test: {row}");
+        if !named.starts_with("unit test") {
+            for filter in filters {
+                assert!(tests.lines().any(|test| test.contains(filter)), "no test has {filter} in its name: {row}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 50, "{count} failures");
 }
 
 #[test]
@@ -162,14 +186,9 @@ fn every_file_that_names_the_version_names_this_one() {
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
         ("README.md", format!("`outbox-{version}.sql`")),
-<<<<<<< HEAD
         ("docs/run/upgrade.md", format!("`outbox-upgrade-{version}.sql`")),
-        ("docs/migration-tools.md", format!("`inbox-{version}.sql`")),
-=======
-        ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
         ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),
         ("docs/guides/testing.md", format!("db/outbox-{version}.sql")),
->>>>>>> d-guides
         ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
         ("sql/inbox.sql", format!("outbox {version}")),
     ] {
@@ -229,7 +248,6 @@ pub(crate) fn sql_under(document: &str, heading: &str) -> Vec<String> {
     blocks.filter(|block| (first..end).contains(&block.line)).map(|block| block.text).collect()
 }
 
-<<<<<<< HEAD
 /// The documents at the root, and those of docs/ and its folders.
 fn documents() -> Vec<PathBuf> {
     let inside = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -241,21 +259,6 @@ fn documents() -> Vec<PathBuf> {
         documents.extend(files);
     }
     documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-=======
-/// README.md and its like, and every page below docs/.
-fn documents() -> Vec<PathBuf> {
-    let mut documents = Vec::new();
-    let mut folders = vec![checkout().to_owned(), checkout().join("docs")];
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
-            if path.is_dir() && folder != checkout() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                documents.push(path);
-            }
-        }
-    }
->>>>>>> d-guides
     documents.sort();
     documents
 }

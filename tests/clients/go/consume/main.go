@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -105,19 +106,20 @@ func isFinal(err error) bool {
 }
 
 func bill(ctx context.Context, conn *pgx.Conn, delivery amqp.Delivery) error {
+	var id pgtype.UUID
+	var order struct {
+		ID    int64
+		Total float64
+	}
+	if err := errors.Join(id.Scan(delivery.MessageId), json.Unmarshal(delivery.Body, &order)); err != nil {
+		return fmt.Errorf("%w: %v", errNoOrder, err)
+	}
 	// Commits when the function returns nil; any error rolls back the invoice and the inbox.
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var isNew bool
 		err := tx.QueryRow(ctx, "SELECT inbox.receive('billing', $1)", delivery.MessageId).Scan(&isNew)
 		if err != nil || !isNew {
 			return err
-		}
-		var order struct {
-			ID    int64
-			Total float64
-		}
-		if err := json.Unmarshal(delivery.Body, &order); err != nil {
-			return fmt.Errorf("%w: %v", errNoOrder, err)
 		}
 		_, err = tx.Exec(ctx, "INSERT INTO invoices (order_id, total) VALUES ($1, $2)", order.ID, order.Total)
 		return err

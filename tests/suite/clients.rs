@@ -93,7 +93,8 @@ async fn delivers(mut example: Command, tell_url: impl FnOnce(&mut Command, Stri
     let printed = String::from_utf8(output.stdout).unwrap();
     let id: Uuid = printed.trim().parse().unwrap_or_else(|_| panic!("not an id: {printed:?}"));
 
-    let order = "SELECT id, to_jsonb(orders) FROM orders";
+    // Money is text: a JSON number is a double to many a parser.
+    let order = "SELECT id, jsonb_build_object('id', id, 'customer', customer, 'total', total::text) FROM orders";
     let (order_id, order): (i64, serde_json::Value) = {
         let row = stack.db.query_one(order, &[]).await.unwrap();
         (row.get(0), row.get(1))
@@ -102,12 +103,7 @@ async fn delivers(mut example: Command, tell_url: impl FnOnce(&mut Command, Stri
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].routing_key, "orders.created");
     assert_eq!(got[0].key(), Some(("order".to_owned(), order_id.to_string())));
-    for (name, value) in order.as_object().unwrap() {
-        match value.as_f64() {
-            Some(number) => assert_eq!(got[0].json()[name].as_f64(), Some(number), "{name}"),
-            None => assert_eq!(&got[0].json()[name], value, "{name}"),
-        }
-    }
+    assert_eq!(got[0].json(), order);
     eventually("the row is SENT", SOON, async || {
         let status = "SELECT status::text FROM outbox.events WHERE id = $1";
         match stack.db.query_one(status, &[&id]).await.unwrap().get(0) {

@@ -6,10 +6,10 @@ await client.connect();
 try {
   await client.query('BEGIN');
   const { rows: [order] } = await client.query(
-    'INSERT INTO orders (customer, total) VALUES ($1, $2) RETURNING id', ['Ada', 42.5]);
+    'INSERT INTO orders (customer, total) VALUES ($1, $2) RETURNING id', ['Ada', '42.50']);
   const { rows: [event] } = await client.query(
     "SELECT outbox.emit('orders.created', $1, aggregate_type => 'order', aggregate_id => $2) AS id",
-    [{ id: Number(order.id), customer: 'Ada', total: 42.5 }, order.id]);
+    [{ id: Number(order.id), customer: 'Ada', total: '42.50' }, order.id]);
   await client.query('COMMIT');
   console.log(event.id);
 } finally {

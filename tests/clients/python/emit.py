@@ -12,7 +12,7 @@ with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
     ).fetchone()
     (event_id,) = connection.execute(
         "SELECT outbox.emit('orders.created', %s, aggregate_type => 'order', aggregate_id => %s)",
-        [Jsonb({"id": order_id, "customer": "Ada", "total": 42.5}), str(order_id)],
+        [Jsonb({"id": order_id, "customer": "Ada", "total": "42.50"}), str(order_id)],
     ).fetchone()
 
 print(event_id)

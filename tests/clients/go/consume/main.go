@@ -109,7 +109,7 @@ func bill(ctx context.Context, conn *pgx.Conn, delivery amqp.Delivery) error {
 	var id pgtype.UUID
 	var order struct {
 		ID    int64
-		Total float64
+		Total string // an amount of money is text: a JSON number would pass through a float
 	}
 	if err := errors.Join(id.Scan(delivery.MessageId), json.Unmarshal(delivery.Body, &order)); err != nil {
 		return fmt.Errorf("%w: %v", errNoOrder, err)

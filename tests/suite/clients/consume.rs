@@ -88,11 +88,12 @@ async fn bills_once_from_kafka(mut example: Command, kafka: Kafka) {
     example.env("KAFKA_BROKERS", &addresses);
     let relay = RelayBuilder::new().set("database-url", db.url()).set("slot", db.name());
     let relay = relay.set("kafka-url", &format!("kafka://{addresses}"));
-    // Kafka's clients reconnect by themselves.
-    let dead = async || {
+    let dead = async |count| {
         let mut dead = kafka.consumer("billing.dead");
-        dead.wait_for(1).await[0].header("id").unwrap().parse().unwrap()
+        let ids = dead.wait_for(count).await.iter().map(|record| record.header("id").unwrap().parse().unwrap());
+        ids.collect()
     };
+    // Kafka's clients reconnect by themselves.
     bills_once(&db, relay, example, || (), dead).await;
 }
 
@@ -109,22 +110,20 @@ async fn bills_once_from_rabbitmq(mut example: Command) {
     stack.vhost.api("POST", &format!("/api/bindings/{vhost}/e/outbox/q/billing"), Some(&binding)).await;
     let proxy = Proxy::to(stack.vhost.port()).await;
     example.env("AMQP_URL", stack.vhost.url_at(proxy.port()));
-    let dead = async || {
-        let dead = stack.consumer_with("no.topic").existing_queue("billing.dead").start().await;
-        dead.wait_for(1).await[0].id
-    };
+    let dead = stack.consumer_with("no.topic").existing_queue("billing.dead").start().await;
+    let dead = async |count| dead.wait_for(count).await.iter().map(|message| message.id).collect();
     bills_once(&stack.db, stack.relay(), example, || proxy.cut(), dead).await;
 }
 
-/// Runs the example beside a relay that delivers some messages, delivers them again, and delivers one that nobody can
-/// bill: the example puts that aside, where `dead` finds it. It goes on after it has lost its connections, the broker's by
-/// `cut`, and ends well on SIGTERM.
+/// Runs the example beside a relay that delivers some messages, delivers them again, and delivers two that nobody can
+/// bill: the example puts these aside, and `dead` waits for so many of them. It goes on after it has lost its connection
+/// to the database, and after that to the broker (`cut`), and ends well on SIGTERM.
 async fn bills_once(
     db: &Database,
     relay: RelayBuilder,
     mut example: Command,
     cut: impl Fn(),
-    dead: impl AsyncFn() -> Uuid,
+    dead: impl AsyncFn(usize) -> Vec<Uuid>,
 ) {
     let relay = relay.start().await;
     let mut psql = Postgres::shared().await.program("psql");
@@ -149,17 +148,23 @@ async fn bills_once(
     db.query(emit, &[&4, &4]).await.unwrap();
     invoices_are(db, "1 2 3 4").await;
 
-    let poison = "SELECT outbox.emit('orders.created', '{\"id\": \"none\"}', aggregate_type => 'order', aggregate_id => 'all')";
-    let poison: Uuid = db.query_one(poison, &[]).await.unwrap().get(0);
+    let poison = "SELECT outbox.emit('orders.created', '{\"id\": \"none\"}', aggregate_type => 'order', aggregate_id => 'all')
+                  UNION ALL
+                  SELECT outbox.emit('orders.created', 'no JSON', content_type => 'text/plain',
+                                     aggregate_type => 'order', aggregate_id => 'all')";
+    let poison: Vec<Uuid> = db.query(poison, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     db.query(emit, &[&5, &5]).await.unwrap();
     invoices_are(db, "1 2 3 4 5").await;
-    assert_eq!(dead().await, poison);
+    assert_eq!(dead(2).await, poison);
 
-    cut();
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1";
     assert_eq!(db.execute(end, &[&role]).await.unwrap(), 1);
     db.query(emit, &[&6, &6]).await.unwrap();
     invoices_are(db, "1 2 3 4 5 6").await;
+    cut();
+    db.query(emit, &[&7, &7]).await.unwrap();
+    invoices_are(db, "1 2 3 4 5 6 7").await;
+    assert_eq!(dead(2).await, poison); // the orders that met a lost connection are not among them
 
     example.stops().await;
     assert!(relay.stop().await.success());

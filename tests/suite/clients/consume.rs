@@ -97,7 +97,7 @@ async fn bills_once_from_kafka(mut example: Command, kafka: Kafka) {
     bills_once(&db, relay, example, || (), dead).await;
 }
 
-async fn bills_once_from_rabbitmq(mut example: Command) {
+pub(super) async fn bills_once_from_rabbitmq(mut example: Command) {
     let stack = Stack::new().await;
     stack.vhost.exchange("outbox").await;
     let vhost = stack.vhost.name();

@@ -24,12 +24,11 @@ async fn main() -> sqlx::Result<()> {
 }
 
 async fn place_order(transaction: &mut PgConnection, customer: &str, total: &str) -> sqlx::Result<Uuid> {
-    let order: i64 =
-        query_scalar("INSERT INTO orders (customer, total) VALUES ($1, $2::text::numeric) RETURNING id")
-            .bind(customer)
-            .bind(total)
-            .fetch_one(&mut *transaction)
-            .await?;
+    let order: i64 = query_scalar("INSERT INTO orders (customer, total) VALUES ($1, $2::text::numeric) RETURNING id")
+        .bind(customer)
+        .bind(total)
+        .fetch_one(&mut *transaction)
+        .await?;
     query_scalar("SELECT outbox.emit('orders.created', $1, aggregate_type => 'order', aggregate_id => $2)")
         .bind(Json(json!({ "id": order, "customer": customer, "total": total })))
         .bind(order.to_string())
@@ -54,10 +53,12 @@ mod tests {
         let id = place_order(&mut transaction, "Eve", "7.00").await?;
 
         // created_at is the start of the transaction: these are the events of this one.
-        let emitted = "SELECT id, topic, aggregate_type, aggregate_id, payload FROM outbox.events WHERE created_at = now()";
+        let emitted =
+            "SELECT id, topic, aggregate_type, aggregate_id, payload FROM outbox.events WHERE created_at = now()";
         let emitted: Vec<(Uuid, String, String, String, Json<Value>)> =
             query_as(emitted).fetch_all(&mut *transaction).await?;
-        let order: i64 = query_scalar("SELECT id FROM orders WHERE customer = 'Eve'").fetch_one(&mut *transaction).await?;
+        let order: i64 =
+            query_scalar("SELECT id FROM orders WHERE customer = 'Eve'").fetch_one(&mut *transaction).await?;
         let payload = json!({ "id": order, "customer": "Eve", "total": "7.00" });
         let wanted = (id, "orders.created".to_owned(), "order".to_owned(), order.to_string(), Json(payload));
         assert_eq!(emitted, [wanted]);

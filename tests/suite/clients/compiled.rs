@@ -43,5 +43,5 @@ async fn ef_core_emits_in_its_transaction() {
     let install = |workshop: &Workshop| workshop.run("dotnet build --nologo --verbosity quiet --output built");
     let Some(workshop) = Workshop::open_where_present("dotnet", install).await else { return };
     let db = emits(run(&workshop, "dotnet built/Shop.dll")).await;
-    asserts(&db, run(&workshop, "dotnet built/Shop.dll test"), "1 passed").await;
+    asserts(&db, run(&workshop, "dotnet test built/Shop.dll"), "Passed!").await;
 }

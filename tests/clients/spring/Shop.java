@@ -15,6 +15,7 @@ import java.net.URI;
 import java.util.Map;
 import java.util.UUID;
 import javax.sql.DataSource;
+import org.hibernate.annotations.Immutable;
 import org.hibernate.annotations.JdbcTypeCode;
 import org.hibernate.annotations.UuidGenerator;
 import org.hibernate.type.SqlTypes;
@@ -57,6 +58,7 @@ class Order {
 
 /** The columns that an application may write; the others are the relay's, and have defaults. */
 @Entity
+@Immutable // otherwise Hibernate may find the JSON changed, and send an UPDATE, which no application may
 @Table(schema = "outbox", name = "events")
 class Event {
     // Made here: a role that cannot read the table cannot ask for RETURNING. As it is null before, save() does not look

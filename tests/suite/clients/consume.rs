@@ -148,7 +148,8 @@ async fn bills_once(
     db.query(emit, &[&4, &4]).await.unwrap();
     invoices_are(db, "1 2 3 4").await;
 
-    let poison = "SELECT outbox.emit('orders.created', '{\"id\": \"none\"}', aggregate_type => 'order', aggregate_id => 'all')
+    let poison =
+        "SELECT outbox.emit('orders.created', '{\"id\": \"none\"}', aggregate_type => 'order', aggregate_id => 'all')
                   UNION ALL
                   SELECT outbox.emit('orders.created', 'no JSON', content_type => 'text/plain',
                                      aggregate_type => 'order', aggregate_id => 'all')";
@@ -187,8 +188,7 @@ impl Running {
     /// Ends with 0 on SIGTERM.
     async fn stops(&mut self) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
-        let status =
-            eventually("it ends", SOON, async || self.0.try_wait().unwrap().ok_or("runs")).await;
+        let status = eventually("it ends", SOON, async || self.0.try_wait().unwrap().ok_or("runs")).await;
         assert!(status.success(), "{status}");
     }
 }

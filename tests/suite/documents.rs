@@ -3,6 +3,7 @@
 
 mod commands;
 mod figures;
+mod languages;
 mod prose;
 mod sinks;
 

@@ -40,6 +40,16 @@ static class Shop
         await db.SaveChangesAsync();
         return placed.Id;
     }
+
+    /// <summary>Writes an invoice, unless the message was received before. Commit, then acknowledge.</summary>
+    public static async Task Bill(ShopContext db, Guid message, long order, decimal total)
+    {
+        var received = db.Database.SqlQuery<bool>($"SELECT inbox.receive('billing', {message}) AS \"Value\"");
+        if (await received.SingleAsync())
+        {
+            await db.Database.ExecuteSqlAsync($"INSERT INTO invoices (order_id, total) VALUES ({order}, {total})");
+        }
+    }
 }
 
 [Table("orders")]

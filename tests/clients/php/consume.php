@@ -55,17 +55,20 @@ function consume(bool &$stopping): void
     $url = parse_url(getenv('AMQP_URL'));
     $vhost = rawurldecode(substr($url['path'] ?? '//', 1));
     $broker = new AMQPStreamConnection($url['host'], $url['port'] ?? 5672, $url['user'], $url['pass'], $vhost);
-    $channel = $broker->channel();
-    $channel->basic_qos(0, 1, false); // one connection to the database has one transaction at a time
-    $channel->basic_consume('billing', callback: fn (AMQPMessage $message) => handleOrReject($database, $message));
-    while (!$stopping) {
-        try {
-            $channel->wait(timeout: 0.5);
-        } catch (AMQPTimeoutException) {
-            // nothing came within the half second
+    try {
+        $channel = $broker->channel();
+        $channel->basic_qos(0, 1, false); // one connection to the database has one transaction at a time
+        $channel->basic_consume('billing', callback: fn (AMQPMessage $message) => handleOrReject($database, $message));
+        while (!$stopping) {
+            try {
+                $channel->wait(timeout: 0.5);
+            } catch (AMQPTimeoutException) {
+                // nothing came within the half second
+            }
         }
+    } finally {
+        $broker->close(); // does nothing if the connection is lost
     }
-    $broker->close();
 }
 
 for ($delay = 1; !$stopping; $delay = min(2 * $delay, 8)) {

@@ -22,8 +22,8 @@ end
 # Consumes until a connection is lost, which raises, or until SIGTERM.
 def consume(ending)
   database = PG.connect(ENV.fetch("DATABASE_URL"))
-  # A lost connection is raised in this thread; the block below runs in another.
-  broker = Bunny.new(ENV.fetch("AMQP_URL"), automatically_recover: false).start
+  # Without a recovery of its own, Bunny raises a lost connection in this thread; the block below runs in another.
+  broker = Bunny.new(ENV.fetch("AMQP_URL"), automatically_recover: false, recover_from_connection_close: false).start
   channel = broker.create_channel
   channel.prefetch(1) # one connection to the database has one transaction at a time
   channel.queue("billing", passive: true).subscribe(manual_ack: true) do |delivery, properties, body|

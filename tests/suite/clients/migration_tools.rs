@@ -1,5 +1,6 @@
 //! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/migration-tools.md says:
-//! each installs the outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql.
+//! each installs the outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql. Those
+//! of the recipes' frameworks are in `scripted`.
 
 use std::{
     collections::BTreeSet,
@@ -161,7 +162,7 @@ async fn a_flat_file_has_nothing_that_psql_alone_runs_or_a_tool_replaces() {
 
 /// Has a tool install an outbox and upgrade one. `migrate` runs the tool, which notes in the table `history` what has
 /// run: a second run does nothing.
-async fn installs_and_upgrades(history: &str, migrate: impl AsyncFn(&Site, &Path)) {
+pub(super) async fn installs_and_upgrades(history: &str, migrate: impl AsyncFn(&Site, &Path)) {
     let new = Site::empty().await;
     is_migrated(&new, &new.script("outbox"), history, &migrate).await;
     if let Some(old) = Site::with_the_earlier_outbox().await {
@@ -194,7 +195,7 @@ fn are_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) {
 }
 
 /// A database that belongs to a role without rights of its own, and a folder with the scripts of `make sql`.
-struct Site {
+pub(super) struct Site {
     db: Database,
     owner: String,
     folder: PathBuf,
@@ -247,7 +248,7 @@ impl Site {
         folder
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         self.db.url_as(&self.owner)
     }
 

@@ -4,12 +4,18 @@
 //! Python and Node.js are on CI's machine. The others need not be: where one is missing, on CI too, its recipe did not
 //! run.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
 use harness::{Database, Postgres, places::checkout};
 use uuid::Uuid;
 
-use super::{Workshop, clients, consume::bills_once_from_rabbitmq, node, npm_ci, python, text};
+use super::{
+    Workshop, clients, consume::bills_once_from_rabbitmq, migration_tools::installs_and_upgrades, node, npm_ci, python,
+    text,
+};
 
 #[tokio::test]
 async fn psycopg_emits_in_its_transaction() {
@@ -46,7 +52,7 @@ async fn django_emits_in_an_atomic_block() {
     let mut test = django("venv/bin/python -m django test --no-input");
     test.env("DATABASE_URL", db.url_as(&owner));
     test.env("OUTBOX_SQL", scripts.join(concat!("outbox-", env!("CARGO_PKG_VERSION"), ".sql")));
-    let said = succeeds(test).await;
+    let said = text(&succeeds(test).await);
     assert!(said.contains("Ran 1 test"), "{said}");
     std::fs::remove_dir_all(scripts).unwrap();
 }
@@ -61,6 +67,12 @@ async fn node_postgres_emits_in_its_transaction() {
 async fn drizzle_emits_in_its_transaction() {
     let Some(workshop) = Workshop::open("drizzle", npm_ci).await else { return };
     emits_with_node(&workshop).await;
+}
+
+#[tokio::test]
+async fn drizzle_installs_and_upgrades_the_outbox() {
+    let Some(workshop) = Workshop::open("drizzle", npm_ci).await else { return };
+    migrates(&workshop, "node migrate.mjs", "__drizzle_migrations").await;
 }
 
 #[tokio::test]
@@ -87,6 +99,12 @@ async fn active_record_emits_in_its_transaction() {
 }
 
 #[tokio::test]
+async fn active_record_installs_and_upgrades_the_outbox() {
+    let Some(workshop) = ruby().await else { return };
+    migrates(&workshop, "bundle exec ruby migrate.rb", "schema_migrations").await;
+}
+
+#[tokio::test]
 async fn a_ruby_program_consumes_with_bunny() {
     let Some(workshop) = ruby().await else { return };
     bills_once_from_rabbitmq(run(&workshop, "bundle exec ruby consume.rb")).await;
@@ -94,9 +112,11 @@ async fn a_ruby_program_consumes_with_bunny() {
 
 async fn ruby() -> Option<Workshop> {
     let install = |workshop: &Workshop| {
-        workshop.run("bundle config set --local path gems")?;
-        // Debian's own packages (ruby-activerecord, ruby-bunny, ruby-pg) do as well.
-        workshop.run("bundle install --local --quiet").or_else(|_| workshop.run("bundle install --quiet --retry 0"))
+        // Debian's own packages (ruby-activerecord, ruby-bunny, ruby-pg) do.
+        workshop.run("bundle install --local --quiet").or_else(|_| {
+            workshop.run("bundle config set --local path gems")?;
+            workshop.run("bundle install --quiet --retry 0")
+        })
     };
     Workshop::open_where_present("ruby", install).await
 }
@@ -111,6 +131,12 @@ async fn laravels_database_layer_emits_in_its_transaction() {
 }
 
 #[tokio::test]
+async fn laravels_migrator_installs_and_upgrades_the_outbox() {
+    let Some(workshop) = php().await else { return };
+    migrates(&workshop, "php migrate.php", "migrations").await;
+}
+
+#[tokio::test]
 async fn a_php_program_consumes_with_php_amqplib() {
     let Some(workshop) = php().await else { return };
     bills_once_from_rabbitmq(run(&workshop, "php consume.php")).await;
@@ -118,7 +144,7 @@ async fn a_php_program_consumes_with_php_amqplib() {
 
 async fn php() -> Option<Workshop> {
     let install = |workshop: &Workshop| {
-        // Debian's own packages (php-illuminate-database, php-amqplib, phpunit) do as well.
+        // Debian's own packages (php-illuminate-database, php-illuminate-filesystem, php-amqplib, phpunit) do.
         workshop.run("php debian.php").or_else(|_| workshop.run("composer install --quiet --no-interaction"))
     };
     Workshop::open_where_present("php", install).await
@@ -152,7 +178,7 @@ pub(super) async fn emits(mut recipe: Command) -> Database {
     db.batch_execute(&setup).await.unwrap();
 
     recipe.env("DATABASE_URL", db.url_as(&role));
-    let said = succeeds(recipe).await;
+    let said = String::from_utf8(succeeds(recipe).await.stdout).unwrap();
     let id: Uuid = said.trim().parse().unwrap_or_else(|_| panic!("not an id: {said:?}"));
     assert_eq!(id.get_version_num(), 7, "{id}");
     let events = "SELECT e.id, e.topic, e.aggregate_type, e.aggregate_id = o.id::text, o.customer, e.payload::jsonb,
@@ -176,9 +202,19 @@ pub(super) async fn asserts(db: &Database, mut test: Command, ran: &str) {
     );
     db.batch_execute(&setup).await.unwrap();
     test.env("DATABASE_URL", db.url_as(&role));
-    let said = succeeds(test).await;
+    let said = text(&succeeds(test).await);
     assert!(said.contains(ran), "{said}");
     assert_eq!(db.query("SELECT FROM outbox.events", &[]).await.unwrap().len(), 1);
+}
+
+/// Has a framework's migrations run a script of `make sql`; it notes in the table `history` what has run.
+async fn migrates(workshop: &Workshop, line: &str, history: &str) {
+    installs_and_upgrades(history, async |site, script| {
+        let mut migrate = run(workshop, line);
+        migrate.env("DATABASE_URL", site.url()).env("OUTBOX_SQL", script);
+        succeeds(migrate).await;
+    })
+    .await;
 }
 
 pub(super) fn run(workshop: &Workshop, line: &str) -> Command {
@@ -194,9 +230,8 @@ fn tool(program: &Path, argument: &Path) -> Command {
     command
 }
 
-/// What it has printed.
-async fn succeeds(mut command: Command) -> String {
+async fn succeeds(mut command: Command) -> Output {
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    String::from_utf8(output.stdout).unwrap()
+    output
 }

@@ -7,9 +7,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Order",
             fields=[
-                ("id", models.BigAutoField(primary_key=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("customer", models.TextField()),
-                ("total", models.DecimalField(max_digits=12, decimal_places=2)),
+                ("total", models.DecimalField(decimal_places=2, max_digits=12)),
             ],
             options={"db_table": "orders"},
         )

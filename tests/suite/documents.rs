@@ -5,6 +5,7 @@ mod capacity;
 mod commands;
 mod ddl;
 mod figures;
+mod languages;
 mod prose;
 mod sinks;
 

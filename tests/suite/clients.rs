@@ -1,12 +1,13 @@
 //! The examples in tests/clients work: each commits an order and its event as a role with the application's grants, and
 //! the message arrives. Those that consume are in `consume`, those that bring a schema in `migration_tools`, and the
-//! recipes for frameworks, which have tests of their own, in `scripted`.
+//! recipes for frameworks, which have tests of their own, in `scripted` and `compiled`.
 //!
 //! Each language's ordinary client installs the locked dependencies below `target/`, once. Where the toolchain is
 //! missing, or the dependencies cannot be had, the test did not run. Rust's tests cannot say that, so it passes, and
 //! the last lines of `make test` say which did not run (scripts/not-run). On CI it fails, but for the toolchains that
 //! CI's machine does not have (`open_where_present`).
 
+mod compiled;
 mod consume;
 mod migration_tools;
 mod scripted;
@@ -136,7 +137,10 @@ fn npm_ci(workshop: &Workshop) -> Result<(), String> {
 
 async fn go() -> Option<Workshop> {
     // Not optimized: that is a third of the time it takes to compile Go's own library.
-    let install = |workshop: &Workshop| workshop.run("go build -gcflags=all=-N -o built/ ./...");
+    let install = |workshop: &Workshop| {
+        workshop.run("go build -gcflags=all=-N -o built/ ./...")?;
+        workshop.run("go test -c -gcflags=all=-N -o built/ ./gorm")
+    };
     Workshop::open("go", install).await
 }
 
@@ -145,10 +149,11 @@ async fn java() -> Option<Workshop> {
 }
 
 async fn maven(name: &str) -> Option<Workshop> {
-    let install = |workshop: &Workshop| {
-        workshop.run("mvn --batch-mode --quiet -Dmaven.repo.local=repository dependency:copy-dependencies -DoutputDirectory=jars")
-    };
-    Workshop::open(name, install).await
+    Workshop::open(name, copy_jars).await
+}
+
+fn copy_jars(workshop: &Workshop) -> Result<(), String> {
+    workshop.run("mvn --batch-mode --quiet -Dmaven.repo.local=repository dependency:copy-dependencies -DoutputDirectory=jars")
 }
 
 fn clients() -> PathBuf {

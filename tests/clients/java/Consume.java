@@ -41,7 +41,7 @@ class Consume {
         }
     }
 
-    /** Handles messages until SIGTERM, or until a connection is lost. The broker delivers again what is not acknowledged. */
+    /** Until SIGTERM, or until a connection is lost. The broker delivers again what is not acknowledged. */
     private static void consume() throws Exception {
         URI url = URI.create(System.getenv("DATABASE_URL"));
         String[] login = url.getUserInfo().split(":", 2);

@@ -45,7 +45,7 @@ class ConsumeKafka {
         }
     }
 
-    /** Handles records until SIGTERM, or until the database is lost. Kafka's client connects to the brokers again by itself. */
+    /** Until SIGTERM, or until the database is lost. Kafka's client connects to the brokers again by itself. */
     private static void consume() throws Exception {
         URI url = URI.create(System.getenv("DATABASE_URL"));
         String[] login = url.getUserInfo().split(":", 2);

@@ -11,7 +11,7 @@ use std::{
 use harness::{Connection, Database, Postgres, places::checkout};
 use sqlx::{Connection as _, PgConnection, migrate::Migrator};
 
-use super::{Workshop, clients, maven, node, text};
+use super::{Workshop, clients, go, maven, node, text};
 use crate::extension::upgrade::{catalogue, earlier};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -73,6 +73,17 @@ async fn node_postgres_installs_and_upgrades_the_outbox() {
         let mut node = workshop.command("node");
         node.arg("migrate.mjs").env("DATABASE_URL", site.url()).env("OUTBOX_SQL", script);
         succeeds(node).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pgx_installs_and_upgrades_the_outbox() {
+    let Some(workshop) = go().await else { return };
+    installs_and_upgrades("migrations", async |site, script| {
+        let mut migrate = workshop.command("built/migrate");
+        migrate.env("DATABASE_URL", site.url()).env("OUTBOX_SQL", script);
+        succeeds(migrate).await;
     })
     .await;
 }

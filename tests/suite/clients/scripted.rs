@@ -168,7 +168,7 @@ async fn ecto_emits_in_its_transaction() {
 
 /// Runs a recipe as a role with the application's grants. It places an order that stays, prints the id of its event, and
 /// places one that it rolls back.
-async fn emits(mut recipe: Command) -> Database {
+pub(super) async fn emits(mut recipe: Command) -> Database {
     let db = Postgres::shared().await.database().await;
     let orders = std::fs::read_to_string(clients().join("orders.sql")).unwrap();
     let role = format!("{}_shop", db.name());
@@ -194,7 +194,7 @@ async fn emits(mut recipe: Command) -> Database {
 }
 
 /// Runs a recipe's own test as a role that may read events. It leaves nothing behind.
-async fn asserts(db: &Database, mut test: Command, ran: &str) {
+pub(super) async fn asserts(db: &Database, mut test: Command, ran: &str) {
     let role = format!("{}_tests", db.name());
     let setup = format!(
         "CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT ON orders TO {role};
@@ -217,7 +217,7 @@ async fn migrates(workshop: &Workshop, line: &str, history: &str) {
     .await;
 }
 
-fn run(workshop: &Workshop, line: &str) -> Command {
+pub(super) fn run(workshop: &Workshop, line: &str) -> Command {
     let (program, arguments) = line.split_once(' ').unwrap();
     let mut command = workshop.command(program);
     command.args(arguments.split(' '));

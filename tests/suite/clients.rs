@@ -153,7 +153,9 @@ async fn maven(name: &str) -> Option<Workshop> {
 }
 
 fn copy_jars(workshop: &Workshop) -> Result<(), String> {
-    workshop.run("mvn --batch-mode --quiet -Dmaven.repo.local=repository dependency:copy-dependencies -DoutputDirectory=jars")
+    workshop.run(
+        "mvn --batch-mode --quiet -Dmaven.repo.local=repository dependency:copy-dependencies -DoutputDirectory=jars",
+    )
 }
 
 fn clients() -> PathBuf {

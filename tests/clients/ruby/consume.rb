@@ -19,11 +19,18 @@ def handle(database, message_id, body)
   end
 end
 
-# Consumes until a connection is lost, which raises, or until SIGTERM.
+# What Bunny reports a lost connection to, from threads of its own.
+Failures = Struct.new(:ending) do
+  def raise(error)
+    ending << error
+  end
+end
+
+# Consumes until something is put into `ending`: an error, which is raised, or SIGTERM's word.
 def consume(ending)
   database = PG.connect(ENV.fetch("DATABASE_URL"))
-  # Without a recovery of its own, Bunny raises a lost connection in this thread; the block below runs in another.
-  broker = Bunny.new(ENV.fetch("AMQP_URL"), automatically_recover: false, recover_from_connection_close: false).start
+  broker = Bunny.new(ENV.fetch("AMQP_URL"), automatically_recover: false, recover_from_connection_close: false,
+                                            session_error_handler: Failures.new(ending)).start
   channel = broker.create_channel
   channel.prefetch(1) # one connection to the database has one transaction at a time
   channel.queue("billing", passive: true).subscribe(manual_ack: true) do |delivery, properties, body|
@@ -53,10 +60,12 @@ trap("TERM") do
 end
 delay = 1
 until stopping
+  ending = Queue.new # nothing that the last connections have left
+  ending << :stop if stopping
   began = Time.now
   begin
     consume(ending)
-  rescue *TRANSIENT, Bunny::Exception, SystemCallError, Timeout::Error => e
+  rescue *TRANSIENT, Bunny::Exception, AMQ::Protocol::Error, SystemCallError, Timeout::Error => e
     delay = 1 if Time.now - began > 60 # it worked for a while
     warn "#{e.class}: #{e.message.strip}; connecting again in #{delay} s"
     sleep delay

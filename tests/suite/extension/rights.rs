@@ -1,5 +1,5 @@
-//! The table of rights in docs/rights.md: each cell is tried from outside, as a role that has one grant and nothing else.
-//! After a change: `UPDATE_DOCS=1 make test T=rights::` writes the table anew.
+//! The table of rights in docs/rights.md: each cell is tried from outside, as a role that has one grant and nothing
+//! else. After a change: `UPDATE_DOCS=1 make test T=rights::` writes the table anew.
 
 use std::{collections::BTreeMap, fs};
 

@@ -144,6 +144,7 @@ async fn a_php_program_consumes_with_php_amqplib() {
 
 async fn php() -> Option<Workshop> {
     let install = |workshop: &Workshop| {
+        workshop.run("php --version")?;
         // Debian's own packages (php-illuminate-database, php-illuminate-filesystem, php-amqplib, phpunit) do.
         workshop.run("php debian.php").or_else(|_| workshop.run("composer install --quiet --no-interaction"))
     };

@@ -62,7 +62,7 @@ fn every_alert_has_its_page_and_a_line_where_one_begins() {
     let begin = read("docs/alerts.md");
     for alert in &alerts {
         let page = read(&format!("docs/alerts/{alert}.md"));
-        assert!(page.starts_with(&format!("# {alert}\n")), "docs/alerts/{alert}.md is about another alert");
+        assert!(page.starts_with(&format!("# {alert}: ")), "docs/alerts/{alert}.md is about another alert");
         let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         assert_eq!(headings, HEADINGS, "docs/alerts/{alert}.md");
         assert!(page.lines().count() <= LINES, "docs/alerts/{alert}.md has more than {LINES} lines");

@@ -116,8 +116,8 @@ pub(super) async fn bills_once_from_rabbitmq(mut example: Command) {
 }
 
 /// Runs the example beside a relay that delivers some messages, delivers them again, and delivers two that nobody can
-/// bill: the example puts these aside, and `dead` waits for so many of them. It goes on after it has lost its connection
-/// to the database, and after that to the broker (`cut`), and ends well on SIGTERM.
+/// bill: the example puts these aside, and `dead` waits for so many of them. It goes on after it has lost its
+/// connection to the database, and after that to the broker (`cut`), and ends well on SIGTERM.
 async fn bills_once(
     db: &Database,
     relay: RelayBuilder,

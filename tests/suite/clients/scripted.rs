@@ -167,8 +167,8 @@ async fn ecto_emits_in_its_transaction() {
     asserts(&db, mix("mix test"), "1 test, 0 failures").await;
 }
 
-/// Runs a recipe as a role with the application's grants. It places an order that stays, prints the id of its event, and
-/// places one that it rolls back.
+/// Runs a recipe as a role with the application's grants. It places an order that stays, prints the id of its event,
+/// and places one that it rolls back.
 pub(super) async fn emits(mut recipe: Command) -> Database {
     let db = Postgres::shared().await.database().await;
     let orders = std::fs::read_to_string(clients().join("orders.sql")).unwrap();

@@ -11,8 +11,8 @@ const END: &str = "```\n\n<!-- end of DDL -->\n";
 /// Columns that a line may have.
 const WIDTH: usize = 120;
 
-/// One statement or column a row: types, tables with their parameters, indexes, triggers, the event trigger, and who the
-/// functions run as. Conditions of triggers are left out, and so are comments.
+/// One statement or column a row: types, tables with their parameters, indexes, triggers, the event trigger, and who
+/// the functions run as. Conditions of triggers are left out, and so are comments.
 const STATEMENTS: &str = r"
     WITH made AS (
         SELECT c.oid, c.relname, c.reloptions FROM pg_class AS c

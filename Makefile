@@ -21,7 +21,7 @@
 # KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint servers build extension setup install uninstall sql clean
+.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint site servers build extension setup install uninstall sql clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -95,7 +95,7 @@ bench: extension ## speed and cost beside what the servers can do at all, in les
 	$(if $(WITH_KAFKA),KAFKA_CLIENTS="$(CARGO_TARGET_DIR)/kafka-clients/release/outbox-kafka-clients") \
 	AGAINST="$(AGAINST)" CASE="$(CASE)" QUICK=$(QUICK) RELAY="$(RELAY)" RUNS=$(RUNS) "$(CARGO_TARGET_DIR)/release/outbox-bench" $(ONLY)
 
-lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies, alert rules
+lint: setup ## formatting, clippy (the extension too), licences and sources of dependencies, alert rules, the documents as a site
 	scripts/setup lint
 	cargo fmt --all --check
 	@! LC_ALL=C.UTF-8 git grep -nP '^(?=.{121}) *//(?!.*(\||://))' -- '*.rs' || { echo "these comments go beyond column 120" >&2; exit 1; }
@@ -105,6 +105,11 @@ lint: setup ## formatting, clippy (the extension too), licences and sources of d
 	scripts/lint-extension
 	"$(CARGO_TARGET_DIR)/tools/bin/cargo-deny" check --hide-inclusion-graph bans licenses sources
 	PATH="$(CARGO_TARGET_DIR)/tools/bin:$$PATH" && promtool check rules ops/alerts.yml && promtool test rules ops/alerts_test.yml && promtool check config docker/monitoring/prometheus.yml
+	scripts/site
+
+site: ## the documents as a site, into target/site; each link is checked
+	scripts/setup site
+	@scripts/site
 
 servers: build extension ## a private PostgreSQL and RabbitMQ to play with, until Ctrl-C
 	@"$(CARGO_TARGET_DIR)/debug/outbox-servers"

@@ -1,7 +1,7 @@
 -- What changes in the tables from 0.2.0 to 0.3.0, and what is dropped. It is frozen when 0.3.0 is released.
 --
 -- JSON becomes what was written, and is no longer taken apart. The table is written anew for that, during which nobody emits: purge what
--- is finished before, if there is much of it (docs/operations.md).
+-- is finished before, if there is much of it (docs/run/upgrade.md).
 DO $$
 DECLARE
     dropped text;

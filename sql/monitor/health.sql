@@ -131,7 +131,7 @@ BEGIN
     IF oldest_pending > max_pending_age THEN
         codes := codes || CASE keys_held WHEN 0 THEN 'events_do_not_leave' ELSE 'events_wait' END;
         problems := problems || format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
-                ELSE '%s wait, the oldest for %s, perhaps behind one of %s that hold their keys' END,
+                ELSE '%s wait, the oldest for %s (held keys: %s)' END,
             concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending), date_trunc('second', oldest_pending), keys_held);
     END IF;
     IF slot_wal_status = 'unreserved' THEN

@@ -32,8 +32,6 @@ pub struct Alert {
     pub severity: String,
     /// What it says to people.
     pub summary: String,
-    /// The section of the runbook that it names.
-    pub runbook: String,
 }
 
 impl Prometheus {
@@ -89,7 +87,6 @@ impl Prometheus {
             name: text(alert, "/labels/alertname"),
             severity: text(alert, "/labels/severity"),
             summary: text(alert, "/annotations/summary"),
-            runbook: text(alert, "/annotations/runbook"),
         };
         Ok(alerts.iter().filter(|alert| text(alert, "/state") == "firing").map(read).collect())
     }

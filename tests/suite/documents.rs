@@ -1,8 +1,11 @@
 //! What the documents say is so: their SQL runs, their excerpts stand in the files they name, their links lead
 //! somewhere.
 
+mod capacity;
 mod commands;
+mod ddl;
 mod figures;
+mod languages;
 mod prose;
 mod sinks;
 
@@ -25,19 +28,38 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     let mut input = psql.stdin.take().unwrap();
     // Which the documents say by a command line.
     writeln!(input, "\\i {}", checkout().join("sql/inbox.sql").display()).unwrap();
-    // All but docs/migrate.md, whose moves have tests of their own. The order is that in which one makes what the next
-    // needs.
-    for document in [
+    // All but docs/migrate.md, whose moves have tests of their own, and docs/guides/personal-data.md, which takes
+    // pgcrypto. The order is that in which one makes what the next needs.
+    let first = [
         "README.md",
         "docs/sql.md",
+        "docs/sql-operations.md",
+        "docs/rights.md",
         "docs/emitting.md",
         "docs/consuming.md",
+        "docs/guides/idempotent-consumers.md",
+        "docs/guides/designing-events.md",
+        "docs/guides/testing.md",
+        "docs/guides/many-databases.md",
+        "docs/guides/topology-and-deploys.md",
+        "docs/guides/after-an-outage.md",
+        "docs/guides/migrations.md",
         "docs/for-dbas.md",
         "docs/dashboard.md",
-        "docs/operations.md", // which ends with how to uninstall
-    ] {
-        for block in blocks(document).iter().filter(|block| block.language == "sql") {
-            writeln!(input, "\\echo {document}:{}\n{}", block.line, block.text).unwrap();
+        "docs/alerts.md",
+        "docs/run/watch.md",
+        "docs/run/slot.md",
+        "docs/run/retention.md",
+        "docs/run/table.md",
+        "docs/run/upgrade.md",
+        "docs/run/backup.md",
+        "docs/guides/upgrades-of-postgresql.md",
+    ];
+    let alerts = documents().into_iter().filter(|path| path.starts_with(checkout().join("docs/alerts")));
+    let last = checkout().join("docs/run/uninstall.md");
+    for document in first.iter().map(|path| checkout().join(path)).chain(alerts).chain([last]) {
+        for block in blocks(&document).iter().filter(|block| block.language == "sql") {
+            writeln!(input, "\\echo {}:{}\n{}", document.display(), block.line, block.text).unwrap();
         }
     }
     drop(input);
@@ -84,11 +106,33 @@ async fn the_reference_has_every_column_and_what_people_may_call() {
     let names: Vec<String> = db.query(names, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     db.batch_execute("DROP OWNED BY documents_reader; DROP ROLE documents_reader").await.unwrap();
     assert!(names.len() > 30, "{names:?}");
-    let reference = read("docs/sql.md");
+    let pages = ["docs/sql.md", "docs/sql-operations.md", "docs/rights.md"];
+    let reference: String = pages.iter().map(read).collect();
     let told =
         |name: &&String| [format!("`{name}`"), format!("outbox.{name}")].iter().any(|told| reference.contains(told));
     let missing: Vec<_> = names.iter().filter(|name| !told(name)).collect();
-    assert!(missing.is_empty(), "docs/sql.md does not say what these are: {missing:?}");
+    assert!(missing.is_empty(), "{pages:?} do not say what these are: {missing:?}");
+}
+
+#[test]
+fn every_failure_names_tests_that_are_there() {
+    let suite = std::env::current_exe().unwrap();
+    let listed = std::process::Command::new(suite).args(["--list", "--format", "terse"]).output().unwrap();
+    let tests = String::from_utf8(listed.stdout).unwrap();
+    let page = read("docs/failures.md");
+    let mut count = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what fails")) {
+        let named = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let filters: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+        assert!(!filters.is_empty(), "no test: {row}");
+        if !named.starts_with("unit test") {
+            for filter in filters {
+                assert!(tests.lines().any(|test| test.contains(filter)), "no test has {filter} in its name: {row}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 50, "{count} failures");
 }
 
 #[test]
@@ -143,8 +187,9 @@ fn every_file_that_names_the_version_names_this_one() {
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
         ("README.md", format!("`outbox-{version}.sql`")),
-        ("docs/operations.md", format!("`outbox-upgrade-{version}.sql`")),
-        ("docs/migration-tools.md", format!("`inbox-{version}.sql`")),
+        ("docs/run/upgrade.md", format!("`outbox-upgrade-{version}.sql`")),
+        ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),
+        ("docs/guides/testing.md", format!("db/outbox-{version}.sql")),
         ("sql/plain/begin_upgrade.sql", format!("outbox.version() = '{version}'")),
         ("sql/inbox.sql", format!("outbox {version}")),
     ] {
@@ -204,13 +249,17 @@ pub(crate) fn sql_under(document: &str, heading: &str) -> Vec<String> {
     blocks.filter(|block| (first..end).contains(&block.line)).map(|block| block.text).collect()
 }
 
+/// The documents at the root, and those of docs/ and its folders.
 fn documents() -> Vec<PathBuf> {
-    let mut documents: Vec<PathBuf> = [checkout().to_owned(), checkout().join("docs")]
-        .iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
+    let inside = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut documents: Vec<PathBuf> = inside(checkout()).collect();
+    let mut folders = vec![checkout().join("docs")];
+    while let Some(folder) = folders.pop() {
+        let (below, files) = inside(&folder).partition::<Vec<_>, _>(|path| path.is_dir());
+        folders.extend(below);
+        documents.extend(files);
+    }
+    documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     documents.sort();
     documents
 }

@@ -23,6 +23,9 @@ use crate::{certificate::not_after, socket::Socket, verifier::LenientVerifier};
 /// Encrypted bytes that are received ahead: two TLS records of at most 16 KiB.
 const RECORD_BUFFER: usize = 32 * 1024;
 
+const AUTHORITY_AS_SERVER: &str = "the server shows the certificate of an authority (CA:TRUE), as one that has signed \
+                                   itself often is: give it one that an authority has signed, or one without CA:TRUE";
+
 /// Who the peer must be, and who the client is. The default verifies everything with the machine's authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
@@ -107,7 +110,8 @@ impl TlsOptions {
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the host's name is not valid"))?;
         let stream = BufReader::with_capacity(RECORD_BUFFER, stream);
-        Ok(Socket::tls(TlsConnector::from(Arc::new(config)).connect(name, stream).await?, client_expires))
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(explained)?;
+        Ok(Socket::tls(stream, client_expires))
     }
 
     /// The configuration for rustls, and until when the client's own certificate is valid.
@@ -171,6 +175,20 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn unusable(path: &Path, why: impl fmt::Display) -> TlsError {
     TlsError::File { path: path.to_owned(), why: why.to_string() }
+}
+
+/// Says what to do about the certificate of an authority in place of the server's own; rustls shows a code there.
+fn explained(error: io::Error) -> io::Error {
+    use rustls::{CertificateError::Other, Error::InvalidCertificate, OtherError};
+    let cause = match error.get_ref().and_then(|reason| reason.downcast_ref()) {
+        Some(InvalidCertificate(Other(OtherError(cause)))) => cause.downcast_ref(),
+        _ => None,
+    };
+    if matches!(cause, Some(webpki::Error::CaUsedAsEndEntity)) {
+        io::Error::new(error.kind(), AUTHORITY_AS_SERVER)
+    } else {
+        error
+    }
 }
 
 /// Whether the peer answered the handshake in another protocol than TLS.

@@ -19,14 +19,14 @@ func main() {
 	}
 	defer conn.Close(ctx)
 
-	eventID, err := placeOrder(ctx, conn, "Ada", 42.5)
+	eventID, err := placeOrder(ctx, conn, "Ada", "42.50")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(eventID)
 }
 
-func placeOrder(ctx context.Context, conn *pgx.Conn, customer string, total float64) (eventID string, err error) {
+func placeOrder(ctx context.Context, conn *pgx.Conn, customer, total string) (eventID string, err error) {
 	// Commits when the function returns nil; any error rolls back the order and its event.
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var orderID int64

@@ -13,7 +13,7 @@ class Emit {
         try (Connection connection = DriverManager.getConnection(jdbc, login[0], login[1])) {
             connection.setAutoCommit(false);
             long order = insertOrder(connection, "Ada", "42.50");
-            String payload = String.format("{\"id\": %d, \"customer\": \"Ada\", \"total\": 42.50}", order);
+            String payload = String.format("{\"id\": %d, \"customer\": \"Ada\", \"total\": \"42.50\"}", order);
             String event = emit(connection, "orders.created", payload, "order", Long.toString(order));
             connection.commit(); // closing without it rolls back the order and its event
             System.out.println(event);

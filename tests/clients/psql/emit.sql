@@ -4,7 +4,12 @@ BEGIN;
 WITH placed AS (
     INSERT INTO orders (customer, total) VALUES ('Ada', 42.50) RETURNING *
 )
-SELECT outbox.emit('orders.created', to_jsonb(placed), aggregate_type => 'order', aggregate_id => placed.id::text)
+SELECT outbox.emit(
+    'orders.created',
+    to_jsonb(placed) || jsonb_build_object('total', total::text),
+    aggregate_type => 'order',
+    aggregate_id => id::text
+)
 FROM placed;
 
 COMMIT;

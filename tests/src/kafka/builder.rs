@@ -105,6 +105,9 @@ impl KafkaBuilder {
         }
         let properties = self.properties(id, controllers, &ports, &folder);
         fs::write(folder.join("server.properties"), properties).expect("the properties are written");
+        ports.extend(
+            (1..).zip(controllers).filter(|(voter, _)| *voter == id).map(|(_, port)| (Listener::Controller, *port)),
+        );
         self.format(&folder, cluster, java_option).await;
         KafkaNode::new(id, folder, ports, java_option.to_owned())
     }

@@ -33,6 +33,8 @@ pub enum Listener {
     SaslTls,
     /// As [`Plain`](Self::Plain), by a proxy, see [`KafkaBuilder::proxied`].
     Proxied,
+    /// That of the node's controller, which is for brokers and not for clients: every Kafka has it.
+    Controller,
 }
 
 impl Listener {
@@ -43,12 +45,13 @@ impl Listener {
             Self::Tls => "TLS",
             Self::SaslTls => "SASL_TLS",
             Self::Proxied => "PROXIED",
+            Self::Controller => "CONTROLLER",
         }
     }
 
     fn protocol(self) -> &'static str {
         match self {
-            Self::Plain | Self::Proxied => "PLAINTEXT",
+            Self::Plain | Self::Proxied | Self::Controller => "PLAINTEXT",
             Self::Sasl => "SASL_PLAINTEXT",
             Self::Tls => "SSL",
             Self::SaslTls => "SASL_SSL",

@@ -1,5 +1,6 @@
-//! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/migration-tools.md says:
-//! each installs the outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql.
+//! Tools that bring a schema run the scripts of `make sql` in their own transaction, as docs/guides/migrations.md says:
+//! each installs the outbox, and upgrades one of 0.2.0. What is there then is what psql makes of sql/outbox.sql. Those
+//! of the recipes' frameworks are in `scripted`.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +11,7 @@ use std::{
 use harness::{Connection, Database, Postgres, places::checkout};
 use sqlx::{Connection as _, PgConnection, migrate::Migrator};
 
-use super::{Workshop, clients, maven, node, text};
+use super::{Workshop, clients, go, maven, node, text};
 use crate::extension::upgrade::{catalogue, earlier};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -72,6 +73,17 @@ async fn node_postgres_installs_and_upgrades_the_outbox() {
         let mut node = workshop.command("node");
         node.arg("migrate.mjs").env("DATABASE_URL", site.url()).env("OUTBOX_SQL", script);
         succeeds(node).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pgx_installs_and_upgrades_the_outbox() {
+    let Some(workshop) = go().await else { return };
+    installs_and_upgrades("migrations", async |site, script| {
+        let mut migrate = workshop.command("built/migrate");
+        migrate.env("DATABASE_URL", site.url()).env("OUTBOX_SQL", script);
+        succeeds(migrate).await;
     })
     .await;
 }
@@ -150,7 +162,7 @@ async fn a_flat_file_has_nothing_that_psql_alone_runs_or_a_tool_replaces() {
 
 /// Has a tool install an outbox and upgrade one. `migrate` runs the tool, which notes in the table `history` what has
 /// run: a second run does nothing.
-async fn installs_and_upgrades(history: &str, migrate: impl AsyncFn(&Site, &Path)) {
+pub(super) async fn installs_and_upgrades(history: &str, migrate: impl AsyncFn(&Site, &Path)) {
     let new = Site::empty().await;
     is_migrated(&new, &new.script("outbox"), history, &migrate).await;
     if let Some(old) = Site::with_the_earlier_outbox().await {
@@ -183,7 +195,7 @@ fn are_alike(one: &BTreeSet<String>, other: &BTreeSet<String>) {
 }
 
 /// A database that belongs to a role without rights of its own, and a folder with the scripts of `make sql`.
-struct Site {
+pub(super) struct Site {
     db: Database,
     owner: String,
     folder: PathBuf,
@@ -236,7 +248,7 @@ impl Site {
         folder
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         self.db.url_as(&self.owner)
     }
 

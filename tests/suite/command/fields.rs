@@ -31,7 +31,7 @@ async fn every_field_of_an_answer_is_in_the_reference() {
         fields
             .extend(answers.iter().flat_map(|answer| answer.as_object().unwrap().keys().cloned().collect::<Vec<_>>()));
     }
-    let reference = std::fs::read_to_string(checkout().join("docs/command-line.md")).unwrap();
+    let reference = std::fs::read_to_string(checkout().join("docs/json-output.md")).unwrap();
     let missing: Vec<&String> = fields.iter().filter(|field| !reference.contains(&format!("`{field}`"))).collect();
-    assert!(missing.is_empty() && fields.len() > 50, "docs/command-line.md does not have {missing:?} of {fields:?}");
+    assert!(missing.is_empty() && fields.len() > 50, "docs/json-output.md does not have {missing:?} of {fields:?}");
 }

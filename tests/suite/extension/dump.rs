@@ -132,7 +132,7 @@ async fn what_was_added_to_the_extensions_table_is_made_again_before_the_rows_ar
     let db = with_the_extension().await; // whose session is allowed to
     run(&db, MINE).await;
     emit_some(&db).await;
-    // As docs/operations.md has it.
+    // As docs/run/table.md has it.
     let postgres = Postgres::shared().await;
     let copy = postgres.empty_database().await;
     let file = std::env::temp_dir().join(format!("{}-{}.dump", copy.name(), std::process::id()));

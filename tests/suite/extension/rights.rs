@@ -1,5 +1,5 @@
-//! The table of rights in docs/sql.md: each cell is tried from outside, as a role that has one grant and nothing else.
-//! After a change: `UPDATE_DOCS=1 make test T=rights::` writes the table anew.
+//! The table of rights in docs/rights.md: each cell is tried from outside, as a role that has one grant and nothing
+//! else. After a change: `UPDATE_DOCS=1 make test T=rights::` writes the table anew.
 
 use std::{collections::BTreeMap, fs};
 
@@ -148,34 +148,68 @@ async fn is_allowed(session: &Client, sql: &str) -> bool {
     }
 }
 
-/// Runs of a table's cells, by what is done and which roles may: the objects.
-type Lines = Vec<(String, Vec<bool>, Vec<String>)>;
+/// What is done, to which objects, and by which roles; a line of the page.
+struct Line {
+    what: String,
+    objects: Vec<String>,
+    /// In the order of [`ROLES`].
+    may: Vec<bool>,
+}
 
-fn add(lines: &mut Lines, what: &str, may: Vec<bool>, object: &str) {
-    let found = lines.iter_mut().find(|(other, others, _)| other == what && *others == may);
-    match found {
-        Some((_, _, objects)) => objects.push(object.to_owned()),
-        None => lines.push((what.to_owned(), may, vec![object.to_owned()])),
+fn add(lines: &mut Vec<Line>, what: &str, may: Vec<bool>, object: &str) {
+    match lines.iter_mut().find(|line| line.what == what && line.may == may) {
+        Some(line) => line.objects.push(object.to_owned()),
+        None => lines.push(Line { what: what.to_owned(), objects: vec![object.to_owned()], may }),
     }
 }
 
-fn table(lines: &Lines) -> String {
-    let mut text = "| |".to_owned();
-    for (role, _) in ROLES {
-        text += &format!(" {role} |");
+/// Returns the objects as the page names them: each one, or all but those of the other lines about the same thing.
+fn named(line: &Line, lines: &[Line]) -> String {
+    let names = |objects: &[String]| objects.iter().map(|object| format!("`{object}`")).collect::<Vec<_>>().join(", ");
+    let others = lines.iter().filter(|other| other.what == line.what && other.may != line.may);
+    let others: Vec<String> = others.flat_map(|other| other.objects.clone()).collect();
+    if line.objects.iter().all(String::is_empty) {
+        String::new()
+    } else if line.what == "call" && is_owners(line) && line.objects.len() > 10 {
+        "any other function".to_owned() // the two installations differ in these
+    } else if line.what == "call" || line.objects.len() <= others.len() {
+        names(&line.objects)
+    } else if others.is_empty() {
+        "any column".to_owned()
+    } else {
+        format!("all columns but {}", names(&others))
     }
-    text += &format!("\n|{}\n", "---|".repeat(ROLES.len() + 1));
-    for (what, may, objects) in lines {
-        let named: Vec<String> =
-            objects.iter().filter(|object| !object.is_empty()).map(|object| format!("`{object}`")).collect();
-        // What the schema has for itself only; the two installations differ in it.
-        let named = if what == "call" && may[..ROLES.len() - 1].iter().all(|may| !may) && named.len() > 10 {
-            "any other function".to_owned()
-        } else {
-            named.join(", ")
-        };
-        let marks: Vec<&str> = may.iter().map(|may| if *may { "yes" } else { "" }).collect();
-        text += &format!("| {} | {} |\n", format!("{what} {named}").trim(), marks.join(" | "));
+}
+
+/// Whether nobody but the owner may.
+fn is_owners(line: &Line) -> bool {
+    line.may.iter().rev().skip(1).all(|may| !may)
+}
+
+/// The table of what the grants give, and a list of what nobody but the owner may do.
+fn table(lines: &[Line]) -> String {
+    let mut text = "| may | which roles, beside the owner |\n|---|---|\n".to_owned();
+    let mut owners: Vec<(String, Vec<String>)> = Vec::new();
+    for line in lines {
+        assert_eq!(line.may.last(), Some(&true), "the owner may do everything: {}", line.what);
+        let what = format!("{} {}", line.what, named(line, lines)).trim().to_owned();
+        if is_owners(line) {
+            let (place, what) = what.split_once(": ").unwrap_or(("functions", &what));
+            match owners.iter_mut().find(|(other, _)| other == place) {
+                Some((_, whats)) => whats.push(what.to_owned()),
+                None => owners.push((place.to_owned(), vec![what.to_owned()])),
+            }
+            continue;
+        }
+        let roles = ROLES.iter().zip(&line.may).filter(|((role, _), may)| **may && *role != "owner");
+        let roles: Vec<&str> = roles.map(|((role, _), _)| *role).collect();
+        let roles = if line.may[0] { "all".to_owned() } else { roles.join(", ") };
+        assert!(!line.may[0] || line.may.iter().all(|may| *may), "what all may do, every role may: {}", line.what);
+        text += &format!("| {what} | {roles} |\n");
+    }
+    text += "\nThe owner alone may:\n\n";
+    for (place, whats) in owners {
+        text += &format!("- {place}: {}\n", whats.join("; "));
     }
     text
 }
@@ -194,14 +228,14 @@ async fn every_cell_of_the_table_of_rights_is_as_it_stands_in_the_documents(db: 
             cells.entry(place).or_insert_with(Vec::new).push(is_allowed(session, &attempt.sql).await);
         }
     }
-    let mut lines = Lines::new();
+    let mut lines = Vec::new();
     for (place, attempt) in tries.iter().enumerate() {
         add(&mut lines, &attempt.what, cells[&place].clone(), &attempt.object);
     }
     let tried = tries.len() * ROLES.len();
     assert!(tried > 500, "{tried} cells");
 
-    let page = checkout().join("docs/sql.md");
+    let page = checkout().join("docs/rights.md");
     let old = fs::read_to_string(&page).unwrap();
     let (head, rest) = old.split_once(BEGIN).expect("the page has a place for the table");
     let (_, tail) = rest.split_once(END).expect("that place has an end");

@@ -36,6 +36,14 @@ impl Certificates {
         ));
     }
 
+    /// Makes the certificate `alone`, which has signed itself and is no authority, and its key.
+    pub(crate) fn certify_itself(&self) {
+        self.openssl(&format!(
+            "req -x509 {KEY} -days 2 -keyout alone.key -out alone.pem -subj /CN=alone \
+             -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=CA:FALSE"
+        ));
+    }
+
     fn openssl(&self, arguments: &str) {
         let output = Command::new("openssl").args(arguments.split_whitespace()).current_dir(&self.0).output().unwrap();
         assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,6 +1,6 @@
 //! Stopping: what is in flight is finished, what is not is left as it was.
 
-use harness::{Postgres, RabbitMq, Relay, SOON, Shutdown, Stack, eventually};
+use harness::{Direction::FromServer, Postgres, Proxy, RabbitMq, Relay, SOON, Shutdown, Stack, eventually};
 
 use super::{counts, wait_for_counts};
 
@@ -68,6 +68,23 @@ async fn a_database_that_is_lost_during_the_drain_is_no_clean_end() {
     let relay = stuck_in_drain(&stack, "1h").await;
     postgres.stop(Shutdown::Immediate).await;
     assert_eq!(relay.exited().await.code(), Some(10), "{}", relay.log_text());
+}
+
+#[tokio::test]
+async fn a_broker_that_is_lost_during_the_drain_is_not_waited_for() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let proxy = Proxy::to(stack.vhost.port()).await;
+    let url = stack.vhost.url_at(proxy.port());
+    let relay = stack.relay().set("amqp-url", &url).set("shutdown-timeout", "1h").start().await;
+    proxy.hold(FromServer);
+    stack.db.batch_execute("SELECT outbox.emit('t', '{}'::jsonb)").await.unwrap();
+    consumer.wait_for(1).await;
+    relay.terminate();
+    relay.wait_for_log("draining").await;
+    drop(proxy);
+    assert!(relay.exited().await.success(), "{}", relay.log_text());
+    assert_eq!(counts(&stack.db).await, (1, 0, 0));
 }
 
 const EXIT_DRAIN_TIMEOUT: i32 = 30;

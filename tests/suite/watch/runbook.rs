@@ -1,4 +1,5 @@
-//! The runbook, docs/operations.md, leaves nothing out; and the alerts name what there is.
+//! The pages for whoever is on call leave nothing out: each alert has its page, each warning its line; and what they
+//! name is there.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -30,31 +31,66 @@ fn warnings(source: &str) -> Vec<String> {
     calls.filter_map(text).filter(|text| !text.ends_with('}')).collect()
 }
 
+fn read(path: &str) -> String {
+    fs::read_to_string(checkout().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 #[test]
-fn every_warning_of_the_relay_is_in_the_runbook() {
-    let runbook = fs::read_to_string(checkout().join("docs/operations.md")).unwrap();
+fn every_warning_of_the_relay_has_its_line() {
+    let page = read("docs/log-warnings.md");
     let mut files = Vec::new();
-    for folder in ["amqp", "bin", "console", "core", "replication", "service"] {
+    for folder in ["amqp", "bin", "console", "core", "kafka", "replication", "service"] {
         sources(&checkout().join("relay").join(folder).join("src"), &mut files);
     }
     let told: BTreeSet<String> = files.iter().flat_map(|file| warnings(file)).collect();
     assert!(told.len() > 20, "the warnings are found: {told:?}");
-    let missing: Vec<&String> = told.iter().filter(|text| !runbook.contains(&format!("`{text}`"))).collect();
-    assert!(missing.is_empty(), "docs/operations.md, section Runbook, says nothing of: {missing:#?}");
+    let missing: Vec<&String> = told.iter().filter(|text| !page.contains(&format!("`{text}`"))).collect();
+    assert!(missing.is_empty(), "docs/log-warnings.md says nothing of: {missing:#?}");
+}
+
+/// The headings of an alert's page, in this order.
+const HEADINGS: [&str; 7] = ["Meaning", "Impact", "Urgency", "Diagnosis", "Mitigation", "Do not", "Over when"];
+
+/// An alert's page is read at night: it has no more lines than this.
+const LINES: usize = 60;
+
+#[test]
+fn every_alert_has_its_page_and_a_line_where_one_begins() {
+    let rules = read("ops/alerts.yml");
+    let alerts: BTreeSet<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 10, "{alerts:?}");
+    let begin = read("docs/alerts.md");
+    for alert in &alerts {
+        let page = read(&format!("docs/alerts/{alert}.md"));
+        assert!(page.starts_with(&format!("# {alert}: ")), "docs/alerts/{alert}.md is about another alert");
+        let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        assert_eq!(headings, HEADINGS, "docs/alerts/{alert}.md");
+        assert!(page.lines().count() <= LINES, "docs/alerts/{alert}.md has more than {LINES} lines");
+        assert!(begin.contains(&format!("| [{alert}](alerts/{alert}.md) | ")), "docs/alerts.md does not list {alert}");
+        // What readers replace stands in each line in the same form, so that one call of sed finds them all.
+        let link = format!("runbook_url: https://outbox.invalid/docs/alerts/{alert}.md\n");
+        assert!(rules.contains(&link), "ops/alerts.yml: {alert} names no page");
+    }
+    for entry in fs::read_dir(checkout().join("docs/alerts")).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(alerts.contains(name), "docs/alerts/{name}.md is about no alert of ops/alerts.yml");
+    }
 }
 
 #[test]
-fn every_alert_has_its_section_in_the_runbook_and_every_metric_it_names_exists() {
-    let runbook = fs::read_to_string(checkout().join("docs/operations.md")).unwrap();
+fn every_metric_that_alerts_and_their_pages_name_exists() {
     let shown: BTreeSet<String> = METRICS.iter().map(Metric::series).collect();
-    let alerts = fs::read_to_string(checkout().join("ops/alerts.yml")).unwrap();
-    for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
-        assert!(runbook.contains(&format!("\n### {alert}\n")), "docs/operations.md has no section {alert}");
-        let link = format!("runbook: docs/operations.md#{}\n", alert.to_lowercase());
-        assert!(alerts.contains(&link), "ops/alerts.yml: {alert} names no section");
+    let mut files: Vec<String> =
+        ["ops/alerts.yml", "ops/alerts_test.yml", "ops/grafana.json", "docs/alerts.md", "docs/log-warnings.md"]
+            .map(str::to_owned)
+            .into();
+    for folder in ["docs/alerts", "docs/run"] {
+        let entries = fs::read_dir(checkout().join(folder)).unwrap().map(Result::unwrap);
+        files.extend(entries.map(|entry| format!("{folder}/{}", entry.file_name().to_str().unwrap())));
     }
-    for file in ["ops/alerts.yml", "ops/alerts_test.yml", "ops/grafana.json", "docs/operations.md"] {
-        let text = fs::read_to_string(checkout().join(file)).unwrap();
+    for file in files {
+        let text = read(&file);
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let names = text.split(|c| !is_part(c)).filter(|word| word.starts_with("outbox_"));
         for name in names.filter(|name| !NO_METRICS.contains(name)) {
@@ -67,5 +103,5 @@ fn every_alert_has_its_section_in_the_runbook_and_every_metric_it_names_exists()
     }
 }
 
-/// Names in docs/operations.md that begin alike.
-const NO_METRICS: [&str; 3] = ["outbox_relay", "outbox_status", "outbox_undumped_changes"];
+/// Names in these files that begin alike.
+const NO_METRICS: [&str; 2] = ["outbox_relay", "outbox_undumped_changes"];

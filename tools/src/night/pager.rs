@@ -30,8 +30,8 @@ impl Pager {
                     let mut known = shared.lock().expect("no panic while locked");
                     let is_in = |list: &[Alert], alert: &Alert| list.iter().any(|one| one.name == alert.name);
                     for alert in firing.iter().filter(|alert| !is_in(&known, alert)) {
-                        let Alert { name, severity, summary, runbook } = alert;
-                        terminal.rings(&format!("{severity}: {name}: {summary} ({runbook})"));
+                        let Alert { name, severity, summary } = alert;
+                        terminal.rings(&format!("{severity}: {name}: {summary}"));
                     }
                     for alert in known.iter().filter(|alert| !is_in(&firing, alert)) {
                         terminal.rings(&format!("resolved: {}", alert.name));

@@ -26,7 +26,7 @@ pub(crate) async fn play() {
     shop.pager.rings("OutboxEventsFailed").await;
     at.types("outbox-relay status");
     at.types("outbox-relay events --status FAILED");
-    at.happens("the person on call goes back to bed: a warning, two events; but what is behind them waits");
+    at.happens("the person on call goes back to bed: two events of a hundred; but what is behind them waits");
     shop.pager.rings("OutboxEventsDoNotLeave").await;
     at.types("curl --silent $RELAY/readyz");
     at.types("outbox-relay status");

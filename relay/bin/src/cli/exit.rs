@@ -6,7 +6,7 @@ use outbox_service::error::Kind;
 
 /// What each kind means, in the order of the codes.
 const MEANINGS: [(Kind, &str); 13] = [
-    (Kind::Usage, "a flag, variable or file key is wrong, or a file with a password"),
+    (Kind::Usage, "a flag, a variable, a key of the file, or a file with a password is wrong"),
     (Kind::Database, "PostgreSQL cannot be reached or used"),
     (Kind::Authentication, "PostgreSQL refuses user or password"),
     (Kind::NoDatabase, "the database does not exist"),
@@ -19,7 +19,7 @@ const MEANINGS: [(Kind, &str); 13] = [
         "the replication slot is missing, invalidated, somebody else's, or not allowed (one in use is waited for)",
     ),
     (Kind::Broker, "the broker cannot be reached or used"),
-    (Kind::BrokerRefused, "the broker refuses the user, or where events are to go"),
+    (Kind::BrokerRefused, "the broker refuses the user, the exchange or the vhost"),
     (Kind::DrainTimeout, "the drain took longer than shutdown-timeout"),
     (Kind::Internal, "a fault of the relay or of its machine"),
 ];
@@ -43,8 +43,8 @@ fn rows() -> impl Iterator<Item = (u8, &'static str)> {
         (SIGTERM, "SIGTERM ended it: a command but tail, or run at once as the second signal"),
     ];
     let answers = [
-        (0, "done; or told to stop, and drained; or all is well"),
-        (NO, "no: status or check has found something wrong, no event fits, or the question was answered with no"),
+        (0, "healthy, done, or drained after a signal"),
+        (NO, "unhealthy, no event matched, or you declined the prompt"),
     ];
     answers.into_iter().chain(MEANINGS.map(|(kind, meaning)| (code(kind), meaning))).chain(signals)
 }

@@ -27,41 +27,75 @@ fn own(command: &clap::Command) -> Vec<&Arg> {
     command.get_arguments().filter(|argument| !is_setting(argument) && argument.get_id() != "help").collect()
 }
 
-fn table(command: &clap::Command) -> String {
-    let mut text = format!("\n{}.\n", command.get_about().unwrap());
-    let arguments = own(command);
-    if !arguments.is_empty() {
-        text.push_str("\n| option | meaning |\n|---|---|\n");
+/// Returns an argument's name, such as `--limit`, and the line that the page has about it.
+fn described(argument: &Arg) -> (String, String) {
+    let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let value = value.filter(|_| argument.get_action().takes_values()).unwrap_or_default();
+    let name = match argument.get_long() {
+        Some(long) => format!("--{long} {value}").trim_end().to_owned(),
+        None => value,
+    };
+    let short = argument.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+    let default: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = if default.is_empty() || !argument.get_action().takes_values() {
+        String::new()
+    } else {
+        format!(" Default: `{}`.", default.join(", "))
+    };
+    let line = format!("- {short}`{name}`: {}.{default}\n", argument.get_help().unwrap());
+    (argument.get_long().map_or(name, |long| format!("--{long}")), line)
+}
+
+/// Returns the lines that three commands or more have, in the order of the commands.
+fn shared(program: &clap::Command) -> Vec<String> {
+    let all: Vec<String> = program.get_subcommands().flat_map(own).map(|argument| described(argument).1).collect();
+    let mut shared: Vec<String> = Vec::new();
+    for line in &all {
+        if all.iter().filter(|other| *other == line).count() > 2 && !shared.contains(line) {
+            shared.push(line.clone());
+        }
     }
-    for argument in arguments {
-        let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-        let value = value.filter(|_| argument.get_action().takes_values()).unwrap_or_default();
-        let name = match argument.get_long() {
-            Some(long) => format!("--{long} {value}").trim_end().to_owned(),
-            None => value,
-        };
-        let short = argument.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
-        let default: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-        let default = if default.is_empty() || !argument.get_action().takes_values() {
-            String::new()
+    shared
+}
+
+/// The options of one command: those that it alone has, and the names of the others.
+fn options(command: &clap::Command, shared: &[String]) -> String {
+    let mut text = format!("\n{}.\n", command.get_about().unwrap());
+    let (mut lines, mut names) = (String::new(), Vec::new());
+    for argument in own(command) {
+        let (name, line) = described(argument);
+        if shared.contains(&line) {
+            names.push(name);
         } else {
-            format!(" Default: `{}`.", default.join(", "))
-        };
-        writeln!(text, "| {short}`{name}` | {}.{default} |", argument.get_help().unwrap()).unwrap();
+            lines.push_str(&line);
+        }
+    }
+    if !names.is_empty() {
+        writeln!(lines, "- [shared](#shared-options): `{}`", names.join(" ")).unwrap();
+    }
+    if !lines.is_empty() {
+        write!(text, "\n{lines}").unwrap();
     }
     text.push('\n');
     text
 }
 
+/// Replaces what the page has between the two comments.
+fn replace(page: &str, begin: &str, text: &str) -> String {
+    let (head, rest) = page.split_once(begin).unwrap_or_else(|| panic!("the page has no {begin}"));
+    let (_, tail) = rest.split_once(END).expect("the options have an end");
+    format!("{head}{begin}{text}{END}{tail}")
+}
+
 #[test]
 fn the_reference_has_every_command_with_its_options_as_they_are() {
     let old = fs::read_to_string(page()).unwrap();
-    let mut made = old.clone();
-    for command in program().get_subcommands() {
-        let begin = begin(command.get_name());
-        let (head, rest) = made.split_once(&begin).unwrap_or_else(|| panic!("the page has no {begin}"));
-        let (_, tail) = rest.split_once(END).expect("the options have an end");
-        made = format!("{head}{begin}{}{END}{tail}", table(command));
+    let program = program();
+    let shared = shared(&program);
+    let lines = format!("\n{}\n", shared.concat());
+    let mut made = replace(&old, &begin("several commands"), &lines);
+    for command in program.get_subcommands() {
+        made = replace(&made, &begin(command.get_name()), &options(command, &shared));
     }
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(page(), &made).unwrap();

@@ -14,7 +14,7 @@ use outbox_service::{
     redact::file_name,
 };
 
-/// Print what a shell needs to complete the names of commands and options
+/// Print a shell's completions of commands and options
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Completions {
     /// The shell

@@ -20,8 +20,8 @@ use super::{
 /// Which source overrides which; the end of the help text.
 pub(crate) const PRECEDENCE: &str = "\
 A flag overrides an environment variable, which overrides the file, which overrides the default. \
-DATABASE_URL and AMQP_URL must be given, or DATABASE_URL_FILE and AMQP_URL_FILE, files that hold them. A URL on the command line can \
-be seen by every user of the machine: prefer the environment or a file.";
+DATABASE_URL and AMQP_URL or OUTBOX_RELAY_KAFKA_URL must be given, or files that hold them (DATABASE_URL_FILE and so \
+on). Every user of the machine can see a URL on the command line: prefer the environment or a file.";
 
 /// Adds a flag for each setting and for the file to a command, or to the program before its command. The help text
 /// shows those that `shows` selects.

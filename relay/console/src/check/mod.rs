@@ -22,8 +22,7 @@ use crate::{
     terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
-/// Look at everything that a relay with these settings needs, change nothing, and say what to do; exit code 1 if
-/// something is bad
+/// Check everything that a relay with these settings needs, and say what to do; exit code 1 if a finding is bad
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]

@@ -29,16 +29,16 @@ use crate::{
 /// deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// List events, the newest first; with an ID, tell what became of that event
+/// List events, the newest first; with an ID, show that event's history
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Event to tell the life of; several: a list of them
+    /// Event whose history to show; several IDs make a list
     #[arg(value_name = "ID")]
     ids: Vec<Uuid>,
     /// Only events with this status; PENDING and FAILED are found by an index
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["PENDING", "SENT", "FAILED"]))]
     status: Option<String>,
-    /// Only events that hold their key: later events with that key wait for them
+    /// Only events that hold their key, so that its later events wait
     #[arg(long)]
     holding: bool,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub struct Options {
     /// The oldest first
     #[arg(long)]
     oldest: bool,
-    /// At most so many
+    /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
     limit: i64,
     /// Show headers and payload too
     #[arg(long)]
     payload: bool,
-    /// Look for so long at most, as 5s or 2m. What was found until then is shown
+    /// Search no longer than this, as 5s or 2m, and show what was found until then
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
     timeout: Duration,
     #[command(flatten)]

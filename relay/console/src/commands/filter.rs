@@ -13,26 +13,25 @@ pub(super) struct Filter {
     /// Only events with this topic
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
-    /// Only events whose topic is like this pattern (% stands for any text, _ for one character)
+    /// Only events whose topic matches this LIKE pattern (% for any text, _ for one character)
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(super) topic_like: Option<String>,
-    /// Only events whose key has this first half
+    /// Only events whose key has this aggregate_type
     #[arg(long, value_name = "TYPE")]
     pub(super) aggregate_type: Option<String>,
-    /// Only events whose key has this second half
+    /// Only events whose key has this aggregate_id
     #[arg(long, value_name = "ID")]
     pub(super) aggregate_id: Option<String>,
     /// Only events with this correlation id
     #[arg(long, value_name = "ID")]
     pub(super) correlation_id: Option<String>,
-    /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z (UTC unless it
-    /// says otherwise)
+    /// Only events made at this time or later: 10m, 2h or 7d ago, or a time such as 2026-01-31T08:00Z
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(super) since: Option<String>,
     /// Only events made before this time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(super) until: Option<String>,
-    /// Only events whose last error is like this pattern
+    /// Only events whose last error matches this LIKE pattern
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub(super) error_like: Option<String>,
 }

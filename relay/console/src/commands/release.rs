@@ -12,7 +12,7 @@ use crate::{
 /// Releases the keys of these events, and returns how many held theirs.
 const RELEASE: &str = "SELECT count(*) FILTER (WHERE outbox.release(id)) FROM unnest($1::uuid[]) AS id";
 
-/// Let the events that wait behind FAILED ones go on without them
+/// Let later events of a key pass the FAILED event that holds it
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]

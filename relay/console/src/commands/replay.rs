@@ -19,13 +19,12 @@ const REPLAY: &str = "SELECT outbox.replay_many(ids => $1::uuid[], status => $2:
     topic => $3, topic_like => $4, aggregate_type => $5, aggregate_id => $6, correlation_id => $7,
     created_from => $8::text::timestamptz, created_to => $9::text::timestamptz, error_like => $10)";
 
-/// Have events sent again, with the same ids
+/// Send events again, with the same ids
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
-    /// Which of the events that fit: FAILED, found by an index, or SENT, for which the whole table is read [default:
-    /// FAILED; with IDs either]
+    /// Which of them: FAILED (by an index) or SENT (reads the whole table) [default: FAILED; with IDs either]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["FAILED", "SENT"]))]
     status: Option<String>,
 }

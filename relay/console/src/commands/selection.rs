@@ -46,21 +46,21 @@ const SHOWN: usize = 10;
 /// The arguments that select events, and confirm the change.
 #[derive(Debug, clap::Args)]
 pub(super) struct Selection {
-    /// Events
+    /// Events with these IDs
     #[arg(value_name = "ID")]
     pub(super) ids: Vec<Uuid>,
     #[command(flatten)]
     pub(super) filter: Filter,
-    /// All there are, without a filter
+    /// All events, without a filter
     #[arg(long, conflicts_with = "ids")]
     pub(super) all: bool,
-    /// At most so many, the oldest first
+    /// At most this many, the oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub(super) limit: Option<i64>,
-    /// Only show which events it would be
+    /// Only show which events would change
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Ask nothing
+    /// Do not ask
     #[arg(long, short = 'y')]
     pub(super) yes: bool,
     /// How long one statement may take, as 30s or 5m

@@ -13,7 +13,7 @@ use crate::{
     terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
-/// Tell at one glance whether events flow; the exit code is 0 if they do and nothing else is wrong
+/// Say whether events flow; exit code 0 if they do and nothing else is wrong
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]

@@ -24,22 +24,22 @@ use crate::{
 /// Longest time of connecting, unless `--for` ends sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Show what reaches the exchange, live, through a queue of its own; or what reaches topics of Kafka
+/// Show messages live as they reach the exchange, through a queue of its own, or topics of Kafka
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Binding keys of the queue: of a topic exchange # means every event, and orders.* those with two words
+    /// Binding keys of the queue (# for every event, orders.* for two words), or topics of Kafka
     #[arg(value_name = "BINDING", required = true)]
     bindings: Vec<String>,
     /// Show headers and payload too
     #[arg(long)]
     payload: bool,
-    /// End after so many messages
+    /// End after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// End after so long, as 30s or 5m
+    /// End after this time, as 30s or 5m
     #[arg(long = "for", value_name = "TIME", value_parser = length)]
     for_time: Option<Duration>,
-    /// Ask nothing
+    /// Do not ask
     #[arg(long, short = 'y')]
     yes: bool,
     #[command(flatten)]

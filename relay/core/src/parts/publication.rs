@@ -88,7 +88,7 @@ impl Publication {
         let mut unpublished = writers.unwrap_or_else(|| snapshot.running().collect());
         if is_first {
             // A transaction that began after the change is streamed, unless it emitted before the change committed:
-            // docs/delivery.md describes that case.
+            // docs/failures.md describes that case.
             let is_older = |xid: u32| changed_by.iter().any(|change| snapshot.precedes(xid, *change));
             unpublished.retain(|xid| identity.is_none() || is_older(*xid));
             if faults::is_on(Fault::FirstLookTrusted) {

@@ -24,7 +24,7 @@ impl Versions {
     pub(crate) fn check<R: Request>(&self) -> Result<(), KafkaError> {
         let (request, version) = R::KIND;
         let theirs = self.0.iter().find(|(kind, ..)| *kind == request);
-        let (_, min, max) = theirs.copied().unwrap_or((request, 0, -1));
+        let (_, min, max) = *theirs.ok_or(KafkaError::Unknown { request })?;
         if (min..=max).contains(&version) { Ok(()) } else { Err(KafkaError::Version { request, version, min, max }) }
     }
 }

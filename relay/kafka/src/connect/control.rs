@@ -159,9 +159,9 @@ impl Control {
             && let Err(failures) = self.connect().await
         {
             let last = failures.into_iter().next_back().map(|(_, error)| error);
-            return Err(last.unwrap_or_else(|| KafkaError::Protocol("there is no host".to_owned())));
+            return Err(last.unwrap_or_else(KafkaError::nowhere));
         }
-        let Some((channel, _)) = &mut self.channel else { return Err(KafkaError::HungUp) };
+        let Some((channel, _)) = &mut self.channel else { return Err(KafkaError::nowhere()) };
         let answer = channel.ask(request).await;
         if answer.is_err() {
             self.channel = None; // the next question asks another broker

@@ -18,9 +18,9 @@ pub enum KafkaError {
     /// The connection has ended.
     #[error("the connection has ended")]
     Io(#[source] io::Error),
-    /// The broker ends the connection before it says anything: it may expect TLS, a login or a certificate.
-    #[error("the broker ends the connection: it may expect TLS, or no TLS, another login, or a client's certificate")]
-    HungUp,
+    /// The broker ends the connection before it lets the client in; the text says what it may expect.
+    #[error("the broker ends the connection: {0}")]
+    HungUp(&'static str),
     /// The broker does not let the user in.
     #[error("the broker refuses the login: {0}")]
     Authentication(String),
@@ -51,6 +51,15 @@ pub enum KafkaError {
         /// The newest version that the broker speaks.
         max: i16,
     },
+    /// The server does not speak a request in any version.
+    #[error(
+        "the server does not know request {request}: it may be a KRaft controller, which takes no records (give the \
+         port of a broker), or a broker that is too old"
+    )]
+    Unknown {
+        /// The number of the request's kind.
+        request: i16,
+    },
     /// The broker answers a request with an error.
     #[error("{request}: {error}")]
     Refused {
@@ -73,17 +82,23 @@ pub enum KafkaError {
 }
 
 impl KafkaError {
+    /// There is no host to connect to.
+    pub(crate) fn nowhere() -> Self {
+        Self::Protocol("there is no host".to_owned())
+    }
+
     /// Whether the error may go away by itself.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect(error) => !refused_by_tls(error),
             Self::ConnectTimeout(_) | Self::Io(_) | Self::LostIdentity(_) | Self::Silent(..) => true,
             Self::Refused { code, .. } => codes::is_transient(*code),
-            Self::HungUp
+            Self::HungUp(_)
             | Self::Authentication(_)
             | Self::Mechanism { .. }
             | Self::NoLogins
             | Self::Version { .. }
+            | Self::Unknown { .. }
             | Self::Protocol(_) => false,
         }
     }

@@ -1,5 +1,7 @@
 //! From an address to a connection that is logged in.
 
+use std::io;
+
 use client_socket::{Host, Keepalive, Socket, TcpOptions, refused_by_tls};
 use tokio::time::timeout;
 
@@ -13,7 +15,7 @@ use crate::{
     config::ProduceConfig,
     wire::{
         codes,
-        requests::{ApiVersions, SaslAuthenticate, SaslHandshake},
+        requests::{ApiVersions, Metadata, SaslAuthenticate, SaslHandshake},
     },
 };
 
@@ -24,29 +26,50 @@ const KEEPALIVE: Keepalive = Keepalive {
     retries: Some(3),
 };
 
-/// Connects and logs in.
+/// What a broker may expect that ends the connection before it answers.
+const TLS_OR_LOGIN: &str = "it may expect TLS, another login, or a client's certificate";
+/// The same, of one that ends the TLS handshake.
+const NO_TLS: &str = "it may not speak TLS on this port: then the URL begins with kafka://, or the port is another";
+/// The same, of one that answers what it answers to anybody, and nothing else.
+const LOGIN: &str = "it may expect a login: give one, as user:password@ in front of the hosts";
+
+/// Connects and logs in. The broker has answered a request that it answers only to those that it lets in.
 pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel, KafkaError> {
     let limit = config.connect_timeout;
     let opening = async {
         let tcp = TcpOptions { keepalive: Some(KEEPALIVE), user_timeout: Some(config.confirm_timeout) };
         let stream = tcp.connect((host.name.as_str(), host.port)).await.map_err(KafkaError::Connect)?;
         let socket = match &config.url.tls {
-            Some(tls) => tls.connect(stream, &host.name).await.map_err(KafkaError::Connect)?,
+            Some(tls) => tls.connect(stream, &host.name).await.map_err(no_handshake)?,
             None => Socket::tcp(stream),
         };
         let mut channel = Channel::new(socket, &config.client_id, limit);
         learn_versions(&mut channel).await.map_err(|error| match error {
             // A broker looks at the client's certificate after its own part of the handshake is over.
             KafkaError::Io(error) if config.url.tls.is_some() && refused_by_tls(&error) => KafkaError::Connect(error),
-            KafkaError::Io(_) => KafkaError::HungUp,
+            KafkaError::Io(_) => KafkaError::HungUp(TLS_OR_LOGIN),
             error => error,
         })?;
         if let KafkaUrl { login: Some((user, password)), mechanism, .. } = &config.url {
             log_in(&mut channel, *mechanism, user, password).await?;
         }
+        // A listener that expects a login tells anybody its versions, and a controller knows no such request.
+        channel.ask(&Metadata { topics: &[], rights: false }).await.map_err(|error| match error {
+            KafkaError::Io(_) if config.url.login.is_none() => KafkaError::HungUp(LOGIN),
+            error => error,
+        })?;
         Ok(channel)
     };
     timeout(limit, opening).await.unwrap_or(Err(KafkaError::ConnectTimeout(limit)))
+}
+
+/// The error of a TLS handshake. A broker without TLS takes its first bytes for the length of a request, finds that too
+/// long, and ends the connection.
+fn no_handshake(error: io::Error) -> KafkaError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => KafkaError::HungUp(NO_TLS),
+        _ => KafkaError::Connect(error),
+    }
 }
 
 async fn learn_versions(channel: &mut Channel) -> Result<(), KafkaError> {

@@ -113,8 +113,9 @@ impl<M: Outgoing> ReadBack<M> {
 
     async fn read(&mut self, topics: Vec<Wanted>) -> Result<(), KafkaError> {
         let last = |error: ConnectError| error.failures.into_iter().next_back().map(|(_, error)| error);
-        let mut reader =
-            Reader::connect(self.config.clone()).await.map_err(|error| last(error).unwrap_or(KafkaError::HungUp))?;
+        let mut reader = Reader::connect(self.config.clone())
+            .await
+            .map_err(|error| last(error).unwrap_or_else(KafkaError::nowhere))?;
         let mut parts = Vec::new();
         for Placed { topic, code, partitions, is_led } in reader.place(&topics).await? {
             match code {

@@ -241,7 +241,7 @@ impl Reader {
             let channel = open(&self.config, host).await?;
             self.channels.insert(leader, channel);
         }
-        self.channels.get_mut(&leader).ok_or(KafkaError::HungUp)
+        self.channels.get_mut(&leader).ok_or_else(KafkaError::nowhere)
     }
 
     fn heard<T>(&mut self, leader: i32, answer: Result<T, KafkaError>) -> Result<T, KafkaError> {

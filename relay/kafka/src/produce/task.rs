@@ -144,7 +144,7 @@ impl<M: Outgoing> Task<M> {
                 self.cluster.answered(id, number, answers, Instant::now())?;
             }
             Heard::Ended(error) => {
-                if !error.is_transient() && !matches!(error, KafkaError::HungUp) {
+                if !error.is_transient() && !matches!(error, KafkaError::HungUp(_)) {
                     return Err(error);
                 }
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();

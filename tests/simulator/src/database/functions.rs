@@ -218,7 +218,7 @@ impl Database {
         }
     }
 
-    /// Adds the table to the publication, or takes it out. No other transaction begins meanwhile: docs/delivery.md
+    /// Adds the table to the publication, or takes it out. No other transaction begins meanwhile: docs/failures.md
     /// describes the case that this leaves out.
     pub(crate) fn publish(&mut self, is_published: bool) {
         if self.is_published != is_published {

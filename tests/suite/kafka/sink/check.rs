@@ -59,6 +59,19 @@ async fn check_names_a_topic_of_the_last_day_that_is_missing_and_is_fine_without
 }
 
 #[tokio::test]
+async fn check_finds_that_a_listener_lets_nobody_in_without_a_login_and_that_a_controller_is_no_broker() {
+    let Some(kafka) = shared().await else { return };
+    let sink = Sink::new(kafka).await;
+    let _relay = sink.relay().start().await;
+    for (listener, words) in [(Listener::Sasl, "it may expect a login"), (Listener::Controller, "KRaft controller")] {
+        let relay = sink.relay().set("kafka-url", &format!("kafka://{}", kafka.addresses(listener)));
+        assert_found(&check(&relay).await, "broker", "bad", &[words, "kafka_url"]);
+        let (status, said) = relay.arguments(&["check"]).finish().await;
+        assert_eq!(status.code(), Some(1), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn check_says_which_topics_refuse_or_soon_delete_what_was_emitted() {
     let Some(kafka) = shared().await else { return };
     let small = kafka.topic(1, &[("max.message.bytes", "2000")]).await;

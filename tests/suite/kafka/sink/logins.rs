@@ -23,6 +23,18 @@ async fn a_user_logs_in_by_each_mechanism_and_a_wrong_password_ends_the_start_wi
 }
 
 #[tokio::test]
+async fn a_listener_that_expects_a_login_and_a_controllers_port_end_the_start_with_what_to_do() {
+    let Some(kafka) = shared().await else { return };
+    let sink = Sink::new(kafka).await;
+    for (listener, said) in [(Listener::Sasl, "it may expect a login"), (Listener::Controller, "KRaft controller")] {
+        let url = format!("kafka://{}", kafka.addresses(listener));
+        let (status, log) = sink.relay().set("kafka-url", &url).finish().await;
+        assert!(status.code() == Some(20) && log.contains(said), "{listener:?}: {status} {log}");
+        assert!(!log.contains("connected to the broker"), "{log}");
+    }
+}
+
+#[tokio::test]
 async fn rights_that_are_taken_away_fail_events_with_the_brokers_words_and_others_are_sent() {
     let Some(kafka) = shared().await else { return };
     let (open, closed) = (kafka.topic(1, &[]).await, kafka.topic(1, &[]).await);

@@ -52,8 +52,8 @@ async fn kafkas_verifies_the_broker_and_shows_the_clients_certificate_which_stan
         assert!(log.contains("check hosts, ports and TLS"), "{what}: {log}");
     }
     let plain = format!("kafkas://{}?cacertfile={ca}", kafka.addresses(Listener::Plain));
-    let (status, log) = sink.relay().set("kafka-url", &plain).set("no-wait", "true").finish().await;
-    assert!(status.code() == Some(20) && log.contains("check hosts, ports and TLS"), "{status} {log}");
+    let (status, log) = sink.relay().set("kafka-url", &plain).finish().await;
+    assert!(status.code() == Some(20) && log.contains("it may not speak TLS"), "{status} {log}");
 }
 
 #[tokio::test]
@@ -71,4 +71,32 @@ async fn a_user_logs_in_over_tls() {
     wait_for_counts(&sink.db, (0, 10, 0), SOON).await;
     let (status, log) = sink.relay().set("kafka-url", &url.replace("secret", "hunter2")).finish().await;
     assert!(status.code() == Some(21) && !log.contains("hunter2"), "{status} {log}");
+    let nobody = format!("kafkas://{address}?cacertfile={ca}");
+    let (status, log) = sink.relay().set("kafka-url", &nobody).finish().await;
+    assert!(status.code() == Some(20) && log.contains("it may expect a login"), "{status} {log}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_signed_itself_is_taken_unless_it_is_an_authoritys() {
+    let Some(builder) = private() else { return };
+    let files = Certificates::new();
+    files.certify_itself();
+    let [ca, ca_key, alone, key] = ["ca.pem", "ca.key", "alone.pem", "alone.key"].map(|file| files.path(file));
+
+    let kafka = builder.tls(&ca, &ca_key, &ca).start().await;
+    let sink = Sink::new(&kafka).await;
+    let address = kafka.addresses(Listener::Tls);
+    for trusted in ["", &format!("?cacertfile={ca}")] {
+        let (status, log) = sink.relay().set("kafka-url", &format!("kafkas://{address}{trusted}")).finish().await;
+        assert!(status.code() == Some(20) && log.contains("one that an authority has signed"), "{status} {log}");
+        assert!(log.contains("one without CA:TRUE"), "{log}");
+    }
+
+    let Some(builder) = private() else { return };
+    let kafka = builder.tls(&alone, &key, &ca).start().await;
+    let topic = kafka.topic(1, &[]).await;
+    let url = format!("kafkas://{}?cacertfile={alone}", kafka.addresses(Listener::Tls));
+    let _relay = sink.relay().set("kafka-url", &url).start().await;
+    emit(&sink.db, &topic, 1, 10).await;
+    wait_for_counts(&sink.db, (0, 10, 0), SOON).await;
 }

@@ -4,7 +4,7 @@
 use std::{fmt::Write, fs, path::PathBuf};
 
 use super::{SETTINGS, Servers, Setting, file, raw, table};
-use crate::config::resolve::BROKERS;
+use crate::config::{resolve::BROKERS, units::TIME_UNITS};
 
 const BEGIN: &str = "<!-- settings: made from the code, see relay/bin/src/config/tests/reference.rs -->\n";
 const END: &str = "<!-- end of settings -->\n";
@@ -38,18 +38,32 @@ fn grouped() -> impl Iterator<Item = (Option<&'static str>, &'static Setting)> {
     })
 }
 
+/// Returns the allowed values as the page has them: it says once what a boolean is, and which units there are.
+fn briefly_allowed(setting: &'static Setting) -> String {
+    let allowed = allowed(setting);
+    let allowed = if allowed == "true or false" { String::new() } else { allowed };
+    let units = [format!(" ({TIME_UNITS})"), " (B, KiB, MiB or GiB)".to_owned()];
+    let mut brief = units.iter().find_map(|units| allowed.strip_suffix(units)).unwrap_or(&allowed).to_owned();
+    for kind in ["a time from ", "a size from ", "a whole number from "] {
+        brief = brief.replace(kind, "");
+    }
+    match brief.rsplit_once("a URL such as ") {
+        Some((before, url)) => format!("{before}`{url}`"),
+        None => brief,
+    }
+}
+
 fn reference() -> String {
     let mut text = String::new();
     for (group, setting) in grouped() {
         if let Some(group) = group {
-            let heads = format!("| key in `[{}]` | default | allowed | meaning |", table(group));
-            write!(text, "\n### {group}\n\n{heads}\n|---|---|---|---|\n").unwrap();
+            write!(text, "\n### {group}\n\nTable `[{}]` of the file.\n\n", table(group)).unwrap();
         }
         let needed = if BROKERS.contains(&setting.key) { "one broker is required" } else { "required" };
         let default = setting.default.map_or(needed.to_owned(), |value| format!("`{value}`"));
-        let file = setting.file_name().map(|file| format!(" In a file: `{}`.", file.key())).unwrap_or_default();
-        let (key, allowed, meaning) = (setting.key, allowed(setting), setting.text());
-        writeln!(text, "| `{key}` | {default} | {allowed} | {meaning}{file} |").unwrap();
+        let allowed = Some(briefly_allowed(setting)).filter(|allowed| !allowed.is_empty());
+        let allowed = allowed.map(|allowed| format!(" ({allowed})")).unwrap_or_default();
+        writeln!(text, "- `{}`: {default}{allowed}. {}", setting.key, setting.text()).unwrap();
     }
     text.push('\n');
     text

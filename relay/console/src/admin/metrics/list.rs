@@ -17,7 +17,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_events_received",
         unit: None,
-        help: "Rows of the outbox that the stream has brought, and events that were read from the table.",
+        help: "Rows that the stream has brought, and events that were read from the table.",
         labels: &["source"],
         read: Read::Counters(|seen| {
             vec![("stream", seen.view.figures.counts.streamed), ("table", seen.view.figures.counts.scanned)]
@@ -29,7 +29,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_answers",
         unit: None,
-        help: "The broker's answers to messages, by what they mean for the event, and by the reason.",
+        help: "The broker's answers to messages, by outcome and reason.",
         labels: &["outcome", "reason"],
         read: Read::CountersOfTwo(|seen| seen.view.sink.answers.table().to_vec()),
     },
@@ -40,7 +40,7 @@ pub static METRICS: &[Metric] = &[
     }),
     time(
         "outbox_commit_to_confirm",
-        "From an event's commit to the broker's confirm, for events that came from the stream. Compares the clocks of two machines.",
+        "From commit to the broker's confirm, for streamed events. Compares the clocks of two machines.",
         |seen| seen.view.figures.counts.commit_to_confirm,
     ),
     time("outbox_settle", "Duration of the statements that write verdicts.", |seen| seen.view.figures.counts.settle),
@@ -69,10 +69,10 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_ready",
         None,
-        "Whether /readyz says yes: events are delivered, or another relay delivers them.",
+        "Whether /readyz answers 200: this relay delivers events, or another one does.",
         |seen| Some(as_gauge(Readiness::of(&seen.view, seen.now).is_ready())),
     ),
-    gauge("outbox_alive", None, "Whether /healthz says yes: the relay's loop turns.", |seen| {
+    gauge("outbox_alive", None, "Whether /healthz answers 200: the relay's loop turns.", |seen| {
         Some(as_gauge(seen.is_alive))
     }),
     gauge("outbox_in_flight_events", None, "Messages that the broker has not answered.", |seen| {
@@ -85,13 +85,13 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_unwritten_verdicts",
         None,
-        "Verdicts that cannot be written now: the row or the table is locked, the row is not visible yet, or its change is refused.",
+        "Verdicts that cannot be written now: a lock, a row that is not visible yet, or a refused change.",
         |seen| Some(of(seen.view.figures.unwritten)),
     ),
     gauge(
         "outbox_keys_in_table",
         None,
-        "Keys of which later events wait in the table, behind one that is retried or because there are many.",
+        "Keys whose later events wait in the table, behind a retried one or because there are many.",
         |seen| Some(of(seen.view.figures.keys_in_table)),
     ),
     gauge("outbox_behind", Some(Unit::Bytes), "WAL that the relay has read and may not acknowledge yet.", |seen| {
@@ -102,19 +102,22 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_broker_up",
         None,
-        "Whether this relay publishes over a connection to the broker; 0 also while it is a standby, and while the database is away.",
+        "Whether this relay publishes to the broker. 0 on a standby, and while the database is away.",
         |seen| Some(as_gauge(seen.view.sink.connected_to.is_some())),
     ),
     gauge("outbox_broker_blocked", None, "Whether the broker has blocked publishing.", |seen| {
         Some(as_gauge(seen.view.figures.is_blocked))
     }),
-    gauge("outbox_broker_away", Some(Unit::Seconds), "For how long nothing could be published; 0: it can.", |seen| {
-        Some(seen.view.away_for(seen.now).map_or(0.0, |away| away.as_secs_f64()))
-    }),
+    gauge(
+        "outbox_broker_away",
+        Some(Unit::Seconds),
+        "For how long nothing could be published; 0 while it can.",
+        |seen| Some(seen.view.away_for(seen.now).map_or(0.0, |away| away.as_secs_f64())),
+    ),
     Metric {
         name: "outbox_reconnects",
         unit: None,
-        help: "Connections that were made again after one was lost.",
+        help: "Connections made again after one was lost.",
         labels: &["peer"],
         read: Read::Counters(|seen| {
             vec![("database", seen.view.sessions.saturating_sub(1)), ("broker", seen.view.sink.reconnects)]
@@ -123,7 +126,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_connection",
         unit: None,
-        help: "Which host a connection leads to, of those that the setting names; without a connection no series, and to the broker only while this relay is at work.",
+        help: "The connected host, of those in the setting. No series without a connection; a standby has none to the broker.",
         labels: &["peer", "host"],
         read: Read::Infos(|seen| {
             seen.peers().map(|(server, peer)| vec![server.to_owned(), peer.host.clone()]).collect()
@@ -132,8 +135,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_certificate_expiry_timestamp",
         unit: Some(Unit::Seconds),
-        help: "When the certificate expires with which a connection was made, in seconds since 1970: the server's, and the one of the \
-               relay (client) if it has one. Without TLS no series. A server's new certificate is seen at the next connection.",
+        help: "When the certificate of a connection expires, in seconds since 1970: the server's, and the relay's own (client).",
         labels: &["peer", "side"],
         read: Read::GaugesOfTwo(|seen| {
             let of_peer = |(server, peer): (&'static str, &ServerPeer)| {
@@ -146,7 +148,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_spans",
         unit: None,
-        help: "Spans of sampled events, by what became of them: the collector (otlp_endpoint) has taken them, or they were dropped.",
+        help: "Spans of sampled events: exported, which the collector has taken, or dropped.",
         labels: &["result"],
         read: Read::Counters(|seen| {
             let [exported, dropped] = seen.spans;
@@ -156,13 +158,13 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_database_up",
         None,
-        "Whether the database says how large the backlog is, from which the following are made.",
+        "Whether the database has answered. The following series are made from its answer.",
         |seen| Some(as_gauge(seen.health.is_some())),
     ),
     Metric {
         name: "outbox_unsent_events",
         unit: None,
-        help: "Events that are not sent: pending, between two attempts, scheduled for later, failed. Beyond 10,000 an estimate.",
+        help: "Events not sent, by state: pending, retrying, scheduled, failed. An estimate beyond 10,000.",
         labels: &["state"],
         read: Read::Gauges(|seen| {
             let Some(health) = &seen.health else { return Vec::new() };
@@ -178,7 +180,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "outbox_oldest_unsent",
         unit: Some(Unit::Seconds),
-        help: "Age of the oldest pending event, and of the oldest between two attempts; 0: there is none.",
+        help: "Age of the oldest event that is pending, and of the oldest that is retrying; 0 without one.",
         labels: &["state"],
         read: Read::Gauges(|seen| {
             let Some(health) = &seen.health else { return Vec::new() };
@@ -189,7 +191,7 @@ pub static METRICS: &[Metric] = &[
     gauge("outbox_keys_held", None, "Events that hold back the later ones of their key.", |seen| {
         seen.health(|health| signed(health.keys_held))
     }),
-    gauge("outbox_slot_active", None, "Whether a relay reads the slot; 0 also if there is no slot.", |seen| {
+    gauge("outbox_slot_active", None, "Whether a relay reads the slot. 0 if there is no slot.", |seen| {
         seen.health(|health| as_gauge(health.slot.is_active == Some(true)))
     }),
     Metric {
@@ -211,18 +213,18 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_slot_safe",
         Some(Unit::Bytes),
-        "WAL that can still be written before the slot is lost; without max_slot_wal_keep_size there is no such limit, and no series.",
+        "WAL that can still be written before the slot is lost. No series without max_slot_wal_keep_size.",
         |seen| seen.slot(|slot| slot.safe_bytes.map(signed)),
     ),
     gauge(
         "outbox_slot_behind",
         Some(Unit::Bytes),
-        "WAL that was written since the position that the relay has acknowledged.",
+        "WAL written since the position that the relay has acknowledged.",
         |seen| seen.slot(|slot| slot.behind_bytes.map(signed)),
     ),
     count(
         "outbox_slots_dropped",
-        "Slots that this relay has dropped and created again, because they kept more than max_slot_wal.",
+        "Slots that this relay dropped and created again, because they kept more than max_slot_wal.",
         |seen| seen.view.slots_dropped,
     ),
     count("outbox_events_deleted", "Finished events that retention has deleted.", |seen| seen.view.retention.deleted),
@@ -232,13 +234,13 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "outbox_retention_kept_events",
         None,
-        "Events that are old and stay: they hold their keys, or their deletion is refused. No series without retention.",
+        "Old events that stay: they hold their keys, or their deletion is refused. No series without retention.",
         |seen| seen.view.retention.kept_back.map(signed),
     ),
     Metric {
         name: "outbox_build",
         unit: None,
-        help: "The relay's version, and the kind of broker that it publishes to.",
+        help: "The relay's version, and its kind of broker.",
         labels: &["version", "sink"],
         read: Read::Infos(|seen| vec![vec![env!("CARGO_PKG_VERSION").to_owned(), seen.view.broker.label.to_owned()]]),
     },

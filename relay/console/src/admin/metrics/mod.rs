@@ -74,8 +74,9 @@ mod tests {
     #[test]
     fn the_reference_describes_every_metric() {
         let row = |metric: &Metric| {
-            let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
-            format!("| `{}` | {} | {labels} | {} |\n", metric.series(), metric.kind().as_str(), metric.help)
+            let labels = metric.labels.join(", ");
+            let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+            format!("| `{}{labels}` | {} | {} |\n", metric.series(), metric.kind().as_str(), metric.help)
         };
         let table: String = METRICS.iter().map(row).collect();
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")).unwrap();

@@ -31,23 +31,22 @@ use crate::{
 /// Longest time of one step.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 
-/// Delete events that were finished long ago, or those with these IDs
+/// Delete finished events: those that are old, or those with these IDs
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Events, however long ago they were finished
+    /// Finished events of any age
     #[arg(value_name = "ID", conflicts_with = "older_than")]
     ids: Vec<Uuid>,
-    /// How long ago an event must have become SENT or FAILED, as 12h, 7d or 4w
+    /// Only events that became SENT or FAILED longer ago than this, as 12h, 7d or 4w
     #[arg(long, value_name = "TIME", value_parser = length)]
     older_than: Option<Duration>,
-    /// Which events: SENT, FAILED, or both. One that has FAILED and is deleted can no longer be replayed [default:
-    /// SENT; with IDs both]
+    /// Which events: SENT, FAILED or BOTH; nobody can replay a deleted event [default: SENT; with IDs both]
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = word(&["SENT", "FAILED", "BOTH"]))]
     status: Option<String>,
     /// Only count
     #[arg(long)]
     dry_run: bool,
-    /// Ask nothing, and do not count first
+    /// Do not ask, and do not count first
     #[arg(long, short = 'y')]
     yes: bool,
     #[command(flatten)]

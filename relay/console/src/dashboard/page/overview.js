@@ -3,7 +3,7 @@ import { get } from './api.js';
 import { charts } from './charts.js';
 import { h, raw, show, visible } from './dom.js';
 import { bytes, count, duration } from './format.js';
-import { latest, listen } from './live.js';
+import { latest, listen, lost } from './live.js';
 
 const KEPT = 600; // samples, one a second
 
@@ -33,9 +33,7 @@ export async function overview(container, _, signal) {
   show(container, h('h1', { class: 'hidden' }, 'Do events flow?'), words, grid, plots.element);
   signal.addEventListener('abort', plots.end);
 
-  const samples = await get('history', {}, signal);
-  plots.update(samples);
-
+  let samples = null; // the history is not here yet
   const draw = (figures) => {
     if (figures === null) {
       words.dataset.level = 'unknown';
@@ -53,7 +51,7 @@ export async function overview(container, _, signal) {
     show(words, h('p', { class: 'answer' }, visible(figures.words)), h('p', { class: 'detail' }, details),
       figures.health_error && h('p', { class: 'detail' }, visible(figures.health_error)));
     show(grid, tiles(figures));
-    if (figures.t > (samples.t.at(-1) ?? 0)) {
+    if (samples && figures.t > (samples.t.at(-1) ?? 0)) {
       for (const [key, list] of Object.entries(samples)) {
         list.push(figures[key] ?? null);
         if (list.length > KEPT) list.shift();
@@ -62,5 +60,10 @@ export async function overview(container, _, signal) {
     }
   };
   if (latest.figures) draw(latest.figures);
+  if (lost()) draw(null);
   signal.addEventListener('abort', listen(draw));
+
+  // A relay that hangs does not answer this, and the page says so meanwhile.
+  samples = await get('history', {}, signal);
+  plots.update(samples);
 }

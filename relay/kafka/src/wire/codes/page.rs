@@ -9,45 +9,53 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kafka.md");
 const BEGIN: &str = "<!-- codes: made from the code, see relay/kafka/src/wire/codes/page.rs -->\n";
 const END: &str = "<!-- end of codes -->\n";
 
-/// Codes after which a batch is sent again, and with which a broker answers a batch. The others of this meaning belong
-/// to other requests.
+/// Codes after which a batch is sent again, and with which a broker answers a batch. The others of this meaning answer
+/// other requests.
 const SENT_AGAIN: &[i16] = &[-1, 2, 5, 6, 7, 13, 20, 56, 74, 75];
 
-fn what_is_done(meaning: Meaning) -> &'static str {
-    match meaning {
-        Meaning::Taken => "delivered: `SENT`",
-        Meaning::TooLarge => "halved and sent again; an event that is alone in its batch is rejected: `FAILED`",
-        Meaning::Invalid => {
-            "rejected, those that Kafka names, or else is asked about one by one: `FAILED`; the others are sent again"
-        }
-        Meaning::Refused => "rejected: `FAILED`",
-        Meaning::NoTopic => {
-            "looked for once more after half a second; then rejected, or tried again later with `unroutable = retry`"
-        }
-        Meaning::Unavailable => "unavailable: tried again later, as `retry_for` and `max_attempts` say",
-        Meaning::Gap => "sent again behind the batch before it; a new identity, if that one was taken",
-        Meaning::Unknown => "sent again as it was, until there is another answer: Kafka takes it once",
-        Meaning::Replaced => "a new identity: the relay connects again, and publishes again what has no verdict",
-        Meaning::Closed => "the connection is given up; no event is at fault",
-    }
+/// The meanings in the order of the page, and what each does to the events of the batch.
+const DONE: &[(Meaning, &str)] = &[
+    (Meaning::Taken, "Delivered (`SENT`)"),
+    (Meaning::Refused, "Rejected (`FAILED`)"),
+    (
+        Meaning::Invalid,
+        "The records that Kafka names are rejected (`FAILED`), and the others sent again. If it names none, the relay sends \
+         them one by one",
+    ),
+    (
+        Meaning::TooLarge,
+        "The batch is halved and sent again. An event that is alone in its batch is rejected (`FAILED`)",
+    ),
+    (
+        Meaning::NoTopic,
+        "The relay looks for the topic once more after half a second. Then the events are rejected, or tried again later \
+         with `unroutable = retry`",
+    ),
+    (Meaning::Unavailable, "Tried again later, as `retry_for` and `max_attempts` say"),
+    (Meaning::Unknown, "Sent again unchanged until Kafka answers otherwise. Kafka takes the batch once"),
+    (Meaning::Gap, "Sent again behind the batch before it; under a new identity, if that one was taken"),
+    (Meaning::Replaced, "The relay connects again under a new identity, and publishes again what has no verdict"),
+    (Meaning::Closed, "The connection is given up; no event is at fault"),
+];
+
+/// Whether the page names a code. A batch gets no other.
+fn is_named(code: i16, meaning: Meaning) -> bool {
+    meaning != Meaning::Unknown || SENT_AGAIN.contains(&code)
 }
 
 fn made() -> String {
-    let mut page = "| code | what becomes of the events of the batch |\n|---|---|\n".to_owned();
     let mut codes = CODES.to_vec();
     codes.push((0, "NONE", Meaning::of(0)));
     codes.sort_by_key(|(code, ..)| *code);
-    let mut others = Vec::new();
-    for (code, name, meaning) in codes {
-        if meaning == Meaning::Unknown && !SENT_AGAIN.contains(&code) {
-            others.push(format!("{code} {name}"));
-        } else {
-            let _ = writeln!(page, "| {code} {name} | {} |", what_is_done(meaning));
-        }
+    let mut page = "\n".to_owned();
+    for (meaning, done) in DONE {
+        let of_meaning = codes.iter().filter(|(code, _, other)| other == meaning && is_named(*code, *other));
+        let names: Vec<String> = of_meaning.map(|(code, name, _)| format!("{code} {name}")).collect();
+        let _ = writeln!(page, "- {done}: {}.", names.join(", "));
     }
-    let others = others.join(", ");
-    let _ =
-        writeln!(page, "\nThe others belong to other requests. A batch that gets one is sent again, too: {others}.");
+    page.push_str(
+        "\nKafka's other codes answer other requests. A batch that gets one is sent again unchanged, too.\n\n",
+    );
     page
 }
 
@@ -61,8 +69,8 @@ fn the_page_has_every_code_with_what_becomes_of_the_events() {
         fs::write(PAGE, &made).unwrap();
     }
     assert!(fs::read_to_string(PAGE).unwrap() == made, "run: UPDATE_DOCS=1 cargo test -p kafka-producer page");
-    for (code, name, _) in CODES {
+    for (code, name, meaning) in CODES {
         let count = made.matches(&format!(" {code} {name}")).count();
-        assert_eq!(count, 1, "{code} {name}");
+        assert_eq!(count, usize::from(is_named(*code, *meaning)), "{code} {name}");
     }
 }

@@ -1,4 +1,4 @@
-//! An event as a Kafka record: the mapping that docs/sql.md promises.
+//! An event as a Kafka record: the mapping that docs/kafka.md promises.
 
 use std::{borrow::Cow, sync::Arc};
 

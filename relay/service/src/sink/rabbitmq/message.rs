@@ -1,4 +1,4 @@
-//! An event as an AMQP message: the mapping that docs/sql.md promises.
+//! An event as an AMQP message: the mapping that docs/message.md promises.
 
 use std::sync::Arc;
 

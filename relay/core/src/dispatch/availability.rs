@@ -182,6 +182,18 @@ impl Availability {
         true
     }
 
+    /// The broker has the message from before. Returns whether that ends the probing: its destination can be read back
+    /// again, which had made it unavailable. It says nothing about whether the broker takes messages.
+    pub(super) fn found(&mut self, destination: impl FnOnce(&Self) -> DestinationHash) -> bool {
+        if self.probing.is_none() {
+            return false;
+        }
+        let destination = destination(self);
+        let is_unavailable =
+            |probing: &mut Probing| probing.destinations.get(&destination).is_some_and(|tried| tried.is_unavailable);
+        self.probing.take_if(is_unavailable).is_some()
+    }
+
     /// A message's destination was unavailable. `others_in_flight`: other messages have no outcome yet.
     pub(super) fn unavailable(
         &mut self,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     Dispatch, State, Tracked,
-    availability::{Attempt, LONGEST_PAUSE},
+    availability::{Attempt, Availability, LONGEST_PAUSE},
     budget::Budget,
     keys::KeyHash,
 };
@@ -134,10 +134,12 @@ impl Dispatch {
         let Landed { key, number, was_holder, holds_key } = landed;
         self.settling += 1;
         self.budget.give_back_bytes(event.memory());
+        let destination = |availability: &Availability| availability.destination(&event);
         let takes_again = status == Status::Sent
-            && number.is_some_and(|number| {
-                self.availability.confirmed(id, number, |availability| availability.destination(&event))
-            });
+            && match number {
+                Some(number) => self.availability.confirmed(id, number, destination),
+                None => self.availability.found(destination),
+            };
         if status == Status::Failed {
             self.availability.forget(id); // a replay begins anew
         }

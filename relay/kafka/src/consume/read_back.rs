@@ -146,8 +146,8 @@ impl<M: Outgoing> ReadBack<M> {
         Ok(())
     }
 
-    /// Has the cluster write markers into these topics. A marker that was not seen is ordered once more: the cluster may
-    /// have dropped it, or the reading begins behind it.
+    /// Has the cluster write markers into these topics. A marker that was not seen is ordered once more: the cluster
+    /// may have dropped it, or the reading begins behind it.
     async fn order_markers(&mut self, topics: Vec<(String, Vec<i32>)>) -> Result<(), KafkaError> {
         let is_ordered = |topic: &String, partitions: &[i32]| self.ordered.get(topic) == Some(&partitions.len());
         let again: Vec<bool> = topics.iter().map(|(topic, partitions)| is_ordered(topic, partitions)).collect();

@@ -170,7 +170,8 @@ impl<M: Outgoing> ReadBack<M> {
                     open.marker = Some(self.producer);
                     self.ordered.insert(topic, partitions.len());
                 }
-                Err((_, true)) if again => open.marker = Some(self.producer), // the earlier order may still be carried out
+                // The earlier order may still be carried out.
+                Err((_, true)) if again => open.marker = Some(self.producer),
                 Err((why, _)) => open.unfenced = Some(why.clone()),
             }
         }

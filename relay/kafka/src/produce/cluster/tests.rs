@@ -44,6 +44,16 @@ impl World {
         Self { cluster: Cluster::new(ProducerId { id: 7, epoch: 0 }, Compression::None, true), now: Instant::now() }
     }
 
+    /// Record 1 is in flight to the one partition of topic `t`, in the request with this number.
+    fn with_record_in_flight() -> (Self, i32) {
+        let mut world = Self::new();
+        world.publish(1, "t");
+        world.learn("t", 0, &[Some(1)]).unwrap();
+        world.connect();
+        let number = world.cluster.leaves(world.now, 0)[0].1.number;
+        (world, number)
+    }
+
     fn publish(&mut self, number: u32, topic: &str) {
         let note = Note { number, topic: topic.to_owned(), key: Some("k") };
         self.cluster.publish(vec![note], 0, self.now);
@@ -262,11 +272,7 @@ fn a_record_that_comes_before_the_second_look_at_a_topic_overtakes_none_that_wai
 
 #[test]
 fn a_growing_topic_that_is_deleted_confirms_no_record_before_an_earlier_one_that_is_in_flight() {
-    let mut world = World::new();
-    world.publish(1, "t");
-    world.learn("t", 0, &[Some(1)]).unwrap();
-    world.connect();
-    let leaving = world.cluster.leaves(world.now, 0);
+    let (mut world, number) = World::with_record_in_flight();
     world.later(2 * METADATA_AGE);
     world.learn("t", 0, &[Some(1), Some(1)]).unwrap();
     world.publish(2, "t"); // it waits for the partitions
@@ -276,7 +282,7 @@ fn a_growing_topic_that_is_deleted_confirms_no_record_before_an_earlier_one_that
     }
     assert_eq!(world.confirms(), []);
     let answer = BatchAnswer { topic: "t".to_owned(), ..BatchAnswer::default() };
-    world.cluster.answered(1, leaving[0].1.number, vec![answer], world.now).unwrap();
+    world.cluster.answered(1, number, vec![answer], world.now).unwrap();
     world.later(2 * METADATA_AGE);
     world.learn("t", 3, &[]).unwrap();
     assert_eq!(world.confirms(), [(1, "taken"), (2, "no topic")]);
@@ -303,16 +309,12 @@ fn a_record_passes_none_that_waits_for_the_partitions_of_a_topic_that_comes_back
 
 #[test]
 fn a_record_that_waits_for_new_partitions_stays_behind_one_that_the_caller_hands_over_anew() {
-    let mut world = World::new();
-    world.publish(1, "t");
-    world.learn("t", 0, &[Some(1)]).unwrap();
-    world.connect();
-    let leaving = world.cluster.leaves(world.now, 0);
+    let (mut world, number) = World::with_record_in_flight();
     world.later(2 * METADATA_AGE);
     world.learn("t", 0, &[Some(1), Some(1)]).unwrap();
     world.publish(2, "t");
     let answer = BatchAnswer { topic: "t".to_owned(), code: 17, ..BatchAnswer::default() };
-    world.cluster.answered(1, leaving[0].1.number, vec![answer], world.now).unwrap();
+    world.cluster.answered(1, number, vec![answer], world.now).unwrap();
     world.publish(3, "t"); // it goes to one of the new partitions
     assert_eq!(world.confirms(), [(1, "refused"), (2, "behind"), (3, "behind")]);
     world.cluster.publish(vec![Note { number: 1, topic: "t".to_owned(), key: Some("k") }], 1, world.now);
@@ -322,11 +324,7 @@ fn a_record_that_waits_for_new_partitions_stays_behind_one_that_the_caller_hands
 
 #[test]
 fn a_topic_that_comes_back_has_no_record_behind_one_that_was_refused_while_it_was_away() {
-    let mut world = World::new();
-    world.publish(1, "t");
-    world.learn("t", 0, &[Some(1)]).unwrap();
-    world.connect();
-    let leaving = world.cluster.leaves(world.now, 0);
+    let (mut world, number) = World::with_record_in_flight();
     world.cluster.publish(vec![Note { number: 2, topic: "t".to_owned(), key: Some("l") }], 0, world.now);
     world.later(2 * METADATA_AGE);
     for _ in 0..2 {
@@ -335,7 +333,7 @@ fn a_topic_that_comes_back_has_no_record_behind_one_that_was_refused_while_it_wa
         world.later(SECOND);
     }
     let answer = BatchAnswer { topic: "t".to_owned(), code: 17, ..BatchAnswer::default() };
-    world.cluster.answered(1, leaving[0].1.number, vec![answer], world.now).unwrap();
+    world.cluster.answered(1, number, vec![answer], world.now).unwrap();
     world.learn("t", 0, &[Some(1)]).unwrap();
     world.answer("t", 0);
     assert_eq!(world.confirms(), [(1, "refused"), (3, "behind"), (3, "behind"), (2, "taken")]);

@@ -51,8 +51,7 @@ settings! {
         create_slot: bool = "true";
 
         /// Whether standbys of PostgreSQL may copy the slot.
-        /// From 17 on. Events then wait for the standbys in synchronized_standby_slots. If false, a promoted standby
-        /// gets a new slot; no event is lost.
+        /// From 17 on. Events then wait for the standbys in synchronized_standby_slots.
         failover_slot: bool = "false";
 
         /// WAL that the slot may keep before the relay creates it again.
@@ -61,7 +60,7 @@ settings! {
         max_slot_wal: OrOff<Size<u64, { 64 * MIB }, { 1 << 50 }>> = "off";
 
         /// How often the relay checks publication, sequence and table in any case.
-        /// Finds events that committed while the table was out of the publication, and replays with triggers disabled.
+        /// Finds events from a gap in the publication, and replays with triggers disabled.
         check_interval: Time<{ 100 * MS }, HOUR> = "60s";
     }
 
@@ -74,12 +73,11 @@ settings! {
         exchange: Text<255> = "outbox";
 
         /// Whether to declare that exchange (topic, durable) at the first connection.
-        /// One that is deleted later is waited for: created again, it would have no bindings.
+        /// If it is deleted later, the relay waits.
         declare_exchange: bool = "true";
 
         /// Whether messages have the headers aggregate_type and aggregate_id.
-        /// Without them a message is a sixth cheaper for a quorum queue of RabbitMQ 4, and consumers do not see the
-        /// key.
+        /// Without them a message costs a quorum queue of RabbitMQ 4 a sixth less.
         key_headers: bool = "true";
     }
 
@@ -90,23 +88,20 @@ settings! {
         kafka_url: OrOff<Url<KafkaUrl>>;
 
         /// Topic of events that name no exchange.
-        /// Events of one key must meet in one topic, or they have no order.
+        /// Events of a key have order only within one topic.
         kafka_topic: Topic = "{topic}";
 
         /// How much of a topic the relay reads back, so that nothing is published twice.
-        /// After a start, a takeover or a lost connection it reads from shortly before the last verdict on. If that is
-        /// more, it warns, and may repeat what was in flight. off: nothing is read, and a relay that was frozen is not
-        /// shut out.
+        /// If more was published since the last verdict, it warns, and may repeat what was in flight. off: nothing is
+        /// read, and a relay that was frozen is not shut out.
         kafka_read_back: OrOff<Size<u64, MIB, { 1 << 40 }>> = "256MiB";
 
         /// How batches of records are compressed.
-        /// lz4 and zstd cost the relay least; zstd makes the smallest batches. The topic's compression.type decides how
-        /// brokers keep them.
+        /// lz4 and zstd cost the relay least; zstd makes the smallest batches.
         kafka_compression: Compression = "none";
 
         /// Form of the records.
-        /// none: docs/kafka.md describes it. debezium: that of Debezium Server's outbox event router; docs/migrate.md
-        /// compares the two.
+        /// none: docs/kafka.md. debezium: that of Debezium's outbox event router, docs/migrate.md.
         envelope: Envelope = "none";
     }
 
@@ -116,29 +111,28 @@ settings! {
         unroutable: Unroutable = "fail";
 
         /// Order among events of one key (aggregate_type, aggregate_id).
-        /// strict: the next leaves once the one before has its verdict. pipelined: several are in flight, for one very
-        /// hot key; a nack can reorder them. none: keys mean nothing.
+        /// strict: each waits for the verdict of the one before. pipelined: several are in flight, for a very hot key;
+        /// a nack can reorder them. none: no order.
         ordering: Ordering = "strict";
 
         /// Events handed to the broker and not yet confirmed, at most.
-        /// A crash repeats these, and up to twice as many whose verdicts were not yet written (2000 at most).
+        /// A crash repeats these, and up to twice as many (2000 at most) without a written verdict.
         in_flight: Count<usize, 1, 10_000> = "1000";
 
         /// Events published per second, at most, redeliveries included.
-        /// Protects consumers from a backlog. The rest waits in the table, and the slot moves on.
+        /// The rest waits in the table, and the slot moves on.
         max_rate: OrOff<Count<u32, 1, 1_000_000>> = "off";
 
         /// How long the broker may confirm nothing before the relay drops the connection.
-        /// Counts only while a confirm is due and the broker does not say that it is blocked.
+        /// Counts only while a confirm is due and the broker is not blocked.
         confirm_timeout: Time<{ 100 * MS }, HOUR> = "30s";
 
-        /// Bytes of events in memory, at most.
-        /// The event that crosses the bound is still taken. At most one event for each 3 KiB, or in_flight if that is
-        /// more. The rest waits in the table.
+        /// Bytes of events in memory, at most; one event may exceed it.
+        /// Also at most one event for each 3 KiB, or in_flight if that is more. The rest waits in the table.
         max_bytes: Size<usize, { 256 * KIB }, { 4 * GIB }> = "32MiB";
 
         /// How long the broker may be away before events stay in the table.
-        /// Until then they wait in memory. Afterwards the slot moves on, and no WAL piles up.
+        /// Until then they wait in memory.
         park_after: Time<0, HOUR> = "1s";
     }
 
@@ -159,13 +153,13 @@ settings! {
         retry_max: Time<MS, DAY> = "60s";
 
         /// What becomes of the later events of a key when one has FAILED.
-        /// continue: they go on. hold: they wait until an operator replays or releases it.
+        /// continue: they go on. hold: they wait for a replay or a release.
         after_failed: AfterFailed = "continue";
     }
 
     "Running" {
         /// Whether a start ends instead of waiting for a server or a schema upgrade.
-        /// For scripts. A permanent error ends a start in any case.
+        /// For scripts.
         no_wait: bool = "false";
 
         /// Name under which the servers list the relay.
@@ -173,7 +167,7 @@ settings! {
         application_name: Identifier = "outbox-relay";
 
         /// How long the active relay may be unresponsive before a standby takes over.
-        /// Caps wal_sender_timeout for the relay's stream. A dead process is replaced within a second.
+        /// Caps wal_sender_timeout for the relay's stream.
         takeover_after: Time<SECOND, HOUR> = "10s";
 
         /// How long the drain after SIGTERM may take.
@@ -183,12 +177,11 @@ settings! {
 
     "Deletion" {
         /// How long an event is kept after it has become SENT.
-        /// The active relay then deletes it, at most a tenth of this time late; nobody can replay it afterwards. The
-        /// role needs outbox.grant_maintain().
+        /// The active relay deletes it, at most a tenth of this time late. The role needs outbox.grant_maintain().
         retention: Retention = "off";
 
         /// How long an event is kept after it has FAILED.
-        /// One that holds its key is kept in any case.
+        /// One that holds its key stays.
         retention_failed: Retention = "off";
     }
 
@@ -198,9 +191,9 @@ settings! {
         http_listen: OrOff<ListenAt> = "off";
 
         /// OpenTelemetry collector that takes a span for each sampled event.
-        /// The event's header traceparent decides. HTTP (protobuf, to /v1/traces below this address), or gRPC if
-        /// OTEL_EXPORTER_OTLP_PROTOCOL is grpc. OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_ENDPOINT and
-        /// OTEL_SERVICE_NAME count too. Needs a relay built with --features otel.
+        /// Its header traceparent decides. OTLP goes over HTTP (protobuf, to /v1/traces below this address), or over
+        /// gRPC if OTEL_EXPORTER_OTLP_PROTOCOL is grpc. OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME count too.
+        /// Needs a relay built with --features otel.
         otlp_endpoint: OrOff<Url<OtlpEndpoint>> = "off";
 
         /// Form of log lines on standard error.
@@ -213,27 +206,27 @@ settings! {
         dashboard: bool = "true";
 
         /// PostgreSQL as the dashboard reads it: a role with outbox.grant_monitor().
-        /// Without it the dashboard shows only what the relay itself knows.
+        /// Without it, only the relay's own figures are shown.
         dashboard_database_url: OrOff<Url<ConnInfo>> = "off";
 
         /// PostgreSQL for the dashboard's operators: a role with outbox.grant_operate().
-        /// Without it the dashboard is read-only, and shows no payloads.
+        /// Without it the dashboard is read-only, without payloads.
         dashboard_operator_database_url: OrOff<Url<ConnInfo>> = "off";
 
         /// File with the tokens of those who may read the dashboard.
-        /// A name and a token per line. Without it, reading takes no token on loopback, and an operator's elsewhere.
+        /// A name and a token per line. Without it, reading over loopback takes none.
         dashboard_readers: OrOff<File> = "off";
 
         /// File with the tokens of those who may also see payloads, replay and release.
-        /// A name and a token per line. The name is written into outbox.audit.
+        /// A name and a token per line; outbox.audit gets the name.
         dashboard_operators: OrOff<File> = "off";
 
         /// Host names under which browsers may reach the dashboard, separated by commas.
-        /// Addresses and localhost always work. Other names are refused, against DNS rebinding.
+        /// Addresses and localhost always work.
         dashboard_hosts: HostNames = "localhost";
 
         /// Path below which the dashboard is.
-        /// For a proxy that forwards the whole path; not for one that strips its prefix.
+        /// For a proxy that does not strip it.
         dashboard_path: UrlPath = "/";
     }
 }

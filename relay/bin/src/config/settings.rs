@@ -37,30 +37,29 @@ pub(super) fn by_key(key: &str) -> Option<Name> {
 settings! {
     "PostgreSQL" {
         /// PostgreSQL to read from.
-        /// A URL or libpq's key=value form. The role needs REPLICATION and outbox.grant_relay().
+        /// A URL or libpq's key=value form. Its role needs REPLICATION and outbox.grant_relay().
         database_url: Url<ConnInfo>;
 
         /// Publication of the outbox table.
         publication: Identifier = "outbox";
 
         /// Replication slot.
-        /// One relay reads it; others with the same slot are its standbys.
+        /// One relay reads it; others are its standbys.
         slot: SlotName = "outbox";
 
-        /// Whether run creates publication and slot when they are missing.
+        /// Whether run creates a missing publication and slot.
         create_slot: bool = "true";
 
         /// Whether standbys of PostgreSQL may copy the slot.
-        /// From 17 on. Events then wait for the standbys in synchronized_standby_slots.
+        /// From 17 on. Events then wait for synchronized_standby_slots.
         failover_slot: bool = "false";
 
         /// WAL that the slot may keep before the relay creates it again.
-        /// No event is lost. Set it to several times what the server writes in 15 s, and max_slot_wal_keep_size above
-        /// it, for when no relay runs. Needs create_slot.
+        /// No event is lost. Several times what the server writes in 15 s, and less than max_slot_wal_keep_size. Needs
+        /// create_slot.
         max_slot_wal: OrOff<Size<u64, { 64 * MIB }, { 1 << 50 }>> = "off";
 
         /// How often the relay checks publication, sequence and table in any case.
-        /// Finds events from a gap in the publication, and replays with triggers disabled.
         check_interval: Time<{ 100 * MS }, HOUR> = "60s";
     }
 
@@ -73,7 +72,6 @@ settings! {
         exchange: Text<255> = "outbox";
 
         /// Whether to declare that exchange (topic, durable) at the first connection.
-        /// If it is deleted later, the relay waits.
         declare_exchange: bool = "true";
 
         /// Whether messages have the headers aggregate_type and aggregate_id.
@@ -92,53 +90,47 @@ settings! {
         kafka_topic: Topic = "{topic}";
 
         /// How much of a topic the relay reads back, so that nothing is published twice.
-        /// If more was published since the last verdict, it warns, and may repeat what was in flight. off: nothing is
-        /// read, and a relay that was frozen is not shut out.
+        /// Beyond it, what was in flight may be repeated. off: nor is a relay that was frozen shut out.
         kafka_read_back: OrOff<Size<u64, MIB, { 1 << 40 }>> = "256MiB";
 
         /// How batches of records are compressed.
         /// lz4 and zstd cost the relay least; zstd makes the smallest batches.
         kafka_compression: Compression = "none";
 
-        /// Form of the records.
-        /// none: docs/kafka.md. debezium: that of Debezium's outbox event router, docs/migrate.md.
+        /// Form of the records: none (docs/kafka.md), or debezium (docs/migrate.md).
         envelope: Envelope = "none";
     }
 
     "Publishing" {
         /// What becomes of an event for which no queue is bound, or no topic exists.
-        /// fail: FAILED at once. retry: retried, and each attempt counts.
+        /// fail: FAILED at once. retry: each attempt counts.
         unroutable: Unroutable = "fail";
 
         /// Order among events of one key (aggregate_type, aggregate_id).
-        /// strict: each waits for the verdict of the one before. pipelined: several are in flight, for a very hot key;
-        /// a nack can reorder them. none: no order.
+        /// strict: each waits for the verdict of the one before. pipelined: for one very hot key; a nack can reorder.
+        /// none: no order.
         ordering: Ordering = "strict";
 
         /// Events handed to the broker and not yet confirmed, at most.
-        /// A crash repeats these, and up to twice as many (2000 at most) without a written verdict.
+        /// A crash repeats these, and up to 2000 more without a written verdict.
         in_flight: Count<usize, 1, 10_000> = "1000";
 
         /// Events published per second, at most, redeliveries included.
-        /// The rest waits in the table, and the slot moves on.
         max_rate: OrOff<Count<u32, 1, 1_000_000>> = "off";
 
         /// How long the broker may confirm nothing before the relay drops the connection.
-        /// Counts only while a confirm is due and the broker is not blocked.
         confirm_timeout: Time<{ 100 * MS }, HOUR> = "30s";
 
         /// Bytes of events in memory, at most; one event may exceed it.
-        /// Also at most one event for each 3 KiB, or in_flight if that is more. The rest waits in the table.
+        /// The rest waits in the table.
         max_bytes: Size<usize, { 256 * KIB }, { 4 * GIB }> = "32MiB";
 
         /// How long the broker may be away before events stay in the table.
-        /// Until then they wait in memory.
         park_after: Time<0, HOUR> = "1s";
     }
 
     "Retrying" {
         /// Failed attempts after which an event is FAILED, once retry_for has passed too.
-        /// None counts while the broker takes nothing.
         max_attempts: Count<u32, 1, 1000> = "10";
 
         /// How long an event is retried, at least.
@@ -159,25 +151,23 @@ settings! {
 
     "Running" {
         /// Whether a start ends instead of waiting for a server or a schema upgrade.
-        /// For scripts.
         no_wait: bool = "false";
 
-        /// Name under which the servers list the relay.
-        /// Also the AMQP app_id of every message.
+        /// Name under which the servers list the relay, and AMQP's app_id.
         application_name: Identifier = "outbox-relay";
 
         /// How long the active relay may be unresponsive before a standby takes over.
-        /// Caps wal_sender_timeout for the relay's stream.
+        /// Caps wal_sender_timeout of its stream.
         takeover_after: Time<SECOND, HOUR> = "10s";
 
         /// How long the drain after SIGTERM may take.
-        /// Stay below Kubernetes' terminationGracePeriodSeconds (30 unless set).
+        /// Stay below Kubernetes' terminationGracePeriodSeconds (30).
         shutdown_timeout: Time<0, HOUR> = "25s";
     }
 
     "Deletion" {
         /// How long an event is kept after it has become SENT.
-        /// The active relay deletes it, at most a tenth of this time late. The role needs outbox.grant_maintain().
+        /// The role needs outbox.grant_maintain().
         retention: Retention = "off";
 
         /// How long an event is kept after it has FAILED.
@@ -191,9 +181,8 @@ settings! {
         http_listen: OrOff<ListenAt> = "off";
 
         /// OpenTelemetry collector that takes a span for each sampled event.
-        /// Its header traceparent decides. OTLP goes over HTTP (protobuf, to /v1/traces below this address), or over
-        /// gRPC if OTEL_EXPORTER_OTLP_PROTOCOL is grpc. OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME count too.
-        /// Needs a relay built with --features otel.
+        /// HTTP (protobuf, to /v1/traces below this address), or gRPC by OTEL_EXPORTER_OTLP_PROTOCOL. Needs a relay
+        /// built with --features otel.
         otlp_endpoint: OrOff<Url<OtlpEndpoint>> = "off";
 
         /// Form of log lines on standard error.
@@ -202,15 +191,13 @@ settings! {
         /// What to log, such as info,relay=debug.
         log: Filter = "info";
 
-        /// Whether http_listen serves the dashboard, too.
+        /// Whether http_listen serves the dashboard.
         dashboard: bool = "true";
 
         /// PostgreSQL as the dashboard reads it: a role with outbox.grant_monitor().
-        /// Without it, only the relay's own figures are shown.
         dashboard_database_url: OrOff<Url<ConnInfo>> = "off";
 
         /// PostgreSQL for the dashboard's operators: a role with outbox.grant_operate().
-        /// Without it the dashboard is read-only, without payloads.
         dashboard_operator_database_url: OrOff<Url<ConnInfo>> = "off";
 
         /// File with the tokens of those who may read the dashboard.
@@ -218,11 +205,9 @@ settings! {
         dashboard_readers: OrOff<File> = "off";
 
         /// File with the tokens of those who may also see payloads, replay and release.
-        /// A name and a token per line; outbox.audit gets the name.
         dashboard_operators: OrOff<File> = "off";
 
-        /// Host names under which browsers may reach the dashboard, separated by commas.
-        /// Addresses and localhost always work.
+        /// Host names under which browsers may reach the dashboard, beside localhost.
         dashboard_hosts: HostNames = "localhost";
 
         /// Path below which the dashboard is.

@@ -90,11 +90,10 @@ settings! {
         kafka_topic: Topic = "{topic}";
 
         /// How much of a topic the relay reads back, so that nothing is published twice.
-        /// Beyond it, what was in flight may be repeated. off: nor is a relay that was frozen shut out.
+        /// Beyond it, what was in flight may be repeated. off: nothing is read, and no frozen relay is shut out.
         kafka_read_back: OrOff<Size<u64, MIB, { 1 << 40 }>> = "256MiB";
 
         /// How batches of records are compressed.
-        /// lz4 and zstd cost the relay least; zstd makes the smallest batches.
         kafka_compression: Compression = "none";
 
         /// Form of the records: none (docs/kafka.md), or debezium (docs/migrate.md).
@@ -107,7 +106,7 @@ settings! {
         unroutable: Unroutable = "fail";
 
         /// Order among events of one key (aggregate_type, aggregate_id).
-        /// strict: each waits for the verdict of the one before. pipelined: for one very hot key; a nack can reorder.
+        /// strict: each waits for the verdict of the one before. pipelined: for a very hot key; a nack can reorder.
         /// none: no order.
         ordering: Ordering = "strict";
 
@@ -171,7 +170,6 @@ settings! {
         retention: Retention = "off";
 
         /// How long an event is kept after it has FAILED.
-        /// One that holds its key stays.
         retention_failed: Retention = "off";
     }
 

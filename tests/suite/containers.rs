@@ -7,7 +7,7 @@ use std::{
 
 use harness::{Database, Kafka, Listener, Postgres, RabbitMq, RelayBuilder, SOON, eventually, places::checkout};
 
-use crate::not_run::not_run_outside_ci;
+use crate::{dashboard::http::ask, not_run::not_run_outside_ci, watch::http_port};
 
 #[tokio::test]
 async fn the_first_event_of_the_containers_is_sent_by_the_commands_in_the_head_of_compose_yaml() {
@@ -16,9 +16,13 @@ async fn the_first_event_of_the_containers_is_sent_by_the_commands_in_the_head_o
     let import =
         rabbitmq.ctl(&["import_definitions", checkout().join("docker/definitions.json").to_str().unwrap()]).await;
     assert!(import.contains("Successfully"), "{import}");
-    let _relay = RelayBuilder::new()
+    let readers = checkout().join("docker/dashboard_readers");
+    let relay = RelayBuilder::new()
         .set("database-url", &db.url_as("outbox_relay"))
         .set("amqp-url", &format!("amqp://guest:guest@127.0.0.1:{}/%2f", rabbitmq.amqp_port()))
+        .set("http-listen", "0")
+        .set("dashboard-database-url", &db.url_as("dashboard"))
+        .set("dashboard-readers", readers.to_str().unwrap())
         .start()
         .await;
 
@@ -28,6 +32,12 @@ async fn the_first_event_of_the_containers_is_sent_by_the_commands_in_the_head_o
         if queues.lines().any(|line| line.split_whitespace().eq(["events", "1"])) { Ok(()) } else { Err(queues) }
     })
     .await;
+    let port = http_port(&relay).await;
+    assert_eq!(ask(port, "GET", "/api/events", &[], None).await.status, 401);
+    let tokens = std::fs::read_to_string(readers).unwrap();
+    let bearer = format!("Bearer {}", tokens.lines().last().unwrap().split_once(' ').unwrap().1);
+    let answer = ask(port, "GET", "/api/events", &[("authorization", &bearer)], None).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
 }
 
 #[tokio::test]
@@ -77,7 +87,8 @@ async fn initialized(postgres: &Postgres) -> Database {
     initdb
         .env("POSTGRES_USER", "postgres")
         .env("POSTGRES_DB", db.name())
-        .env("OUTBOX_RELAY_PASSWORD", "it's \"secret\" \\1");
+        .env("OUTBOX_RELAY_PASSWORD", "it's \"secret\" \\1")
+        .env("OUTBOX_DASHBOARD_PASSWORD", "secret");
     said(initdb.output().unwrap());
     db
 }

@@ -66,7 +66,7 @@ migrate: build extension ## the tests of docs/migrate.md, one of them with a rea
 packages: ## Debian packages into target/packages; DEBIAN="trixie sid" for other suites, in folders (as root); VERSION=0.1.0 of an earlier version
 	@REVISION="$(REVISION)" VERSION="$(VERSION)" scripts/packages $(DEBIAN)
 
-try-packages: ## installs them in a fresh Debian by README's commands (as root); DEBIAN=trixie another suite
+try-packages: ## installs them in a fresh Debian by the commands of docs/install.md (as root); DEBIAN=trixie another suite
 	@scripts/try-packages $(DEBIAN)
 
 images: ## container images, with docker or podman: the relay, PostgreSQL with the extension, the extension for CloudNativePG

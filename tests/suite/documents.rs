@@ -31,6 +31,7 @@ async fn the_sql_of_the_documents_runs_from_the_first_block_to_the_last() {
     // All but docs/migrate.md, whose moves have tests of their own, and docs/guides/personal-data.md, which takes
     // pgcrypto. The order is that in which one makes what the next needs.
     let first = [
+        "docs/install.md",
         "README.md",
         "docs/sql.md",
         "docs/sql-operations.md",
@@ -186,7 +187,7 @@ fn every_file_that_names_the_version_names_this_one() {
     for (file, name) in [
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
         ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
-        ("README.md", format!("`outbox-{version}.sql`")),
+        ("docs/install.md", format!("`outbox-{version}.sql`")),
         ("docs/run/upgrade.md", format!("`outbox-upgrade-{version}.sql`")),
         ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),
         ("docs/guides/testing.md", format!("db/outbox-{version}.sql")),

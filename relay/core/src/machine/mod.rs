@@ -132,7 +132,7 @@ impl Core {
         self.read_back()
             .or_else(|| self.publish(now))
             .or_else(|| self.look_at_slot(now.instant))
-            .or_else(|| self.start_operation(now.instant))
+            .or_else(|| self.start_operation(now))
             .or_else(|| self.acknowledge(now.instant))
     }
 

@@ -25,6 +25,8 @@ impl Core {
         match finished {
             Finished::Settled(batch, except) => self.settled(batch, except, now),
             Finished::NotSettled(batch, failure) => self.not_settled(batch, failure, now),
+            Finished::KeptInDoubt(kept) => self.read_back.kept(&kept),
+            Finished::NotKeptInDoubt(error) => self.report(Report::NotKeptInDoubt(error)),
             Finished::NotRead(Failure { error, .. }) => {
                 self.report(Report::TableTrouble { error, verdicts: None });
                 self.operations.pause_until(now + SCAN_PAUSE);
@@ -81,6 +83,7 @@ impl Core {
             } else {
                 self.tally.settled(&verdict);
             }
+            self.read_back.settled(&verdict, gone);
             if let Some(ticket) = self.dispatch.settled(&verdict.id, gone) {
                 self.progress.settled(ticket);
             }

@@ -166,9 +166,7 @@ impl crate::Marked for Finished {
             | Self::NotRead(_)
             | Self::PublicationEnsured(_)
             | Self::PublicationRefused(_)
-            | Self::Sequence(_) => {
-                marks.text(&format!("{self:?}"))
-            }
+            | Self::Sequence(_) => marks.text(&format!("{self:?}")),
         }
     }
 }

@@ -24,8 +24,7 @@ impl Core {
             return None;
         }
         let in_doubt = self.read_back.take_old(self.config.settle_batch, now.unix_us);
-        let request =
-            if in_doubt.is_empty() { self.choose(now.instant)? } else { Request::KeepInDoubt(in_doubt) };
+        let request = if in_doubt.is_empty() { self.choose(now.instant)? } else { Request::KeepInDoubt(in_doubt) };
         self.operations.starts(matches!(&request, Request::Scan(from, _) if from.is_whole_pass()));
         Some(request)
     }

@@ -42,7 +42,7 @@ impl Core {
         let alone = self.dispatch.lost(loss, now.instant);
         let lasted = self.link.lost(since, now.instant);
         if let Some(Alone { event, verdict, times }) = alone {
-            let Verdict { id, status, error: failed, retry_in, .. } = verdict.clone();
+            let Verdict { status, error: failed, retry_in, .. } = verdict.clone();
             self.report(match retry_in {
                 Some(retry_in) => Report::EndedAlone { event, error: error.clone(), times, retry_in },
                 None => Report::Answered { event, status, error: failed },

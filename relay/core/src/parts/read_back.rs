@@ -30,8 +30,10 @@ pub(crate) struct ReadBack {
     keep_after_us: i64,
     /// The time from which the next read begins; `None`: no read is due.
     due: Option<Since>,
-    /// The time from which the session's first read began.
+    /// The time from which the session's first read begins.
     first: Since,
+    /// When the session first handed an event over; `None`: it has not.
+    began_us: Option<i64>,
     /// What earlier sessions have kept, until it is handed over.
     earlier: HashMap<Uuid, InDoubt, IdHash>,
     /// Events that were handed over, until their verdicts are written or the broker has refused them. One that goes
@@ -49,8 +51,10 @@ type Since = Option<i64>;
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
     replays: u32,
-    /// The earliest time at which the event may have reached the broker.
-    first_us: i64,
+    /// The earliest time at which the broker may have got it.
+    since_us: i64,
+    /// When it is old enough to be kept in the table.
+    keep_at_us: i64,
     /// When it was first handed over since the sink last read back; `None`: it was not, or the broker has confirmed it.
     unanswered_us: Option<i64>,
     is_delivered: bool,
@@ -58,14 +62,8 @@ struct HandedOver {
     kept: Option<bool>,
 }
 
-crate::marked!(ReadBack { due, first, earlier, unsettled } not { is_possible, keep_after_us, oldest_us, next_look_us });
-crate::marked!(HandedOver { replays, first_us, unanswered_us, is_delivered, kept });
-
-impl HandedOver {
-    fn new(replays: u32, now_us: i64) -> Self {
-        Self { replays, first_us: now_us, unanswered_us: None, is_delivered: false, kept: None }
-    }
-}
+crate::marked!(ReadBack { due, first, earlier, unsettled } not { is_possible, keep_after_us, began_us, oldest_us, next_look_us });
+crate::marked!(HandedOver { replays, since_us, keep_at_us, unanswered_us, is_delivered, kept });
 
 impl ReadBack {
     /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event
@@ -81,6 +79,7 @@ impl ReadBack {
             keep_after_us: micros((confirm_timeout + CLOCKS) / PARTS),
             due: is_possible.then_some(first),
             first,
+            began_us: None,
             earlier: earlier.collect(),
             unsettled: HashMap::default(),
             oldest_us: None,
@@ -104,16 +103,26 @@ impl ReadBack {
         if !self.is_possible {
             return;
         }
-        for Event { id, replays, .. } in events {
-            let entry = self.unsettled.entry(*id).or_insert_with(|| {
-                let mut handed_over = HandedOver::new(*replays, now_us);
-                if let Some(kept) = self.earlier.remove(id).filter(|kept| kept.replays == *replays) {
-                    (handed_over.first_us, handed_over.kept) = (kept.since_us, Some(false));
+        let began_us = *self.began_us.get_or_insert(now_us);
+        for Event { id, replays, created_at_us, .. } in events {
+            let handed_over = || {
+                let is_new = *created_at_us > began_us.saturating_add(micros(CLOCKS));
+                HandedOver {
+                    replays: *replays,
+                    // An earlier session may have handed it over, unless it was emitted since this one began.
+                    since_us: if is_new { now_us } else { self.first.unwrap_or(0).min(now_us) },
+                    keep_at_us: now_us.saturating_add(self.keep_after_us),
+                    unanswered_us: None,
+                    is_delivered: false,
+                    kept: None,
                 }
-                handed_over
-            });
+            };
+            let entry = self.unsettled.entry(*id).or_insert_with(handed_over);
             if entry.replays != *replays {
-                *entry = HandedOver::new(*replays, now_us);
+                *entry = handed_over();
+            }
+            if let Some(kept) = self.earlier.remove(id).filter(|kept| kept.replays == *replays) {
+                (entry.since_us, entry.kept) = (kept.since_us, Some(false));
             }
             entry.unanswered_us.get_or_insert(now_us);
         }
@@ -128,16 +137,17 @@ impl ReadBack {
         if !self.is_possible {
             return;
         }
+        let Some(event) = self.unsettled.get_mut(id) else { return };
         match outcome {
-            Outcome::Delivered | Outcome::Found => {
-                if let Some(event) = self.unsettled.get_mut(id) {
-                    (event.unanswered_us, event.is_delivered) = (None, true);
-                }
+            Outcome::Delivered => (event.unanswered_us, event.is_delivered) = (None, true),
+            // The next verdict lets the next session read from later on, so this event is kept at once.
+            Outcome::Found => {
+                (event.unanswered_us, event.is_delivered, event.keep_at_us) = (None, true, 0);
+                self.next_look_us = 0;
             }
             Outcome::Unread { .. } => {
-                if let Some(event) = self.unsettled.get_mut(id) {
-                    event.first_us = event.first_us.min(self.first.unwrap_or(0));
-                }
+                event.keep_at_us = 0;
+                self.next_look_us = 0;
             }
             Outcome::Rejected(_) | Outcome::Retry(_) | Outcome::Unavailable(_) | Outcome::Behind => {
                 self.unsettled.remove(id);
@@ -158,14 +168,12 @@ impl ReadBack {
         if self.unsettled.is_empty() || now_us < self.next_look_us || faults::is_on(Fault::DoubtForgotten) {
             return Vec::new();
         }
-        let is_old = |event: &HandedOver| {
-            event.first_us <= now_us - self.keep_after_us && event.kept != Some(event.is_delivered)
-        };
+        let is_old = |event: &HandedOver| event.keep_at_us <= now_us && event.kept != Some(event.is_delivered);
         let old = self.unsettled.iter().filter(|(_, event)| is_old(event)).take(most);
         let in_doubt = |(id, event): (&Uuid, &HandedOver)| InDoubt {
             id: *id,
             replays: event.replays,
-            since_us: event.first_us,
+            since_us: event.since_us,
             is_delivered: event.is_delivered,
         };
         self.next_look_us = now_us + self.keep_after_us;
@@ -242,6 +250,13 @@ mod tests {
         Verdict { id: id(seq), status, error: None, retry_in: None, holds_key: false }
     }
 
+    /// What is kept now, by event.
+    fn old(read_back: &mut ReadBack, now_us: i64) -> Vec<InDoubt> {
+        let mut old = read_back.take_old(10, now_us);
+        old.sort_by_key(|kept| kept.id);
+        old
+    }
+
     fn in_doubt(seq: u128, since_us: i64, is_delivered: bool) -> InDoubt {
         InDoubt { id: id(seq), replays: 0, since_us, is_delivered }
     }
@@ -273,18 +288,32 @@ mod tests {
         let mut read_back = begun(Vec::new());
         hand_over(&mut read_back, &[1], 0);
         hand_over(&mut read_back, &[2], 5 * SECOND);
-        assert_eq!(read_back.take_old(10, 7 * SECOND), [], "eight seconds have not passed");
-        let old = read_back.take_old(10, 15 * SECOND);
-        assert_eq!(old, [in_doubt(1, 0, false), in_doubt(2, 5 * SECOND, false)].map(|kept| kept));
-        assert_eq!(read_back.take_old(10, 16 * SECOND), [], "the statement may have failed, and is tried at the next look");
-        assert_eq!(read_back.take_old(10, 23 * SECOND).len(), 2);
-        read_back.kept(&old);
-        assert_eq!(read_back.take_old(10, 23 * SECOND), []);
+        assert_eq!(old(&mut read_back, 7 * SECOND), [], "eight seconds have not passed");
+        let kept = old(&mut read_back, 15 * SECOND);
+        assert_eq!(kept, [in_doubt(1, 0, false), in_doubt(2, 5 * SECOND, false)]);
+        assert_eq!(
+            old(&mut read_back, 16 * SECOND),
+            [],
+            "the statement may have failed, and is tried at the next look"
+        );
+        assert_eq!(old(&mut read_back, 23 * SECOND).len(), 2);
+        read_back.kept(&kept);
+        assert_eq!(old(&mut read_back, 23 * SECOND), []);
         read_back.answered(&id(1), &Outcome::Delivered);
         read_back.answered(&id(2), &Outcome::Retry("nack".to_owned()));
-        assert_eq!(read_back.take_old(10, 60 * SECOND), [in_doubt(1, 0, true)], "the broker does not have the other");
+        assert_eq!(old(&mut read_back, 60 * SECOND), [in_doubt(1, 0, true)], "the broker does not have the other");
         read_back.settled(&verdict(1, Status::Sent), false);
-        assert_eq!(read_back.take_old(10, 90 * SECOND), []);
+        assert_eq!(old(&mut read_back, 90 * SECOND), []);
+    }
+
+    #[test]
+    fn an_event_that_was_emitted_since_the_session_began_counts_from_its_own_time() {
+        let mut read_back = begun(Vec::new());
+        hand_over(&mut read_back, &[1], 1001 * SECOND);
+        let new = Event { created_at_us: 1010 * SECOND, ..(*samples::event(2)).clone() };
+        read_back.handed_over([&new].into_iter(), 1011 * SECOND);
+        let kept = old(&mut read_back, 1020 * SECOND);
+        assert_eq!(kept, [in_doubt(1, 968 * SECOND, false), in_doubt(2, 1011 * SECOND, false)]);
     }
 
     #[test]
@@ -293,18 +322,19 @@ mod tests {
         hand_over(&mut read_back, &[1], 1001 * SECOND);
         read_back.answered(&id(1), &Outcome::Unread { is_behind: false, reason: "no leader".to_owned() });
         read_back.settled(&verdict(1, Status::Pending), false);
-        assert_eq!(read_back.take_old(10, 1002 * SECOND), [in_doubt(1, 968 * SECOND, false)]);
+        assert_eq!(old(&mut read_back, 1002 * SECOND), [in_doubt(1, 968 * SECOND, false)]);
     }
 
     #[test]
     fn what_an_earlier_session_has_kept_is_found_or_read_back_from_its_own_time() {
-        let mut read_back = reading(Some(1000 * SECOND), vec![in_doubt(1, 100 * SECOND, false), in_doubt(2, 100 * SECOND, true)]);
+        let mut read_back =
+            reading(Some(1000 * SECOND), vec![in_doubt(1, 100 * SECOND, false), in_doubt(2, 100 * SECOND, true)]);
         assert_eq!(read_back.take(), Some((Some(968 * SECOND), vec![(id(1), 98 * SECOND)])));
         let mut events: Vec<_> = [1, 2, 3].map(samples::event).into();
         assert_eq!(read_back.take_delivered(&mut events), [id(2)]);
         read_back.handed_over(events.iter().map(Arc::as_ref), 1001 * SECOND);
-        assert_eq!(read_back.take_old(10, 1002 * SECOND), [], "it is kept already");
+        assert_eq!(old(&mut read_back, 1002 * SECOND), [], "it is kept already");
         read_back.answered(&id(1), &Outcome::Found);
-        assert_eq!(read_back.take_old(10, 1012 * SECOND)[..1], [in_doubt(1, 100 * SECOND, true)]);
+        assert_eq!(old(&mut read_back, 1012 * SECOND)[..1], [in_doubt(1, 100 * SECOND, true)]);
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Kind, RunError};
 
 /// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked
 /// even if the owner has none by that name.
-const CALLED: [&str; 21] = [
+const CALLED: [&str; 23] = [
     "version",
     "pending_page",
     "pending_page_by_bytes",
@@ -15,6 +15,8 @@ const CALLED: [&str; 21] = [
     "next_due",
     "key_holders",
     "last_settled",
+    "keep_in_doubt",
+    "events_in_doubt",
     "flush",
     "settle",
     "ensure_publication",

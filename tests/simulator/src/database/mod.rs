@@ -11,7 +11,7 @@ mod row;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outbox_core::{Kind, Marked, Marks, SlotSize, Snapshot, marked};
+use outbox_core::{Finished, InDoubt, Kind, Marked, Marks, SlotSize, Snapshot, Status, marked};
 
 pub(crate) use self::{
     functions::Executed,
@@ -88,6 +88,8 @@ pub(crate) struct Database {
     pub(crate) kept_by_other: u64,
     /// Statements fail until this time.
     pub(crate) statements_fail_until: Micros,
+    /// What relays have kept of events whose verdicts are late.
+    in_doubt: BTreeMap<i64, InDoubt>,
     next_xid: u64,
     next_seq: i64,
 }
@@ -107,6 +109,7 @@ impl Marked for Database {
         marks.counted(Kind::Xid, &self.next_xid);
         (&self.slot, (self.is_published, self.publication)).mark(marks);
         (self.next_seq, self.is_up).mark(marks);
+        self.in_doubt.mark(marks);
     }
 }
 
@@ -127,6 +130,7 @@ impl Database {
             repairs_refused_until: 0,
             kept_by_other: 0,
             statements_fail_until: 0,
+            in_doubt: BTreeMap::new(),
             next_xid: first_xid,
             next_seq: 1,
         }
@@ -286,6 +290,21 @@ impl Database {
     /// When the newest `SENT` row became so; `None`: there is none.
     pub(crate) fn last_settled(&self) -> Option<Micros> {
         self.rows.values().filter_map(|row| row.sent_at).max()
+    }
+
+    /// `outbox.keep_in_doubt`.
+    fn keep_in_doubt(&mut self, kept: Vec<InDoubt>) -> Finished {
+        self.in_doubt.extend(kept.iter().map(|kept| (seq_of(&kept.id), *kept)));
+        Finished::KeptInDoubt(kept)
+    }
+
+    /// `outbox.events_in_doubt`.
+    pub(crate) fn events_in_doubt(&self) -> Vec<InDoubt> {
+        // A row that is missing may not be visible yet.
+        let is_open = |(seq, kept): &(&i64, &InDoubt)| {
+            self.rows.get(seq).is_none_or(|row| row.status == Status::Pending && row.replays == kept.replays)
+        };
+        self.in_doubt.iter().filter(is_open).map(|(_, kept)| *kept).collect()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -43,6 +43,8 @@ faults! {
     IdentityTrusted,
     /// Events whose verdicts are missing for long are not kept in the table.
     DoubtForgotten,
+    /// A session's first verdicts let the next session read from later on.
+    FloorForgotten,
     /// An event is sent that is larger than the broker takes.
     LargeSent,
     /// No pass follows for a key that has events in the table and room in memory.

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use crate::interface::{Event, IdHash, InDoubt, KeyName, Lsn, Report, Verdict};
+use crate::interface::{Doubts, Event, IdHash, KeyName, Lsn, Report, Verdict};
 
 /// What the session is to do.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub enum Effect {
 pub enum Request {
     /// Write verdicts.
     Settle(Batch),
-    /// Keep events whose verdicts are missing for long, so that the next session knows of them.
-    KeepInDoubt(Vec<InDoubt>),
+    /// Keep what the next session needs to know of events that the broker may have.
+    Keep(Doubts),
     /// Read a page of pending events.
     Scan(ScanFrom, Scan),
     /// Read the events whose time (`available_at`) has come.
@@ -72,7 +72,7 @@ impl crate::Marked for Request {
             Self::Settle(batch) => (1_u8, batch).mark(marks),
             Self::Scan(from, scan) => (2_u8, (from, scan)).mark(marks),
             Self::Due(scan) => (3_u8, scan).mark(marks),
-            Self::KeepInDoubt(kept) => (4_u8, kept).mark(marks),
+            Self::Keep(doubts) => (4_u8, doubts).mark(marks),
             Self::Snapshot | Self::LookAtPublication | Self::EnsurePublication | Self::EnsureSequence => {
                 marks.text(&format!("{self:?}"));
             }

@@ -16,3 +16,15 @@ pub struct InDoubt {
 }
 
 crate::marked!(InDoubt { id, replays, since_us, is_delivered });
+
+/// What the table is to keep for the next session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// Events whose verdicts are missing for long, beside those that are kept already.
+    pub events: Vec<InDoubt>,
+    /// The last verdict from which the next session counts, in microseconds since the Unix epoch; 0: nothing tells.
+    /// `None`: it is the newest in the table.
+    pub last_settled_us: Option<i64>,
+}
+
+crate::marked!(Doubts { events, last_settled_us });

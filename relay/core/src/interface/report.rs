@@ -113,7 +113,7 @@ pub enum Report {
     },
     /// Events whose verdicts are missing for long could not be kept in the table. The next look tries again.
     /// The text is the server's error.
-    NotKeptInDoubt(String),
+    NotKept(String),
     /// The server refused a batch of verdicts because of one row, which is being searched for.
     Isolating {
         /// The server's error.

@@ -86,7 +86,7 @@ impl Core {
             long_unsettled: NotYetVisible::default(),
             deferred: Deferred::new(now),
             link: Link::new(start.broker_away_since),
-            read_back: ReadBack::new(&start, config.confirm_timeout),
+            read_back: ReadBack::new(&start, config.confirm_timeout, config.limits),
             operations: TableOperations::new(start.row_by_row, now + config.check_interval, now),
             publication: Publication::new(start.is_unpublished),
             slot: SlotWatch::new(config.max_slot_wal, now),

@@ -34,7 +34,8 @@ impl Core {
             for (verdict, event) in too_large {
                 self.decided(verdict, event, now.instant);
             }
-            for verdict in verdicts {
+            for (verdict, event) in verdicts {
+                self.read_back.put_off(&event, now.unix_us);
                 self.settling.push(verdict, now.instant);
             }
             if !only_verdicts {

@@ -23,8 +23,11 @@ impl Core {
         if !self.operations.is_idle() {
             return None;
         }
-        let in_doubt = self.read_back.take_old(self.config.settle_batch, now.unix_us);
-        let request = if in_doubt.is_empty() { self.choose(now.instant)? } else { Request::KeepInDoubt(in_doubt) };
+        self.read_back.floor.look(|| self.dispatch.known(0), self.config.confirm_timeout, now.instant);
+        let request = match self.read_back.doubts(self.config.settle_batch, now.unix_us) {
+            Some(doubts) => Request::Keep(doubts),
+            None => self.choose(now.instant)?,
+        };
         self.operations.starts(matches!(&request, Request::Scan(from, _) if from.is_whole_pass()));
         Some(request)
     }

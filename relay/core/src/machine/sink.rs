@@ -43,6 +43,7 @@ impl Core {
         let lasted = self.link.lost(since, now.instant);
         if let Some(Alone { event, verdict, times }) = alone {
             let Verdict { status, error: failed, retry_in, .. } = verdict.clone();
+            self.read_back.put_off(&event, now.unix_us);
             self.report(match retry_in {
                 Some(retry_in) => Report::EndedAlone { event, error: error.clone(), times, retry_in },
                 None => Report::Answered { event, status, error: failed },

@@ -7,9 +7,10 @@ use std::{collections::HashMap, time::Duration};
 
 use uuid::Uuid;
 
+use super::Floor;
 use crate::{
     faults::{self, Fault},
-    interface::{Event, IdHash, InDoubt, Outcome, Start, Status, Verdict},
+    interface::{Doubts, Event, IdHash, InDoubt, Limits, Outcome, Start, Status, Verdict},
 };
 
 /// Most by which the clocks of relay, broker and database differ, with the time that a statement takes.
@@ -43,6 +44,7 @@ pub(crate) struct ReadBack {
     oldest_us: Option<i64>,
     /// No look for old events comes before this time.
     next_look_us: i64,
+    pub(crate) floor: Floor,
 }
 
 /// The beginning of a read, by the clock on the wall; `None`: as far back as the sink can.
@@ -62,14 +64,14 @@ struct HandedOver {
     kept: Option<bool>,
 }
 
-crate::marked!(ReadBack { due, first, earlier, unsettled } not { is_possible, keep_after_us, began_us, oldest_us, next_look_us });
+crate::marked!(ReadBack { due, first, earlier, unsettled, floor } not { is_possible, keep_after_us, began_us, oldest_us, next_look_us });
 crate::marked!(HandedOver { replays, since_us, keep_at_us, unanswered_us, is_delivered, kept });
 
 impl ReadBack {
     /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event
     /// that they did not settle was handed over at most `confirm_timeout` before the newest verdict, or they have kept
     /// it in the table.
-    pub(crate) fn new(start: &Start, confirm_timeout: Duration) -> Self {
+    pub(crate) fn new(start: &Start, confirm_timeout: Duration, limits: Limits) -> Self {
         let slack = if faults::is_on(Fault::ReadBackTooLate) { 0 } else { micros(confirm_timeout + CLOCKS) };
         let is_possible = start.abilities.reads_back;
         let first = start.last_settled_us.map(|settled| settled.saturating_sub(slack));
@@ -84,6 +86,8 @@ impl ReadBack {
             unsettled: HashMap::default(),
             oldest_us: None,
             next_look_us: 0,
+            // What an earlier session had in memory, and as much again.
+            floor: Floor::new(is_possible.then(|| start.last_settled_us.unwrap_or(0)), 2 * limits.max_events),
         }
     }
 
@@ -103,33 +107,47 @@ impl ReadBack {
         if !self.is_possible {
             return;
         }
-        let began_us = *self.began_us.get_or_insert(now_us);
-        for Event { id, replays, created_at_us, .. } in events {
-            let handed_over = || {
-                let is_new = *created_at_us > began_us.saturating_add(micros(CLOCKS));
-                HandedOver {
-                    replays: *replays,
-                    // An earlier session may have handed it over, unless it was emitted since this one began.
-                    since_us: if is_new { now_us } else { self.first.unwrap_or(0).min(now_us) },
-                    keep_at_us: now_us.saturating_add(self.keep_after_us),
-                    unanswered_us: None,
-                    is_delivered: false,
-                    kept: None,
-                }
-            };
-            let entry = self.unsettled.entry(*id).or_insert_with(handed_over);
-            if entry.replays != *replays {
-                *entry = handed_over();
-            }
-            if let Some(kept) = self.earlier.remove(id).filter(|kept| kept.replays == *replays) {
-                (entry.since_us, entry.kept) = (kept.since_us, Some(false));
-            }
-            entry.unanswered_us.get_or_insert(now_us);
+        self.began_us.get_or_insert(now_us);
+        let before = self.unsettled.len();
+        for event in events {
+            self.unsettled(event, now_us).unanswered_us.get_or_insert(now_us);
         }
+        self.floor.handed_over(self.unsettled.len() - before);
         if self.unsettled.len() > MOST_UNSETTLED {
             self.oldest_us = self.earliest();
             self.unsettled.clear();
         }
+    }
+
+    /// The event goes back to the table without an answer. This session may have handed it over, or an earlier one.
+    pub(crate) fn put_off(&mut self, event: &Event, now_us: i64) {
+        if self.is_possible && (self.floor.wanted().is_some() || self.unsettled.contains_key(&event.id)) {
+            self.unsettled(event, now_us).keep_at_us = 0;
+            self.next_look_us = 0;
+        }
+    }
+
+    /// The entry of an event that the broker may have.
+    fn unsettled(&mut self, event: &Event, now_us: i64) -> &mut HandedOver {
+        let Event { id, replays, created_at_us, .. } = event;
+        let is_new = self.began_us.is_some_and(|began_us| *created_at_us > began_us.saturating_add(micros(CLOCKS)));
+        let mut handed_over = HandedOver {
+            replays: *replays,
+            // An earlier session may have handed it over, unless it was emitted since this one began.
+            since_us: if is_new { now_us } else { self.first.unwrap_or(0).min(now_us) },
+            keep_at_us: now_us.saturating_add(self.keep_after_us),
+            unanswered_us: None,
+            is_delivered: false,
+            kept: None,
+        };
+        if let Some(kept) = self.earlier.remove(id).filter(|kept| kept.replays == *replays) {
+            (handed_over.since_us, handed_over.kept) = (kept.since_us, Some(false));
+        }
+        let entry = self.unsettled.entry(*id).or_insert(handed_over);
+        if entry.replays != *replays {
+            *entry = handed_over;
+        }
+        entry
     }
 
     /// The broker has said what became of the event, or the sink cannot tell.
@@ -157,17 +175,25 @@ impl ReadBack {
 
     /// The verdict is in the table, or the row is gone.
     pub(crate) fn settled(&mut self, verdict: &Verdict, gone: bool) {
+        self.floor.settled(&verdict.id);
         if self.is_possible && (gone || verdict.status != Status::Pending) {
             self.unsettled.remove(&verdict.id);
             self.earlier.remove(&verdict.id);
         }
     }
 
-    /// The events that are to be kept in the table now, at most this many.
-    pub(crate) fn take_old(&mut self, most: usize, now_us: i64) -> Vec<InDoubt> {
-        if self.unsettled.is_empty() || now_us < self.next_look_us || faults::is_on(Fault::DoubtForgotten) {
-            return Vec::new();
+    /// What the table is to keep now, with at most this many events; `None`: nothing has changed.
+    pub(crate) fn doubts(&mut self, most: usize, now_us: i64) -> Option<Doubts> {
+        if self.began_us.is_none() || now_us < self.next_look_us {
+            return None;
         }
+        let events = if faults::is_on(Fault::DoubtForgotten) { Vec::new() } else { self.take_old(most, now_us) };
+        let last_settled_us = self.floor.wanted().filter(|_| !faults::is_on(Fault::FloorForgotten));
+        let is_changed = self.floor.is_changed() || !events.is_empty();
+        is_changed.then_some(Doubts { events, last_settled_us })
+    }
+
+    fn take_old(&mut self, most: usize, now_us: i64) -> Vec<InDoubt> {
         let is_old = |event: &HandedOver| event.keep_at_us <= now_us && event.kept != Some(event.is_delivered);
         let old = self.unsettled.iter().filter(|(_, event)| is_old(event)).take(most);
         let in_doubt = |(id, event): (&Uuid, &HandedOver)| InDoubt {
@@ -180,10 +206,11 @@ impl ReadBack {
         old.map(in_doubt).collect()
     }
 
-    /// These events are kept in the table. There may be more.
-    pub(crate) fn kept(&mut self, kept: &[InDoubt]) {
+    /// The table keeps this. There may be more.
+    pub(crate) fn kept(&mut self, doubts: &Doubts) {
         self.next_look_us = 0;
-        for InDoubt { id, replays, is_delivered, .. } in kept {
+        self.floor.kept(doubts.last_settled_us);
+        for InDoubt { id, replays, is_delivered, .. } in &doubts.events {
             if let Some(event) = self.unsettled.get_mut(id).filter(|event| event.replays == *replays) {
                 event.kept = Some(*is_delivered);
             }
@@ -228,7 +255,7 @@ mod tests {
     fn reading(last_settled_us: Option<i64>, in_doubt: Vec<InDoubt>) -> ReadBack {
         let abilities = Abilities { reads_back: true, ..Abilities::default() };
         let start = Start { abilities, last_settled_us, in_doubt, ..Start::default() };
-        ReadBack::new(&start, Duration::from_secs(30))
+        ReadBack::new(&start, Duration::from_secs(30), samples::config().limits)
     }
 
     fn begun(in_doubt: Vec<InDoubt>) -> ReadBack {
@@ -252,7 +279,7 @@ mod tests {
 
     /// What is kept now, by event.
     fn old(read_back: &mut ReadBack, now_us: i64) -> Vec<InDoubt> {
-        let mut old = read_back.take_old(10, now_us);
+        let mut old = read_back.doubts(10, now_us).map_or_else(Vec::new, |doubts| doubts.events);
         old.sort_by_key(|kept| kept.id);
         old
     }
@@ -265,7 +292,11 @@ mod tests {
     fn a_session_reads_from_before_the_last_verdict_and_all_if_there_is_none() {
         assert_eq!(reading(Some(100 * SECOND), Vec::new()).take(), Some((Some(68 * SECOND), Vec::new())));
         assert_eq!(reading(None, Vec::new()).take(), Some((None, Vec::new())));
-        assert_eq!(ReadBack::new(&Start::default(), Duration::ZERO).take(), None, "the sink cannot");
+        assert_eq!(
+            ReadBack::new(&Start::default(), Duration::ZERO, samples::config().limits).take(),
+            None,
+            "the sink cannot"
+        );
     }
 
     #[test]
@@ -297,7 +328,7 @@ mod tests {
             "the statement may have failed, and is tried at the next look"
         );
         assert_eq!(old(&mut read_back, 23 * SECOND).len(), 2);
-        read_back.kept(&kept);
+        read_back.kept(&Doubts { events: kept, last_settled_us: None });
         assert_eq!(old(&mut read_back, 23 * SECOND), []);
         read_back.answered(&id(1), &Outcome::Delivered);
         read_back.answered(&id(2), &Outcome::Retry("nack".to_owned()));

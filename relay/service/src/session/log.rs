@@ -132,7 +132,7 @@ impl Log {
                     }
                 }
             }
-            Report::NotKeptInDoubt(error) => {
+            Report::NotKept(error) => {
                 let (is_news, times) = self.refused.count(&error);
                 if is_news {
                     warn!(target: "relay", error, times, "events whose verdicts are late were not kept; trying again: if the relay is killed, they may be published twice");

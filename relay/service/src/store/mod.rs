@@ -18,7 +18,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use outbox_core::{Batch, Finished, InDoubt, NotWritten, Published, Request, Snapshot, Verdict};
+use outbox_core::{Batch, Doubts, Finished, InDoubt, NotWritten, Published, Request, Snapshot, Verdict};
 use tokio_postgres::{Client, Statement, error::SqlState};
 use tracing::debug;
 use uuid::Uuid;
@@ -121,10 +121,10 @@ impl Store {
                     Err(error) => Finished::NotSettled(batch, error.failure()?),
                 })
             }),
-            Request::KeepInDoubt(kept) => Box::pin(async move {
-                Ok(match self.keep_in_doubt(&kept).await {
-                    Ok(()) => Finished::KeptInDoubt(kept),
-                    Err(error) => Finished::NotKeptInDoubt(match error.refusal() {
+            Request::Keep(doubts) => Box::pin(async move {
+                Ok(match self.keep_in_doubt(&doubts).await {
+                    Ok(()) => Finished::Kept(doubts),
+                    Err(error) => Finished::NotKept(match error.refusal() {
                         Some(refused) => refused,
                         None => error.failure()?.error,
                     }),
@@ -176,13 +176,15 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    async fn keep_in_doubt(&self, kept: &[InDoubt]) -> Result<(), StoreError> {
+    async fn keep_in_doubt(&self, doubts: &Doubts) -> Result<(), StoreError> {
+        let Doubts { events: kept, last_settled_us } = doubts;
         let now_us = now_us();
+        let settled_ago = last_settled_us.map(|settled_us| now_us.saturating_sub(settled_us));
         let ids: Vec<Uuid> = kept.iter().map(|kept| kept.id).collect();
         let replays: Vec<i32> = kept.iter().map(|kept| i32::try_from(kept.replays).unwrap_or(i32::MAX)).collect();
         let ages: Vec<i64> = kept.iter().map(|kept| now_us.saturating_sub(kept.since_us)).collect();
         let are_delivered: Vec<bool> = kept.iter().map(|kept| kept.is_delivered).collect();
-        self.client.execute(&self.keep_in_doubt, &[&ids, &replays, &ages, &are_delivered]).await?;
+        self.client.execute(&self.keep_in_doubt, &[&ids, &replays, &ages, &are_delivered, &settled_ago]).await?;
         Ok(())
     }
 

@@ -53,7 +53,9 @@ async fn what_was_published_and_not_settled_is_found_in_the_topic_and_becomes_se
 /// keep verdicts coming.
 async fn wait_until_verdicts_go_on_for(sink: &Sink<'_>, other: &str, since: &str, how_long: &str) {
     let emit = format!("SELECT outbox.emit('{other}', '0')");
-    let goes_on = format!("SELECT max(processed_at) > '{since}'::timestamptz + '{how_long}'::interval FROM outbox.events");
+    let goes_on = format!(
+        "SELECT coalesce(max(processed_at), '-infinity') > '{since}'::timestamptz + '{how_long}'::interval FROM outbox.events"
+    );
     eventually("verdicts go on", SOON, async || {
         run(&sink.db, &emit).await;
         if sink.db.query_one(&goes_on, &[]).await.unwrap().get(0) { Ok(()) } else { Err("they do not") }

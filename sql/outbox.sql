@@ -30,6 +30,7 @@ BEGIN;
     \ir tables/indexes.sql
     \ir tables/audit.sql
 \endif
+\ir tables/in_doubt.sql
 
 -- What passes for an event.
 \ir native/plain/utf8_bytes.sql
@@ -64,6 +65,7 @@ BEGIN;
 \ir relay/due_page.sql
 \ir relay/key_holders.sql
 \ir relay/last_settled.sql
+\ir relay/in_doubt.sql
 \ir native/plain/settle_sent.sql
 \ir relay/settle.sql
 \ir relay/publication.sql

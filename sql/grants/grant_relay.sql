@@ -17,6 +17,8 @@ BEGIN
         outbox.health_with_codes(text, interval, interval, bigint, bigint),
         outbox.key_holders(integer),
         outbox.last_settled(),
+        outbox.keep_in_doubt(uuid[], integer[], bigint[], boolean[], bigint),
+        outbox.events_in_doubt(integer),
         outbox.settle(uuid[], outbox.status[], text[], integer[], boolean[], boolean),
         outbox.ensure_publication(text),
         outbox.ensure_sequence(),

@@ -41,6 +41,10 @@ faults! {
     ReadBackTooLate,
     /// After the broker has forgotten the sink, nothing is read back.
     IdentityTrusted,
+    /// Events whose verdicts are missing for long are not kept in the table.
+    DoubtForgotten,
+    /// A session's first verdicts let the next session read from later on.
+    FloorForgotten,
     /// An event is sent that is larger than the broker takes.
     LargeSent,
     /// No pass follows for a key that has events in the table and room in memory.

@@ -25,12 +25,14 @@ const FORBIDDEN: [&str; 6] = [
     "TRUNCATE outbox.events",
     "SELECT * FROM outbox.failed",
 ];
-const RELAY: [&str; 8] = [
+const RELAY: [&str; 10] = [
     "SELECT outbox.pending_page(0, 10)",
     "SELECT outbox.pending_page_by_bytes(0, 10, 1000)",
     "SELECT outbox.due_page(10, 1000, NULL, NULL)",
     "SELECT outbox.next_due()",
     "SELECT outbox.last_settled()",
+    "SELECT outbox.keep_in_doubt('{}', '{}', '{}', '{}', NULL)",
+    "SELECT outbox.events_in_doubt(10)",
     "SELECT outbox.settle('{}', '{}', '{}')",
     "SELECT outbox.ensure_publication('outbox')",
     "SELECT outbox.ensure_sequence()",

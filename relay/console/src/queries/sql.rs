@@ -18,7 +18,7 @@ pub(crate) const INBOX_OPEN_TO_PUBLIC: &str = "
 pub(crate) const OTHER_RIGHTS: &str = "
     WITH given (known_by, functions) AS (VALUES
         ('emit', '{emit}'::text[]),
-        ('settle', '{pending_page,pending_page_by_bytes,due_page,next_due,flush,health,health_with_codes,key_holders,last_settled,settle,ensure_publication,open_to_public,sequence_state,ensure_sequence}'),
+        ('settle', '{pending_page,pending_page_by_bytes,due_page,next_due,flush,health,health_with_codes,key_holders,last_settled,keep_in_doubt,events_in_doubt,settle,ensure_publication,open_to_public,sequence_state,ensure_sequence}'),
         ('failures', '{health,health_with_codes,failures,open_to_public,sequence_state}'),
         ('replay_many', '{replay,release,replay_many}'),
         ('delete_pages', '{delete_finished,delete_pages,delete_events,delete_one_by_one,maintain}')

@@ -52,6 +52,8 @@ impl Dispatch {
         let tracked = self.tracked.get_mut(id).filter(|tracked| tracked.state == State::InFlight)?;
         let outcome = match outcome {
             Outcome::Behind if faults::is_on(Fault::BehindDelivered) => Outcome::Delivered,
+            Outcome::Unread { is_behind: true, .. } => Outcome::Behind,
+            Outcome::Unread { is_behind: false, reason } => Outcome::Unavailable(reason),
             outcome => outcome,
         };
         let is_taken = matches!(outcome, Outcome::Delivered | Outcome::Found);
@@ -82,7 +84,7 @@ impl Dispatch {
                 (Status::Pending, None)
             }
             Outcome::Delivered | Outcome::Found => (Status::Sent, None),
-            Outcome::Behind => (Status::Pending, None), // it has come back above
+            Outcome::Behind | Outcome::Unread { .. } => (Status::Pending, None), // it has come back above
             Outcome::Rejected(error) => (Status::Failed, Some(error)),
             Outcome::Retry(error) => self.policy.after_attempt(error, attempts, &event, now),
             Outcome::Unavailable(error) => {

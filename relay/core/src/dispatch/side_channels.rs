@@ -32,7 +32,7 @@ pub(crate) struct SplitOff {
     /// Events to be published on side channels.
     pub(crate) on_side_channels: Vec<Arc<Event>>,
     /// Verdicts to be written for the others: `PENDING`, without an attempt.
-    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) verdicts: Vec<(Verdict, Arc<Event>)>,
     /// Events that are larger than the broker takes, with their verdicts.
     pub(crate) too_large: Vec<(Verdict, Arc<Event>)>,
 }
@@ -216,8 +216,8 @@ impl Dispatch {
         let Some(event) = tracked.event.take() else { return };
         self.suspects.cleared(id, std::mem::take(&mut tracked.endings));
         let landed = tracked.land(self.policy.holds(Status::Pending));
-        let (verdict, _) = self.decide(id, event, landed, Status::Pending, None, Some(retry_in));
-        self.split_off.verdicts.push(verdict);
+        let put_off = self.decide(id, event, landed, Status::Pending, None, Some(retry_in));
+        self.split_off.verdicts.push(put_off);
     }
 
     /// Whether an event of another destination waits: in flight since message number `waiting` or before, or ready

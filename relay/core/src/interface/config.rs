@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::interface::{Abilities, Event, Lsn, Snapshot, Status};
+use crate::interface::{Abilities, Event, InDoubt, Lsn, Snapshot, Status};
 
 /// The operator's rules and limits for a session.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub struct Start {
     /// The newest `processed_at` of a `SENT` event, in microseconds since the Unix epoch; `None`: there is no such
     /// event. Only a sink that reads back needs it.
     pub last_settled_us: Option<i64>,
+    /// What earlier sessions have kept in the table ([`Request::Keep`](crate::Request::Keep)).
+    pub in_doubt: Vec<InDoubt>,
     /// The stream passes over a part of the WAL that the server cannot send; this snapshot was taken afterwards.
     /// `None`: the stream goes on where the slot was.
     pub passed_over: Option<Snapshot>,

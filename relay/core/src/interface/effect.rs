@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use crate::interface::{Event, IdHash, KeyName, Lsn, Report, Verdict};
+use crate::interface::{Doubts, Event, IdHash, KeyName, Lsn, Report, Verdict};
 
 /// What the session is to do.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub enum Effect {
         /// By the clock on the wall, in microseconds since the Unix epoch; `None`: no event has been settled, so
         /// nothing tells how far back unsettled ones were published.
         since_us: Option<i64>,
+        /// Events that need an earlier time, each with its own: the sink has read from there before it sends them.
+        in_doubt: Vec<(Uuid, i64)>,
     },
     /// Replace the connection to the broker at once, preferably by one to the same node.
     ConnectAnew,
@@ -47,6 +49,8 @@ pub enum Effect {
 pub enum Request {
     /// Write verdicts.
     Settle(Batch),
+    /// Keep what the next session needs to know of events that the broker may have.
+    Keep(Doubts),
     /// Read a page of pending events.
     Scan(ScanFrom, Scan),
     /// Read the events whose time (`available_at`) has come.
@@ -68,6 +72,7 @@ impl crate::Marked for Request {
             Self::Settle(batch) => (1_u8, batch).mark(marks),
             Self::Scan(from, scan) => (2_u8, (from, scan)).mark(marks),
             Self::Due(scan) => (3_u8, scan).mark(marks),
+            Self::Keep(doubts) => (4_u8, doubts).mark(marks),
             Self::Snapshot | Self::LookAtPublication | Self::EnsurePublication | Self::EnsureSequence => {
                 marks.text(&format!("{self:?}"));
             }

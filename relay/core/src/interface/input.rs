@@ -7,7 +7,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::interface::{Batch, Event, KeyHolder, KeyName, Lsn, Outcome, ScanFrom, SlotSize, Snapshot};
+use crate::interface::{Batch, Doubts, Event, KeyHolder, KeyName, Lsn, Outcome, ScanFrom, SlotSize, Snapshot};
 
 /// Something that has happened to a session.
 #[derive(Debug)]
@@ -129,6 +129,10 @@ pub enum Finished {
     Settled(Batch, NotWritten),
     /// Verdicts could not be written, for a transient reason.
     NotSettled(Batch, Failure),
+    /// The table keeps this.
+    Kept(Doubts),
+    /// The table could not keep it, with the server's error.
+    NotKept(String),
     /// A page of pending events was read.
     Scanned(ScanFrom, Page),
     /// The events that are due were read.
@@ -157,9 +161,12 @@ impl crate::Marked for Finished {
             Self::Snapshot(snapshot) => (4_u8, snapshot).mark(marks),
             Self::Published(published) => (5_u8, published).mark(marks),
             Self::NotSettled(batch, _) => (6_u8, batch).mark(marks),
-            Self::NotRead(_) | Self::PublicationEnsured(_) | Self::PublicationRefused(_) | Self::Sequence(_) => {
-                marks.text(&format!("{self:?}"))
-            }
+            Self::Kept(doubts) => (7_u8, doubts).mark(marks),
+            Self::NotKept(_)
+            | Self::NotRead(_)
+            | Self::PublicationEnsured(_)
+            | Self::PublicationRefused(_)
+            | Self::Sequence(_) => marks.text(&format!("{self:?}")),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `effect`, `verdict` | what is to be done |
 //! | `config` | settings, and what a session starts with |
 //! | `event`, `destination` | an event, its ordering key, and where it goes |
+//! | `in_doubt` | what the table keeps of events whose verdicts it lacks |
 //! | `snapshot`, `lsn` | which transactions a query sees; a position in the WAL |
 //! | `abilities` | what a sink can do beyond publishing |
 //! | `slot`, `absence` | how large the slot is; how long the broker has been absent |
@@ -20,6 +21,7 @@ mod effect;
 mod event;
 mod figures;
 mod hash;
+mod in_doubt;
 mod input;
 mod lsn;
 mod outcome;
@@ -38,6 +40,7 @@ pub use self::{
     event::{Event, KeyHolder, KeyName, Text},
     figures::{BOUNDS_US, Conditions, Counts, Figures, Histogram, PassReason},
     hash::IdHash,
+    in_doubt::{Doubts, InDoubt},
     input::{Due, Failure, Finished, Input, NotWritten, Notice, Page, Published, Remedy, Row, Sequence, Streamed},
     lsn::Lsn,
     outcome::Outcome,

@@ -18,6 +18,15 @@ pub enum Outcome {
     /// The broker has not taken the message, because it has not taken an earlier one of the same key. Only an ordered
     /// sink ([`Abilities`](crate::Abilities)) says this. The event leaves again in its old order; no attempt counts.
     Behind,
+    /// The sink cannot find out whether the broker has the message, so it has not sent it. For the event this is
+    /// [`Behind`](Self::Behind) if an earlier event of its key waits for the same reason, and otherwise
+    /// [`Unavailable`](Self::Unavailable).
+    Unread {
+        /// Whether an earlier event of its key waits for the same reason.
+        is_behind: bool,
+        /// Why the broker cannot be read.
+        reason: String,
+    },
 }
 
 crate::marked_by_name!(Outcome);

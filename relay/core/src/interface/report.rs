@@ -111,6 +111,9 @@ pub enum Report {
         /// Verdicts that were to be written; `None`: the table was to be read.
         verdicts: Option<usize>,
     },
+    /// Events whose verdicts are missing for long could not be kept in the table. The next look tries again.
+    /// The text is the server's error.
+    NotKept(String),
     /// The server refused a batch of verdicts because of one row, which is being searched for.
     Isolating {
         /// The server's error.

@@ -86,7 +86,7 @@ impl Core {
             long_unsettled: NotYetVisible::default(),
             deferred: Deferred::new(now),
             link: Link::new(start.broker_away_since),
-            read_back: ReadBack::new(&start, config.confirm_timeout),
+            read_back: ReadBack::new(&start, config.confirm_timeout, config.limits),
             operations: TableOperations::new(start.row_by_row, now + config.check_interval, now),
             publication: Publication::new(start.is_unpublished),
             slot: SlotWatch::new(config.max_slot_wal, now),
@@ -132,7 +132,7 @@ impl Core {
         self.read_back()
             .or_else(|| self.publish(now))
             .or_else(|| self.look_at_slot(now.instant))
-            .or_else(|| self.start_operation(now.instant))
+            .or_else(|| self.start_operation(now))
             .or_else(|| self.acknowledge(now.instant))
     }
 

@@ -10,8 +10,8 @@ use crate::{
 impl Core {
     /// Lets the sink read back before it publishes.
     pub(super) fn read_back(&mut self) -> Option<Effect> {
-        let since_us = self.link.is_ready().then(|| self.read_back.take())??;
-        Some(Effect::ReadBack { since_us })
+        let (since_us, in_doubt) = self.link.is_ready().then(|| self.read_back.take())??;
+        Some(Effect::ReadBack { since_us, in_doubt })
     }
 
     pub(super) fn publish(&mut self, now: Now) -> Option<Effect> {
@@ -24,14 +24,18 @@ impl Core {
             } else {
                 self.pace.allows(self.may_publish().min(self.dispatch.ready()), now.instant)
             };
-            let batch = self.dispatch.next_batch(max, now);
-            let SplitOff { on_side_channels: beside, verdicts, too_large } = self.dispatch.take_split_off();
+            let mut batch = self.dispatch.next_batch(max, now);
+            let SplitOff { on_side_channels: mut beside, verdicts, too_large } = self.dispatch.take_split_off();
+            let mut delivered = self.read_back.take_delivered(&mut batch);
+            delivered.append(&mut self.read_back.take_delivered(&mut beside));
             let is_empty = batch.is_empty() && beside.is_empty();
-            let only_verdicts = is_empty && !(verdicts.is_empty() && too_large.is_empty());
+            let only_verdicts = is_empty && !(verdicts.is_empty() && too_large.is_empty() && delivered.is_empty());
+            self.answered(delivered.into_iter().map(|id| (id, Outcome::Found)).collect(), now);
             for (verdict, event) in too_large {
                 self.decided(verdict, event, now.instant);
             }
-            for verdict in verdicts {
+            for (verdict, event) in verdicts {
+                self.read_back.put_off(&event, now.unix_us);
                 self.settling.push(verdict, now.instant);
             }
             if !only_verdicts {
@@ -44,8 +48,7 @@ impl Core {
             let delivered = batch.iter().map(|event| (event.id, Outcome::Delivered));
             self.answered(delivered.collect(), now);
         }
-        let handed_over = batch.iter().chain(&beside).map(|event| event.id);
-        self.read_back.handed_over(handed_over, now.unix_us);
+        self.read_back.handed_over(batch.iter().chain(&beside).map(AsRef::as_ref), now.unix_us);
         self.tally.published(batch.len() + beside.len());
         (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
     }

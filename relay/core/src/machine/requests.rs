@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Core;
-use crate::interface::{Effect, KeyName, Ordering, PassReason, Request, Scan, ScanFrom};
+use crate::interface::{Effect, KeyName, Now, Ordering, PassReason, Request, Scan, ScanFrom};
 
 /// A page of a backlog takes at most one part of memory in this many, since the broker waits for the first page, and
 /// verdicts wait for each.
@@ -12,18 +12,22 @@ const PAGES_IN_MEMORY: usize = 8;
 const SMALLEST_PAGE: usize = 500;
 
 impl Core {
-    pub(super) fn start_operation(&mut self, now: Instant) -> Option<Effect> {
+    pub(super) fn start_operation(&mut self, now: Now) -> Option<Effect> {
         let request = self.next_request(now);
         self.leave_behind();
         request.map(Effect::Table)
     }
 
     /// The operation to start now; `None`: one is running, or nothing is to be done.
-    fn next_request(&mut self, now: Instant) -> Option<Request> {
+    fn next_request(&mut self, now: Now) -> Option<Request> {
         if !self.operations.is_idle() {
             return None;
         }
-        let request = self.choose(now)?;
+        self.read_back.floor.look(|| self.dispatch.known(0), self.config.confirm_timeout, now.instant);
+        let request = match self.read_back.doubts(self.config.settle_batch, now.unix_us) {
+            Some(doubts) => Request::Keep(doubts),
+            None => self.choose(now.instant)?,
+        };
         self.operations.starts(matches!(&request, Request::Scan(from, _) if from.is_whole_pass()));
         Some(request)
     }

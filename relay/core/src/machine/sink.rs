@@ -42,10 +42,8 @@ impl Core {
         let alone = self.dispatch.lost(loss, now.instant);
         let lasted = self.link.lost(since, now.instant);
         if let Some(Alone { event, verdict, times }) = alone {
-            let Verdict { id, status, error: failed, retry_in, .. } = verdict.clone();
-            if status == Status::Failed {
-                self.read_back.answered(&id);
-            }
+            let Verdict { status, error: failed, retry_in, .. } = verdict.clone();
+            self.read_back.put_off(&event, now.unix_us);
             self.report(match retry_in {
                 Some(retry_in) => Report::EndedAlone { event, error: error.clone(), times, retry_in },
                 None => Report::Answered { event, status, error: failed },
@@ -69,7 +67,7 @@ impl Core {
 
     pub(super) fn answered(&mut self, outcomes: Vec<(Uuid, Outcome)>, now: Now) {
         for (id, outcome) in outcomes {
-            self.read_back.answered(&id);
+            self.read_back.answered(&id, &outcome);
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
             if verdict.status == Status::Sent {
                 self.tally.confirmed(event.committed_at_us, now.unix_us);

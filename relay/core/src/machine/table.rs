@@ -25,6 +25,8 @@ impl Core {
         match finished {
             Finished::Settled(batch, except) => self.settled(batch, except, now),
             Finished::NotSettled(batch, failure) => self.not_settled(batch, failure, now),
+            Finished::Kept(doubts) => self.read_back.kept(&doubts),
+            Finished::NotKept(error) => self.report(Report::NotKept(error)),
             Finished::NotRead(Failure { error, .. }) => {
                 self.report(Report::TableTrouble { error, verdicts: None });
                 self.operations.pause_until(now + SCAN_PAUSE);
@@ -81,6 +83,7 @@ impl Core {
             } else {
                 self.tally.settled(&verdict);
             }
+            self.read_back.settled(&verdict, gone);
             if let Some(ticket) = self.dispatch.settled(&verdict.id, gone) {
                 self.progress.settled(ticket);
             }
@@ -119,6 +122,7 @@ impl Core {
         }
         if complete {
             self.operations.has_read_pending();
+            self.read_back.floor.read_all();
         }
         self.resync.scanned(from, &page, now);
         let acknowledged = self.acknowledged();

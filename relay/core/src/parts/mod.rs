@@ -13,6 +13,7 @@
 //! | `slot_watch` | when to look at the slot, and when it is over its limit for too long |
 //! | `link` | whether the broker takes messages |
 //! | `read_back` | from when on the sink reads what it has published |
+//! | `floor` | until when the next session reads as far back as this one |
 //! | `pace` | how many events `max_rate` lets leave |
 //! | `congestion` | how long memory has been full |
 //! | `ending` | whether the session ends, and how |
@@ -21,6 +22,7 @@
 mod congestion;
 mod deferred;
 mod ending;
+mod floor;
 mod link;
 mod not_yet_visible;
 mod operations;
@@ -35,7 +37,6 @@ mod slot_watch;
 mod status;
 mod tally;
 
-use self::row_by_row::RowByRow;
 pub(crate) use self::{
     congestion::Congestion,
     deferred::Deferred,
@@ -53,3 +54,4 @@ pub(crate) use self::{
     status::StatusUpdates,
     tally::Tally,
 };
+use self::{floor::Floor, row_by_row::RowByRow};

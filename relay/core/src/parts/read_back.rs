@@ -1,71 +1,219 @@
-//! From which time on a sink that can do so reads back what was published, so that no event is delivered twice.
+//! Which events the broker may have without a verdict in the table, so that no event is delivered twice.
+//!
+//! A session that begins reads what was published since a little before the last verdict. So an event whose verdict is
+//! missing for longer is kept in the table before newer verdicts are written.
 
 use std::{collections::HashMap, time::Duration};
 
 use uuid::Uuid;
 
+use super::Floor;
 use crate::{
     faults::{self, Fault},
-    interface::{IdHash, Start},
+    interface::{Doubts, Event, IdHash, InDoubt, Limits, Outcome, Start, Status, Verdict},
 };
 
 /// Most by which the clocks of relay, broker and database differ, with the time that a statement takes.
 const CLOCKS: Duration = Duration::from_secs(2);
-/// Most unanswered events whose times are told apart, in some 5 MB. Beyond that they count as the oldest of them.
-const MOST_UNANSWERED: usize = 100_000;
+/// Most unsettled events that are told apart, in some 10 MB. Beyond that they count as the oldest of them, and none is
+/// kept in the table.
+const MOST_UNSETTLED: usize = 100_000;
+/// An event is kept in the table after one part in this many of the time that a session reads back. A look for such
+/// events comes as often, so half of that time is left for the statements.
+const PARTS: u32 = 4;
 
-/// What the sink does not know of events that the broker may have.
+/// What is known of events that the broker may have.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadBack {
     /// Whether the sink can read back. Otherwise nothing is remembered.
     is_possible: bool,
+    /// The age from which on an event without a verdict is kept in the table, in microseconds.
+    keep_after_us: i64,
     /// The time from which the next read begins; `None`: no read is due.
     due: Option<Since>,
-    /// When each event was first handed over, until the broker has said what became of it or the event has FAILED. One
-    /// that goes back to the table stays here, since it leaves again.
-    unanswered: HashMap<Uuid, i64, IdHash>,
+    /// The time from which the session's first read begins.
+    first: Since,
+    /// When the session first handed an event over; `None`: it has not.
+    began_us: Option<i64>,
+    /// What earlier sessions have kept, until it is handed over.
+    earlier: HashMap<Uuid, InDoubt, IdHash>,
+    /// Events that were handed over, until their verdicts are written or the broker has refused them. One that goes
+    /// back to the table stays here if the broker may have it.
+    unsettled: HashMap<Uuid, HandedOver, IdHash>,
     /// The earliest time of those that were too many to be told apart.
     oldest_us: Option<i64>,
+    /// No look for old events comes before this time.
+    next_look_us: i64,
+    pub(crate) floor: Floor,
 }
 
 /// The beginning of a read, by the clock on the wall; `None`: as far back as the sink can.
 type Since = Option<i64>;
 
-crate::marked!(ReadBack { due, unanswered } not { is_possible, oldest_us });
+#[derive(Clone, Copy, Debug)]
+struct HandedOver {
+    replays: u32,
+    /// The earliest time at which the broker may have got it.
+    since_us: i64,
+    /// When it is old enough to be kept in the table.
+    keep_at_us: i64,
+    /// When it was first handed over since the sink last read back; `None`: it was not, or the broker has confirmed it.
+    unanswered_us: Option<i64>,
+    is_delivered: bool,
+    /// What is kept in the table: whether it says that the event is delivered.
+    kept: Option<bool>,
+}
+
+crate::marked!(ReadBack { due, first, earlier, unsettled, floor } not { is_possible, keep_after_us, began_us, oldest_us, next_look_us });
+crate::marked!(HandedOver { replays, since_us, keep_at_us, unanswered_us, is_delivered, kept });
 
 impl ReadBack {
     /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event
-    /// that they did not settle was handed over at most `confirm_timeout` before the newest verdict, unless its own
-    /// verdict could not be written for longer.
-    pub(crate) fn new(start: &Start, confirm_timeout: Duration) -> Self {
+    /// that they did not settle was handed over at most `confirm_timeout` before the newest verdict, or they have kept
+    /// it in the table.
+    pub(crate) fn new(start: &Start, confirm_timeout: Duration, limits: Limits) -> Self {
         let slack = if faults::is_on(Fault::ReadBackTooLate) { 0 } else { micros(confirm_timeout + CLOCKS) };
         let is_possible = start.abilities.reads_back;
+        let first = start.last_settled_us.map(|settled| settled.saturating_sub(slack));
+        let earlier = start.in_doubt.iter().filter(|_| is_possible).map(|in_doubt| (in_doubt.id, *in_doubt));
         Self {
             is_possible,
-            due: is_possible.then(|| start.last_settled_us.map(|settled| settled.saturating_sub(slack))),
-            unanswered: HashMap::default(),
+            keep_after_us: micros((confirm_timeout + CLOCKS) / PARTS),
+            due: is_possible.then_some(first),
+            first,
+            began_us: None,
+            earlier: earlier.collect(),
+            unsettled: HashMap::default(),
             oldest_us: None,
+            next_look_us: 0,
+            // What an earlier session had in memory, and as much again.
+            floor: Floor::new(is_possible.then(|| start.last_settled_us.unwrap_or(0)), 2 * limits.max_events),
         }
+    }
+
+    /// Takes out the events that an earlier session knew to be delivered.
+    pub(crate) fn take_delivered<E: AsRef<Event>>(&self, events: &mut Vec<E>) -> Vec<Uuid> {
+        let is_delivered = |event: &Event| {
+            self.earlier.get(&event.id).is_some_and(|kept| kept.is_delivered && kept.replays == event.replays)
+        };
+        if self.earlier.is_empty() {
+            return Vec::new();
+        }
+        events.extract_if(.., |event| is_delivered((*event).as_ref())).map(|event| event.as_ref().id).collect()
     }
 
     /// These events are handed to the sink.
-    pub(crate) fn handed_over(&mut self, ids: impl Iterator<Item = Uuid>, now_us: i64) {
+    pub(crate) fn handed_over<'a>(&mut self, events: impl Iterator<Item = &'a Event>, now_us: i64) {
         if !self.is_possible {
             return;
         }
-        for id in ids {
-            self.unanswered.entry(id).or_insert(now_us);
+        self.began_us.get_or_insert(now_us);
+        let before = self.unsettled.len();
+        for event in events {
+            self.unsettled(event, now_us).unanswered_us.get_or_insert(now_us);
         }
-        if self.unanswered.len() > MOST_UNANSWERED {
+        self.floor.handed_over(self.unsettled.len() - before);
+        if self.unsettled.len() > MOST_UNSETTLED {
             self.oldest_us = self.earliest();
-            self.unanswered.clear();
+            self.unsettled.clear();
         }
     }
 
-    /// The broker has said what became of the event, or it has FAILED without that.
-    pub(crate) fn answered(&mut self, id: &Uuid) {
-        if self.is_possible {
-            self.unanswered.remove(id);
+    /// The event goes back to the table without an answer. This session may have handed it over, or an earlier one.
+    pub(crate) fn put_off(&mut self, event: &Event, now_us: i64) {
+        if self.is_possible && (self.floor.wanted().is_some() || self.unsettled.contains_key(&event.id)) {
+            self.unsettled(event, now_us).keep_at_us = 0;
+            self.next_look_us = 0;
+        }
+    }
+
+    /// The entry of an event that the broker may have.
+    fn unsettled(&mut self, event: &Event, now_us: i64) -> &mut HandedOver {
+        let Event { id, replays, created_at_us, .. } = event;
+        let is_new = self.began_us.is_some_and(|began_us| *created_at_us > began_us.saturating_add(micros(CLOCKS)));
+        let mut handed_over = HandedOver {
+            replays: *replays,
+            // An earlier session may have handed it over, unless it was emitted since this one began.
+            since_us: if is_new { now_us } else { self.first.unwrap_or(0).min(now_us) },
+            keep_at_us: now_us.saturating_add(self.keep_after_us),
+            unanswered_us: None,
+            is_delivered: false,
+            kept: None,
+        };
+        if let Some(kept) = self.earlier.remove(id).filter(|kept| kept.replays == *replays) {
+            (handed_over.since_us, handed_over.kept) = (kept.since_us, Some(false));
+        }
+        let entry = self.unsettled.entry(*id).or_insert(handed_over);
+        if entry.replays != *replays {
+            *entry = handed_over;
+        }
+        entry
+    }
+
+    /// The broker has said what became of the event, or the sink cannot tell.
+    pub(crate) fn answered(&mut self, id: &Uuid, outcome: &Outcome) {
+        if !self.is_possible {
+            return;
+        }
+        let Some(event) = self.unsettled.get_mut(id) else { return };
+        match outcome {
+            Outcome::Delivered => (event.unanswered_us, event.is_delivered) = (None, true),
+            // The next verdict lets the next session read from later on, so this event is kept at once.
+            Outcome::Found => {
+                (event.unanswered_us, event.is_delivered, event.keep_at_us) = (None, true, 0);
+                self.next_look_us = 0;
+            }
+            Outcome::Unread { .. } => {
+                event.keep_at_us = 0;
+                self.next_look_us = 0;
+            }
+            Outcome::Rejected(_) | Outcome::Retry(_) | Outcome::Unavailable(_) | Outcome::Behind => {
+                self.unsettled.remove(id);
+            }
+        }
+    }
+
+    /// The verdict is in the table, or the row is gone.
+    pub(crate) fn settled(&mut self, verdict: &Verdict, gone: bool) {
+        self.floor.settled(&verdict.id);
+        if self.is_possible && (gone || verdict.status != Status::Pending) {
+            self.unsettled.remove(&verdict.id);
+            self.earlier.remove(&verdict.id);
+        }
+    }
+
+    /// What the table is to keep now, with at most this many events; `None`: nothing has changed.
+    pub(crate) fn doubts(&mut self, most: usize, now_us: i64) -> Option<Doubts> {
+        if self.began_us.is_none() || now_us < self.next_look_us {
+            return None;
+        }
+        let events = if faults::is_on(Fault::DoubtForgotten) { Vec::new() } else { self.take_old(most, now_us) };
+        let last_settled_us = self.floor.wanted().filter(|_| !faults::is_on(Fault::FloorForgotten));
+        let is_changed = self.floor.is_changed() || !events.is_empty();
+        is_changed.then_some(Doubts { events, last_settled_us })
+    }
+
+    fn take_old(&mut self, most: usize, now_us: i64) -> Vec<InDoubt> {
+        let is_old = |event: &HandedOver| event.keep_at_us <= now_us && event.kept != Some(event.is_delivered);
+        let old = self.unsettled.iter().filter(|(_, event)| is_old(event)).take(most);
+        let in_doubt = |(id, event): (&Uuid, &HandedOver)| InDoubt {
+            id: *id,
+            replays: event.replays,
+            since_us: event.since_us,
+            is_delivered: event.is_delivered,
+        };
+        self.next_look_us = now_us + self.keep_after_us;
+        old.map(in_doubt).collect()
+    }
+
+    /// The table keeps this. There may be more.
+    pub(crate) fn kept(&mut self, doubts: &Doubts) {
+        self.next_look_us = 0;
+        self.floor.kept(doubts.last_settled_us);
+        for InDoubt { id, replays, is_delivered, .. } in &doubts.events {
+            if let Some(event) = self.unsettled.get_mut(id).filter(|event| event.replays == *replays) {
+                event.kept = Some(*is_delivered);
+            }
         }
     }
 
@@ -77,16 +225,17 @@ impl ReadBack {
         }
     }
 
-    /// Takes the beginning of the read that is due; `None`: none is.
-    pub(crate) fn take(&mut self) -> Option<Since> {
+    /// Takes the beginning of the read that is due, with events that need an earlier one; `None`: none is due.
+    pub(crate) fn take(&mut self) -> Option<(Since, Vec<(Uuid, i64)>)> {
         let since = self.due.take()?;
-        self.unanswered.clear();
+        self.unsettled.values_mut().for_each(|event| event.unanswered_us = None);
         self.oldest_us = None;
-        Some(since)
+        let in_doubt = self.earlier.values().filter(|kept| !kept.is_delivered);
+        Some((since, in_doubt.map(|kept| (kept.id, kept.since_us.saturating_sub(micros(CLOCKS)))).collect()))
     }
 
     fn earliest(&self) -> Option<i64> {
-        self.unanswered.values().copied().chain(self.oldest_us).min()
+        self.unsettled.values().filter_map(|event| event.unanswered_us).chain(self.oldest_us).min()
     }
 }
 
@@ -96,35 +245,127 @@ fn micros(duration: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::interface::Abilities;
+    use std::sync::Arc;
 
-    fn reading(last_settled_us: Option<i64>) -> ReadBack {
+    use super::*;
+    use crate::{interface::Abilities, samples};
+
+    const SECOND: i64 = 1_000_000;
+
+    fn reading(last_settled_us: Option<i64>, in_doubt: Vec<InDoubt>) -> ReadBack {
         let abilities = Abilities { reads_back: true, ..Abilities::default() };
-        ReadBack::new(&Start { abilities, last_settled_us, ..Start::default() }, Duration::from_secs(30))
+        let start = Start { abilities, last_settled_us, in_doubt, ..Start::default() };
+        ReadBack::new(&start, Duration::from_secs(30), samples::config().limits)
+    }
+
+    fn begun(in_doubt: Vec<InDoubt>) -> ReadBack {
+        let mut read_back = reading(Some(1000 * SECOND), in_doubt);
+        read_back.take();
+        read_back
+    }
+
+    fn hand_over(read_back: &mut ReadBack, seqs: &[i64], now_us: i64) {
+        let events: Vec<_> = seqs.iter().map(|seq| samples::event(*seq)).collect();
+        read_back.handed_over(events.iter().map(Arc::as_ref), now_us);
+    }
+
+    fn id(seq: u128) -> Uuid {
+        Uuid::from_u128(seq)
+    }
+
+    fn verdict(seq: u128, status: Status) -> Verdict {
+        Verdict { id: id(seq), status, error: None, retry_in: None, holds_key: false }
+    }
+
+    /// What is kept now, by event.
+    fn old(read_back: &mut ReadBack, now_us: i64) -> Vec<InDoubt> {
+        let mut old = read_back.doubts(10, now_us).map_or_else(Vec::new, |doubts| doubts.events);
+        old.sort_by_key(|kept| kept.id);
+        old
+    }
+
+    fn in_doubt(seq: u128, since_us: i64, is_delivered: bool) -> InDoubt {
+        InDoubt { id: id(seq), replays: 0, since_us, is_delivered }
     }
 
     #[test]
     fn a_session_reads_from_before_the_last_verdict_and_all_if_there_is_none() {
-        assert_eq!(reading(Some(100_000_000)).take(), Some(Some(68_000_000)));
-        assert_eq!(reading(None).take(), Some(None));
-        assert_eq!(ReadBack::new(&Start::default(), Duration::ZERO).take(), None, "the sink cannot");
+        assert_eq!(reading(Some(100 * SECOND), Vec::new()).take(), Some((Some(68 * SECOND), Vec::new())));
+        assert_eq!(reading(None, Vec::new()).take(), Some((None, Vec::new())));
+        assert_eq!(
+            ReadBack::new(&Start::default(), Duration::ZERO, samples::config().limits).take(),
+            None,
+            "the sink cannot"
+        );
     }
 
     #[test]
     fn once_the_broker_has_forgotten_the_sink_it_reads_from_the_oldest_event_without_an_answer() {
-        let [first, second, third] = [1, 2, 3].map(Uuid::from_u128);
-        let mut read_back = reading(None);
-        read_back.take();
+        let mut read_back = begun(Vec::new());
         read_back.lost_identity();
         assert_eq!(read_back.take(), None, "nothing is unknown");
-        read_back.handed_over([first, second].into_iter(), 10_000_000);
-        read_back.handed_over([second, third].into_iter(), 20_000_000);
-        read_back.answered(&first);
+        hand_over(&mut read_back, &[1, 2], 10 * SECOND);
+        hand_over(&mut read_back, &[2, 3], 20 * SECOND);
+        read_back.answered(&id(1), &Outcome::Delivered);
         read_back.lost_identity();
-        assert_eq!(read_back.take(), Some(Some(8_000_000)));
-        read_back.handed_over([third].into_iter(), 30_000_000);
+        assert_eq!(read_back.take(), Some((Some(8 * SECOND), Vec::new())));
+        hand_over(&mut read_back, &[3], 30 * SECOND);
         read_back.lost_identity();
-        assert_eq!(read_back.take(), Some(Some(28_000_000)), "the sink knows what it read before");
+        assert_eq!(read_back.take(), Some((Some(28 * SECOND), Vec::new())), "the sink knows what it read before");
+    }
+
+    #[test]
+    fn an_event_whose_verdict_is_missing_for_long_is_kept_once_and_again_when_it_is_delivered() {
+        let mut read_back = begun(Vec::new());
+        hand_over(&mut read_back, &[1], 0);
+        hand_over(&mut read_back, &[2], 5 * SECOND);
+        assert_eq!(old(&mut read_back, 7 * SECOND), [], "eight seconds have not passed");
+        let kept = old(&mut read_back, 15 * SECOND);
+        assert_eq!(kept, [in_doubt(1, 0, false), in_doubt(2, 5 * SECOND, false)]);
+        assert_eq!(
+            old(&mut read_back, 16 * SECOND),
+            [],
+            "the statement may have failed, and is tried at the next look"
+        );
+        assert_eq!(old(&mut read_back, 23 * SECOND).len(), 2);
+        read_back.kept(&Doubts { events: kept, last_settled_us: None });
+        assert_eq!(old(&mut read_back, 23 * SECOND), []);
+        read_back.answered(&id(1), &Outcome::Delivered);
+        read_back.answered(&id(2), &Outcome::Retry("nack".to_owned()));
+        assert_eq!(old(&mut read_back, 60 * SECOND), [in_doubt(1, 0, true)], "the broker does not have the other");
+        read_back.settled(&verdict(1, Status::Sent), false);
+        assert_eq!(old(&mut read_back, 90 * SECOND), []);
+    }
+
+    #[test]
+    fn an_event_that_was_emitted_since_the_session_began_counts_from_its_own_time() {
+        let mut read_back = begun(Vec::new());
+        hand_over(&mut read_back, &[1], 1001 * SECOND);
+        let new = Event { created_at_us: 1010 * SECOND, ..(*samples::event(2)).clone() };
+        read_back.handed_over([&new].into_iter(), 1011 * SECOND);
+        let kept = old(&mut read_back, 1020 * SECOND);
+        assert_eq!(kept, [in_doubt(1, 968 * SECOND, false), in_doubt(2, 1011 * SECOND, false)]);
+    }
+
+    #[test]
+    fn an_event_that_the_sink_cannot_read_back_counts_from_the_beginning_of_the_sessions_first_read() {
+        let mut read_back = begun(Vec::new());
+        hand_over(&mut read_back, &[1], 1001 * SECOND);
+        read_back.answered(&id(1), &Outcome::Unread { is_behind: false, reason: "no leader".to_owned() });
+        read_back.settled(&verdict(1, Status::Pending), false);
+        assert_eq!(old(&mut read_back, 1002 * SECOND), [in_doubt(1, 968 * SECOND, false)]);
+    }
+
+    #[test]
+    fn what_an_earlier_session_has_kept_is_found_or_read_back_from_its_own_time() {
+        let mut read_back =
+            reading(Some(1000 * SECOND), vec![in_doubt(1, 100 * SECOND, false), in_doubt(2, 100 * SECOND, true)]);
+        assert_eq!(read_back.take(), Some((Some(968 * SECOND), vec![(id(1), 98 * SECOND)])));
+        let mut events: Vec<_> = [1, 2, 3].map(samples::event).into();
+        assert_eq!(read_back.take_delivered(&mut events), [id(2)]);
+        read_back.handed_over(events.iter().map(Arc::as_ref), 1001 * SECOND);
+        assert_eq!(old(&mut read_back, 1002 * SECOND), [], "it is kept already");
+        read_back.answered(&id(1), &Outcome::Found);
+        assert_eq!(old(&mut read_back, 1012 * SECOND)[..1], [in_doubt(1, 100 * SECOND, true)]);
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Kind, RunError};
 
 /// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked
 /// even if the owner has none by that name.
-const CALLED: [&str; 21] = [
+const CALLED: [&str; 23] = [
     "version",
     "pending_page",
     "pending_page_by_bytes",
@@ -15,6 +15,8 @@ const CALLED: [&str; 21] = [
     "next_due",
     "key_holders",
     "last_settled",
+    "keep_in_doubt",
+    "events_in_doubt",
     "flush",
     "settle",
     "ensure_publication",
@@ -52,7 +54,7 @@ const OWNERS: &str = "
                 WHERE ours.pronamespace = n.oid AND (ours.proowner = e.relowner OR r.rolsuper)))
             UNION ALL
             SELECT 2, pg_catalog.format('TABLE %s', c.oid::pg_catalog.regclass), c.relowner
-            FROM pg_catalog.pg_class AS c WHERE c.relnamespace = n.oid AND c.relname IN ('failed', 'backlog', 'audit')
+            FROM pg_catalog.pg_class AS c WHERE c.relnamespace = n.oid AND c.relname IN ('failed', 'backlog', 'audit', 'in_doubt')
         ) AS o JOIN pg_catalog.pg_roles AS r ON r.oid = o.owner
         WHERE o.owner <> e.relowner AND NOT r.rolsuper
         ORDER BY o.rank, o.object LIMIT 1
@@ -60,7 +62,7 @@ const OWNERS: &str = "
     WHERE n.nspname = 'outbox' AND (e.oid IS NOT NULL
         OR EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = n.oid AND p.proname = ANY ($1::text[]))
         OR EXISTS (SELECT FROM pg_catalog.pg_class AS c
-                   WHERE c.relnamespace = n.oid AND c.relname IN ('events', 'failed', 'backlog', 'audit')))";
+                   WHERE c.relnamespace = n.oid AND c.relname IN ('events', 'failed', 'backlog', 'audit', 'in_doubt')))";
 
 /// The ownership of the schema `outbox` and its objects.
 #[derive(Debug)]

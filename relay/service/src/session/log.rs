@@ -132,6 +132,12 @@ impl Log {
                     }
                 }
             }
+            Report::NotKept(error) => {
+                let (is_news, times) = self.refused.count(&error);
+                if is_news {
+                    warn!(target: "relay", error, times, "events whose verdicts are late were not kept; trying again: if the relay is killed, they may be published twice");
+                }
+            }
             Report::Isolating { error, verdicts } => {
                 debug!(target: "relay", error, events = verdicts, "verdicts not written; looking for the row");
             }

@@ -65,9 +65,9 @@ fn word(outcome: &Outcome) -> &'static str {
         Outcome::Delivered => "delivered",
         Outcome::Rejected(_) => "rejected",
         Outcome::Retry(_) => "retry",
-        Outcome::Unavailable(_) => "unavailable",
+        Outcome::Unavailable(_) | Outcome::Unread { is_behind: false, .. } => "unavailable",
         Outcome::Found => "found",
-        Outcome::Behind => "behind",
+        Outcome::Behind | Outcome::Unread { is_behind: true, .. } => "behind",
     }
 }
 

@@ -15,6 +15,7 @@ use std::{
 };
 
 use outbox_core::{Abilities, Absence, Backoff, Event, Notice};
+use uuid::Uuid;
 
 use super::{
     Answers, BrokerKind, Sink, SinkFigures,
@@ -177,8 +178,8 @@ impl<C: Connect> Sink for Link<C> {
         self.broker.abilities()
     }
 
-    fn read_back(&mut self, since_us: Option<i64>) {
-        self.broker.read_back(since_us);
+    fn read_back(&mut self, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>) {
+        self.broker.read_back(since_us, in_doubt);
     }
 
     fn publish(&mut self, events: Vec<Arc<Event>>) {

@@ -17,6 +17,7 @@ mod unroutable;
 use std::{future::Future, sync::Arc};
 
 use outbox_core::{Abilities, Event, Notice};
+use uuid::Uuid;
 
 #[cfg(test)]
 pub(crate) use self::kind::ANY;
@@ -78,8 +79,8 @@ pub trait Sink: Send {
     /// `None`: as far back as the sink can), before it publishes anything else. What it finds, by id and number of
     /// replays, is answered as [`Found`](outbox_core::Outcome::Found) and not sent, for as long as the session lasts. A
     /// read that is interrupted begins again. By then no older connection can publish any more, of this relay or of
-    /// another.
-    fn read_back(&mut self, since_us: Option<i64>);
+    /// another. Before an event that is `in_doubt` is sent, its destination is read from the time that stands with it.
+    fn read_back(&mut self, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>);
 
     /// Publishes events in order. Never waits.
     ///

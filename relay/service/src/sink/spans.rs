@@ -109,10 +109,13 @@ impl Spans {
             open,
             match &answer.outcome {
                 Outcome::Delivered | Outcome::Found => None,
-                Outcome::Behind => Some((answer.reason, "an earlier message of the key was not taken")),
-                Outcome::Rejected(error) | Outcome::Retry(error) | Outcome::Unavailable(error) => {
-                    Some((answer.reason, error))
+                Outcome::Behind | Outcome::Unread { is_behind: true, .. } => {
+                    Some((answer.reason, "an earlier message of the key was not taken"))
                 }
+                Outcome::Rejected(error)
+                | Outcome::Retry(error)
+                | Outcome::Unavailable(error)
+                | Outcome::Unread { reason: error, .. } => Some((answer.reason, error)),
             },
         );
     }

@@ -197,15 +197,17 @@ pub(crate) fn begin<C: Connect>(
 ) -> Session<Link<C>> {
     let Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row, predecessor } =
         database;
-    let last_settled_us = predecessor.and_then(|Predecessor { name, last_settled_us }| {
+    let (last_settled_us, in_doubt) = predecessor.map_or_else(Default::default, |predecessor| {
+        let Predecessor { name, last_settled_us, in_doubt } = predecessor;
         sink.begin(name);
-        last_settled_us
+        (last_settled_us, in_doubt)
     });
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
         abilities: sink.abilities(),
         last_settled_us,
+        in_doubt,
         passed_over,
         without_stream: matches!(source, Source::Making(_)),
         is_unpublished: matches!(publication, Publication::Useless(_)),

@@ -1,5 +1,6 @@
 //! What a sink that reads back needs to know of the relays that had the slot before.
 
+use outbox_core::InDoubt;
 use pg_replication::Replication;
 use tokio_postgres::Client;
 
@@ -12,6 +13,8 @@ pub(super) struct Predecessor {
     pub(super) name: String,
     /// The time of their last verdict, in microseconds since the Unix epoch; `None`: nothing tells.
     pub(super) last_settled_us: Option<i64>,
+    /// What they have kept of events without a verdict.
+    pub(super) in_doubt: Vec<InDoubt>,
 }
 
 /// The identifier of the database's cluster, which a standby shares with its primary.
@@ -28,7 +31,8 @@ pub(super) async fn system(
 
 /// Learns about them. The relay has the slot already, so none of them writes verdicts any more.
 pub(super) async fn learn(config: &Config, store: &Store, system: &str) -> Result<Predecessor, RunError> {
-    let cannot = |error| checks::store_error(error, "cannot learn when the last verdict was written");
+    let cannot = |error| checks::store_error(error, "cannot learn which events earlier relays have left in doubt");
     let last_settled_us = store.last_settled().await.map_err(cannot)?;
-    Ok(Predecessor { name: publisher_name(system, &config.slot), last_settled_us })
+    let in_doubt = store.in_doubt().await.map_err(cannot)?;
+    Ok(Predecessor { name: publisher_name(system, &config.slot), last_settled_us, in_doubt })
 }

@@ -18,7 +18,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use outbox_core::{Batch, Finished, NotWritten, Published, Request, Snapshot, Verdict};
+use outbox_core::{Batch, Doubts, Finished, InDoubt, NotWritten, Published, Request, Snapshot, Verdict};
 use tokio_postgres::{Client, Statement, error::SqlState};
 use tracing::debug;
 use uuid::Uuid;
@@ -33,6 +33,9 @@ pub use self::{
     row::{BadRow, Layout, Row},
 };
 use crate::error::chain;
+
+/// Most events in doubt that a session learns of; a relay tells no more apart.
+const MOST_IN_DOUBT: i32 = 100_000;
 
 /// A running table operation.
 pub type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> + Send>>;
@@ -51,6 +54,7 @@ pub struct Store {
     due_page: Statement,
     next_due: Statement,
     settle: Statement,
+    keep_in_doubt: Statement,
     ensure_publication: Statement,
     ensure_sequence: Statement,
     published: Statement,
@@ -85,6 +89,7 @@ impl Store {
             next_due: client.prepare(sql::NEXT_DUE).await?,
             key_holders: client.prepare(sql::KEY_HOLDERS).await?,
             settle: client.prepare(sql::SETTLE).await?,
+            keep_in_doubt: client.prepare(sql::KEEP_IN_DOUBT).await?,
             ensure_publication: client.prepare(sql::ENSURE_PUBLICATION).await?,
             ensure_sequence: client.prepare(sql::ENSURE_SEQUENCE).await?,
             published: client.prepare(sql::PUBLISHED).await?,
@@ -116,6 +121,15 @@ impl Store {
                     Err(error) => Finished::NotSettled(batch, error.failure()?),
                 })
             }),
+            Request::Keep(doubts) => Box::pin(async move {
+                Ok(match self.keep_in_doubt(&doubts).await {
+                    Ok(()) => Finished::Kept(doubts),
+                    Err(error) => Finished::NotKept(match error.refusal() {
+                        Some(refused) => refused,
+                        None => error.failure()?.error,
+                    }),
+                })
+            }),
             Request::Snapshot => Box::pin(async move { Ok(Finished::Snapshot(self.current_snapshot().await?)) }),
             Request::Scan(from, scan) => reads(async move { Ok(Finished::Scanned(from, self.pending(scan).await?)) }),
             Request::Due(scan) => reads(async move { Ok(Finished::Due(self.due(scan).await?)) }),
@@ -145,9 +159,33 @@ impl Store {
     /// The time of the last verdict by the relay's clock, in microseconds since the Unix epoch; `None`: nothing tells.
     pub async fn last_settled(&self) -> Result<Option<i64>, StoreError> {
         let age: Option<i64> = self.client.query_one(sql::LAST_SETTLED, &[]).await?.try_get(0)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        let now_us = i64::try_from(now).unwrap_or(i64::MAX);
+        let now_us = now_us();
         Ok(age.map(|age| now_us.saturating_sub(age)))
+    }
+
+    /// What earlier sessions have kept of events that are still pending.
+    pub async fn in_doubt(&self) -> Result<Vec<InDoubt>, StoreError> {
+        let rows = self.client.query(sql::IN_DOUBT, &[&MOST_IN_DOUBT]).await?;
+        let now_us = now_us();
+        let read = |row: &tokio_postgres::Row| {
+            let (replays, age): (i32, i64) = (row.try_get(1)?, row.try_get(2)?);
+            let since_us = now_us.saturating_sub(age);
+            let replays = u32::try_from(replays).unwrap_or(0);
+            Ok(InDoubt { id: row.try_get(0)?, replays, since_us, is_delivered: row.try_get(3)? })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    async fn keep_in_doubt(&self, doubts: &Doubts) -> Result<(), StoreError> {
+        let Doubts { events: kept, last_settled_us } = doubts;
+        let now_us = now_us();
+        let settled_ago = last_settled_us.map(|settled_us| now_us.saturating_sub(settled_us));
+        let ids: Vec<Uuid> = kept.iter().map(|kept| kept.id).collect();
+        let replays: Vec<i32> = kept.iter().map(|kept| i32::try_from(kept.replays).unwrap_or(i32::MAX)).collect();
+        let ages: Vec<i64> = kept.iter().map(|kept| now_us.saturating_sub(kept.since_us)).collect();
+        let are_delivered: Vec<bool> = kept.iter().map(|kept| kept.is_delivered).collect();
+        self.client.execute(&self.keep_in_doubt, &[&ids, &replays, &ages, &are_delivered, &settled_ago]).await?;
+        Ok(())
     }
 
     /// Writes all verdicts except the returned ones; after an error, none.
@@ -229,6 +267,12 @@ fn reads(read: impl Future<Output = Result<Finished, StoreError>> + Send + 'stat
             done => done,
         }
     })
+}
+
+/// The time by the clock on the wall, in microseconds since the Unix epoch.
+fn now_us() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+    i64::try_from(now).unwrap_or(i64::MAX)
 }
 
 /// Reads a transaction's id in the form in which PostgreSQL prints an `xid`.

@@ -33,6 +33,8 @@ impl Database {
         let finished = match request {
             Request::Settle(batch) if fails => Finished::NotSettled(batch, failure(Remedy::Repeat)),
             Request::Settle(batch) => self.settle(batch, now, &mut wait, &mut written),
+            Request::Keep(_) if fails => Finished::NotKept("a deadlock".to_owned()),
+            Request::Keep(doubts) => self.keep_in_doubt(doubts),
             Request::Snapshot => Finished::Snapshot(self.snapshot()),
             _ if fails => Finished::NotRead(failure(Remedy::Repeat)),
             Request::Scan(from, scan) => {

@@ -11,7 +11,7 @@ mod row;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outbox_core::{Kind, Marked, Marks, SlotSize, Snapshot, marked};
+use outbox_core::{Doubts, Finished, InDoubt, Kind, Marked, Marks, SlotSize, Snapshot, Status, marked};
 
 pub(crate) use self::{
     functions::Executed,
@@ -88,6 +88,10 @@ pub(crate) struct Database {
     pub(crate) kept_by_other: u64,
     /// Statements fail until this time.
     pub(crate) statements_fail_until: Micros,
+    /// What relays have kept of events whose verdicts are late.
+    in_doubt: BTreeMap<i64, InDoubt>,
+    /// The last verdict from which the next session counts; `None`: it is the newest.
+    kept_last_settled: Option<Micros>,
     next_xid: u64,
     next_seq: i64,
 }
@@ -107,6 +111,7 @@ impl Marked for Database {
         marks.counted(Kind::Xid, &self.next_xid);
         (&self.slot, (self.is_published, self.publication)).mark(marks);
         (self.next_seq, self.is_up).mark(marks);
+        (&self.in_doubt, self.kept_last_settled).mark(marks);
     }
 }
 
@@ -127,6 +132,8 @@ impl Database {
             repairs_refused_until: 0,
             kept_by_other: 0,
             statements_fail_until: 0,
+            in_doubt: BTreeMap::new(),
+            kept_last_settled: None,
             next_xid: first_xid,
             next_seq: 1,
         }
@@ -283,9 +290,26 @@ impl Database {
         (seqs, shown)
     }
 
-    /// When the newest `SENT` row became so; `None`: there is none.
+    /// `outbox.last_settled`: when the newest `SENT` row became so, or what a relay has kept; `None`: there is none.
     pub(crate) fn last_settled(&self) -> Option<Micros> {
-        self.rows.values().filter_map(|row| row.sent_at).max()
+        let newest = self.rows.values().filter_map(|row| row.sent_at).max();
+        self.kept_last_settled.or(newest).filter(|at| *at > 0)
+    }
+
+    /// `outbox.keep_in_doubt`.
+    fn keep_in_doubt(&mut self, doubts: Doubts) -> Finished {
+        self.in_doubt.extend(doubts.events.iter().map(|kept| (seq_of(&kept.id), *kept)));
+        self.kept_last_settled = doubts.last_settled_us.map(|settled| u64::try_from(settled).unwrap_or(0));
+        Finished::Kept(doubts)
+    }
+
+    /// `outbox.events_in_doubt`.
+    pub(crate) fn events_in_doubt(&self) -> Vec<InDoubt> {
+        // A row that is missing may not be visible yet.
+        let is_open = |(seq, kept): &(&i64, &InDoubt)| {
+            self.rows.get(seq).is_none_or(|row| row.status == Status::Pending && row.replays == kept.replays)
+        };
+        self.in_doubt.iter().filter(is_open).map(|(_, kept)| *kept).collect()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

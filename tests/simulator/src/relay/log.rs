@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use outbox_core::{Event, Outcome};
+use uuid::Uuid;
 
 use super::Relay;
 use crate::{
@@ -42,10 +43,13 @@ impl World {
     }
 
     /// The sink reads the broker's log.
-    pub(super) fn read_back(&mut self, relay: usize, since_us: Option<i64>) {
+    pub(super) fn read_back(&mut self, relay: usize, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>) {
         let since = since_us.map_or(0, |since| u64::try_from(since).unwrap_or(0));
         let Some(log) = &self.broker.log else { return };
-        let found: Vec<(i64, u32)> = log.read(since).collect();
+        let mut found: Vec<(i64, u32)> = log.read(since).collect();
+        for (id, since) in in_doubt {
+            found.extend(log.read(u64::try_from(since).unwrap_or(0)).filter(|(seq, _)| *seq == seq_of(&id)));
+        }
         self.log_relay(relay, || format!("reads back from {since_us:?}, and finds {} messages", found.len()));
         if let Some(session) = &mut self.relays[relay].session {
             session.found.extend(found);
@@ -55,11 +59,13 @@ impl World {
     /// Sends events, except those that the sink has found: they are answered at once.
     pub(super) fn send_in_order(&mut self, relay: usize, connection: u64, events: impl Iterator<Item = Arc<Event>>) {
         let now = self.now;
-        let (Some(session), Some(open)) = (&self.relays[relay].session, self.broker.connections.get_mut(&connection))
+        let (Some(session), Some(open), Some(log)) =
+            (&self.relays[relay].session, self.broker.connections.get_mut(&connection), self.broker.log.as_mut())
         else {
             return;
         };
         for event in events {
+            log.tries(seq_of(&event.id), session.id);
             if session.found.contains(&(seq_of(&event.id), event.replays)) {
                 open.answers.push((event.id, Outcome::Found));
             } else {
@@ -73,9 +79,8 @@ impl World {
 
     /// A queue has taken the event. `earlier`: its first copy in the broker's log.
     ///
-    /// A second copy breaks the promise, with one exception: the verdict of the first could not be written (its row was
-    /// locked, not visible, or refused) while others were, for longer than the slack. Then no session can know that so
-    /// old an event has no verdict.
+    /// A second copy breaks the promise, with one exception: a session in between did not hand the event over, since
+    /// its key was held, and wrote other verdicts for longer than the slack. Then no session can know of it.
     pub(super) fn accepted(&mut self, seq: i64, connection: u64, earlier: Option<Taken>) {
         self.log("broker", || format!("a queue takes {seq}"));
         self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
@@ -83,7 +88,9 @@ impl World {
         let session = self.broker.connections.get(&connection).map(|open| open.publisher.session);
         let own = self.relays.iter().filter_map(|relay| relay.session.as_ref()).find(|own| Some(own.id) == session);
         let readable_since = own.map_or(Micros::MAX, |own| own.readable_since);
-        if session == Some(earlier.session) || earlier.at >= readable_since {
+        let is_left_out =
+            |session| self.broker.log.as_ref().is_some_and(|log| log.was_left_out(seq, earlier.session, session));
+        if earlier.at >= readable_since || !session.is_some_and(is_left_out) {
             self.checker.fail(Promise::Once, Some(seq), "it is delivered twice, although the broker's log can be read");
         }
     }

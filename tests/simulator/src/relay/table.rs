@@ -103,6 +103,10 @@ fn name_of(request: &Request) -> String {
                 batch.verdicts.iter().map(|verdict| format!("{} {}", seq_of(&verdict.id), verdict.status.as_str()));
             format!("settle {}", verdicts.collect::<Vec<_>>().join(", "))
         }
+        Request::Keep(doubts) => {
+            let events = doubts.events.iter().map(|kept| format!("{} since {}", seq_of(&kept.id), kept.since_us));
+            format!("keep {:?}, in doubt {}", doubts.last_settled_us, events.collect::<Vec<_>>().join(", "))
+        }
         Request::Scan(from, scan) => format!("pending after {} ({} rows)", from.after_seq, scan.max_rows),
         Request::Due(_) => "due".to_owned(),
         Request::Snapshot => "snapshot".to_owned(),

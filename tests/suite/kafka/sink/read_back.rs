@@ -49,6 +49,83 @@ async fn what_was_published_and_not_settled_is_found_in_the_topic_and_becomes_se
     assert!(!relay.log_text().contains("read back"), "nothing is wrong: {}", relay.log_text());
 }
 
+/// Waits until the newest verdict is so much later than the `since`, a time of the database; events of another topic
+/// keep verdicts coming.
+async fn wait_until_verdicts_go_on_for(sink: &Sink<'_>, other: &str, since: &str, how_long: &str) {
+    let emit = format!("SELECT outbox.emit('{other}', '0')");
+    let goes_on = format!(
+        "SELECT coalesce(max(processed_at), '-infinity') > '{since}'::timestamptz + '{how_long}'::interval FROM outbox.events"
+    );
+    eventually("verdicts go on", SOON, async || {
+        run(&sink.db, &emit).await;
+        if sink.db.query_one(&goes_on, &[]).await.unwrap().get(0) { Ok(()) } else { Err("they do not") }
+    })
+    .await;
+}
+
+async fn now(sink: &Sink<'_>) -> String {
+    sink.db.query_one("SELECT clock_timestamp()::text", &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn an_event_whose_verdict_cannot_be_written_for_long_is_not_published_again_by_the_next_relay() {
+    let Some(kafka) = shared().await else { return };
+    let (topic, other) = (kafka.topic(3, &[]).await, kafka.topic(1, &[]).await);
+    let sink = Sink::new(kafka).await;
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no verdict today'; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON outbox.events FOR EACH ROW WHEN (new.payload::text = '7') EXECUTE FUNCTION refuse()";
+    run(&sink.db, &format!("SET outbox.allow_undumped_changes = on; {refuse}")).await;
+    let builder = sink.relay().set("confirm-timeout", "2s");
+    let mut relay = builder.start().await;
+    relay.pause();
+    emit(&sink.db, &topic, 1, 20).await;
+    let holder = sink.db.connect().await;
+    run(&holder, "BEGIN; SELECT FROM outbox.events WHERE payload::text = '12' FOR UPDATE").await;
+    let since = now(&sink).await;
+    relay.resume();
+    for _ in 0..2 {
+        wait_until_verdicts_go_on_for(&sink, &other, &since, "6 s").await; // more than confirm_timeout and 2 s
+        relay.kill().await;
+        relay = builder.start().await;
+    }
+    run(&holder, "ROLLBACK").await;
+    run(&sink.db, "DROP TRIGGER refuse ON outbox.events").await;
+    eventually("all are SENT", SOON, async || {
+        let sql = "SELECT count(*) FROM outbox.events WHERE status <> 'SENT'";
+        match sink.db.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) {
+            0 => Ok(()),
+            others => Err(others),
+        }
+    })
+    .await;
+    assert_once(kafka, &topic, 20).await;
+}
+
+#[tokio::test]
+async fn a_relay_that_is_killed_again_before_it_has_found_all_costs_no_second_delivery() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(3, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let builder = sink.relay().set("confirm-timeout", "2s");
+    let relay = builder.start().await;
+    emit(&sink.db, &topic, 1, 1000).await;
+    wait_for_counts(&sink.db, (0, 1000, 0), SOON).await;
+    relay.kill().await;
+    forget_verdicts(&sink, 401).await;
+    let killed = now(&sink).await;
+    eventually("the relay is away for more than confirm_timeout and 2 s", SOON, async || {
+        let sql = format!("SELECT clock_timestamp() > '{killed}'::timestamptz + interval '5 s'");
+        if sink.db.query_one(&sql, &[]).await.unwrap().get(0) { Ok(()) } else { Err("it is not") }
+    })
+    .await;
+    let relay = builder.clone().set("max-rate", "50").start().await;
+    wait_until_sent(&sink, 420).await;
+    relay.kill().await;
+    let _relay = builder.start().await;
+    wait_for_counts(&sink.db, (0, 1000, 0), SOON).await;
+    assert_once(kafka, &topic, 1000).await;
+}
+
 #[tokio::test]
 async fn an_event_that_is_replayed_is_published_again_although_its_topic_has_it() {
     let Some(kafka) = shared().await else { return };

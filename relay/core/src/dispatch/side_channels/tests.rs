@@ -91,10 +91,10 @@ impl Driver {
 fn one_event_of_a_silent_destination_leaves_on_a_side_channel_and_the_others_wait_in_the_table_at_no_attempt() {
     let mut driver = Driver::new(Ordering::Strict);
     let events = driver.silent(3);
-    let put_off: Vec<_> = driver.split_off.verdicts.iter().map(|verdict| verdict.id).collect();
+    let put_off: Vec<_> = driver.split_off.verdicts.iter().map(|(verdict, _)| verdict.id).collect();
     assert_eq!(put_off, events[1..].iter().map(|seq| event(*seq).id).collect::<Vec<_>>());
     let counts = |verdict: &Verdict| verdict.status != Status::Pending || verdict.error.is_some();
-    assert!(!driver.split_off.verdicts.iter().any(counts), "{:?}", driver.split_off.verdicts);
+    assert!(!driver.split_off.verdicts.iter().any(|(verdict, _)| counts(verdict)), "{:?}", driver.split_off.verdicts);
     let others = [driver.admit(OTHER, None), driver.admit(OTHER, None)];
     driver.admit(SILENT, None);
     assert_eq!(driver.publish(), (others.to_vec(), vec![]));
@@ -209,7 +209,7 @@ fn a_key_waits_for_its_event_that_is_put_off() {
         let first = driver.admit(SILENT, Some("k"));
         driver.admit(OTHER, Some("k"));
         assert_eq!(driver.publish(), (vec![], vec![]));
-        let [put_off] = driver.split_off.verdicts.as_slice() else { panic!("{:?}", driver.split_off) };
+        let [(put_off, _)] = driver.split_off.verdicts.as_slice() else { panic!("{:?}", driver.split_off) };
         assert_eq!((put_off.id, put_off.holds_key), (event(first).id, true));
     }
 }

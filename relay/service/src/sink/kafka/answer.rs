@@ -43,14 +43,14 @@ pub(super) fn found(id: Uuid) -> Answer {
     Answer { id, outcome: Outcome::Found, reason: "read_back" }
 }
 
-/// The answer about an event whose topic cannot be read back now, for the reason with this code.
-pub(super) fn unread(id: Uuid, outcome: Outcome, code: i16) -> Answer {
-    let reason = match (&outcome, code) {
-        (Outcome::Behind, _) => "behind",
-        (_, 5 | 19) => reason(code),
+/// The answer about an event whose topic cannot be read back now, for this reason. `is_behind`: an earlier event of its key waits as well.
+pub(super) fn unread(id: Uuid, is_behind: bool, why: &Reason) -> Answer {
+    let reason = match why.code {
+        _ if is_behind => "behind",
+        5 | 19 => reason(why.code),
         _ => "not_read_back",
     };
-    Answer { id, outcome, reason }
+    Answer { id, outcome: Outcome::Unread { is_behind, reason: why.text.clone() }, reason }
 }
 
 fn reason(code: i16) -> &'static str {

@@ -14,9 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kafka_producer::{Confirm, ConnectError, From, KafkaError, KafkaUrl, News, ProduceConfig, TopicRead};
+use kafka_producer::{Confirm, ConnectError, KafkaError, KafkaUrl, News, ProduceConfig, TopicRead};
 use outbox_core::{Abilities, Event, SIDE_CHANNELS};
 use tracing::warn;
+use uuid::Uuid;
 
 pub use self::{
     config::Config,
@@ -91,9 +92,12 @@ impl Kafka {
             let name = self.name.as_deref().unwrap_or_default();
             warn!(target: "relay", topic, why, transactional_id = name, "earlier relays are not shut out: one that was frozen can still write into the topic");
         }
-        let read_back::After { answers, leaving, gap } = self.read_back.read(read);
+        let read_back::After { answers, leaving, asks, gap } = self.read_back.read(read);
         if let Some(why) = gap {
             warn!(target: "relay", topic, why, "the topic cannot be read back to the end: events that were in flight may be published twice");
+        }
+        if let Some(from) = asks {
+            producer.read_back(&topic, from);
         }
         producer.publish(leaving);
         answers
@@ -179,8 +183,8 @@ impl Connect for Kafka {
         self.name = Some(name).filter(|_| self.reads_back);
     }
 
-    fn read_back(&mut self, since_us: Option<i64>) {
-        self.read_back.begin(since_us.map_or(From::Beginning, |us| From::Time(us / 1000)));
+    fn read_back(&mut self, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>) {
+        self.read_back.begin(since_us, in_doubt);
     }
 
     async fn next(&mut self, producer: &mut Box<Producer>) -> Heard<KafkaError> {

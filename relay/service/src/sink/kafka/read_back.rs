@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use kafka_producer::{Extent, From, Outgoing, TopicRead};
-use outbox_core::Outcome;
+use uuid::Uuid;
 
 use super::{
     answer,
@@ -17,22 +17,28 @@ const MOST_FOUND: usize = 1_800_000;
 /// Most topics that are known. Beyond that they are read once more, since emitters can name any number.
 const MOST_TOPICS: usize = 10_000;
 
+/// From when on a topic is read, in microseconds since the Unix epoch; `None`, the earliest: from its beginning.
+type Since = Option<i64>;
+
 /// What the topics have, as far as it is known.
 #[derive(Default)]
 pub(super) struct ReadBack {
-    /// From where on topics are read that are not among `topics`; `None`: nothing is read.
-    first: Option<From>,
+    /// From when on topics are read that are not among `topics`; `None`: nothing is read.
+    first: Option<Since>,
+    /// Events that need an earlier time, until their topics are read from there.
+    in_doubt: HashMap<Uuid, i64>,
     topics: HashMap<Box<str>, Topic>,
     found: HashSet<Mark>,
     keeps_order: bool,
 }
 
 enum Topic {
-    /// It is to be read from there on.
-    Due(From),
-    /// It is being read from there on, and these events wait for that.
-    Reading(From, Vec<Outbound>),
-    Read,
+    /// It is to be read from then on.
+    Due(Since),
+    /// It is being read from then on, and these events wait for that.
+    Reading(Since, Vec<Outbound>),
+    /// It was read from then on.
+    Read(Since),
 }
 
 /// What becomes of an event that is handed over.
@@ -51,6 +57,8 @@ pub(super) enum Taken {
 pub(super) struct After {
     pub(super) answers: Vec<Answer>,
     pub(super) leaving: Vec<Outbound>,
+    /// From where on the topic is to be read once more; `None`: it was read far enough.
+    pub(super) asks: Option<From>,
     /// Why events of the topic may be published twice; `None`: they are not.
     pub(super) gap: Option<String>,
 }
@@ -60,12 +68,14 @@ impl ReadBack {
         Self { keeps_order, ..Self::default() }
     }
 
-    /// What was published since then is to be read, beside what was to be read before.
-    pub(super) fn begin(&mut self, from: From) {
-        self.first.get_or_insert(from);
+    /// What was published since then is to be read, beside what was to be read before. An event that is `in_doubt` has
+    /// an earlier time of its own.
+    pub(super) fn begin(&mut self, since: Since, in_doubt: Vec<(Uuid, i64)>) {
+        self.first.get_or_insert(since);
+        self.in_doubt.extend(in_doubt);
         for topic in self.topics.values_mut() {
-            if matches!(topic, Topic::Read) {
-                *topic = Topic::Due(from);
+            if matches!(topic, Topic::Read(_)) {
+                *topic = Topic::Due(since);
             }
         }
     }
@@ -73,33 +83,36 @@ impl ReadBack {
     /// The connection is gone. Events that waited are handed over again.
     pub(super) fn lost(&mut self) {
         for topic in self.topics.values_mut() {
-            if let Topic::Reading(from, _) = topic {
-                *topic = Topic::Due(*from);
+            if let Topic::Reading(since, _) = topic {
+                *topic = Topic::Due(*since);
             }
         }
     }
 
     pub(super) fn take(&mut self, event: Outbound) -> Taken {
         let Some(first) = self.first else { return Taken::Leaves(event) };
+        let in_doubt = self.in_doubt.get(&event.id()).copied().map(Some);
         let Some(topic) = self.topics.get_mut(event.topic()) else {
             if self.topics.len() >= MOST_TOPICS {
                 self.topics.retain(|_, topic| matches!(topic, Topic::Reading(..)));
             }
             let name: Box<str> = event.topic().into();
-            self.topics.insert(name.clone(), Topic::Reading(first, vec![event]));
-            return Taken::Asks(name, first);
+            let since = in_doubt.map_or(first, |since| since.min(first));
+            self.topics.insert(name.clone(), Topic::Reading(since, vec![event]));
+            return Taken::Asks(name, from(since));
         };
         match topic {
-            Topic::Read if self.found.contains(&event.mark()) => Taken::Found(answer::found(event.id())),
-            Topic::Read => Taken::Leaves(event),
+            Topic::Read(_) if self.found.contains(&event.mark()) => Taken::Found(answer::found(event.id())),
             Topic::Reading(_, waiting) => {
                 waiting.push(event);
                 Taken::Waits
             }
-            Topic::Due(from) => {
-                let (from, name) = (*from, event.topic().into());
-                *topic = Topic::Reading(from, vec![event]);
-                Taken::Asks(name, from)
+            Topic::Read(since) if in_doubt.is_none_or(|in_doubt| *since <= in_doubt) => Taken::Leaves(event),
+            Topic::Read(since) | Topic::Due(since) => {
+                let since = in_doubt.map_or(*since, |in_doubt| in_doubt.min(*since));
+                let name = event.topic().into();
+                *topic = Topic::Reading(since, vec![event]);
+                Taken::Asks(name, from(since))
             }
         }
     }
@@ -107,11 +120,13 @@ impl ReadBack {
     /// The events that were found are known for as long as the session lasts, since not all of them may have been
     /// handed over yet.
     pub(super) fn read(&mut self, read: TopicRead<Mark>) -> After {
-        let mut after = After { answers: Vec::new(), leaving: Vec::new(), gap: None };
+        let mut after = After { answers: Vec::new(), leaving: Vec::new(), asks: None, gap: None };
         let Some(topic) = self.topics.get_mut(&*read.topic) else { return after };
-        let Topic::Reading(from, waiting) = std::mem::replace(topic, Topic::Read) else { return after };
+        let Topic::Reading(since, waiting) = topic else { return after };
+        let (since, waiting) = (*since, std::mem::take(waiting));
+        *topic = Topic::Read(since);
         if let Extent::Failed(reason) = read.extent {
-            *topic = Topic::Due(from);
+            *topic = Topic::Due(since);
             after.answers = self.refuse(&waiting, &reason);
             return after;
         }
@@ -122,7 +137,14 @@ impl ReadBack {
         if self.found.len() >= MOST_FOUND {
             after.gap = Some(format!("it has more than {MOST_FOUND} events of that time"));
         }
+        let in_doubt = waiting.iter().filter_map(|event| self.in_doubt.get(&event.id()).copied());
+        if let Some(earlier) = in_doubt.map(Some).min().filter(|earlier| *earlier < since) {
+            *topic = Topic::Reading(earlier, waiting);
+            after.asks = Some(from(earlier));
+            return after;
+        }
         for event in waiting {
+            self.in_doubt.remove(&event.id());
             if self.found.contains(&event.mark()) {
                 after.answers.push(answer::found(event.id()));
             } else {
@@ -137,9 +159,12 @@ impl ReadBack {
         let mut keys = HashSet::new();
         let answer = |event: &Outbound| {
             let is_first = event.key().is_none_or(|key| keys.insert(key.to_vec())) || !self.keeps_order;
-            let outcome = if is_first { Outcome::Unavailable(reason.text.clone()) } else { Outcome::Behind };
-            answer::unread(event.id(), outcome, reason.code)
+            answer::unread(event.id(), !is_first, reason)
         };
         waiting.iter().map(answer).collect()
     }
+}
+
+fn from(since: Since) -> From {
+    since.map_or(From::Beginning, |us| From::Time(us / 1000))
 }

@@ -39,7 +39,7 @@
 //! | What does an outcome mean for its event? | `dispatch/outcomes` |
 //! | What comes back from an ordered sink? | `dispatch/returning` |
 //! | What is larger than the broker takes, if the sink knows its limit? | `dispatch/too_large` |
-//! | From when on does a sink read what the broker has? | `parts/read_back` |
+//! | From when on does a sink read what the broker has? | `parts/read_back`, `parts/floor` |
 //! | Does a nack count? | `dispatch/availability`; a late one: `dispatch/outcomes` |
 //! | What leaves while every destination is unavailable? | `dispatch/probing` |
 //! | What if a queue is silent, or a message ends the connection? | `dispatch/silences`, `dispatch/suspects` |

@@ -10,7 +10,10 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::interface::IdHash;
+use crate::{
+    faults::{self, Fault},
+    interface::IdHash,
+};
 
 /// The last verdict before the session, and how long it is kept.
 #[derive(Clone, Debug)]
@@ -35,6 +38,7 @@ crate::marked!(Floor { last_settled_us, is_kept, is_read, waiting, until } not {
 impl Floor {
     /// `first`: as many events are handed over before others count, unless the table has fewer.
     pub(crate) fn new(last_settled_us: Option<i64>, first: usize) -> Self {
+        let last_settled_us = last_settled_us.filter(|_| !faults::is_on(Fault::FloorForgotten));
         Self { last_settled_us, is_kept: None, left: first, is_read: false, waiting: None, until: None }
     }
 

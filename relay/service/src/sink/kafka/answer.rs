@@ -43,7 +43,8 @@ pub(super) fn found(id: Uuid) -> Answer {
     Answer { id, outcome: Outcome::Found, reason: "read_back" }
 }
 
-/// The answer about an event whose topic cannot be read back now, for this reason. `is_behind`: an earlier event of its key waits as well.
+/// The answer about an event whose topic cannot be read back now, for this reason. `is_behind`: an earlier event of its
+/// key waits as well.
 pub(super) fn unread(id: Uuid, is_behind: bool, why: &Reason) -> Answer {
     let reason = match why.code {
         _ if is_behind => "behind",

@@ -6,6 +6,7 @@ mod cluster;
 mod commands;
 mod compression;
 mod faults;
+mod limits;
 mod logins;
 mod mixed;
 mod read_back;
@@ -14,7 +15,7 @@ mod verdicts;
 
 use std::collections::{HashMap, HashSet};
 
-use harness::{Connection, Database, Kafka, KafkaRecord, Listener, Postgres, RelayBuilder};
+use harness::{Connection, Database, Kafka, KafkaRecord, Listener, Postgres, RelayBuilder, SOON, eventually};
 
 use super::{private, shared};
 use crate::relay::wait_for_counts;
@@ -43,6 +44,16 @@ impl<'a> Sink<'a> {
 
 async fn run(db: &Connection, sql: &str) {
     db.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+}
+
+/// Waits until so much time has passed, where a broker or a relay goes by the clock alone.
+async fn pass(db: &Connection, time: &str) {
+    let since: String = db.query_one("SELECT clock_timestamp()::text", &[]).await.unwrap().get(0);
+    let has_passed = format!("SELECT clock_timestamp() > '{since}'::timestamptz + '{time}'::interval");
+    eventually(&format!("{time} pass"), SOON, async || {
+        if db.query_one(&has_passed, &[]).await.unwrap().get(0) { Ok(()) } else { Err("not yet") }
+    })
+    .await;
 }
 
 /// Emits so many events with numbers from `first` on, as bodies, of keys `k0` to `k9`.

@@ -2,7 +2,7 @@
 
 use harness::{AclOperation, AclResource, Kafka, SOON, eventually};
 
-use super::{Sink, assert_all_in_order, emit, private, run, shared, wait_for_counts};
+use super::{Sink, assert_all_in_order, emit, pass, private, run, shared, wait_for_counts};
 
 /// How often chance decides whether a fault shows itself.
 const ROUNDS: usize = 4;
@@ -112,18 +112,45 @@ async fn a_relay_that_is_killed_again_before_it_has_found_all_costs_no_second_de
     wait_for_counts(&sink.db, (0, 1000, 0), SOON).await;
     relay.kill().await;
     forget_verdicts(&sink, 401).await;
-    let killed = now(&sink).await;
-    eventually("the relay is away for more than confirm_timeout and 2 s", SOON, async || {
-        let sql = format!("SELECT clock_timestamp() > '{killed}'::timestamptz + interval '5 s'");
-        if sink.db.query_one(&sql, &[]).await.unwrap().get(0) { Ok(()) } else { Err("it is not") }
-    })
-    .await;
+    pass(&sink.db, "5 s").await; // more than confirm_timeout and 2 s
     let relay = builder.clone().set("max-rate", "50").start().await;
     wait_until_sent(&sink, 420).await;
     relay.kill().await;
     let _relay = builder.start().await;
     wait_for_counts(&sink.db, (0, 1000, 0), SOON).await;
     assert_once(kafka, &topic, 1000).await;
+}
+
+#[tokio::test]
+async fn an_event_in_doubt_that_is_due_while_its_topic_is_in_use_is_found() {
+    let Some(kafka) = shared().await else { return };
+    let topic = kafka.topic(1, &[]).await;
+    let sink = Sink::new(kafka).await;
+    let builder = sink.relay().set("confirm-timeout", "2s");
+    let relay = builder.start().await;
+    emit(&sink.db, &topic, 1, 20).await;
+    wait_for_counts(&sink.db, (0, 20, 0), SOON).await;
+    let since = now(&sink).await;
+    relay.kill().await;
+    forget_verdicts(&sink, 20).await;
+    // As a relay leaves it that did not know what has become of the event and puts it off.
+    let put_off = "SELECT outbox.settle(array_agg(id), array_agg('PENDING'::outbox.status), array_agg(NULL::text), array_agg(9000))
+        FROM outbox.events WHERE status = 'PENDING';
+        SELECT outbox.keep_in_doubt(array_agg(id), array_agg(0), array_agg(60000000::bigint), array_agg(false), NULL)
+        FROM outbox.events WHERE status = 'PENDING'";
+    run(&sink.db, put_off).await;
+    let relay = builder.start().await;
+    let mut emitted = 20;
+    let is_later = format!("SELECT clock_timestamp() > '{since}'::timestamptz + interval '12 s'");
+    eventually("the topic is in use for longer than the event is put off", SOON, async || {
+        emit(&sink.db, &topic, emitted + 1, 10).await;
+        emitted += 10;
+        if sink.db.query_one(&is_later, &[]).await.unwrap().get(0) { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    wait_for_counts(&sink.db, (0, emitted, 0), SOON).await;
+    assert_once(kafka, &topic, emitted).await;
+    assert!(!relay.log_text().contains("WARN"), "nothing is wrong: {}", relay.log_text());
 }
 
 #[tokio::test]

@@ -29,8 +29,8 @@ BEGIN;
     \ir tables/events.sql
     \ir tables/indexes.sql
     \ir tables/audit.sql
+    \ir tables/in_doubt.sql
 \endif
-\ir tables/in_doubt.sql
 
 -- What passes for an event.
 \ir native/plain/utf8_bytes.sql

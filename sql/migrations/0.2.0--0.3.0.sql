@@ -40,6 +40,21 @@ BEGIN
     COMMENT ON COLUMN outbox.events.correlation_id IS 'AMQP correlation_id, or header of a Kafka record; left out: the setting outbox.correlation_id.';
     COMMENT ON TYPE outbox.status IS 'PENDING: to be delivered. SENT: confirmed by the broker. FAILED: given up, see last_error.';
 
+    CREATE TABLE outbox.in_doubt (
+        publisher text        NOT NULL,
+        id        uuid        NOT NULL,
+        replays   integer     NOT NULL,
+        since     timestamptz NOT NULL,
+        delivered boolean     NOT NULL,
+        kept_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+        PRIMARY KEY (publisher, id, replays)
+    );
+    COMMENT ON TABLE outbox.in_doubt IS 'Relay: events that the broker may have and whose verdicts are late.';
+    COMMENT ON COLUMN outbox.in_doubt.publisher IS 'Name under which the relay publishes.';
+    COMMENT ON COLUMN outbox.in_doubt.replays IS 'How often the event had been replayed; -1: the row is the floor of a session, and no event.';
+    COMMENT ON COLUMN outbox.in_doubt.since IS 'When the event was first published; the floor: the last verdict before the session.';
+    COMMENT ON COLUMN outbox.in_doubt.delivered IS 'Whether the broker has confirmed the event, so that only its verdict is missing.';
+
     -- An earlier relay that calls one of these begins anew, and waits for the relay of this version. Its successor has the same grants.
     FOR dropped, successor IN VALUES
         ('outbox.event_bytes(jsonb, bytea, jsonb)', 'outbox.event_bytes(json, bytea, json)'),

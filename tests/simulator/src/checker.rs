@@ -90,6 +90,8 @@ pub(crate) struct Fact {
     pub(crate) touched: bool,
     /// Whether someone has set its status.
     pub(crate) by_hand: bool,
+    /// Whether a session has left it to the table for long, since its key was held or full, or it was not visible yet.
+    pub(crate) was_left_out: bool,
     /// Whether the relay has given it up.
     pub(crate) given_up: bool,
     /// Deliveries before its last replay.

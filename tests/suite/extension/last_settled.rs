@@ -9,7 +9,7 @@ on_both_installations!(
     it_is_never_after_the_creation_of_what_was_published_without_a_verdict,
     behind_a_backlog_the_last_verdict_is_found,
     where_nothing_tells_it_is_unknown,
-    it_stays_where_it_was_while_a_relay_works_on_what_an_earlier_one_has_left,
+    a_floor_stays_at_its_earliest_until_it_is_taken_away,
     an_event_in_doubt_is_kept_until_it_has_its_verdict,
     an_event_in_doubt_is_kept_although_its_row_is_not_visible_yet,
 );
@@ -51,53 +51,60 @@ async fn where_nothing_tells_it_is_unknown(db: Database) {
     assert_eq!(text(&db, "SELECT outbox.last_settled()").await, None);
 }
 
-async fn it_stays_where_it_was_while_a_relay_works_on_what_an_earlier_one_has_left(db: Database) {
-    run(&db, "SELECT outbox.emit('a', '1'), outbox.emit('a', '2')").await;
-    run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE payload::text = '1'").await;
-    run(&db, "SELECT outbox.keep_in_doubt('{}', '{}', '{}', '{}', 3600000000)").await;
-    let is_kept = "SELECT outbox.last_settled() BETWEEN now() - interval '61 min' AND now() - interval '59 min'";
-    assert_eq!(value(&db, is_kept).await, "true");
-    // The clock of the relay began in 1970: nothing told it.
-    let since_1970 =
-        "SELECT outbox.keep_in_doubt('{}', '{}', '{}', '{}', (extract(epoch FROM now()) * 1000000)::bigint)";
-    run(&db, since_1970).await;
-    assert_eq!(text(&db, "SELECT outbox.last_settled()").await, None);
-    run(&db, "SELECT outbox.keep_in_doubt('{}', '{}', '{}', '{}', NULL)").await;
-    assert_eq!(value(&db, "SELECT outbox.last_settled() = max(processed_at) FROM outbox.events").await, "true");
-}
-
+/// What the publisher `p` finds: the last digit of each event, replays, whether it is delivered, and its minutes.
 const KEPT: &str =
     "SELECT coalesce(string_agg(concat_ws(' ', right(id::text, 1), replays, delivered, microseconds_ago / 60000000),
-    ', ' ORDER BY id, replays), 'none') FROM outbox.events_in_doubt(10)";
+    ', ' ORDER BY id, replays), 'none') FROM outbox.events_in_doubt('p', 10)";
+const NOTHING: &str = "SELECT outbox.keep_in_doubt('p', '{}', '{}', '{}', '{}', NULL)";
+
+fn row(n: u8) -> String {
+    format!("01900000-0000-7000-8000-00000000000{n}")
+}
+
+async fn a_floor_stays_at_its_earliest_until_it_is_taken_away(db: Database) {
+    let keep = |publisher: &str, minutes: u32| {
+        format!(
+            "SELECT outbox.keep_in_doubt('{publisher}', '{{}}', '{{}}', '{{}}', '{{}}', {minutes}::bigint * 60000000)"
+        )
+    };
+    run(&db, &keep("p", 60)).await;
+    run(&db, &keep("p", 30)).await;
+    assert_eq!(value(&db, KEPT).await, "0 -1 f 60");
+    run(&db, NOTHING).await;
+    assert_eq!(value(&db, KEPT).await, "none");
+    run(&db, &keep("p", 60)).await;
+    run(&db, &keep("another", 5)).await;
+    assert_eq!(value(&db, KEPT).await, "none", "a name that publishes no more needs none");
+}
 
 async fn an_event_in_doubt_is_kept_until_it_has_its_verdict(db: Database) {
-    let row = |n: u8| format!("01900000-0000-7000-8000-00000000000{n}");
     for n in 1..=3 {
         run(&db, &format!("INSERT INTO outbox.events (id, topic, payload) VALUES ('{}', 'a', '1')", row(n))).await;
     }
     let ids = [1, 2, 3].map(row).join(",");
-    let keep = |what: &str| format!("SELECT outbox.keep_in_doubt({what}, NULL)");
     let minutes = "'{300000000,600000000,900000000}'";
-    run(&db, &keep(&format!("'{{{ids}}}', '{{0,0,0}}', {minutes}, '{{f,t,f}}'"))).await;
+    let all = format!("SELECT outbox.keep_in_doubt('p', '{{{ids}}}', '{{0,0,0}}', {minutes}, '{{f,t,f}}', NULL)");
+    run(&db, &all).await;
     assert_eq!(value(&db, KEPT).await, "1 0 f 5, 2 0 t 10, 3 0 f 15");
-    run(&db, &keep(&format!("'{{{}}}', '{{0}}', '{{300000000}}', '{{t}}'", row(1)))).await;
+    let of_another = "SELECT count(*) FROM outbox.events_in_doubt('q', 10)";
+    assert_eq!(value(&db, of_another).await, "0", "a copy of the database has another publisher");
+    let first = format!("SELECT outbox.keep_in_doubt('p', '{{{}}}', '{{0}}', '{{300000000}}', '{{t}}', NULL)", row(1));
+    run(&db, &first).await;
     run(&db, &format!("UPDATE outbox.events SET status = 'SENT' WHERE id = '{}'", row(2))).await;
     assert_eq!(value(&db, KEPT).await, "1 0 t 5, 3 0 f 15");
-    // A replay is another delivery.
     run(&db, &format!("SELECT outbox.replay('{}')", row(2))).await;
-    assert_eq!(value(&db, KEPT).await, "1 0 t 5, 3 0 f 15");
+    assert_eq!(value(&db, KEPT).await, "1 0 t 5, 3 0 f 15", "a replay is another delivery");
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.in_doubt").await, "3");
-    run(&db, &keep("'{}', '{}', '{}', '{}'")).await;
+    run(&db, NOTHING).await;
     assert_eq!(value(&db, "SELECT count(*) FROM outbox.in_doubt").await, "2");
 }
 
 async fn an_event_in_doubt_is_kept_although_its_row_is_not_visible_yet(db: Database) {
-    let id = "01900000-0000-7000-8000-000000000009";
-    let keep = |ago: &str| format!("SELECT outbox.keep_in_doubt('{{{id}}}', '{{0}}', '{{{ago}}}', '{{t}}', NULL)");
-    run(&db, &keep("60000000")).await;
-    run(&db, "SELECT outbox.keep_in_doubt('{}', '{}', '{}', '{}', NULL)").await;
-    assert_eq!(value(&db, KEPT).await, "9 0 t 1");
-    run(&db, &keep("90000000000")).await; // 25 hours
-    run(&db, "SELECT outbox.keep_in_doubt('{}', '{}', '{}', '{}', NULL)").await;
+    let keep = format!("SELECT outbox.keep_in_doubt('p', '{{{}}}', '{{0}}', '{{90000000000}}', '{{t}}', NULL)", row(9));
+    run(&db, &keep).await;
+    run(&db, NOTHING).await;
+    assert_eq!(value(&db, KEPT).await, "9 0 t 1500");
+    run(&db, "UPDATE outbox.in_doubt SET kept_at = now() - interval '25 h'").await;
+    run(&db, NOTHING).await;
     assert_eq!(value(&db, KEPT).await, "none", "after a day the row is gone for good");
 }

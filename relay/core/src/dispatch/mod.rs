@@ -206,6 +206,11 @@ impl Dispatch {
         self.in_flight + self.settling
     }
 
+    /// The events in memory of which the broker has not answered.
+    pub(crate) fn unanswered_events(&self) -> impl Iterator<Item = &Event> {
+        self.tracked.values().filter_map(|tracked| tracked.event.as_deref())
+    }
+
     /// Whether the event is in memory.
     pub(crate) fn knows(&self, id: &Uuid) -> bool {
         self.tracked.contains_key(id)

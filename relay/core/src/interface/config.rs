@@ -58,6 +58,8 @@ pub struct Start {
     /// The newest `processed_at` of a `SENT` event, in microseconds since the Unix epoch; `None`: there is no such
     /// event. Only a sink that reads back needs it.
     pub last_settled_us: Option<i64>,
+    /// The floor that an earlier session has kept ([`Doubts`](crate::Doubts)); `None`: there is none.
+    pub floor_us: Option<i64>,
     /// What earlier sessions have kept in the table ([`Request::Keep`](crate::Request::Keep)).
     pub in_doubt: Vec<InDoubt>,
     /// The stream passes over a part of the WAL that the server cannot send; this snapshot was taken afterwards.

@@ -20,11 +20,11 @@ pub enum Effect {
     /// sink then answers [`Found`](crate::Outcome::Found) for an event that it has found with the same id and number of
     /// replays, without sending it. It keeps what it has found for the whole session.
     ReadBack {
-        /// By the clock on the wall, in microseconds since the Unix epoch; `None`: no event has been settled, so
-        /// nothing tells how far back unsettled ones were published.
+        /// By the clock on the wall, in microseconds since the Unix epoch; `None`: nothing tells how far back unsettled
+        /// events were published.
         since_us: Option<i64>,
-        /// Events that need an earlier time, each with its own: the sink has read from there before it sends them.
-        in_doubt: Vec<(Uuid, i64)>,
+        /// What is older is read as well, after that.
+        older: Older,
     },
     /// Replace the connection to the broker at once, preferably by one to the same node.
     ConnectAnew,
@@ -41,6 +41,15 @@ pub enum Effect {
     Report(Report),
     /// End the session.
     End(End),
+}
+
+/// Earlier times from which the broker is read. What is newer is read first, since a sink does not read more than it may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Older {
+    /// For all events; `None`: no earlier time.
+    pub since_us: Option<i64>,
+    /// For single events, each with its own time.
+    pub in_doubt: Vec<(Uuid, i64)>,
 }
 
 /// An operation on the table. Only one runs at a time, so no verdict can overtake a scan: if a scan finds a row

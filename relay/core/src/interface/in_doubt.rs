@@ -22,9 +22,9 @@ crate::marked!(InDoubt { id, replays, since_us, is_delivered });
 pub struct Doubts {
     /// Events whose verdicts are missing for long, beside those that are kept already.
     pub events: Vec<InDoubt>,
-    /// The last verdict from which the next session counts, in microseconds since the Unix epoch; 0: nothing tells.
-    /// `None`: it is the newest in the table.
-    pub last_settled_us: Option<i64>,
+    /// The last verdict before the session, in microseconds since the Unix epoch, as long as earlier sessions may have
+    /// left events without a verdict; `None`: they have left none.
+    pub floor_us: Option<i64>,
 }
 
-crate::marked!(Doubts { events, last_settled_us });
+crate::marked!(Doubts { events } not { floor_us });

@@ -131,8 +131,13 @@ pub enum Finished {
     NotSettled(Batch, Failure),
     /// The table keeps this.
     Kept(Doubts),
-    /// The table could not keep it, with the server's error.
-    NotKept(String),
+    /// The table could not keep it.
+    NotKept {
+        /// Whether it may do so another time.
+        is_transient: bool,
+        /// The server's error.
+        error: String,
+    },
     /// A page of pending events was read.
     Scanned(ScanFrom, Page),
     /// The events that are due were read.
@@ -162,7 +167,7 @@ impl crate::Marked for Finished {
             Self::Published(published) => (5_u8, published).mark(marks),
             Self::NotSettled(batch, _) => (6_u8, batch).mark(marks),
             Self::Kept(doubts) => (7_u8, doubts).mark(marks),
-            Self::NotKept(_)
+            Self::NotKept { .. }
             | Self::NotRead(_)
             | Self::PublicationEnsured(_)
             | Self::PublicationRefused(_)

@@ -36,7 +36,7 @@ pub use self::{
     absence::Absence,
     config::{Backoff, Config, Limits, Now, Ordering, Policy, Start},
     destination::Destination,
-    effect::{Batch, Effect, End, Request, Scan, ScanFrom},
+    effect::{Batch, Effect, End, Older, Request, Scan, ScanFrom},
     event::{Event, KeyHolder, KeyName, Text},
     figures::{BOUNDS_US, Conditions, Counts, Figures, Histogram, PassReason},
     hash::IdHash,

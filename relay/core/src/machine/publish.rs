@@ -10,8 +10,8 @@ use crate::{
 impl Core {
     /// Lets the sink read back before it publishes.
     pub(super) fn read_back(&mut self) -> Option<Effect> {
-        let (since_us, in_doubt) = self.link.is_ready().then(|| self.read_back.take())??;
-        Some(Effect::ReadBack { since_us, in_doubt })
+        let (since_us, older) = self.link.is_ready().then(|| self.read_back.take())??;
+        Some(Effect::ReadBack { since_us, older })
     }
 
     pub(super) fn publish(&mut self, now: Now) -> Option<Effect> {
@@ -35,7 +35,7 @@ impl Core {
                 self.decided(verdict, event, now.instant);
             }
             for (verdict, event) in verdicts {
-                self.read_back.put_off(&event, now.unix_us);
+                self.read_back.put_off(&event, now);
                 self.settling.push(verdict, now.instant);
             }
             if !only_verdicts {
@@ -48,7 +48,7 @@ impl Core {
             let delivered = batch.iter().map(|event| (event.id, Outcome::Delivered));
             self.answered(delivered.collect(), now);
         }
-        self.read_back.handed_over(batch.iter().chain(&beside).map(AsRef::as_ref), now.unix_us);
+        self.read_back.handed_over(batch.iter().chain(&beside).map(AsRef::as_ref), now);
         self.tally.published(batch.len() + beside.len());
         (!batch.is_empty() || !beside.is_empty()).then_some(Effect::Publish { batch, beside })
     }

@@ -8,6 +8,8 @@ use crate::interface::{Effect, KeyName, Now, Ordering, PassReason, Request, Scan
 /// A page of a backlog takes at most one part of memory in this many, since the broker waits for the first page, and
 /// verdicts wait for each.
 const PAGES_IN_MEMORY: usize = 8;
+/// Most events that one statement keeps in doubt: others wait for it.
+const DOUBTS_AT_A_TIME: usize = 2000;
 /// Least events in a page of a backlog: reading a smaller one costs more than it helps.
 const SMALLEST_PAGE: usize = 500;
 
@@ -23,8 +25,11 @@ impl Core {
         if !self.operations.is_idle() {
             return None;
         }
-        self.read_back.floor.look(|| self.dispatch.known(0), self.config.confirm_timeout, now.instant);
-        let request = match self.read_back.doubts(self.config.settle_batch, now.unix_us) {
+        let known = || self.dispatch.known(0);
+        if self.read_back.floor.look(known, self.link.is_ready(), self.config.confirm_timeout, now.instant) {
+            self.dispatch.unanswered_events().for_each(|event| self.read_back.keep_if_earlier(event, now));
+        }
+        let request = match self.read_back.doubts(DOUBTS_AT_A_TIME, now.instant) {
             Some(doubts) => Request::Keep(doubts),
             None => self.choose(now.instant)?,
         };
@@ -36,7 +41,8 @@ impl Core {
     /// for reading.
     fn choose(&mut self, now: Instant) -> Option<Request> {
         let is_draining = self.ending.is_draining();
-        let settles = self.settling.due().is_some_and(|due| due <= now) || is_draining && self.settling.may_hurry(now);
+        let is_due = self.settling.due().is_some_and(|due| due <= now) || is_draining && self.settling.may_hurry(now);
+        let settles = is_due && !self.read_back.holds_verdicts();
         let settled_last = self.operations.takes_settled_last();
         if !settles || settled_last {
             let other = self.choose_other(is_draining, now);

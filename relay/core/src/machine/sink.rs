@@ -43,7 +43,7 @@ impl Core {
         let lasted = self.link.lost(since, now.instant);
         if let Some(Alone { event, verdict, times }) = alone {
             let Verdict { status, error: failed, retry_in, .. } = verdict.clone();
-            self.read_back.put_off(&event, now.unix_us);
+            self.read_back.put_off(&event, now);
             self.report(match retry_in {
                 Some(retry_in) => Report::EndedAlone { event, error: error.clone(), times, retry_in },
                 None => Report::Answered { event, status, error: failed },
@@ -67,7 +67,7 @@ impl Core {
 
     pub(super) fn answered(&mut self, outcomes: Vec<(Uuid, Outcome)>, now: Now) {
         for (id, outcome) in outcomes {
-            self.read_back.answered(&id, &outcome);
+            self.read_back.answered(&id, &outcome, now.instant);
             let Some((verdict, event)) = self.dispatch.answered(&id, outcome, now) else { continue };
             if verdict.status == Status::Sent {
                 self.tally.confirmed(event.committed_at_us, now.unix_us);

@@ -25,8 +25,12 @@ impl Core {
         match finished {
             Finished::Settled(batch, except) => self.settled(batch, except, now),
             Finished::NotSettled(batch, failure) => self.not_settled(batch, failure, now),
-            Finished::Kept(doubts) => self.read_back.kept(&doubts),
-            Finished::NotKept(error) => self.report(Report::NotKept(error)),
+            Finished::Kept(doubts) => self.read_back.kept(&doubts, now),
+            Finished::NotKept { is_transient, error } => {
+                if self.read_back.not_kept(is_transient, now) {
+                    self.report(Report::NotKept(error));
+                }
+            }
             Finished::NotRead(Failure { error, .. }) => {
                 self.report(Report::TableTrouble { error, verdicts: None });
                 self.operations.pause_until(now + SCAN_PAUSE);
@@ -122,7 +126,7 @@ impl Core {
         }
         if complete {
             self.operations.has_read_pending();
-            self.read_back.floor.read_all();
+            self.read_back.floor.has_read_pending(self.dispatch.keys.spilled_count());
         }
         self.resync.scanned(from, &page, now);
         let acknowledged = self.acknowledged();
@@ -135,11 +139,13 @@ impl Core {
             && from.is_whole_pass()
             && let Some(mut due) = self.deferred.take_behind_pass(now)
         {
+            let found = due.events.len();
             if !self.resync.has_read_all() {
                 // Holders and events without a key overtake nothing. The others are looked for again.
                 due.events.retain(|event| event.holds_key || event.aggregate_id.is_none());
             }
-            self.take_due(due, now);
+            let left_out = found - due.events.len();
+            self.take_due(due, left_out, now);
         }
         if from.is_whole_pass() {
             self.deferred.look(now);
@@ -168,11 +174,12 @@ impl Core {
             self.deferred.wait_for_pass(due, now);
             self.resync.want_pass(now);
         } else {
-            self.take_due(due, now);
+            self.take_due(due, 0, now);
         }
     }
 
-    fn take_due(&mut self, due: Due, now: Instant) {
+    /// `left_out`: events that are due as well, and are left to another look.
+    fn take_due(&mut self, due: Due, left_out: usize, now: Instant) {
         if !due.cut {
             self.operations.has_read_due();
         }
@@ -187,6 +194,10 @@ impl Core {
             self.tally.scanned(self.dispatch.admit(event, None) == Admission::Admitted);
             taken += 1;
         }
-        self.deferred.looked(&due.snapshot, due.cut || taken < found, due.next_in, now);
+        let is_cut = due.cut || taken < found;
+        if !is_cut && left_out == 0 {
+            self.read_back.floor.has_read_due();
+        }
+        self.deferred.looked(&due.snapshot, is_cut, due.next_in, now);
     }
 }

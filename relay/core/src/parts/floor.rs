@@ -3,6 +3,9 @@
 //! Verdicts of a new session let the next one read from later on, although events of earlier sessions may still wait to
 //! be handed over. So the last verdict before the session is kept in the table until they have their verdicts.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::HashSet,
     time::{Duration, Instant},
@@ -18,68 +21,107 @@ use crate::{
 /// The last verdict before the session, and how long it is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
-    /// In microseconds since the Unix epoch, of which 0 means that nothing tells; `None`: it need not be kept any more.
-    last_settled_us: Option<i64>,
+    /// In microseconds since the Unix epoch.
+    last_settled_us: i64,
+    /// Whether earlier sessions have left nothing.
+    is_over: bool,
     /// Whether the table has it; `None`: it may have that of an earlier session.
     is_kept: Option<bool>,
-    /// Events of earlier sessions are among the first that the table has: this many are still to be handed over before
-    /// the others count.
-    left: usize,
-    /// Whether the table was read to its end.
-    is_read: bool,
+    /// What was read of the table.
+    has_read: HasRead,
     /// The events that were in memory by then and have no verdict yet.
     waiting: Option<HashSet<Uuid, IdHash>>,
-    /// When the rest is given up.
+    /// When the floor is over in any case; `None`: the broker takes nothing, or the table is not read yet.
     until: Option<Instant>,
 }
 
-crate::marked!(Floor { last_settled_us, is_kept, is_read, waiting, until } not { left });
+#[derive(Clone, Copy, Debug, Default)]
+struct HasRead {
+    /// Whether a pass has come to the end of the table.
+    pending: bool,
+    /// Whether such a pass has left out no key.
+    all_keys: bool,
+    /// Whether all events that are due are in memory, or were.
+    due: bool,
+}
+
+crate::marked!(Floor { is_over, is_kept, has_read, waiting, until } not { last_settled_us });
+crate::marked!(HasRead { pending, all_keys, due });
 
 impl Floor {
-    /// `first`: as many events are handed over before others count, unless the table has fewer.
-    pub(crate) fn new(last_settled_us: Option<i64>, first: usize) -> Self {
-        let last_settled_us = last_settled_us.filter(|_| !faults::is_on(Fault::FloorForgotten));
-        Self { last_settled_us, is_kept: None, left: first, is_read: false, waiting: None, until: None }
+    /// `None`: no floor is needed.
+    pub(crate) fn new(last_settled_us: Option<i64>) -> Self {
+        Self {
+            last_settled_us: last_settled_us.unwrap_or_default(),
+            is_over: last_settled_us.is_none() || faults::is_on(Fault::FloorForgotten),
+            is_kept: None,
+            has_read: HasRead::default(),
+            waiting: None,
+            until: None,
+        }
     }
 
-    /// What the table should have.
+    /// What the table is to keep; `None`: no floor.
     pub(crate) fn wanted(&self) -> Option<i64> {
-        self.last_settled_us
+        (!self.is_over).then_some(self.last_settled_us)
     }
 
-    /// Whether the table has something else.
+    /// What the table keeps by then, as long as a part of the rest is not kept.
+    pub(crate) fn present(&self) -> Option<i64> {
+        (self.is_kept == Some(true)).then_some(self.last_settled_us)
+    }
+
+    /// Whether the table has something else than it should.
     pub(crate) fn is_changed(&self) -> bool {
-        self.is_kept != Some(self.last_settled_us.is_some())
+        self.is_kept != Some(!self.is_over)
     }
 
-    /// The table has it.
+    /// Whether the first verdict would let the next session read from later on.
+    pub(crate) fn is_missing(&self) -> bool {
+        !self.is_over && self.is_kept != Some(true)
+    }
+
+    /// The table keeps this.
     pub(crate) fn kept(&mut self, last_settled_us: Option<i64>) {
         self.is_kept = Some(last_settled_us.is_some());
     }
 
-    /// Events are handed over.
-    pub(crate) fn handed_over(&mut self, count: usize) {
-        self.left = self.left.saturating_sub(count);
+    /// The server does not let the table keep it, so verdicts go on without.
+    pub(crate) fn give_up(&mut self) {
+        self.is_over = true;
     }
 
-    /// The table was read to its end.
-    pub(crate) fn read_all(&mut self) {
-        self.is_read = true;
+    /// A pass has reached the end of the table. `spilled`: keys of which it has left events there.
+    pub(crate) fn has_read_pending(&mut self, spilled: usize) {
+        self.has_read.pending = true;
+        self.has_read.all_keys |= spilled == 0;
     }
 
-    /// Takes note of the events in memory, if it is the time for that.
-    pub(crate) fn look(&mut self, in_memory: impl FnOnce() -> HashSet<Uuid, IdHash>, patience: Duration, now: Instant) {
-        if self.last_settled_us.is_none() {
-            return;
+    /// All events that are due are in memory.
+    pub(crate) fn has_read_due(&mut self) {
+        self.has_read.due = true;
+    }
+
+    /// Takes note of the events in memory once the table is read. Returns whether the floor is over now: they have their
+    /// verdicts, or have waited for long while the broker took messages.
+    pub(crate) fn look(
+        &mut self,
+        in_memory: impl FnOnce() -> HashSet<Uuid, IdHash>,
+        is_ready: bool,
+        patience: Duration,
+        now: Instant,
+    ) -> bool {
+        if self.is_over || !(self.has_read.pending && self.has_read.due) {
+            return false;
         }
-        if self.waiting.is_none() && (self.is_read || self.left == 0) {
-            self.waiting = Some(in_memory());
-            self.until = Some(now + patience);
+        let waiting = self.waiting.get_or_insert_with(in_memory);
+        let is_through = waiting.is_empty() && self.has_read.all_keys;
+        if is_ready {
+            self.is_over = is_through || *self.until.get_or_insert(now + patience) <= now;
+        } else {
+            self.until = None;
         }
-        let is_through = self.waiting.as_ref().is_some_and(HashSet::is_empty);
-        if is_through || self.until.is_some_and(|until| until <= now) {
-            (self.last_settled_us, self.waiting, self.until) = (None, None, None);
-        }
+        self.is_over
     }
 
     /// The event's verdict is in the table.

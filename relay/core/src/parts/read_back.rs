@@ -6,21 +6,26 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use uuid::Uuid;
 
 use super::Floor;
 use crate::{
     faults::{self, Fault},
-    interface::{Doubts, Event, IdHash, InDoubt, Limits, Outcome, Start, Status, Verdict},
+    interface::{Doubts, Event, IdHash, InDoubt, Now, Older, Outcome, Start, Status, Verdict},
 };
 
 /// Most by which the clocks of relay, broker and database differ, with the time that a statement takes.
 const CLOCKS: Duration = Duration::from_secs(2);
-/// Most unsettled events that are told apart, in some 10 MB. Beyond that they count as the oldest of them, and none is
+/// Most unsettled events that are told apart, in some 10 MB. Beyond that they count as the oldest of them, and are not
 /// kept in the table.
 const MOST_UNSETTLED: usize = 100_000;
+/// Pause before the table is asked again to keep the floor, without which no verdict is written.
+const PAUSE: Duration = Duration::from_millis(100);
 /// An event is kept in the table after one part in this many of the time that a session reads back. A look for such
 /// events comes as often, so half of that time is left for the statements.
 const PARTS: u32 = 4;
@@ -30,15 +35,17 @@ const PARTS: u32 = 4;
 pub(crate) struct ReadBack {
     /// Whether the sink can read back. Otherwise nothing is remembered.
     is_possible: bool,
-    /// The age from which on an event without a verdict is kept in the table, in microseconds.
-    keep_after_us: i64,
+    /// The age from which on an event without a verdict is kept in the table.
+    keep_after: Duration,
     /// The time from which the next read begins; `None`: no read is due.
     due: Option<Since>,
-    /// The time from which the session's first read begins.
-    first: Since,
-    /// When the session first handed an event over; `None`: it has not.
+    /// What an earlier session has kept of all events before; `None`: nothing.
+    older_us: Option<i64>,
+    /// The earliest time from which the session reads.
+    first_us: i64,
+    /// When the session first handed an event over, by the clock on the wall; `None`: it has not.
     began_us: Option<i64>,
-    /// What earlier sessions have kept, until it is handed over.
+    /// Events that earlier sessions have kept, until they are handed over.
     earlier: HashMap<Uuid, InDoubt, IdHash>,
     /// Events that were handed over, until their verdicts are written or the broker has refused them. One that goes
     /// back to the table stays here if the broker may have it.
@@ -46,7 +53,7 @@ pub(crate) struct ReadBack {
     /// The earliest time of those that were too many to be told apart.
     oldest_us: Option<i64>,
     /// No look for old events comes before this time.
-    next_look_us: i64,
+    next_look: Instant,
     pub(crate) floor: Floor,
 }
 
@@ -59,7 +66,7 @@ struct HandedOver {
     /// The earliest time at which the broker may have got it.
     since_us: i64,
     /// When it is old enough to be kept in the table.
-    keep_at_us: i64,
+    keep_at: Instant,
     /// When it was first handed over since the sink last read back; `None`: it was not, or the broker has confirmed it.
     unanswered_us: Option<i64>,
     is_delivered: bool,
@@ -67,109 +74,92 @@ struct HandedOver {
     kept: Option<bool>,
 }
 
-crate::marked!(ReadBack { due, first, earlier, unsettled, floor } not { is_possible, keep_after_us, began_us, oldest_us, next_look_us });
-crate::marked!(HandedOver { replays, since_us, keep_at_us, unanswered_us, is_delivered, kept });
+crate::marked!(ReadBack { due, older_us, first_us, earlier, unsettled, next_look, floor } not {
+    is_possible, keep_after, began_us, oldest_us
+});
+crate::marked!(HandedOver { replays, since_us, keep_at, unanswered_us, is_delivered, kept });
 
 impl ReadBack {
     /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event
     /// that they did not settle was handed over at most `confirm_timeout` before the newest verdict, or they have kept
     /// it in the table.
-    pub(crate) fn new(start: &Start, confirm_timeout: Duration, limits: Limits) -> Self {
+    pub(crate) fn new(start: &Start, confirm_timeout: Duration, now: Instant) -> Self {
         let slack = if faults::is_on(Fault::ReadBackTooLate) { 0 } else { micros(confirm_timeout + CLOCKS) };
         let is_possible = start.abilities.reads_back;
-        let first = start.last_settled_us.map(|settled| settled.saturating_sub(slack));
+        let before = |settled_us: i64| settled_us.saturating_sub(slack);
+        let floor_us = start.floor_us.into_iter().chain([start.last_settled_us.unwrap_or_default()]).min();
         let earlier = start.in_doubt.iter().filter(|_| is_possible).map(|in_doubt| (in_doubt.id, *in_doubt));
         Self {
             is_possible,
-            keep_after_us: micros((confirm_timeout + CLOCKS) / PARTS),
-            due: is_possible.then_some(first),
-            first,
+            keep_after: (confirm_timeout + CLOCKS) / PARTS,
+            due: is_possible.then(|| start.last_settled_us.map(before)),
+            older_us: start.floor_us.map(before),
+            first_us: floor_us.map(before).unwrap_or_default(),
             began_us: None,
             earlier: earlier.collect(),
             unsettled: HashMap::default(),
             oldest_us: None,
-            next_look_us: 0,
-            // What an earlier session had in memory, and as much again.
-            floor: Floor::new(is_possible.then(|| start.last_settled_us.unwrap_or(0)), 2 * limits.max_events),
+            next_look: now,
+            floor: Floor::new(floor_us.filter(|_| is_possible)),
         }
     }
 
     /// Takes out the events that an earlier session knew to be delivered.
     pub(crate) fn take_delivered<E: AsRef<Event>>(&self, events: &mut Vec<E>) -> Vec<Uuid> {
-        let is_delivered = |event: &Event| {
-            self.earlier.get(&event.id).is_some_and(|kept| kept.is_delivered && kept.replays == event.replays)
-        };
         if self.earlier.is_empty() {
             return Vec::new();
         }
-        events.extract_if(.., |event| is_delivered((*event).as_ref())).map(|event| event.as_ref().id).collect()
+        let is_delivered = |event: &mut E| self.was_delivered((*event).as_ref());
+        events.extract_if(.., is_delivered).map(|event| event.as_ref().id).collect()
     }
 
     /// These events are handed to the sink.
-    pub(crate) fn handed_over<'a>(&mut self, events: impl Iterator<Item = &'a Event>, now_us: i64) {
+    pub(crate) fn handed_over<'a>(&mut self, events: impl Iterator<Item = &'a Event>, now: Now) {
         if !self.is_possible {
             return;
         }
-        self.began_us.get_or_insert(now_us);
-        let before = self.unsettled.len();
+        self.began_us.get_or_insert(now.unix_us);
         for event in events {
-            self.unsettled(event, now_us).unanswered_us.get_or_insert(now_us);
+            self.entry(event, now).unanswered_us.get_or_insert(now.unix_us);
         }
-        self.floor.handed_over(self.unsettled.len() - before);
-        if self.unsettled.len() > MOST_UNSETTLED {
-            self.oldest_us = self.earliest();
-            self.unsettled.clear();
-        }
+        self.bound();
     }
 
     /// The event goes back to the table without an answer. This session may have handed it over, or an earlier one.
-    pub(crate) fn put_off(&mut self, event: &Event, now_us: i64) {
-        if self.is_possible && (self.floor.wanted().is_some() || self.unsettled.contains_key(&event.id)) {
-            self.unsettled(event, now_us).keep_at_us = 0;
-            self.next_look_us = 0;
+    pub(crate) fn put_off(&mut self, event: &Event, now: Now) {
+        if self.unsettled.contains_key(&event.id) {
+            self.keep(event, now);
+        } else if self.floor.wanted().is_some() {
+            self.keep_if_earlier(event, now);
         }
     }
 
-    /// The entry of an event that the broker may have.
-    fn unsettled(&mut self, event: &Event, now_us: i64) -> &mut HandedOver {
-        let Event { id, replays, created_at_us, .. } = event;
-        let is_new = self.began_us.is_some_and(|began_us| *created_at_us > began_us.saturating_add(micros(CLOCKS)));
-        let mut handed_over = HandedOver {
-            replays: *replays,
-            // An earlier session may have handed it over, unless it was emitted since this one began.
-            since_us: if is_new { now_us } else { self.first.unwrap_or(0).min(now_us) },
-            keep_at_us: now_us.saturating_add(self.keep_after_us),
-            unanswered_us: None,
-            is_delivered: false,
-            kept: None,
-        };
-        if let Some(kept) = self.earlier.remove(id).filter(|kept| kept.replays == *replays) {
-            (handed_over.since_us, handed_over.kept) = (kept.since_us, Some(false));
+    /// The event is kept in the table at once if an earlier session may have handed it over.
+    pub(crate) fn keep_if_earlier(&mut self, event: &Event, now: Now) {
+        if !self.is_new(event) {
+            self.keep(event, now);
         }
-        let entry = self.unsettled.entry(*id).or_insert(handed_over);
-        if entry.replays != *replays {
-            *entry = handed_over;
+    }
+
+    fn keep(&mut self, event: &Event, now: Now) {
+        if self.is_possible && !self.was_delivered(event) {
+            self.entry(event, now).keep_at = now.instant;
+            self.next_look = now.instant;
+            self.bound();
         }
-        entry
     }
 
     /// The broker has said what became of the event, or the sink cannot tell.
-    pub(crate) fn answered(&mut self, id: &Uuid, outcome: &Outcome) {
-        if !self.is_possible {
-            return;
-        }
+    pub(crate) fn answered(&mut self, id: &Uuid, outcome: &Outcome, now: Instant) {
         let Some(event) = self.unsettled.get_mut(id) else { return };
         match outcome {
             Outcome::Delivered => (event.unanswered_us, event.is_delivered) = (None, true),
             // The next verdict lets the next session read from later on, so this event is kept at once.
             Outcome::Found => {
-                (event.unanswered_us, event.is_delivered, event.keep_at_us) = (None, true, 0);
-                self.next_look_us = 0;
+                (event.unanswered_us, event.is_delivered, event.keep_at) = (None, true, now);
+                self.next_look = now;
             }
-            Outcome::Unread { .. } => {
-                event.keep_at_us = 0;
-                self.next_look_us = 0;
-            }
+            Outcome::Unread { .. } => (event.keep_at, self.next_look) = (now, now),
             Outcome::Rejected(_) | Outcome::Retry(_) | Outcome::Unavailable(_) | Outcome::Behind => {
                 self.unsettled.remove(id);
             }
@@ -186,38 +176,49 @@ impl ReadBack {
     }
 
     /// What the table is to keep now, with at most this many events; `None`: nothing has changed.
-    pub(crate) fn doubts(&mut self, most: usize, now_us: i64) -> Option<Doubts> {
-        if self.began_us.is_none() || now_us < self.next_look_us {
+    pub(crate) fn doubts(&mut self, most: usize, now: Instant) -> Option<Doubts> {
+        if self.began_us.is_none() || now < self.next_look {
             return None;
         }
-        let events = if faults::is_on(Fault::DoubtForgotten) { Vec::new() } else { self.take_old(most, now_us) };
-        let last_settled_us = self.floor.wanted();
+        self.next_look = now + self.keep_after;
+        let events = if faults::is_on(Fault::DoubtForgotten) { Vec::new() } else { self.old(most, now) };
         let is_changed = self.floor.is_changed() || !events.is_empty();
-        is_changed.then_some(Doubts { events, last_settled_us })
+        let is_last = events.len() < most;
+        let floor_us = self.floor.wanted().or_else(|| self.floor.present().filter(|_| !is_last));
+        is_changed.then_some(Doubts { events, floor_us })
     }
 
-    fn take_old(&mut self, most: usize, now_us: i64) -> Vec<InDoubt> {
-        let is_old = |event: &HandedOver| event.keep_at_us <= now_us && event.kept != Some(event.is_delivered);
-        let old = self.unsettled.iter().filter(|(_, event)| is_old(event)).take(most);
-        let in_doubt = |(id, event): (&Uuid, &HandedOver)| InDoubt {
-            id: *id,
-            replays: event.replays,
-            since_us: event.since_us,
-            is_delivered: event.is_delivered,
-        };
-        self.next_look_us = now_us + self.keep_after_us;
-        old.map(in_doubt).collect()
+    /// When [`doubts`](Self::doubts) is to be asked without an input; `None`: nothing waits for that.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.holds_verdicts().then_some(self.next_look)
+    }
+
+    /// Whether no verdict may be written, because the next session would not read as far back as it must.
+    pub(crate) fn holds_verdicts(&self) -> bool {
+        self.began_us.is_some() && self.floor.is_missing()
     }
 
     /// The table keeps this. There may be more.
-    pub(crate) fn kept(&mut self, doubts: &Doubts) {
-        self.next_look_us = 0;
-        self.floor.kept(doubts.last_settled_us);
+    pub(crate) fn kept(&mut self, doubts: &Doubts, now: Instant) {
+        self.next_look = now;
+        self.floor.kept(doubts.floor_us);
         for InDoubt { id, replays, is_delivered, .. } in &doubts.events {
             if let Some(event) = self.unsettled.get_mut(id).filter(|event| event.replays == *replays) {
                 event.kept = Some(*is_delivered);
             }
         }
+    }
+
+    /// The table could not keep that. Returns whether verdicts go on without.
+    pub(crate) fn not_kept(&mut self, is_transient: bool, now: Instant) -> bool {
+        if is_transient && self.floor.is_missing() {
+            self.next_look = now + PAUSE;
+            return false;
+        }
+        if self.floor.is_missing() {
+            self.floor.give_up();
+        }
+        true
     }
 
     /// The broker no longer knows the sink. What was read before stays known to the sink, so only events count that
@@ -228,13 +229,66 @@ impl ReadBack {
         }
     }
 
-    /// Takes the beginning of the read that is due, with events that need an earlier one; `None`: none is due.
-    pub(crate) fn take(&mut self) -> Option<(Since, Vec<(Uuid, i64)>)> {
+    /// Takes the beginning of the read that is due, with what is older; `None`: none is due.
+    pub(crate) fn take(&mut self) -> Option<(Since, Older)> {
         let since = self.due.take()?;
         self.unsettled.values_mut().for_each(|event| event.unanswered_us = None);
         self.oldest_us = None;
         let in_doubt = self.earlier.values().filter(|kept| !kept.is_delivered);
-        Some((since, in_doubt.map(|kept| (kept.id, kept.since_us.saturating_sub(micros(CLOCKS)))).collect()))
+        let in_doubt = in_doubt.map(|kept| (kept.id, kept.since_us.saturating_sub(micros(CLOCKS)))).collect();
+        Some((since, Older { since_us: self.older_us.take(), in_doubt }))
+    }
+
+    /// The entry of an event that the broker may have.
+    fn entry(&mut self, event: &Event, now: Now) -> &mut HandedOver {
+        let mut handed_over = HandedOver {
+            replays: event.replays,
+            since_us: if self.is_new(event) { now.unix_us } else { self.first_us.min(now.unix_us) },
+            keep_at: now.instant + self.keep_after,
+            unanswered_us: None,
+            is_delivered: false,
+            kept: None,
+        };
+        if let Some(kept) = self.earlier.remove(&event.id).filter(|kept| kept.replays == event.replays) {
+            (handed_over.since_us, handed_over.kept) = (kept.since_us, Some(false));
+        }
+        let entry = self.unsettled.entry(event.id).or_insert(handed_over);
+        if entry.replays != event.replays {
+            *entry = handed_over;
+        }
+        entry
+    }
+
+    /// Whether the event was emitted since the session began, so that no earlier one has handed it over.
+    fn is_new(&self, event: &Event) -> bool {
+        self.began_us.is_some_and(|began_us| event.created_at_us > began_us.saturating_add(micros(CLOCKS)))
+    }
+
+    fn was_delivered(&self, event: &Event) -> bool {
+        self.earlier.get(&event.id).is_some_and(|kept| kept.is_delivered && kept.replays == event.replays)
+    }
+
+    /// Forgets events if they are too many: first those that the table keeps.
+    fn bound(&mut self) {
+        if self.unsettled.len() > MOST_UNSETTLED {
+            self.unsettled.retain(|_, event| event.kept != Some(event.is_delivered) || event.unanswered_us.is_some());
+        }
+        if self.unsettled.len() > MOST_UNSETTLED {
+            self.oldest_us = self.earliest();
+            self.unsettled.clear();
+        }
+    }
+
+    fn old(&self, most: usize, now: Instant) -> Vec<InDoubt> {
+        let is_old = |event: &HandedOver| event.keep_at <= now && event.kept != Some(event.is_delivered);
+        let old = self.unsettled.iter().filter(|(_, event)| is_old(event)).take(most);
+        let in_doubt = |(id, event): (&Uuid, &HandedOver)| InDoubt {
+            id: *id,
+            replays: event.replays,
+            since_us: event.since_us,
+            is_delivered: event.is_delivered,
+        };
+        old.map(in_doubt).collect()
     }
 
     fn earliest(&self) -> Option<i64> {

@@ -162,7 +162,7 @@ impl<S: Sink> Session<S> {
                     self.sink.publish(batch);
                     self.sink.publish_beside(beside);
                 }
-                Effect::ReadBack { since_us, in_doubt } => self.sink.read_back(since_us, in_doubt),
+                Effect::ReadBack { since_us, older } => self.sink.read_back(since_us, older),
                 Effect::ConnectAnew => self.sink.connect_anew(),
                 Effect::Table(request) => self.table.start(request),
                 Effect::Acknowledge(position) => self.acknowledge(position).await?,

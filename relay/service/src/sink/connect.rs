@@ -7,8 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::{Abilities, Event};
-use uuid::Uuid;
+use outbox_core::{Abilities, Event, Older};
 
 use super::{Answer, BrokerKind, Spans};
 use crate::{address::BadFile, config::Config, error::RunError, peer::ServerPeer};
@@ -70,7 +69,7 @@ pub trait Connect: Send + Sized {
     fn begin(&mut self, _name: String) {}
 
     /// As [`Sink::read_back`](super::Sink::read_back).
-    fn read_back(&mut self, _since_us: Option<i64>, _in_doubt: Vec<(Uuid, i64)>) {}
+    fn read_back(&mut self, _since_us: Option<i64>, _older: Older) {}
 
     /// Publishes events in order. Never waits.
     fn publish(&mut self, connection: &mut Self::Connection, events: Vec<Arc<Event>>);

@@ -14,8 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use outbox_core::{Abilities, Absence, Backoff, Event, Notice};
-use uuid::Uuid;
+use outbox_core::{Abilities, Absence, Backoff, Event, Notice, Older};
 
 use super::{
     Answers, BrokerKind, Sink, SinkFigures,
@@ -178,8 +177,8 @@ impl<C: Connect> Sink for Link<C> {
         self.broker.abilities()
     }
 
-    fn read_back(&mut self, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>) {
-        self.broker.read_back(since_us, in_doubt);
+    fn read_back(&mut self, since_us: Option<i64>, older: Older) {
+        self.broker.read_back(since_us, older);
     }
 
     fn publish(&mut self, events: Vec<Arc<Event>>) {

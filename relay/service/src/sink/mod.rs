@@ -16,8 +16,7 @@ mod unroutable;
 
 use std::{future::Future, sync::Arc};
 
-use outbox_core::{Abilities, Event, Notice};
-use uuid::Uuid;
+use outbox_core::{Abilities, Event, Notice, Older};
 
 #[cfg(test)]
 pub(crate) use self::kind::ANY;
@@ -79,8 +78,8 @@ pub trait Sink: Send {
     /// `None`: as far back as the sink can), before it publishes anything else. What it finds, by id and number of
     /// replays, is answered as [`Found`](outbox_core::Outcome::Found) and not sent, for as long as the session lasts. A
     /// read that is interrupted begins again. By then no older connection can publish any more, of this relay or of
-    /// another. Before an event that is `in_doubt` is sent, its destination is read from the time that stands with it.
-    fn read_back(&mut self, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>);
+    /// another. What is `older` is read after that, from its own time on, before an event is sent that it may concern.
+    fn read_back(&mut self, since_us: Option<i64>, older: Older);
 
     /// Publishes events in order. Never waits.
     ///

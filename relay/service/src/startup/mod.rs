@@ -159,7 +159,7 @@ pub(crate) async fn take_over(
     };
     let silence = stream_session::silence(config, &client).await?;
     let confirmed = start_position::confirmed(config, &client).await?;
-    let store = Store::prepare(client, &config.publication).await.map_err(|error| {
+    let mut store = Store::prepare(client, &config.publication).await.map_err(|error| {
         checks::store_error(error, "cannot prepare the relay's statements")
             .hint("check that the extension and the relay are of the same version")
     })?;
@@ -171,7 +171,7 @@ pub(crate) async fn take_over(
         passed_over = Some(store.snapshot_of_all().await.map_err(cannot)?);
     }
     let predecessor = match system {
-        Some(system) => Some(predecessor::learn(config, &store, &system).await?),
+        Some(system) => Some(predecessor::learn(config, &mut store, &system).await?),
         None => None,
     };
     info!(target: "relay", state = %"connected", slot = config.slot, host = database.description, "connected to {}", config.database_url);
@@ -197,16 +197,17 @@ pub(crate) fn begin<C: Connect>(
 ) -> Session<Link<C>> {
     let Database { store, connection, source, publication, silence, confirmed, passed_over, row_by_row, predecessor } =
         database;
-    let (last_settled_us, in_doubt) = predecessor.map_or_else(Default::default, |predecessor| {
-        let Predecessor { name, last_settled_us, in_doubt } = predecessor;
+    let (last_settled_us, floor_us, in_doubt) = predecessor.map_or_else(Default::default, |predecessor| {
+        let Predecessor { name, last_settled_us, floor_us, in_doubt } = predecessor;
         sink.begin(name);
-        (last_settled_us, in_doubt)
+        (last_settled_us, floor_us, in_doubt)
     });
     let start = Start {
         confirmed: outbox_core::Lsn(confirmed.0),
         broker_away_since: sink.away_since(),
         abilities: sink.abilities(),
         last_settled_us,
+        floor_us,
         in_doubt,
         passed_over,
         without_stream: matches!(source, Source::Making(_)),

@@ -13,7 +13,9 @@ pub(super) struct Predecessor {
     pub(super) name: String,
     /// The time of their last verdict, in microseconds since the Unix epoch; `None`: nothing tells.
     pub(super) last_settled_us: Option<i64>,
-    /// What they have kept of events without a verdict.
+    /// The floor that they have kept, in microseconds since the Unix epoch; `None`: there is none.
+    pub(super) floor_us: Option<i64>,
+    /// The events without a verdict that they have kept.
     pub(super) in_doubt: Vec<InDoubt>,
 }
 
@@ -30,9 +32,10 @@ pub(super) async fn system(
 }
 
 /// Learns about them. The relay has the slot already, so none of them writes verdicts any more.
-pub(super) async fn learn(config: &Config, store: &Store, system: &str) -> Result<Predecessor, RunError> {
+pub(super) async fn learn(config: &Config, store: &mut Store, system: &str) -> Result<Predecessor, RunError> {
     let cannot = |error| checks::store_error(error, "cannot learn which events earlier relays have left in doubt");
     let last_settled_us = store.last_settled().await.map_err(cannot)?;
-    let in_doubt = store.in_doubt().await.map_err(cannot)?;
-    Ok(Predecessor { name: publisher_name(system, &config.slot), last_settled_us, in_doubt })
+    let name = publisher_name(system, &config.slot);
+    let (floor_us, in_doubt) = store.take_over(&name).await.map_err(cannot)?;
+    Ok(Predecessor { name, last_settled_us, floor_us, in_doubt })
 }

@@ -19,7 +19,7 @@ use std::{
 };
 
 use outbox_core::{Batch, Doubts, Finished, InDoubt, NotWritten, Published, Request, Snapshot, Verdict};
-use tokio_postgres::{Client, Statement, error::SqlState};
+use tokio_postgres::{Client, Statement, error::SqlState, types::ToSql};
 use tracing::debug;
 use uuid::Uuid;
 
@@ -45,6 +45,8 @@ pub type Operation = Pin<Box<dyn Future<Output = Result<Finished, StoreError>> +
 pub struct Store {
     client: Client,
     publication: String,
+    /// The name under which this relay and its predecessors publish; empty: the sink does not read back.
+    publisher: String,
     snapshot: Statement,
     flushed: Statement,
     flush: Statement,
@@ -81,6 +83,7 @@ impl Store {
         let encoding: String = client.query_one(sql::ENCODING, &[]).await?.try_get(0)?;
         Ok(Self {
             publication: publication.to_owned(),
+            publisher: String::new(),
             snapshot: client.prepare(sql::SNAPSHOT).await?,
             flushed: client.prepare(sql::FLUSHED).await?,
             flush: client.prepare(sql::FLUSH).await?,
@@ -122,12 +125,12 @@ impl Store {
                 })
             }),
             Request::Keep(doubts) => Box::pin(async move {
-                Ok(match self.keep_in_doubt(&doubts).await {
+                Ok(match self.keep(&doubts).await {
                     Ok(()) => Finished::Kept(doubts),
-                    Err(error) => Finished::NotKept(match error.refusal() {
-                        Some(refused) => refused,
-                        None => error.failure()?.error,
-                    }),
+                    Err(error) => match error.refusal() {
+                        Some(error) => Finished::NotKept { is_transient: false, error },
+                        None => Finished::NotKept { is_transient: true, error: error.failure()?.error },
+                    },
                 })
             }),
             Request::Snapshot => Box::pin(async move { Ok(Finished::Snapshot(self.current_snapshot().await?)) }),
@@ -163,28 +166,38 @@ impl Store {
         Ok(age.map(|age| now_us.saturating_sub(age)))
     }
 
-    /// What earlier sessions have kept of events that are still pending.
-    pub async fn in_doubt(&self) -> Result<Vec<InDoubt>, StoreError> {
-        let rows = self.client.query(sql::IN_DOUBT, &[&MOST_IN_DOUBT]).await?;
+    /// What the relays that publish under this name have kept: the floor, in microseconds since the Unix epoch, and
+    /// events that are still pending. From now on this relay keeps it under that name, too.
+    pub async fn take_over(&mut self, publisher: &str) -> Result<(Option<i64>, Vec<InDoubt>), StoreError> {
+        publisher.clone_into(&mut self.publisher);
+        let rows = self.client.query(sql::IN_DOUBT, &[&publisher, &MOST_IN_DOUBT]).await?;
         let now_us = now_us();
-        let read = |row: &tokio_postgres::Row| {
+        let (mut floor_us, mut in_doubt) = (None, Vec::with_capacity(rows.len()));
+        for row in &rows {
             let (replays, age): (i32, i64) = (row.try_get(1)?, row.try_get(2)?);
             let since_us = now_us.saturating_sub(age);
-            let replays = u32::try_from(replays).unwrap_or(0);
-            Ok(InDoubt { id: row.try_get(0)?, replays, since_us, is_delivered: row.try_get(3)? })
-        };
-        rows.iter().map(read).collect()
+            match u32::try_from(replays) {
+                Ok(replays) => {
+                    let (id, is_delivered) = (row.try_get(0)?, row.try_get(3)?);
+                    in_doubt.push(InDoubt { id, replays, since_us, is_delivered });
+                }
+                Err(_) => floor_us = Some(since_us),
+            }
+        }
+        Ok((floor_us, in_doubt))
     }
 
-    async fn keep_in_doubt(&self, doubts: &Doubts) -> Result<(), StoreError> {
-        let Doubts { events: kept, last_settled_us } = doubts;
+    async fn keep(&self, doubts: &Doubts) -> Result<(), StoreError> {
+        let Doubts { events, floor_us } = doubts;
         let now_us = now_us();
-        let settled_ago = last_settled_us.map(|settled_us| now_us.saturating_sub(settled_us));
-        let ids: Vec<Uuid> = kept.iter().map(|kept| kept.id).collect();
-        let replays: Vec<i32> = kept.iter().map(|kept| i32::try_from(kept.replays).unwrap_or(i32::MAX)).collect();
-        let ages: Vec<i64> = kept.iter().map(|kept| now_us.saturating_sub(kept.since_us)).collect();
-        let are_delivered: Vec<bool> = kept.iter().map(|kept| kept.is_delivered).collect();
-        self.client.execute(&self.keep_in_doubt, &[&ids, &replays, &ages, &are_delivered, &settled_ago]).await?;
+        let age = |us: i64| now_us.saturating_sub(us);
+        let ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();
+        let replays: Vec<i32> = events.iter().map(|event| i32::try_from(event.replays).unwrap_or(i32::MAX)).collect();
+        let ages: Vec<i64> = events.iter().map(|event| age(event.since_us)).collect();
+        let are_delivered: Vec<bool> = events.iter().map(|event| event.is_delivered).collect();
+        let floor_age = floor_us.map(age);
+        let arguments: [&(dyn ToSql + Sync); 6] = [&self.publisher, &ids, &replays, &ages, &are_delivered, &floor_age];
+        self.client.execute(&self.keep_in_doubt, &arguments).await?;
         Ok(())
     }
 

@@ -44,12 +44,11 @@ pub(super) const LAST_SETTLED: &str = "
     SELECT (pg_catalog.extract('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) outbox.last_settled())
             OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
 
-/// Keeps what the next session needs to know of events that the broker may have. How long ago each was handed over, and
-/// the last verdict was written, is in microseconds.
-pub(super) const KEEP_IN_DOUBT: &str = "SELECT outbox.keep_in_doubt($1, $2, $3, $4, $5)";
+/// Keeps what the next session needs to know of events that the broker may have. Ages are in microseconds.
+pub(super) const KEEP_IN_DOUBT: &str = "SELECT outbox.keep_in_doubt($1, $2, $3, $4, $5, $6)";
 
-/// The events that were kept and are still pending.
-pub(super) const IN_DOUBT: &str = "SELECT id, replays, microseconds_ago, delivered FROM outbox.events_in_doubt($1)";
+/// The floor, whose `replays` are -1, and the events that were kept and are still pending.
+pub(super) const IN_DOUBT: &str = "SELECT id, replays, microseconds_ago, delivered FROM outbox.events_in_doubt($1, $2)";
 
 /// Deferred events that are due, limited by their number and their stored bytes.
 pub(super) fn due_page(columns: &str) -> String {

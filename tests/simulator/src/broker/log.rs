@@ -2,10 +2,7 @@
 //! that were sent before the sink knew come back behind it. It takes nothing twice from one publisher, and nothing from
 //! a publisher that another has replaced. The sink can read what the log has.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use outbox_core::{Event, Outcome, marked};
 use uuid::Uuid;
@@ -19,12 +16,9 @@ pub(crate) struct Log {
     taken: BTreeMap<(i64, u32), Vec<Taken>>,
     /// The identity that publishes; an older one is shut out.
     identity: u64,
-    /// The sessions of all relays, in their order, and which of them have handed over an event.
-    sessions: Vec<u64>,
-    tries: BTreeSet<(i64, u64)>,
 }
 
-marked!(Log { taken, identity } not { sessions, tries });
+marked!(Log { taken, identity });
 
 /// One message in the log.
 #[derive(Clone, Copy, Debug)]
@@ -96,23 +90,6 @@ impl Log {
     pub(crate) fn identify(&mut self) -> u64 {
         self.identity += 1;
         self.identity
-    }
-
-    /// A session begins.
-    pub(crate) fn begins(&mut self, session: u64) {
-        self.sessions.push(session);
-    }
-
-    /// The session hands the event over.
-    pub(crate) fn tries(&mut self, seq: i64, session: u64) {
-        self.tries.insert((seq, session));
-    }
-
-    /// Whether a session between these two did not hand the event over.
-    pub(crate) fn was_left_out(&self, seq: i64, first: u64, last: u64) -> bool {
-        self.sessions
-            .iter()
-            .any(|between| first < *between && *between < last && !self.tries.contains(&(seq, *between)))
     }
 
     /// What was handed over since then: events and numbers of replays.

@@ -10,7 +10,7 @@ use outbox_core::{
 };
 use uuid::Uuid;
 
-use super::{Database, Micros, Row, Transaction, id_of, seq_of};
+use super::{Change, Database, Micros, Row, Transaction, id_of, seq_of};
 
 /// The end of an operation on the table, and how long it takes, for instance to flush the WAL.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ impl Database {
         let finished = match request {
             Request::Settle(batch) if fails => Finished::NotSettled(batch, failure(Remedy::Repeat)),
             Request::Settle(batch) => self.settle(batch, now, &mut wait, &mut written),
-            Request::Keep(_) if fails => Finished::NotKept("a deadlock".to_owned()),
+            Request::Keep(_) if fails => Finished::NotKept { is_transient: true, error: "a deadlock".to_owned() },
             Request::Keep(doubts) => self.keep_in_doubt(doubts),
             Request::Snapshot => Finished::Snapshot(self.snapshot()),
             _ if fails => Finished::NotRead(failure(Remedy::Repeat)),
@@ -206,6 +206,19 @@ impl Database {
             }
         }
         due
+    }
+
+    /// The events that a session leaves to the table for longer: their keys are held or have spilled, or they are not
+    /// visible yet. `knows`: whether the session has them in memory.
+    pub(crate) fn left_out(&self, knows: impl Fn(&Uuid) -> bool) -> Vec<i64> {
+        let holders = self.holders();
+        let is_left_out = |row: &&Row| {
+            let is_out = row.available_at.is_none() && row.emitted.key.is_some() || is_behind(row, &holders);
+            is_out && row.status == Status::Pending && !knows(&id_of(row.emitted.seq))
+        };
+        let inserted = |change: &Change| if let Change::Insert(emitted, _) = change { Some(emitted.seq) } else { None };
+        let invisible = self.hidden.values().flat_map(|hidden| &hidden.changes).filter_map(inserted);
+        self.rows.values().filter(is_left_out).map(|row| row.emitted.seq).chain(invisible).collect()
     }
 
     /// The publication as a look finds it.

@@ -90,8 +90,8 @@ pub(crate) struct Database {
     pub(crate) statements_fail_until: Micros,
     /// What relays have kept of events whose verdicts are late.
     in_doubt: BTreeMap<i64, InDoubt>,
-    /// The last verdict from which the next session counts; `None`: it is the newest.
-    kept_last_settled: Option<Micros>,
+    /// The floor that a session has kept.
+    pub(crate) floor: Option<i64>,
     next_xid: u64,
     next_seq: i64,
 }
@@ -111,7 +111,7 @@ impl Marked for Database {
         marks.counted(Kind::Xid, &self.next_xid);
         (&self.slot, (self.is_published, self.publication)).mark(marks);
         (self.next_seq, self.is_up).mark(marks);
-        (&self.in_doubt, self.kept_last_settled).mark(marks);
+        (&self.in_doubt, self.floor.is_some()).mark(marks);
     }
 }
 
@@ -133,7 +133,7 @@ impl Database {
             kept_by_other: 0,
             statements_fail_until: 0,
             in_doubt: BTreeMap::new(),
-            kept_last_settled: None,
+            floor: None,
             next_xid: first_xid,
             next_seq: 1,
         }
@@ -290,16 +290,15 @@ impl Database {
         (seqs, shown)
     }
 
-    /// `outbox.last_settled`: when the newest `SENT` row became so, or what a relay has kept; `None`: there is none.
+    /// When the newest `SENT` row became so; `None`: there is none.
     pub(crate) fn last_settled(&self) -> Option<Micros> {
-        let newest = self.rows.values().filter_map(|row| row.sent_at).max();
-        self.kept_last_settled.or(newest).filter(|at| *at > 0)
+        self.rows.values().filter_map(|row| row.sent_at).max()
     }
 
     /// `outbox.keep_in_doubt`.
     fn keep_in_doubt(&mut self, doubts: Doubts) -> Finished {
         self.in_doubt.extend(doubts.events.iter().map(|kept| (seq_of(&kept.id), *kept)));
-        self.kept_last_settled = doubts.last_settled_us.map(|settled| u64::try_from(settled).unwrap_or(0));
+        self.floor = doubts.floor_us;
         Finished::Kept(doubts)
     }
 

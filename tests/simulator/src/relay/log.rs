@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use outbox_core::{Event, Outcome};
-use uuid::Uuid;
+use outbox_core::{Event, Older, Outcome};
 
 use super::Relay;
 use crate::{
@@ -39,16 +38,18 @@ impl World {
     /// From when on a session that begins now can find events that were handed over and have no verdict.
     pub(super) fn readable_since(&self) -> Micros {
         let slack = micros(self.knobs.config.confirm_timeout) + CLOCKS;
-        self.db.last_settled().map_or(0, |settled| settled.saturating_sub(slack))
+        let floor = self.db.floor.map_or(Micros::MAX, |floor| u64::try_from(floor).unwrap_or(0));
+        self.db.last_settled().map_or(0, |settled| settled.min(floor).saturating_sub(slack))
     }
 
     /// The sink reads the broker's log.
-    pub(super) fn read_back(&mut self, relay: usize, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>) {
-        let since = since_us.map_or(0, |since| u64::try_from(since).unwrap_or(0));
+    pub(super) fn read_back(&mut self, relay: usize, since_us: Option<i64>, older: Older) {
+        let since = |us: i64| u64::try_from(us).unwrap_or(0);
+        let from = since_us.map_or(0, |us| since(us.min(older.since_us.unwrap_or(us))));
         let Some(log) = &self.broker.log else { return };
-        let mut found: Vec<(i64, u32)> = log.read(since).collect();
-        for (id, since) in in_doubt {
-            found.extend(log.read(u64::try_from(since).unwrap_or(0)).filter(|(seq, _)| *seq == seq_of(&id)));
+        let mut found: Vec<(i64, u32)> = log.read(from).collect();
+        for (id, us) in older.in_doubt {
+            found.extend(log.read(since(us)).filter(|(seq, _)| *seq == seq_of(&id)));
         }
         self.log_relay(relay, || format!("reads back from {since_us:?}, and finds {} messages", found.len()));
         if let Some(session) = &mut self.relays[relay].session {
@@ -59,13 +60,11 @@ impl World {
     /// Sends events, except those that the sink has found: they are answered at once.
     pub(super) fn send_in_order(&mut self, relay: usize, connection: u64, events: impl Iterator<Item = Arc<Event>>) {
         let now = self.now;
-        let (Some(session), Some(open), Some(log)) =
-            (&self.relays[relay].session, self.broker.connections.get_mut(&connection), self.broker.log.as_mut())
+        let (Some(session), Some(open)) = (&self.relays[relay].session, self.broker.connections.get_mut(&connection))
         else {
             return;
         };
         for event in events {
-            log.tries(seq_of(&event.id), session.id);
             if session.found.contains(&(seq_of(&event.id), event.replays)) {
                 open.answers.push((event.id, Outcome::Found));
             } else {
@@ -79,8 +78,8 @@ impl World {
 
     /// A queue has taken the event. `earlier`: its first copy in the broker's log.
     ///
-    /// A second copy breaks the promise, with one exception: a session in between did not hand the event over, since
-    /// its key was held, and wrote other verdicts for longer than the slack. Then no session can know of it.
+    /// A second copy breaks the promise, with one exception: a session in between has left the event to the table for
+    /// long, since its key was held or full, or its row was not visible. Then the next one does not read that far back.
     pub(super) fn accepted(&mut self, seq: i64, connection: u64, earlier: Option<Taken>) {
         self.log("broker", || format!("a queue takes {seq}"));
         self.checker.accepted(seq, &self.knobs, &self.db, &self.broker);
@@ -88,9 +87,7 @@ impl World {
         let session = self.broker.connections.get(&connection).map(|open| open.publisher.session);
         let own = self.relays.iter().filter_map(|relay| relay.session.as_ref()).find(|own| Some(own.id) == session);
         let readable_since = own.map_or(Micros::MAX, |own| own.readable_since);
-        let is_left_out =
-            |session| self.broker.log.as_ref().is_some_and(|log| log.was_left_out(seq, earlier.session, session));
-        if earlier.at >= readable_since || !session.is_some_and(is_left_out) {
+        if session == Some(earlier.session) || earlier.at >= readable_since || !self.checker.fact(seq).was_left_out {
             self.checker.fail(Promise::Once, Some(seq), "it is delivered twice, although the broker's log can be read");
         }
     }

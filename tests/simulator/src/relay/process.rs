@@ -38,9 +38,6 @@ impl World {
             Some(_) => {}
         }
         let id = self.number();
-        if let Some(log) = &mut self.broker.log {
-            log.begins(id);
-        }
         let passes_over = std::mem::take(&mut self.relays[relay].must_pass_over);
         let now = self.clocks();
         let seed = self.dice.relays.u64(..);
@@ -59,6 +56,7 @@ impl World {
             broker_away_since: Some(now.instant),
             abilities: self.knobs.abilities,
             last_settled_us,
+            floor_us: self.db.floor,
             in_doubt: self.db.events_in_doubt(),
             passed_over: passes_over.then_some(snapshot),
             without_stream: !is_created,

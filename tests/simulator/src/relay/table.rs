@@ -42,6 +42,13 @@ impl World {
         // Without a stream, events that are due wait for a pass.
         let streams = self.db.slot.as_ref().is_some_and(|slot| slot.is_created);
         let takes_all_due = streams && matches!(&request, Request::Due(scan) if scan.older_than.is_none());
+        let takes_floor_away = matches!(&request, Request::Keep(doubts) if doubts.floor_us.is_none());
+        if takes_floor_away {
+            let session = self.relays[operation.relay].session.as_ref().filter(|own| own.id == operation.session);
+            for seq in self.db.left_out(|id| session.is_some_and(|session| session.core.knows(id))) {
+                self.checker.fact(seq).was_left_out = true;
+            }
+        }
         let executed = self.db.execute(request, self.now);
         if let Finished::Due(due) = &executed.finished
             && takes_all_due
@@ -105,7 +112,7 @@ fn name_of(request: &Request) -> String {
         }
         Request::Keep(doubts) => {
             let events = doubts.events.iter().map(|kept| format!("{} since {}", seq_of(&kept.id), kept.since_us));
-            format!("keep {:?}, in doubt {}", doubts.last_settled_us, events.collect::<Vec<_>>().join(", "))
+            format!("keep {:?}, in doubt {}", doubts.floor_us, events.collect::<Vec<_>>().join(", "))
         }
         Request::Scan(from, scan) => format!("pending after {} ({} rows)", from.after_seq, scan.max_rows),
         Request::Due(_) => "due".to_owned(),

@@ -56,7 +56,7 @@ impl World {
     fn carry_out(&mut self, relay: usize, id: u64, effect: Effect) {
         match effect {
             Effect::Publish { batch, beside } => self.publish(relay, batch, beside),
-            Effect::ReadBack { since_us, in_doubt } => self.read_back(relay, since_us, in_doubt),
+            Effect::ReadBack { since_us, older } => self.read_back(relay, since_us, older),
             Effect::ConnectAnew => self.connect_anew(relay, id),
             Effect::Table(request) => self.ask(relay, id, request),
             Effect::LookAtSlot { .. } => {

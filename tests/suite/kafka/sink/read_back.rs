@@ -136,8 +136,8 @@ async fn an_event_in_doubt_that_is_due_while_its_topic_is_in_use_is_found() {
     // As a relay leaves it that did not know what has become of the event and puts it off.
     let put_off = "SELECT outbox.settle(array_agg(id), array_agg('PENDING'::outbox.status), array_agg(NULL::text), array_agg(9000))
         FROM outbox.events WHERE status = 'PENDING';
-        SELECT outbox.keep_in_doubt(array_agg(id), array_agg(0), array_agg(60000000::bigint), array_agg(false), NULL)
-        FROM outbox.events WHERE status = 'PENDING'";
+        SELECT outbox.keep_in_doubt((SELECT min(publisher) FROM outbox.in_doubt), array_agg(id), array_agg(0),
+            array_agg(60000000::bigint), array_agg(false), NULL) FROM outbox.events WHERE status = 'PENDING'";
     run(&sink.db, put_off).await;
     let relay = builder.start().await;
     let mut emitted = 20;

@@ -15,9 +15,8 @@ use std::{
 };
 
 use kafka_producer::{Confirm, ConnectError, KafkaError, KafkaUrl, News, ProduceConfig, TopicRead};
-use outbox_core::{Abilities, Event, SIDE_CHANNELS};
+use outbox_core::{Abilities, Event, Older, SIDE_CHANNELS};
 use tracing::warn;
-use uuid::Uuid;
 
 pub use self::{
     config::Config,
@@ -183,8 +182,8 @@ impl Connect for Kafka {
         self.name = Some(name).filter(|_| self.reads_back);
     }
 
-    fn read_back(&mut self, since_us: Option<i64>, in_doubt: Vec<(Uuid, i64)>) {
-        self.read_back.begin(since_us, in_doubt);
+    fn read_back(&mut self, since_us: Option<i64>, older: Older) {
+        self.read_back.begin(since_us, older);
     }
 
     async fn next(&mut self, producer: &mut Box<Producer>) -> Heard<KafkaError> {

@@ -1,9 +1,14 @@
 //! What topics have of events that earlier relays, or earlier connections of this one, have published. A topic is read
-//! when the first event for it is handed over, and until then its events wait here.
+//! when the first event for it is handed over, and until then its events wait here. What is older is read after that,
+//! so that a topic with more than may be read loses only the older part.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 
 use kafka_producer::{Extent, From, Outgoing, TopicRead};
+use outbox_core::{IdHash, Older};
 use uuid::Uuid;
 
 use super::{
@@ -25,8 +30,10 @@ type Since = Option<i64>;
 pub(super) struct ReadBack {
     /// From when on topics are read that are not among `topics`; `None`: nothing is read.
     first: Option<Since>,
+    /// From when on topics are read after that; `None`: not earlier.
+    older_us: Option<i64>,
     /// Events that need an earlier time, until their topics are read from there.
-    in_doubt: HashMap<Uuid, i64>,
+    in_doubt: HashMap<Uuid, i64, IdHash>,
     topics: HashMap<Box<str>, Topic>,
     found: HashSet<Mark>,
     keeps_order: bool,
@@ -68,11 +75,11 @@ impl ReadBack {
         Self { keeps_order, ..Self::default() }
     }
 
-    /// What was published since then is to be read, beside what was to be read before. An event that is `in_doubt` has
-    /// an earlier time of its own.
-    pub(super) fn begin(&mut self, since: Since, in_doubt: Vec<(Uuid, i64)>) {
+    /// What was published since then is to be read, beside what was to be read before, and then what is older.
+    pub(super) fn begin(&mut self, since: Since, older: Older) {
         self.first.get_or_insert(since);
-        self.in_doubt.extend(in_doubt);
+        self.older_us = self.older_us.into_iter().chain(older.since_us).min();
+        self.in_doubt.extend(older.in_doubt);
         for topic in self.topics.values_mut() {
             if matches!(topic, Topic::Read(_)) {
                 *topic = Topic::Due(since);
@@ -91,30 +98,35 @@ impl ReadBack {
 
     pub(super) fn take(&mut self, event: Outbound) -> Taken {
         let Some(first) = self.first else { return Taken::Leaves(event) };
-        let in_doubt = self.in_doubt.get(&event.id()).copied().map(Some);
         let Some(topic) = self.topics.get_mut(event.topic()) else {
             if self.topics.len() >= MOST_TOPICS {
                 self.topics.retain(|_, topic| matches!(topic, Topic::Reading(..)));
             }
             let name: Box<str> = event.topic().into();
-            let since = in_doubt.map_or(first, |since| since.min(first));
-            self.topics.insert(name.clone(), Topic::Reading(since, vec![event]));
-            return Taken::Asks(name, from(since));
+            self.topics.insert(name.clone(), Topic::Reading(first, vec![event]));
+            return Taken::Asks(name, from(first));
         };
         match topic {
             Topic::Read(_) if self.found.contains(&event.mark()) => Taken::Found(answer::found(event.id())),
+            Topic::Read(since) if self.in_doubt.get(&event.id()).is_none_or(|in_doubt| *since <= Some(*in_doubt)) => {
+                Taken::Leaves(event)
+            }
             Topic::Reading(_, waiting) => {
                 waiting.push(event);
                 Taken::Waits
             }
-            Topic::Read(since) if in_doubt.is_none_or(|in_doubt| *since <= in_doubt) => Taken::Leaves(event),
-            Topic::Read(since) | Topic::Due(since) => {
-                let since = in_doubt.map_or(*since, |in_doubt| in_doubt.min(*since));
-                let name = event.topic().into();
-                *topic = Topic::Reading(since, vec![event]);
+            Topic::Read(_) | Topic::Due(_) => {
+                let since = if let Topic::Due(since) = topic { *since } else { Some(self.oldest()) };
+                let name: Box<str> = event.topic().into();
+                self.topics.insert(name.clone(), Topic::Reading(since, vec![event]));
                 Taken::Asks(name, from(since))
             }
         }
+    }
+
+    /// The earliest time of all, so that a topic is read once more only once.
+    fn oldest(&self) -> i64 {
+        self.in_doubt.values().copied().chain(self.older_us).min().unwrap_or_default()
     }
 
     /// The events that were found are known for as long as the session lasts, since not all of them may have been
@@ -138,9 +150,10 @@ impl ReadBack {
             after.gap = Some(format!("it has more than {MOST_FOUND} events of that time"));
         }
         let in_doubt = waiting.iter().filter_map(|event| self.in_doubt.get(&event.id()).copied());
-        if let Some(earlier) = in_doubt.map(Some).min().filter(|earlier| *earlier < since) {
-            *topic = Topic::Reading(earlier, waiting);
-            after.asks = Some(from(earlier));
+        if in_doubt.chain(self.older_us).any(|older| Some(older) < since) {
+            let since = Some(self.oldest());
+            self.topics.insert(read.topic.into(), Topic::Reading(since, waiting));
+            after.asks = Some(from(since));
             return after;
         }
         for event in waiting {
@@ -166,5 +179,5 @@ impl ReadBack {
 }
 
 fn from(since: Since) -> From {
-    since.map_or(From::Beginning, |us| From::Time(us / 1000))
+    since.map_or(From::Beginning, |us| From::Time((us / 1000).max(0)))
 }

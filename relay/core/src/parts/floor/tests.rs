@@ -1,0 +1,71 @@
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn ids(seqs: &[u128]) -> HashSet<Uuid, IdHash> {
+    seqs.iter().map(|seq| Uuid::from_u128(*seq)).collect()
+}
+
+/// A floor whose session has read the table.
+fn read() -> Floor {
+    let mut floor = Floor::new(Some(7));
+    floor.has_read_pending(0);
+    floor.has_read_due();
+    floor
+}
+
+#[test]
+fn it_is_kept_until_all_that_the_table_had_is_settled() {
+    let now = Instant::now();
+    let mut floor = Floor::new(Some(7));
+    assert!(floor.is_missing() && floor.is_changed());
+    floor.kept(floor.wanted());
+    assert!(!floor.is_missing() && !floor.is_changed());
+    let read_pending = |floor: &mut Floor| floor.has_read_pending(0);
+    for read in [read_pending, Floor::has_read_due] {
+        floor.look(|| panic!("the table is not read yet"), true, PATIENCE, now);
+        read(&mut floor);
+    }
+    assert!(!floor.look(|| ids(&[1, 2]), true, PATIENCE, now));
+    floor.settled(&Uuid::from_u128(1));
+    floor.look(|| ids(&[3]), true, PATIENCE, now);
+    assert_eq!(floor.wanted(), Some(7), "an event waits; the new one does not count");
+    floor.settled(&Uuid::from_u128(2));
+    floor.look(|| ids(&[3]), true, PATIENCE, now);
+    assert_eq!((floor.wanted(), floor.present(), floor.is_changed()), (None, Some(7), true));
+    floor.kept(None);
+    assert!(!floor.is_changed());
+}
+
+#[test]
+fn it_is_over_after_a_while_though_something_waits_but_not_while_the_broker_takes_nothing() {
+    let now = Instant::now();
+    let mut floor = read();
+    assert!(!floor.look(|| ids(&[1]), true, PATIENCE, now));
+    assert!(!floor.look(|| ids(&[]), false, PATIENCE, now + PATIENCE));
+    assert!(!floor.look(|| ids(&[]), true, PATIENCE, now + 2 * PATIENCE));
+    assert!(floor.look(|| ids(&[]), true, PATIENCE, now + 3 * PATIENCE));
+    assert_eq!(floor.wanted(), None);
+    assert!(!floor.look(|| ids(&[]), true, PATIENCE, now + 4 * PATIENCE), "once");
+}
+
+#[test]
+fn without_one_there_is_nothing_to_keep_but_that_of_an_earlier_session_to_take_away() {
+    let mut floor = Floor::new(None);
+    assert!(!floor.is_missing() && floor.is_changed());
+    floor.kept(None);
+    assert!(!floor.is_changed());
+}
+
+#[test]
+fn keys_that_a_pass_leaves_out_are_waited_for_as_well() {
+    let now = Instant::now();
+    let mut floor = Floor::new(Some(7));
+    floor.has_read_pending(2);
+    floor.has_read_due();
+    floor.look(|| ids(&[]), true, PATIENCE, now);
+    assert_eq!(floor.wanted(), Some(7));
+    floor.has_read_pending(0);
+    floor.look(|| ids(&[]), true, PATIENCE, now);
+    assert_eq!(floor.wanted(), None);
+}

@@ -43,7 +43,7 @@ pub enum Effect {
     End(End),
 }
 
-/// Earlier times from which the broker is read. What is newer is read first, since a sink does not read more than it may.
+/// Earlier times from which the broker is read. What is newer is read first, because the sink's reads have a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Older {
     /// For all events; `None`: no earlier time.

@@ -111,8 +111,8 @@ pub enum Report {
         /// Verdicts that were to be written; `None`: the table was to be read.
         verdicts: Option<usize>,
     },
-    /// Events whose verdicts are missing for long could not be kept in the table, and verdicts are written all the same. The next look tries again.
-    /// The text is the server's error.
+    /// Events whose verdicts are late could not be kept in the table. Verdicts are written all the same, and the next
+    /// look tries again. The text is the server's error.
     NotKept(String),
     /// The server refused a batch of verdicts because of one row, which is being searched for.
     Isolating {

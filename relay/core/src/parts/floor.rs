@@ -102,8 +102,8 @@ impl Floor {
         self.has_read.due = true;
     }
 
-    /// Takes note of the events in memory once the table is read. Returns whether the floor is over now: they have their
-    /// verdicts, or have waited for long while the broker took messages.
+    /// Takes note of the events in memory once the table is read. Returns whether the floor is over now, because they
+    /// have their verdicts, or have waited for long while the broker took messages.
     pub(crate) fn look(
         &mut self,
         in_memory: impl FnOnce() -> HashSet<Uuid, IdHash>,

@@ -26,7 +26,7 @@ impl Core {
             return None;
         }
         let known = || self.dispatch.known(0);
-        if self.read_back.floor.look(known, self.link.is_ready(), self.config.confirm_timeout, now.instant) {
+        if self.read_back.floor.look(known, self.link.is_ready(), now.instant) {
             self.dispatch.unanswered_events().for_each(|event| self.read_back.keep_if_earlier(event, now));
         }
         let request = match self.read_back.doubts(DOUBTS_AT_A_TIME, now.instant) {

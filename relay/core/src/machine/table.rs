@@ -113,6 +113,7 @@ impl Core {
         self.long_unsettled.seen(&page.snapshot);
         if from.is_whole_pass() {
             self.dispatch.learn_holders(&page.holders);
+            self.read_back.floor.begins_pass(page.holders.len());
             // Keys that spilled may be admitted again only by a pass that finds all of their rows.
             if self.resync.seen(&page.snapshot) {
                 self.dispatch.keys.unspill(&page.left_out);

@@ -18,6 +18,10 @@ use crate::{
     interface::IdHash,
 };
 
+/// How long the floor waits, while the broker takes messages, for events that do not leave: their key may be held for
+/// days, and the next session would read all that was published since.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// The last verdict before the session, and how long it is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Floor {
@@ -41,12 +45,14 @@ struct HasRead {
     pending: bool,
     /// Whether such a pass has left out no key.
     all_keys: bool,
+    /// How many events held their keys when the pass began.
+    holders: usize,
     /// Whether all events that are due are in memory, or were.
     due: bool,
 }
 
 crate::marked!(Floor { is_over, is_kept, has_read, waiting, until } not { last_settled_us });
-crate::marked!(HasRead { pending, all_keys, due });
+crate::marked!(HasRead { pending, all_keys, holders, due });
 
 impl Floor {
     /// `None`: no floor is needed.
@@ -91,10 +97,15 @@ impl Floor {
         self.is_over = true;
     }
 
+    /// A pass begins, and finds so many events that hold their keys: it leaves out those behind them.
+    pub(crate) fn begins_pass(&mut self, holders: usize) {
+        self.has_read.holders = holders;
+    }
+
     /// A pass has reached the end of the table. `spilled`: keys of which it has left events there.
     pub(crate) fn has_read_pending(&mut self, spilled: usize) {
         self.has_read.pending = true;
-        self.has_read.all_keys |= spilled == 0;
+        self.has_read.all_keys |= spilled == 0 && self.has_read.holders == 0;
     }
 
     /// All events that are due are in memory.
@@ -108,7 +119,6 @@ impl Floor {
         &mut self,
         in_memory: impl FnOnce() -> HashSet<Uuid, IdHash>,
         is_ready: bool,
-        patience: Duration,
         now: Instant,
     ) -> bool {
         if self.is_over || !(self.has_read.pending && self.has_read.due) {
@@ -117,7 +127,7 @@ impl Floor {
         let waiting = self.waiting.get_or_insert_with(in_memory);
         let is_through = waiting.is_empty() && self.has_read.all_keys;
         if is_ready {
-            self.is_over = is_through || *self.until.get_or_insert(now + patience) <= now;
+            self.is_over = is_through || *self.until.get_or_insert(now + PATIENCE) <= now;
         } else {
             self.until = None;
         }

@@ -19,8 +19,10 @@ use crate::{
     interface::{Doubts, Event, IdHash, InDoubt, Now, Older, Outcome, Start, Status, Verdict},
 };
 
-/// Most by which the clocks of relay, broker and database differ, with the time that a statement takes.
+/// Most by which the clocks of relay, broker and database differ.
 const CLOCKS: Duration = Duration::from_secs(2);
+/// Least time that the statements have which keep late events, however short `confirm_timeout` is.
+const LEAST: Duration = Duration::from_secs(5);
 /// Most unsettled events that are told apart, in some 10 MB. Beyond that they count as the oldest of them, and are not
 /// kept in the table.
 const MOST_UNSETTLED: usize = 100_000;
@@ -50,6 +52,8 @@ pub(crate) struct ReadBack {
     /// Events that were handed over, until their verdicts are written or the broker has refused them. One that goes
     /// back to the table stays here if the broker may have it.
     unsettled: HashMap<Uuid, HandedOver, IdHash>,
+    /// Whether the table keeps events that have their verdicts. The next statement forgets them.
+    has_stale: bool,
     /// The earliest time of those that were too many to be told apart.
     oldest_us: Option<i64>,
     /// No look for old events comes before this time.
@@ -74,30 +78,31 @@ struct HandedOver {
     kept: Option<bool>,
 }
 
-crate::marked!(ReadBack { due, older_us, first_us, earlier, unsettled, next_look, floor } not {
+crate::marked!(ReadBack { due, older_us, first_us, earlier, unsettled, has_stale, next_look, floor } not {
     is_possible, keep_after, began_us, oldest_us
 });
 crate::marked!(HandedOver { replays, since_us, keep_at, unanswered_us, is_delivered, kept });
 
 impl ReadBack {
     /// A session begins with a read, because only the broker knows what earlier sessions have handed over. An event
-    /// that they did not settle was handed over at most `confirm_timeout` before the newest verdict, or they have kept
-    /// it in the table.
+    /// that they did not settle was handed over shortly before the newest verdict, or they have kept it in the table.
     pub(crate) fn new(start: &Start, confirm_timeout: Duration, now: Instant) -> Self {
-        let slack = if faults::is_on(Fault::ReadBackTooLate) { 0 } else { micros(confirm_timeout + CLOCKS) };
+        let slack = slack(confirm_timeout);
+        let slack_us = if faults::is_on(Fault::ReadBackTooLate) { 0 } else { micros(slack) };
         let is_possible = start.abilities.reads_back;
-        let before = |settled_us: i64| settled_us.saturating_sub(slack);
+        let before = |settled_us: i64| settled_us.saturating_sub(slack_us);
         let floor_us = start.floor_us.into_iter().chain([start.last_settled_us.unwrap_or_default()]).min();
         let earlier = start.in_doubt.iter().filter(|_| is_possible).map(|in_doubt| (in_doubt.id, *in_doubt));
         Self {
             is_possible,
-            keep_after: (confirm_timeout + CLOCKS) / PARTS,
+            keep_after: slack / PARTS,
             due: is_possible.then(|| start.last_settled_us.map(before)),
             older_us: start.floor_us.map(before),
             first_us: floor_us.map(before).unwrap_or_default(),
             began_us: None,
             earlier: earlier.collect(),
             unsettled: HashMap::default(),
+            has_stale: false,
             oldest_us: None,
             next_look: now,
             floor: Floor::new(floor_us.filter(|_| is_possible)),
@@ -170,8 +175,8 @@ impl ReadBack {
     pub(crate) fn settled(&mut self, verdict: &Verdict, gone: bool) {
         self.floor.settled(&verdict.id);
         if self.is_possible && (gone || verdict.status != Status::Pending) {
-            self.unsettled.remove(&verdict.id);
-            self.earlier.remove(&verdict.id);
+            let was_kept = self.unsettled.remove(&verdict.id).is_some_and(|event| event.kept.is_some());
+            self.has_stale |= self.earlier.remove(&verdict.id).is_some() || was_kept;
         }
     }
 
@@ -182,7 +187,7 @@ impl ReadBack {
         }
         self.next_look = now + self.keep_after;
         let events = if faults::is_on(Fault::DoubtForgotten) { Vec::new() } else { self.old(most, now) };
-        let is_changed = self.floor.is_changed() || !events.is_empty();
+        let is_changed = self.floor.is_changed() || self.has_stale || !events.is_empty();
         let is_last = events.len() < most;
         let floor_us = self.floor.wanted().or_else(|| self.floor.present().filter(|_| !is_last));
         is_changed.then_some(Doubts { events, floor_us })
@@ -201,6 +206,7 @@ impl ReadBack {
     /// The table keeps this. There may be more.
     pub(crate) fn kept(&mut self, doubts: &Doubts, now: Instant) {
         self.next_look = now;
+        self.has_stale = false;
         self.floor.kept(doubts.floor_us);
         for InDoubt { id, replays, is_delivered, .. } in &doubts.events {
             if let Some(event) = self.unsettled.get_mut(id).filter(|event| event.replays == *replays) {
@@ -294,6 +300,11 @@ impl ReadBack {
     fn earliest(&self) -> Option<i64> {
         self.unsettled.values().filter_map(|event| event.unanswered_us).chain(self.oldest_us).min()
     }
+}
+
+/// By how much a session reads back behind the last verdict.
+fn slack(confirm_timeout: Duration) -> Duration {
+    confirm_timeout.max(LEAST) + CLOCKS
 }
 
 fn micros(duration: Duration) -> i64 {

@@ -13,8 +13,10 @@ use crate::{
     world::{World, micros},
 };
 
-/// Most by which the clocks of relay, broker and database may differ.
-const CLOCKS: Micros = 2_000_000;
+/// By how much a session reads back behind the last verdict: 5 s, or `confirm_timeout` if that is longer, and 2 s.
+fn slack(confirm_timeout: Micros) -> Micros {
+    confirm_timeout.max(5_000_000) + 2_000_000
+}
 
 impl World {
     /// The sink's identity at a broker that keeps a log: the one that the broker knows, or a new one.
@@ -37,7 +39,7 @@ impl World {
 
     /// From when on a session that begins now can find events that were handed over and have no verdict.
     pub(super) fn readable_since(&self) -> Micros {
-        let slack = micros(self.knobs.config.confirm_timeout) + CLOCKS;
+        let slack = slack(micros(self.knobs.config.confirm_timeout));
         let floor = self.db.floor.map_or(Micros::MAX, |floor| u64::try_from(floor).unwrap_or(0));
         self.db.last_settled().map_or(0, |settled| settled.min(floor).saturating_sub(slack))
     }

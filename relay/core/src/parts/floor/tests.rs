@@ -1,7 +1,5 @@
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(30);
-
 fn ids(seqs: &[u128]) -> HashSet<Uuid, IdHash> {
     seqs.iter().map(|seq| Uuid::from_u128(*seq)).collect()
 }
@@ -23,15 +21,15 @@ fn it_is_kept_until_all_that_the_table_had_is_settled() {
     assert!(!floor.is_missing() && !floor.is_changed());
     let read_pending = |floor: &mut Floor| floor.has_read_pending(0);
     for read in [read_pending, Floor::has_read_due] {
-        floor.look(|| panic!("the table is not read yet"), true, PATIENCE, now);
+        floor.look(|| panic!("the table is not read yet"), true, now);
         read(&mut floor);
     }
-    assert!(!floor.look(|| ids(&[1, 2]), true, PATIENCE, now));
+    assert!(!floor.look(|| ids(&[1, 2]), true, now));
     floor.settled(&Uuid::from_u128(1));
-    floor.look(|| ids(&[3]), true, PATIENCE, now);
+    floor.look(|| ids(&[3]), true, now);
     assert_eq!(floor.wanted(), Some(7), "an event waits; the new one does not count");
     floor.settled(&Uuid::from_u128(2));
-    floor.look(|| ids(&[3]), true, PATIENCE, now);
+    floor.look(|| ids(&[3]), true, now);
     assert_eq!((floor.wanted(), floor.present(), floor.is_changed()), (None, Some(7), true));
     floor.kept(None);
     assert!(!floor.is_changed());
@@ -41,12 +39,12 @@ fn it_is_kept_until_all_that_the_table_had_is_settled() {
 fn it_is_over_after_a_while_though_something_waits_but_not_while_the_broker_takes_nothing() {
     let now = Instant::now();
     let mut floor = read();
-    assert!(!floor.look(|| ids(&[1]), true, PATIENCE, now));
-    assert!(!floor.look(|| ids(&[]), false, PATIENCE, now + PATIENCE));
-    assert!(!floor.look(|| ids(&[]), true, PATIENCE, now + 2 * PATIENCE));
-    assert!(floor.look(|| ids(&[]), true, PATIENCE, now + 3 * PATIENCE));
+    assert!(!floor.look(|| ids(&[1]), true, now));
+    assert!(!floor.look(|| ids(&[]), false, now + PATIENCE));
+    assert!(!floor.look(|| ids(&[]), true, now + 2 * PATIENCE));
+    assert!(floor.look(|| ids(&[]), true, now + 3 * PATIENCE));
     assert_eq!(floor.wanted(), None);
-    assert!(!floor.look(|| ids(&[]), true, PATIENCE, now + 4 * PATIENCE), "once");
+    assert!(!floor.look(|| ids(&[]), true, now + 4 * PATIENCE), "once");
 }
 
 #[test]
@@ -61,11 +59,15 @@ fn without_one_there_is_nothing_to_keep_but_that_of_an_earlier_session_to_take_a
 fn keys_that_a_pass_leaves_out_are_waited_for_as_well() {
     let now = Instant::now();
     let mut floor = Floor::new(Some(7));
-    floor.has_read_pending(2);
     floor.has_read_due();
-    floor.look(|| ids(&[]), true, PATIENCE, now);
-    assert_eq!(floor.wanted(), Some(7));
+    for (holders, spilled) in [(0, 2), (2, 0)] {
+        floor.begins_pass(holders);
+        floor.has_read_pending(spilled);
+        floor.look(|| ids(&[]), true, now);
+        assert_eq!(floor.wanted(), Some(7));
+    }
+    floor.begins_pass(0);
     floor.has_read_pending(0);
-    floor.look(|| ids(&[]), true, PATIENCE, now);
+    floor.look(|| ids(&[]), true, now);
     assert_eq!(floor.wanted(), None);
 }

@@ -117,7 +117,11 @@ fn an_event_whose_verdict_is_missing_for_long_is_kept_once_and_again_when_it_is_
     session.answer(2, &Outcome::Retry("nack".to_owned()), 24);
     assert_eq!(session.old(60), [in_doubt(1, 0, true)], "the broker does not have the other");
     session.read_back.settled(&verdict(1, Status::Sent), false);
-    assert_eq!(session.old(90), []);
+    let now = session.at(90).instant;
+    let forget = Some(Doubts { events: Vec::new(), floor_us: Some(1000 * SECOND) });
+    assert_eq!(session.read_back.doubts(10, now), forget, "the table forgets what is settled");
+    session.kept(Vec::new(), Some(1000 * SECOND), 90);
+    assert_eq!(session.read_back.doubts(10, now), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use harness::{AclOperation, AclResource, Kafka, SOON, eventually};
 
-use super::{Sink, assert_all_in_order, emit, pass, private, run, shared, wait_for_counts};
+use super::{Sink, assert_all_in_order, emit, number, pass, private, run, shared, wait_for_counts};
 
 /// How often chance decides whether a fault shows itself.
 const ROUNDS: usize = 4;

@@ -206,7 +206,7 @@ impl Dispatch {
         self.in_flight + self.settling
     }
 
-    /// The events in memory of which the broker has not answered.
+    /// The events in memory that have no answer of the broker yet.
     pub(crate) fn unanswered_events(&self) -> impl Iterator<Item = &Event> {
         self.tracked.values().filter_map(|tracked| tracked.event.as_deref())
     }

@@ -6,6 +6,7 @@ mod cluster;
 mod commands;
 mod compression;
 mod faults;
+mod in_doubt;
 mod limits;
 mod logins;
 mod mixed;

@@ -18,7 +18,10 @@ use crate::{
         open::{check, open},
     },
     record::{batch::ProducerId, fetched::Fetched},
-    wire::{codes, requests::Fetch},
+    wire::{
+        codes,
+        requests::{Fetch, Request},
+    },
 };
 use client_socket::Host;
 
@@ -178,8 +181,7 @@ impl Reader {
     ) -> Result<Vec<(String, i16)>, KafkaError> {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         let request = Fetch { wait_ms, most_bytes: MOST_BYTES, topics: topics.into_iter().collect() };
-        let answer = self.channel(leader).await?.ask(&request).await;
-        let (code, topics) = self.heard(leader, answer)?;
+        let (code, topics) = self.ask(leader, &request).await?;
         check("fetch", code, None)?;
         let (mut refused, mut taken) = (Vec::new(), 0);
         let parts =
@@ -234,20 +236,23 @@ impl Reader {
         })
     }
 
-    async fn channel(&mut self, leader: i32) -> Result<&mut Channel, KafkaError> {
-        if !self.channels.contains_key(&leader) {
-            let unknown = || KafkaError::Protocol("a leader that is no broker".to_owned());
-            let host = self.brokers.get(&leader).ok_or_else(unknown)?;
-            let channel = open(&self.config, host).await?;
-            self.channels.insert(leader, channel);
+    /// Asks a partition's leader; over a new connection if the broker has ended the one that was there.
+    async fn ask<R: Request>(&mut self, leader: i32, request: &R) -> Result<R::Answer, KafkaError> {
+        let unknown = || KafkaError::Protocol("a leader that is no broker".to_owned());
+        let host = self.brokers.get(&leader).ok_or_else(unknown)?;
+        if let Some(mut channel) = self.channels.remove(&leader) {
+            match channel.ask(request).await {
+                Ok(answer) => {
+                    self.channels.insert(leader, channel);
+                    return Ok(answer);
+                }
+                Err(KafkaError::Io(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
-        self.channels.get_mut(&leader).ok_or_else(KafkaError::nowhere)
-    }
-
-    fn heard<T>(&mut self, leader: i32, answer: Result<T, KafkaError>) -> Result<T, KafkaError> {
-        if answer.is_err() {
-            self.channels.remove(&leader);
-        }
-        answer
+        let mut channel = open(&self.config, host).await?;
+        let answer = channel.ask(request).await?;
+        self.channels.insert(leader, channel);
+        Ok(answer)
     }
 }

@@ -164,11 +164,7 @@ async fn answer(
     answers: Sender<Result<Metadata, KafkaError>>,
 ) {
     while let Some(topics) = questions.recv().await {
-        let metadata = match control.metadata(&topics).await {
-            // The broker that answered until now may have gone: another is asked.
-            Err(KafkaError::Io(_)) => control.metadata(&topics).await,
-            metadata => metadata,
-        };
+        let metadata = control.metadata(&topics).await;
         if answers.send(metadata).await.is_err() {
             return;
         }

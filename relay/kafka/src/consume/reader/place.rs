@@ -82,9 +82,9 @@ impl Reader {
         placed: &mut BTreeMap<String, Placed>,
     ) -> Result<(), KafkaError> {
         for is_last in [false, true] {
-            let answer = self.channel(leader).await?.ask(&ListOffsets(&topics)).await;
+            let answer = self.ask(leader, &ListOffsets(&topics)).await?;
             topics.clear();
-            for (topic, partitions) in self.heard(leader, answer)? {
+            for (topic, partitions) in answer {
                 let Some(found) = placed.get_mut(&topic) else { continue };
                 let mut late = Vec::new();
                 for (partition, code, offset) in partitions {

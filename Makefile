@@ -75,7 +75,7 @@ images: ## container images, with docker or podman: the relay, PostgreSQL with t
 try-images: ## builds them without a registry, and runs what is in them (as root)
 	@scripts/try-images
 
-try-chart: ## lints the Helm chart and renders it, with helm, which Go builds where it is missing (four minutes of CPU, once)
+try-chart: ## lints the Helm chart and renders it, with helm, which Go builds where it is missing (some minutes of CPU, once)
 	@scripts/try-chart
 
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour

@@ -21,7 +21,7 @@
 # KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images matrix soak simulate bench lint site servers build extension setup install uninstall sql clean
+.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images try-chart matrix soak simulate bench lint site servers build extension setup install uninstall sql clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -74,6 +74,9 @@ images: ## container images, with docker or podman: the relay, PostgreSQL with t
 
 try-images: ## builds them without a registry, and runs what is in them (as root)
 	@scripts/try-images
+
+try-chart: ## lints the Helm chart and renders it, with helm, which Go builds where it is missing (some minutes of CPU, once)
+	@scripts/try-chart
 
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
 	@T="$(T)" BENCH="$(BENCH)" CASE="$(CASE)" RUNS="$(RUNS)" scripts/matrix $(VERSIONS)

@@ -21,7 +21,7 @@
 # KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images try-chart matrix soak simulate bench lint site servers build extension setup install uninstall sql clean
+.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images try-chart release matrix soak simulate bench lint site servers build extension setup all install uninstall sql clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -77,6 +77,8 @@ try-images: ## builds them without a registry, and runs what is in them (as root
 
 try-chart: ## lints the Helm chart and renders it, with helm, which Go builds where it is missing (some minutes of CPU, once)
 	@scripts/try-chart
+release: ## all files of a release into target/release-VERSION; DEBIAN="bookworm trixie" as for packages; WITHOUT=images leaves the images out
+	@WITHOUT="$(WITHOUT)" PACKAGES="$(PACKAGES)" scripts/release $(DEBIAN)
 
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
 	@T="$(T)" BENCH="$(BENCH)" CASE="$(CASE)" RUNS="$(RUNS)" scripts/matrix $(VERSIONS)
@@ -131,6 +133,9 @@ extension: setup ## the extension, installed into the private PostgreSQL
 
 setup: ## installs what is missing (packages by apt, with sudo if need be)
 	@scripts/setup
+
+all: ## the extension, for the PostgreSQL of PG_CONFIG (default: the one on PATH), not installed: what `pgxn install` calls first
+	@scripts/build-extension "$${PG_CONFIG:-$$(command -v pg_config)}" >/dev/null
 
 install: ## the extension, into the PostgreSQL of PG_CONFIG (default: the one on PATH); with sudo; DESTDIR for packagers
 	@scripts/install-extension "$${PG_CONFIG:-$$(command -v pg_config)}" "$(DESTDIR)"

@@ -192,6 +192,9 @@ settings! {
         /// Whether http_listen serves the dashboard.
         dashboard: bool = "true";
 
+        /// Name of the environment, such as production, beside the database's on each page of the dashboard.
+        instance_name: OrOff<Identifier> = "off";
+
         /// PostgreSQL as the dashboard reads it: a role with outbox.grant_monitor().
         dashboard_database_url: OrOff<Url<ConnInfo>> = "off";
 

@@ -127,7 +127,9 @@ async fn watch_relay(dashboard: &Dashboard) {
             Some(sample(before, &view, now.duration_since(*at), seen.health.as_ref()))
         };
         let (of_minute, of_step) = (since(minute.front()), since(minute.iter().nth_back(KEPT_EVERY - 1)));
-        if second.is_multiple_of(KEPT_EVERY) && let Some(sample) = of_step {
+        if second.is_multiple_of(KEPT_EVERY)
+            && let Some(sample) = of_step
+        {
             seen.samples.push(sample);
         }
         let figures = figures(&view, now, &of_minute.unwrap_or_default(), &seen);

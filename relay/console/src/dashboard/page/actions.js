@@ -4,8 +4,8 @@ import { h, raw, show } from './dom.js';
 import { count, events } from './format.js';
 
 const TEXTS = {
-  replay: { title: 'Replay', done: 'are pending again' },
-  release: { title: 'Release', done: 'have released the key' },
+  replay: { title: 'Replay', done: (changed) => `${events(changed)} ${changed === 1 ? 'is' : 'are'} pending again.` },
+  release: { title: 'Release', done: () => 'The key is released.' },
 };
 
 // What an action will do, in sentences with the preview's counts.
@@ -51,7 +51,7 @@ export async function act(action, filter, done) {
       try {
         const result = await post('act', { action, filter, events: preview.events });
         element.close();
-        notice(`${events(result.events)} ${result.events === 1 ? text.done.replace('are', 'is').replace('have', 'has') : text.done}.`);
+        notice(text.done(result.events));
         done?.();
       } catch (error) {
         element.close();
@@ -59,7 +59,7 @@ export async function act(action, filter, done) {
       }
     } }, `${text.title} ${events(preview.events)}`);
     const element = dialog(`${text.title}?`, [
-      effects(action, preview).map((sentence) => h('p', {}, sentence)), described(filter),
+      ...effects(action, preview).map((sentence) => h('p', {}, sentence)), described(filter),
       preview.is_more && h('p', { class: 'foot' }, `There are more; one action takes the oldest ${count(preview.events)}. Repeat it for the others.`),
     ], [cancel, go]);
     go.focus();

@@ -48,7 +48,8 @@ function where(title) {
   const { database, instance } = session;
   show(document.getElementById('where'), database && h('b', { title: 'Database' }, raw(database)),
     instance && h('span', { class: 'badge', title: 'Environment' }, raw(instance)));
-  show(document.getElementById('zone'), session.role && `Times are in ${Intl.DateTimeFormat().resolvedOptions().timeZone}, now ${zone()}.`);
+  const named = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  show(document.getElementById('zone'), session.role && `Times are in ${zone()}${named.includes('UTC') ? '' : ` (${named})`}.`);
   document.title = visible([title, database, instance, 'outbox'].filter(Boolean).join(' · '));
 }
 

@@ -13,17 +13,17 @@ function tiles(figures) {
   const known = (show) => (health ? show(health) : '–');
   const tile = (title, value, unit, href, tone) => h(href ? 'a' : 'div', { class: `tile ${tone ?? ''}`, href },
     h('span', { class: 'name' }, title), h('strong', {}, value), h('small', {}, unit));
-  const group = (title, ...parts) => h('section', { class: 'group', style: `--tiles: ${parts.length}` }, h('h2', {}, title), h('div', {}, parts));
+  const group = (title, ...parts) => h('section', { class: 'group' }, h('h2', {}, title), h('div', {}, parts));
   return [
     group('Flow, over the last minute',
       tile('Sent', rate(figures.sent), 'a second'),
       tile('Latency', latency(figures.p99), '99 % are faster'),
       tile('Pending', known(({ pending, pending_is_estimate: about }) => count(pending, about)), 'now', '#/events?status=pending'),
-      tile('Oldest', known((now) => age(now.oldest_pending_seconds)), 'pending', '#/events?status=pending', health?.oldest_pending_seconds > 60 ? 'bad' : ''),
+      tile('Oldest', known((now) => (now.oldest_pending_seconds === null ? 'none' : age(now.oldest_pending_seconds))), 'pending', '#/events?status=pending', health?.oldest_pending_seconds > 60 ? 'bad' : ''),
       tile('Scheduled', known(({ scheduled, scheduled_is_estimate: about }) => count(scheduled, about)), 'for later', '#/events?status=scheduled')),
     group('To act on',
       tile('Failed', known(({ failed, failed_is_estimate: about }) => count(failed, about)), 'to replay', '#/failed', health?.failed > 0 ? 'bad' : ''),
-      tile('Keys held', known((now) => count(now.keys_held)), 'later events wait', '#/keys', health?.keys_held > 0 ? 'warn' : ''),
+      tile('Keys held', known((now) => count(now.keys_held)), 'events wait', '#/keys', health?.keys_held > 0 ? 'warn' : ''),
       tile('Retrying', known(({ retrying, scheduled_is_estimate: about }) => count(retrying, about)), 'by themselves', '#/events?status=retrying', health?.retrying > 0 ? 'warn' : '')),
     group('Room',
       tile('WAL', known((now) => bytes(now.slot_kept_bytes)), 'kept by the slot', '#/relays'),
@@ -48,7 +48,7 @@ export async function overview(container, _, signal) {
     }
     words.dataset.level = figures.level;
     const details = [
-      figures.state && h('span', {}, 'state ', h('b', {}, figures.state), ` for ${age(figures.state_for)}`),
+      figures.state && h('span', {}, h('b', {}, figures.state), ` for ${age(figures.state_for)}`),
       figures.database && h('span', {}, 'PostgreSQL at ', raw(figures.database)),
       figures.broker && h('span', {}, `${figures.sink} at `, raw(figures.broker)),
       h('span', {}, `${count(figures.in_flight)} in flight`),

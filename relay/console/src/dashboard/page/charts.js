@@ -32,7 +32,7 @@ const HEIGHT = 196;
 
 function axis(label, value, extra = {}) {
   return {
-    label, labelSize: 16, labelGap: 0, labelFont: '11px system-ui', stroke: color('--faint'), grid: { stroke: color('--line'), width: 1, ...(extra.filter && { filter: extra.filter }) }, ticks: { show: false }, size: 54, gap: 6, font: '11px system-ui',
+    label, labelSize: 16, labelGap: 0, labelFont: '11px system-ui', stroke: color('--faint'), grid: { stroke: color('--line'), width: 1, ...(extra.filter && { filter: extra.filter }) }, ticks: { show: false }, size: 54, gap: 6, space: 24, font: '11px system-ui',
     values: (_, splits) => splits.map((split) => (split === null ? '' : value(split))), ...extra,
   };
 }

@@ -8,13 +8,13 @@ use std::{
 };
 
 /// What the picture shows at a time.
-const ROWS: usize = 24;
+const ROWS: usize = 18;
 const COLUMNS: usize = 90;
 /// In pixels; DejaVu Sans Mono and its like are 0.6 times as wide as high.
 const FONT: f64 = 14.0;
 const ROW: f64 = 19.0;
 const MARGIN: f64 = 14.0;
-/// How long what came last can be read before more comes, in seconds.
+/// How long what came last stands before more comes, in seconds.
 const PAUSE: f64 = 2.0;
 /// How long the first screen stands, which is full, and the last, in seconds.
 const REST: f64 = 8.0;
@@ -35,14 +35,16 @@ fn main() -> ExitCode {
     let mut lines: Vec<String> = Vec::new();
     let mut is_chosen = false;
     for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
-        let line = line.expect("lines of text");
+        let mut line = line.expect("lines of text");
         println!("{line}");
-        if !line.is_empty() && !line.starts_with(' ') {
-            // A step's heading begins with its number.
-            is_chosen = line.trim_start_matches("\x1b[1m").starts_with(|first| steps.contains(first));
+        if let Some(heading) = line.strip_prefix("\x1b[1m") {
+            // The number of a step, which is left out with the steps before it.
+            let title = heading.trim_start_matches(|first: char| steps.contains(first) || first == ' ');
+            is_chosen = title != heading;
             if is_chosen && !lines.is_empty() {
                 lines.push(String::new());
             }
+            line = format!("\x1b[1m{title}");
         }
         if is_chosen && !line.is_empty() {
             lines.push(line);
@@ -57,14 +59,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// All lines below each other; the picture moves up with each thing that the program does, by all that comes of it.
+/// All lines below each other; the picture begins full, and moves up by what comes next.
 fn picture(lines: &[String]) -> String {
     let (width, height) = (f64_of(COLUMNS) * FONT * 0.6 + 2.0 * MARGIN, f64_of(ROWS) * ROW + 2.0 * MARGIN);
     let up = |shown: usize| (f64_of(ROWS) - f64_of(shown)) * ROW;
     let is_empty = |index: usize| lines.get(index).is_some_and(String::is_empty);
-    let does = |index: usize| lines.get(index).is_some_and(|line| line.contains("> "));
-    // A heading comes with the first thing below it.
-    let begins = (ROWS + 1..lines.len()).filter(|index| is_empty(*index) || does(*index) && !is_empty(index - 2));
+    let holds = |index: usize| lines.get(index).is_some_and(|line| line.contains('✓'));
+    // A heading comes with the first line below it, and what holds with the line above.
+    let is_begin = |index: usize| is_empty(index) || !holds(index) && !is_empty(index - 1) && !is_empty(index - 2);
+    let begins = (ROWS + 1..lines.len()).filter(|index| is_begin(*index));
     let shown: Vec<usize> = [ROWS].into_iter().chain(begins).chain([lines.len()]).collect();
     let whole = 2.0 * REST + PAUSE * f64_of(shown.len().saturating_sub(2));
     let mut steps = String::new();

@@ -16,7 +16,7 @@ const CHARTS = [
   { title: 'Slot', unit: 'WAL that PostgreSQL keeps for the relay', axis: 'WAL', value: bytes, steps: BINARY, series: [['kept', 'kept'], ['behind', 'not acknowledged']] },
 ];
 
-// Scales: from nothing, an age of a second at least, and powers of ten for what has tails.
+// A linear scale begins at 0; a logarithmic one, for what has a long tail, ends at powers of ten on both sides.
 const upTo = (least) => ({ range: (_, low, high) => [0, Math.max(high * 1.1, least)] });
 const POWERS = {
   distr: 3,

@@ -43,7 +43,7 @@ function tools() {
       : !session.closed && session.role && h('button', { id: 'signin', onclick: () => signin.ask(again) }, 'Sign in'));
 }
 
-// Whose events these are, and what the times mean: on every page.
+// Every page names the database and the environment in its head, and the time zone at its foot.
 function where(title) {
   const { database, instance } = session;
   show(document.getElementById('where'), database && h('b', { title: 'Database' }, raw(database)),

@@ -10,7 +10,7 @@ export async function keys(container, _, signal) {
   const again = () => keys(container, _, signal);
   const columns = [
     { title: 'Key', class: 'mid', cell: key },
-    { title: 'Held by', cell: (row) => [badge(row.state), ' ', h('a', { href: `#/events/${row.id}`, class: 'id' }, 'event')] },
+    { title: 'Held by', class: 'short', cell: (row) => [badge(row.state), ' ', h('a', { href: `#/events/${row.id}`, class: 'id' }, 'event')] },
     { title: 'Waiting', class: 'number', cell: (row) => count(row.waiting) },
     { title: 'Attempts', class: 'number', cell: (row) => count(row.attempts) },
     { title: 'Next attempt', cell: (row) => (row.state === 'retrying' ? when(row.available_at) : '–') },

@@ -130,7 +130,7 @@ fn parse(body: &Bytes) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|_| Refusal::bad("The request is no JSON."))
 }
 
-/// Returns how many events the action would change, and how many of their keys wait for them.
+/// Returns how many events the action would change, and how many later events of their keys wait for them.
 pub(super) async fn preview(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,

@@ -22,7 +22,8 @@ const POWERS = {
   distr: 3,
   range: (_, low, high) => [10 ** Math.floor(Math.log10(Math.max(low, 1e-4))), 10 ** Math.ceil(Math.log10(Math.max(high, 1e-3)))],
 };
-const onlyPowers = (_, splits) => splits.map((split) => (Math.abs(Math.log10(split) % 1) < 1e-6 ? split : null));
+const isPower = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;
+const onlyPowers = (_, splits) => splits.map((split) => (isPower(split) ? split : null));
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const COLORS = { received: '--blue', sent: '--green', failed: '--red', p50: '--green', p99: '--orange', pending: '--blue',

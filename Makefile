@@ -36,7 +36,7 @@ demo: build extension ## real events on private servers, from emit to consumer, 
 	@KEEP=$(KEEP) SINK=$(SINK) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 picture: build extension ## the demo, recorded into docs/images/demo.svg
-	@"$(CARGO_TARGET_DIR)/debug/outbox-record" docs/images/demo.svg "$(CARGO_TARGET_DIR)/debug/outbox-demo"
+	@"$(CARGO_TARGET_DIR)/debug/outbox-record" docs/images/demo.svg 2456 "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 night: build extension ## a night on call: four troubles, each from the alert to its end; 20 minutes
 	@scripts/setup night

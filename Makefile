@@ -21,7 +21,7 @@
 # KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images release matrix soak simulate bench lint site servers build extension setup all install uninstall sql clean
+.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images try-chart release matrix soak simulate bench lint site servers build extension setup all install uninstall sql clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -36,7 +36,7 @@ demo: build extension ## real events on private servers, from emit to consumer, 
 	@KEEP=$(KEEP) SINK=$(SINK) "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 picture: build extension ## the demo, recorded into docs/images/demo.svg
-	@"$(CARGO_TARGET_DIR)/debug/outbox-record" docs/images/demo.svg "$(CARGO_TARGET_DIR)/debug/outbox-demo"
+	@"$(CARGO_TARGET_DIR)/debug/outbox-record" docs/images/demo.svg 2456 "$(CARGO_TARGET_DIR)/debug/outbox-demo"
 
 night: build extension ## a night on call: four troubles, each from the alert to its end; 20 minutes
 	@scripts/setup night
@@ -75,6 +75,8 @@ images: ## container images, with docker or podman: the relay, PostgreSQL with t
 try-images: ## builds them without a registry, and runs what is in them (as root)
 	@scripts/try-images
 
+try-chart: ## lints the Helm chart and renders it, with helm, which Go builds where it is missing (some minutes of CPU, once)
+	@scripts/try-chart
 release: ## all files of a release into target/release-VERSION; DEBIAN="bookworm trixie" as for packages; WITHOUT=images leaves the images out
 	@WITHOUT="$(WITHOUT)" PACKAGES="$(PACKAGES)" scripts/release $(DEBIAN)
 

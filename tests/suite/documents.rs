@@ -186,7 +186,8 @@ fn every_file_that_names_the_version_names_this_one() {
     let version = env!("CARGO_PKG_VERSION");
     for (file, name) in [
         ("packaging/META.json", format!("\"version\": \"{version}\"")),
-        ("packaging/kubernetes/outbox-relay.yaml", format!("image: outbox-relay:{version}")),
+        ("packaging/helm/Chart.yaml", format!("\nversion: {version}\nappVersion: \"{version}\"\n")),
+        ("packaging/kubernetes/cloudnative-pg.yaml", format!("outbox-extension:{version}-18")),
         ("docs/install.md", format!("`outbox-{version}.sql`")),
         ("docs/run/upgrade.md", format!("`outbox-upgrade-{version}.sql`")),
         ("docs/guides/migrations.md", format!("`inbox-{version}.sql`")),

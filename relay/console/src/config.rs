@@ -23,6 +23,8 @@ pub struct Config {
 /// The dashboard's configuration: its database roles, and its users.
 #[derive(Clone, Debug)]
 pub struct DashboardConfig {
+    /// Name of the environment, which each page shows beside the database's.
+    pub instance_name: Option<String>,
     /// PostgreSQL for readers, with a role that cannot read payloads.
     pub database_url: Option<Address<ConnInfo>>,
     /// PostgreSQL for operators, with a role that reads payloads, replays and releases.

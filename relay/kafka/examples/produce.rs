@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kafka_producer::{Compression, Confirm, KafkaUrl, News, Outgoing, ProduceConfig, Producer};
+use kafka_producer::{Compression, Confirm, News, Outgoing, ProduceConfig, Producer, UrlSource};
 use uuid::Uuid;
 
 struct Line {
@@ -34,7 +34,7 @@ impl Outgoing for Line {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let url: KafkaUrl = arguments.next().ok_or("usage: produce kafka://HOST:PORT TOPIC LINE...")?.parse()?;
+    let url: UrlSource = arguments.next().ok_or("usage: produce kafka://HOST:PORT TOPIC LINE...")?.parse()?;
     let topic = arguments.next().unwrap_or_default();
     let mut producer = Producer::connect(ProduceConfig {
         url,

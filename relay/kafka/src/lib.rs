@@ -42,7 +42,7 @@ mod record;
 mod wire;
 
 pub use self::{
-    config::ProduceConfig,
+    config::{ProduceConfig, UrlSource},
     connect::{
         error::{ConnectError, KafkaError},
         url::{InvalidKafkaUrl, KafkaUrl},

@@ -235,6 +235,7 @@ async fn an_operator_releases_a_key_and_sees_a_payload() {
     browser.sees("#payload", "1").await;
     browser.click("Keys").await;
     browser.click("Release").await;
+    browser.sees("dialog", "Its key is released: 0 later events will go on without it.").await;
     browser.click("Release 1 event").await;
     browser.sees("main", "No key is held.").await;
     let released = "SELECT concat_ws(' ', action, events, who) FROM outbox.audit";
@@ -260,18 +261,21 @@ async fn a_reader_sees_no_buttons_to_act_and_is_refused_without_them() {
 }
 
 #[tokio::test]
-async fn the_keyboard_reaches_every_page_and_a_phone_needs_no_sideways_scrolling() {
+async fn every_page_says_whose_events_it_shows_is_reached_by_a_key_and_fits_a_phone() {
     let Some(browser) = browser().await else { return };
-    let dashboard = Dashboard::start(Tokens::None).await;
+    let dashboard = Dashboard::start_with(Tokens::None, |relay| relay.set("instance-name", "staging")).await;
     some_failures(&dashboard.stack.db).await;
     dashboard.open(&browser, "", None).await;
-    browser.looks(390, 844, "dark").await;
+    browser.looks(375, 812, "dark").await;
     for (key, title) in
         [("2", "Events"), ("3", "Failed"), ("4", "Keys"), ("5", "Relays"), ("6", "Audit"), ("1", "Do events flow?")]
     {
         browser.press(key).await;
         browser.wait_for(&format!("document.querySelector('main h1')?.textContent === '{title}'")).await;
         browser.wait_for("!document.querySelector('main').innerText.includes('Looking…')").await;
+        browser.sees("#where", dashboard.stack.db.name()).await;
+        browser.sees("#where", "staging").await;
+        browser.sees("#zone", "Times are in ").await;
         let widths = "[document.documentElement.scrollWidth, innerWidth]";
         let widths = browser.value(widths).await;
         assert!(widths[0].as_u64() <= widths[1].as_u64(), "{title}: {widths}");

@@ -45,7 +45,7 @@ async fn pictures_are_taken_where_a_folder_is_named() {
         .await
         .unwrap()
         .get(0);
-    for (width, height) in [(1280, 860), (768, 1024), (390, 844)] {
+    for (width, height) in [(1280, 860), (768, 1024), (375, 812)] {
         for scheme in ["light", "dark"] {
             browser.looks(width, height, scheme).await;
             for (name, page) in [

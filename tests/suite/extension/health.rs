@@ -121,7 +121,7 @@ async fn what_is_wrong_is_said_worst_first_by_the_thresholds_given(db: Database)
     assert_eq!(
         said(", max_pending_age => '0', max_retrying_age => '0'").await,
         format!(
-            "{unread}; events do not leave: 3 pending, the oldest for 00:00:00; 2 failed; 1 are tried again and again, the oldest for 00:00:00"
+            "{unread}; events do not leave: 3 pending, the oldest for 0s; 2 failed; 1 are tried again and again, the oldest for 0s"
         )
     );
     assert_eq!(said(", NULL, NULL, NULL, NULL").await, unread, "no threshold, no complaint");

@@ -100,6 +100,7 @@ impl Config {
             retention: retention::Policy { sent: self.retention, failed: self.retention_failed },
             http_listen: self.http_listen,
             dashboard: self.dashboard.then(|| DashboardConfig {
+                instance_name: self.instance_name.clone(),
                 database_url: self.dashboard_database_url.clone(),
                 operator_database_url: self.dashboard_operator_database_url.clone(),
                 readers: self.dashboard_readers.clone(),

@@ -192,6 +192,10 @@ settings! {
         /// Whether http_listen serves the dashboard.
         dashboard: bool = "true";
 
+        /// Name of the environment on each page of the dashboard.
+        /// It stands beside the database's, such as production.
+        instance_name: OrOff<Identifier> = "off";
+
         /// PostgreSQL as the dashboard reads it: a role with outbox.grant_monitor().
         dashboard_database_url: OrOff<Url<ConnInfo>> = "off";
 

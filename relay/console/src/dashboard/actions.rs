@@ -18,6 +18,24 @@ const MOST: u64 = 10_000;
 /// Most ids in one request.
 const MOST_IDS: usize = 1000;
 
+/// Counts the events to change, up to one more than an action changes; and among the oldest pending events, as many as
+/// can be read quickly, those that wait for their keys.
+const PREVIEW: &str = "
+    WITH chosen AS MATERIALIZED (
+        SELECT e.status, e.holds_key, e.aggregate_type, e.aggregate_id FROM outbox.events AS e WHERE {condition} LIMIT 10001
+    ), held AS (
+        SELECT DISTINCT aggregate_type, aggregate_id FROM chosen WHERE holds_key AND aggregate_id IS NOT NULL
+    ), oldest AS MATERIALIZED (
+        SELECT e.aggregate_type, e.aggregate_id FROM outbox.events AS e
+        WHERE e.status = 'PENDING' AND e.available_at IS NULL ORDER BY e.seq LIMIT 10000
+    )
+    SELECT json_build_object(
+        'events', (SELECT least(count(*), 10000) FROM chosen), 'is_more', (SELECT count(*) > 10000 FROM chosen),
+        'sent', (SELECT count(*) FROM chosen WHERE status = 'SENT'), 'keys', (SELECT count(*) FROM held),
+        'waiting', (SELECT count(*) FROM oldest AS o JOIN held AS h
+            ON h.aggregate_id = o.aggregate_id AND h.aggregate_type IS NOT DISTINCT FROM o.aggregate_type),
+        'waiting_is_more', (SELECT count(*) = 10000 FROM oldest))::text";
+
 /// An action, and its events.
 #[derive(Debug, PartialEq, Eq)]
 enum Action {
@@ -50,14 +68,9 @@ impl Action {
         }
     }
 
-    /// Returns the statement that counts the events to change, up to one more than an action changes.
+    /// Returns the statement that counts the events to change, and what waits for them.
     fn preview(&self) -> (String, Vec<String>) {
-        let count = |condition: &str| {
-            format!(
-                "SELECT to_json(count(*))::text FROM (SELECT FROM outbox.events AS e WHERE {condition} LIMIT {}) AS e",
-                MOST + 1
-            )
-        };
+        let count = |condition: &str| PREVIEW.replace("{condition}", condition);
         match self {
             Self::ReplayIds(ids) => {
                 (count("e.id = ANY ($1::text::uuid[]) AND e.status IN ('FAILED', 'SENT')"), vec![ids.clone()])
@@ -117,7 +130,7 @@ fn parse(body: &Bytes) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|_| Refusal::bad("The request is no JSON."))
 }
 
-/// Returns how many events the action would change.
+/// Returns how many events the action would change, and how many later events of their keys wait for them.
 pub(super) async fn preview(
     State(dashboard): State<Arc<Dashboard>>,
     headers: HeaderMap,
@@ -126,8 +139,7 @@ pub(super) async fn preview(
     dashboard.access.may_act(&headers)?;
     let (sql, arguments) = Action::read(&parse(&body)?)?.preview();
     let arguments: Vec<_> = arguments.iter().map(|argument| Some(argument.as_str())).collect();
-    let found = dashboard.operator()?.json(&sql, &arguments).await?.as_u64().unwrap_or_default();
-    Ok(refusal::json(&json!({ "events": found.min(MOST), "is_more": found > MOST })))
+    Ok(refusal::json(&dashboard.operator()?.json(&sql, &arguments).await?))
 }
 
 /// Runs the action, and returns how many events it has changed.
@@ -157,6 +169,11 @@ mod tests {
     fn an_error_is_matched_as_it_is_whatever_it_has_in_it() {
         assert_eq!(pattern("100% of a_queue\\"), r"100\% of a\_queue\\");
         assert_eq!(pattern(&"x".repeat(1000)).chars().last(), Some('%'));
+    }
+
+    #[test]
+    fn a_preview_counts_up_to_one_more_than_an_action_changes() {
+        assert!(PREVIEW.contains(&format!("LIMIT {}", MOST + 1)) && PREVIEW.contains(&format!("> {MOST} FROM chosen")));
     }
 
     #[test]

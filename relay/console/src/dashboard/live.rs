@@ -1,6 +1,7 @@
 //! The figures that browsers and charts get each second.
 
 use std::{
+    collections::VecDeque,
     convert::Infallible,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -29,14 +30,17 @@ use tokio_postgres::Row;
 use super::{
     Dashboard,
     refusal::{self, Refusal},
-    samples::{Sample, Samples, number, quantile},
+    samples::{KEPT_EVERY, Sample, Samples, number, quantile},
     summary::{expiring, summarize},
     who::Role,
 };
 use crate::queries::health::{self, Health};
 
-/// Interval between two samples of the relay.
+/// Interval between two views of the relay.
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Views over which rates and latencies are shown: where few events pass, most seconds have none.
+const MINUTE: usize = 60;
 
 /// Interval between two queries of the database.
 const HEALTH_EVERY: Duration = Duration::from_secs(5);
@@ -110,20 +114,31 @@ async fn watch_database(dashboard: &Dashboard) {
 async fn watch_relay(dashboard: &Dashboard) {
     let mut ticks = interval(SECOND);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut before, mut sampled_at) = (dashboard.observed.view(), Instant::now());
-    loop {
+    let mut minute = VecDeque::from([(dashboard.observed.view(), Instant::now())]);
+    for second in 1_usize.. {
         ticks.tick().await;
         let (view, now) = (dashboard.observed.view(), Instant::now());
-        if view.state_since != before.state_since {
+        if minute.back().is_some_and(|(before, _)| before.state_since != view.state_since) {
             dashboard.live.state_changed.notify_one();
         }
         let mut seen = dashboard.live.seen();
-        let sample = sample(&before, &view, now.duration_since(sampled_at), seen.health.as_ref());
-        seen.samples.push(sample);
-        let figures = figures(&view, now, &sample, &seen);
+        let since = |before: Option<&(View, Instant)>| {
+            let (before, at) = before?;
+            Some(sample(before, &view, now.duration_since(*at), seen.health.as_ref()))
+        };
+        let (of_minute, of_step) = (since(minute.front()), since(minute.iter().nth_back(KEPT_EVERY - 1)));
+        if second.is_multiple_of(KEPT_EVERY)
+            && let Some(sample) = of_step
+        {
+            seen.samples.push(sample);
+        }
+        let figures = figures(&view, now, &of_minute.unwrap_or_default(), &seen);
         drop(seen);
         dashboard.live.updates.send_replace(figures.to_string().into());
-        (before, sampled_at) = (view, now);
+        minute.push_back((view, now));
+        if minute.len() > MINUTE {
+            minute.pop_front();
+        }
     }
 }
 
@@ -145,13 +160,17 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Health>)
     }
 }
 
-fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
+/// Returns the present figures, with rates and latencies of the last minute, and the latest sample of the charts.
+fn figures(view: &View, now: Instant, minute: &Sample, seen: &Seen) -> Value {
     let expiring = expiring(view, SystemTime::now());
     let (level, words) = summarize(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
     let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
-    let mut figures: Map<String, Value> =
-        sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let named = |sample: &Sample| -> Map<String, Value> {
+        sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    let mut figures = named(minute);
     let more = [
+        ("sample", json!(seen.samples.latest().map(named))),
         ("level", json!(level.word())),
         ("words", json!(words)),
         ("state", json!(state)),
@@ -169,7 +188,7 @@ fn figures(view: &View, now: Instant, sample: &Sample, seen: &Seen) -> Value {
     Value::Object(figures)
 }
 
-/// Returns the samples of the last ten minutes.
+/// Returns the samples of the last hour.
 pub(super) async fn history(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Result<Response, Refusal> {
     dashboard.access.at_least(Role::Reader, &headers)?;
     Ok(refusal::json(&dashboard.live.seen().samples.columns()))

@@ -36,7 +36,8 @@ use axum::{
     Router, middleware,
     routing::{get, post},
 };
-use outbox_service::{Config, error::RunError, observe::Observed};
+use outbox_service::{Config, address::Address, error::RunError, observe::Observed};
+use pg_replication::ConnInfo;
 
 use self::{access::Access, live::Live, refusal::Refusal, source::Source};
 use crate::DashboardConfig;
@@ -51,6 +52,9 @@ pub(crate) struct Dashboard {
     /// Connection that reads payloads, replays and releases.
     operator: Option<Source>,
     live: Live,
+    /// Name of the environment, which each page shows beside the database's.
+    instance_name: Option<String>,
+    database_url: Address<ConnInfo>,
     slot: String,
     relay_name: String,
     prefix: String,
@@ -76,6 +80,8 @@ impl Dashboard {
             reader: source(&dashboard.database_url, source::READING),
             operator: source(&dashboard.operator_database_url, source::OPERATING),
             live: Live::default(),
+            instance_name: dashboard.instance_name.clone(),
+            database_url: relay.database_url.clone(),
             slot: relay.slot.clone(),
             relay_name: relay.application_name.clone(),
             prefix: dashboard.path.trim_end_matches('/').to_owned(),

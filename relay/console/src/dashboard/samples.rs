@@ -1,14 +1,17 @@
-//! Samples of the last minutes, one a second, for the charts. Pure.
+//! Samples of the last hour, for the charts. Pure.
 
 use std::collections::VecDeque;
 
 use outbox_core::{BOUNDS_US, Histogram};
 use serde_json::{Map, Value, json};
 
-/// Samples that are kept: one a second for ten minutes.
-const KEPT: usize = 600;
+/// Seconds between two samples that are kept: an hour of them has about a point for each pixel of a chart.
+pub(super) const KEPT_EVERY: usize = 5;
 
-/// The figures of one second.
+/// Samples that are kept: those of an hour.
+const KEPT: usize = 720;
+
+/// The figures between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sample {
     /// Seconds since 1970.
@@ -19,7 +22,7 @@ pub(super) struct Sample {
     pub(super) sent: f64,
     /// Events a second.
     pub(super) failed: f64,
-    /// Median time from commit to confirm of the last second's events, in seconds.
+    /// Median time from commit to confirm of the events in between, in seconds.
     pub(super) p50: Option<f64>,
     /// The 99th percentile of the same, in seconds.
     pub(super) p99: Option<f64>,
@@ -61,6 +64,10 @@ impl Samples {
             self.0.pop_front();
         }
         self.0.push_back(sample);
+    }
+
+    pub(super) fn latest(&self) -> Option<&Sample> {
+        self.0.back()
     }
 
     /// Returns a list for each value.
@@ -127,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ten_minutes_are_kept() {
+    fn the_last_hour_is_kept() {
         let mut samples = Samples::default();
         for second in 0..KEPT + 10 {
             samples.push(Sample { at: number(second as u64), ..Sample::default() });

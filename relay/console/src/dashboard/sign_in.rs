@@ -19,7 +19,7 @@ use super::{
     who::Role,
 };
 
-/// Returns what the page needs to know of its user.
+/// Returns what the page needs to know of its user, and whose events it shows.
 pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: HeaderMap) -> Response {
     let access = &dashboard.access;
     let who = access.who(&headers);
@@ -30,6 +30,8 @@ pub(super) async fn show(State(dashboard): State<Arc<Dashboard>>, headers: Heade
         "csrf": who.as_ref().and_then(|who| who.csrf.as_deref()),
         "can_act": is_operator && dashboard.operator.is_some(),
         "closed": access.closed(),
+        "database": who.as_ref().map(|_| dashboard.database_url.database()),
+        "instance": who.as_ref().and(dashboard.instance_name.as_deref()),
     }))
 }
 

@@ -72,7 +72,7 @@ impl Control {
     pub(crate) async fn connect(&mut self) -> Result<(), Vec<(Host, KafkaError)>> {
         let mut hosts = self.known.clone();
         fastrand::shuffle(&mut hosts);
-        let mut configured = self.config.url.hosts.clone();
+        let mut configured = self.config.url.now().hosts;
         fastrand::shuffle(&mut configured);
         hosts.extend(configured.into_iter().filter(|host| !self.known.contains(host)));
         let mut failures = Vec::new();

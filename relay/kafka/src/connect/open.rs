@@ -35,27 +35,27 @@ const LOGIN: &str = "it may expect a login: give one, as user:password@ in front
 
 /// Connects and logs in. The broker has answered a request that it answers only to those that it lets in.
 pub(crate) async fn open(config: &ProduceConfig, host: &Host) -> Result<Channel, KafkaError> {
-    let limit = config.connect_timeout;
+    let (limit, url) = (config.connect_timeout, config.url.now());
     let opening = async {
         let tcp = TcpOptions { keepalive: Some(KEEPALIVE), user_timeout: Some(config.confirm_timeout) };
         let stream = tcp.connect((host.name.as_str(), host.port)).await.map_err(KafkaError::Connect)?;
-        let socket = match &config.url.tls {
+        let socket = match &url.tls {
             Some(tls) => tls.connect(stream, &host.name).await.map_err(no_handshake)?,
             None => Socket::tcp(stream),
         };
         let mut channel = Channel::new(socket, &config.client_id, limit);
         learn_versions(&mut channel).await.map_err(|error| match error {
             // A broker looks at the client's certificate after its own part of the handshake is over.
-            KafkaError::Io(error) if config.url.tls.is_some() && refused_by_tls(&error) => KafkaError::Connect(error),
+            KafkaError::Io(error) if url.tls.is_some() && refused_by_tls(&error) => KafkaError::Connect(error),
             KafkaError::Io(_) => KafkaError::HungUp(TLS_OR_LOGIN),
             error => error,
         })?;
-        if let KafkaUrl { login: Some((user, password)), mechanism, .. } = &config.url {
+        if let KafkaUrl { login: Some((user, password)), mechanism, .. } = &url {
             log_in(&mut channel, *mechanism, user, password).await?;
         }
         // A listener that expects a login tells anybody its versions, and a controller knows no such request.
         channel.ask(&Metadata { topics: &[], rights: false }).await.map_err(|error| match error {
-            KafkaError::Io(_) if config.url.login.is_none() => KafkaError::HungUp(LOGIN),
+            KafkaError::Io(_) if url.login.is_none() => KafkaError::HungUp(LOGIN),
             error => error,
         })?;
         Ok(channel)

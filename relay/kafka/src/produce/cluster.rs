@@ -13,6 +13,7 @@ use bytes::Bytes;
 use client_socket::Host;
 
 use super::{
+    brokers::{Brokers, Sent},
     confirms::{Confirms, Record},
     partition::LostIdentity,
     topic::Topic,
@@ -26,14 +27,10 @@ use crate::{
     },
 };
 
-/// Most requests in flight to a broker, each with at most one batch of a partition.
-const MOST_REQUESTS: usize = 5;
 /// No batch is added to a request of this size.
 const MOST_REQUEST_BYTES: usize = 4 << 20;
 /// How often the cluster is asked for its topics even if nothing calls for it: they may have grown.
 const METADATA_AGE: Duration = Duration::from_secs(10);
-/// The pause before a broker is connected to again.
-const RECONNECT: Duration = Duration::from_millis(100);
 
 /// The place of a partition: its topic's number, and its own.
 pub(crate) type Place = (usize, usize);
@@ -45,25 +42,6 @@ pub(crate) struct Leaving {
     pub(crate) batches: Vec<(Place, Bytes)>,
 }
 
-#[derive(Debug, Default)]
-struct Broker {
-    host: Option<Host>,
-    state: Connection,
-    /// The batches of each request in flight, by their partitions and the numbers of their first records.
-    requests: BTreeMap<i32, Vec<(Place, i32)>>,
-    next: i32,
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-enum Connection {
-    #[default]
-    None,
-    Opening,
-    Open,
-    /// Nothing is tried until then.
-    Waiting(Instant),
-}
-
 #[derive(Debug)]
 pub(crate) struct Cluster<M> {
     producer: ProducerId,
@@ -72,7 +50,7 @@ pub(crate) struct Cluster<M> {
     /// How many topics there were.
     named: usize,
     by_name: HashMap<String, usize>,
-    brokers: BTreeMap<i32, Broker>,
+    brokers: Brokers,
     /// Partitions with records that wait or are in flight.
     busy: BTreeSet<Place>,
     asked_at: Option<Instant>,
@@ -92,7 +70,7 @@ impl<M: Outgoing> Cluster<M> {
             topics: BTreeMap::new(),
             named: 0,
             by_name: HashMap::new(),
-            brokers: BTreeMap::new(),
+            brokers: Brokers::default(),
             busy: BTreeSet::new(),
             asked_at: None,
             is_asking: false,
@@ -187,12 +165,7 @@ impl<M: Outgoing> Cluster<M> {
     /// A topic was made again with fewer partitions.
     pub(crate) fn learn(&mut self, metadata: Metadata, now: Instant) -> Result<(), KafkaError> {
         (self.is_asking, self.asked_at) = (false, Some(now));
-        for (id, host) in metadata.brokers {
-            let broker = self.brokers.entry(id).or_default();
-            if broker.host.as_ref() != Some(&host) {
-                broker.host = Some(host);
-            }
-        }
+        self.brokers.learn(metadata.brokers);
         for topic in metadata.topics {
             if let Some(number) = self.by_name.get(&topic.name).copied()
                 && let Some(known) = self.topics.get_mut(&number)
@@ -211,33 +184,16 @@ impl<M: Outgoing> Cluster<M> {
         for (topic, place) in &self.busy {
             wanted.extend(self.topics.get(topic).and_then(|topic| topic.partitions.get(*place)?.1));
         }
-        let mut connects = Vec::new();
-        for id in wanted {
-            let Some(broker) = self.brokers.get_mut(&id) else { continue };
-            let is_due = match broker.state {
-                Connection::None => true,
-                Connection::Waiting(until) => until <= now,
-                Connection::Opening | Connection::Open => false,
-            };
-            if let Some(host) = broker.host.clone().filter(|_| is_due) {
-                broker.state = Connection::Opening;
-                connects.push((id, host));
-            }
-        }
-        connects
+        self.brokers.connects(wanted, now)
     }
 
     pub(crate) fn connected(&mut self, id: i32) {
-        if let Some(broker) = self.brokers.get_mut(&id) {
-            broker.state = Connection::Open;
-        }
+        self.brokers.connected(id);
     }
 
     /// There is no connection to the broker, or no longer.
     pub(crate) fn disconnected(&mut self, id: i32, now: Instant) {
-        let Some(broker) = self.brokers.get_mut(&id) else { return };
-        broker.state = Connection::Waiting(now + RECONNECT);
-        for (place, _) in std::mem::take(&mut broker.requests).into_values().flatten() {
+        for (place, _) in self.brokers.disconnected(id, now) {
             self.with(place, |topic, partition, out| {
                 partition.interrupted(out);
                 *topic = Some(now);
@@ -265,36 +221,38 @@ impl<M: Outgoing> Cluster<M> {
     /// The next requests, each with its broker.
     pub(crate) fn leaves(&mut self, now: Instant, now_ms: i64) -> Vec<(i32, Leaving)> {
         let mut leaving = Vec::new();
-        for (id, broker) in &mut self.brokers {
-            while broker.state == Connection::Open && broker.requests.len() < MOST_REQUESTS {
-                let (mut batches, mut sent, mut bytes) = (Vec::new(), Vec::new(), 0);
-                for place @ (topic, number) in &self.busy {
-                    let Some((partition, leader)) =
-                        self.topics.get_mut(topic).and_then(|topic| topic.partitions.get_mut(*number))
-                    else {
-                        continue;
-                    };
-                    if *leader != Some(*id) || bytes >= MOST_REQUEST_BYTES {
-                        continue;
-                    }
-                    let (producer, compression) = (self.producer, self.compression);
-                    if let Some((base, batch)) = partition.next_batch(producer, compression, now, now_ms, &mut self.out)
-                    {
-                        bytes += batch.len();
-                        sent.push((*place, base));
-                        batches.push((*place, batch));
-                    }
-                }
+        for id in self.brokers.ids() {
+            while self.brokers.has_room(id) {
+                let (batches, sent) = self.batches(id, now, now_ms);
                 if batches.is_empty() {
                     break;
                 }
-                let number = broker.next;
-                broker.next = broker.next.wrapping_add(1);
-                broker.requests.insert(number, sent);
-                leaving.push((*id, Leaving { number, batches }));
+                leaving.push((id, Leaving { number: self.brokers.leaves(id, sent), batches }));
             }
         }
         leaving
+    }
+
+    /// The next batch of each partition that this broker leads, as far as they fit in a request.
+    fn batches(&mut self, id: i32, now: Instant, now_ms: i64) -> (Vec<(Place, Bytes)>, Vec<Sent>) {
+        let (mut batches, mut sent, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for place @ (topic, number) in &self.busy {
+            let Some((partition, leader)) =
+                self.topics.get_mut(topic).and_then(|topic| topic.partitions.get_mut(*number))
+            else {
+                continue;
+            };
+            if *leader != Some(id) || bytes >= MOST_REQUEST_BYTES {
+                continue;
+            }
+            let (producer, compression) = (self.producer, self.compression);
+            if let Some((base, batch)) = partition.next_batch(producer, compression, now, now_ms, &mut self.out) {
+                bytes += batch.len();
+                sent.push((*place, base));
+                batches.push((*place, batch));
+            }
+        }
+        (batches, sent)
     }
 
     /// The request with these batches. `limit_ms`: how long the broker waits for the replicas.
@@ -320,7 +278,7 @@ impl<M: Outgoing> Cluster<M> {
         mut answers: Vec<BatchAnswer>,
         now: Instant,
     ) -> Result<(), KafkaError> {
-        let Some(batches) = self.brokers.get_mut(&id).and_then(|broker| broker.requests.remove(&number)) else {
+        let Some(batches) = self.brokers.answered(id, number) else {
             return Err(KafkaError::Protocol("an answer to no request".to_owned()));
         };
         for (place, base) in batches {
@@ -366,14 +324,10 @@ impl<M: Outgoing> Cluster<M> {
     pub(crate) fn wake_at(&self, now: Instant) -> Instant {
         let ask = self.asked_at.map(|at| at + METADATA_AGE).filter(|_| !self.is_asking);
         let topics = self.topics.values().filter(|_| !self.is_asking).filter_map(|topic| topic.ask_at);
-        let brokers = self.brokers.values().filter_map(|broker| match broker.state {
-            Connection::Waiting(until) => Some(until),
-            _ => None,
-        });
         let pauses = self.busy.iter().filter_map(|(topic, place)| {
             self.topics.get(topic).and_then(|topic| topic.partitions.get(*place)?.0.pause_until())
         });
-        let brokers = brokers.filter(|_| !self.busy.is_empty());
+        let brokers = self.brokers.reconnects().filter(|_| !self.busy.is_empty());
         let times = ask.into_iter().chain(topics).chain(brokers).chain(pauses);
         times.filter(|at| *at > now).min().unwrap_or(now + METADATA_AGE)
     }

@@ -13,9 +13,9 @@ const fn most_memory(largest_payload: u64) -> u64 {
     (160 + 32) * MIB + 4 * largest_payload
 }
 
-/// With the default limit: what packaging/kubernetes and docs/run/sizing.md say.
+/// With the default limit: what packaging/helm and docs/run/sizing.md say.
 const DEFAULT: u64 = most_memory(16 * MIB);
-const _: () = assert!(DEFAULT == 256 * MIB, "the manifest's limit");
+const _: () = assert!(DEFAULT == 256 * MIB, "the chart's limit, without Kafka");
 
 async fn stack(rabbitmq: &RabbitMq) -> Stack {
     Stack::on(Postgres::shared().await, rabbitmq).await
@@ -116,10 +116,12 @@ async fn the_largest_events_that_an_owner_can_permit_take_four_times_their_size(
 }
 
 #[test]
-fn the_manifest_the_sizing_and_the_promise_say_one_number() {
+fn the_chart_the_sizing_and_the_promise_say_one_number() {
     for (file, words) in [
-        ("packaging/kubernetes/outbox-relay.yaml", "limits: { memory: 256Mi }"),
+        ("packaging/helm/values.yaml", "# Memory: 256 MiB for the default max_bytes and payloads of at most 16 MiB"),
+        ("packaging/helm/values.yaml", "limits: { memory: 426Mi }"), // with what Kafka adds
         ("docs/run/sizing.md", "Give it 256 MiB"),
+        ("docs/run/sizing.md", "up to 170 MiB"),
         ("docs/delivery.md", "With the defaults (32 MiB and 16 MiB) that is 256 MiB"),
     ] {
         let text = std::fs::read_to_string(checkout().join(file)).unwrap();

@@ -4,9 +4,25 @@ import { h, raw, show } from './dom.js';
 import { count, events } from './format.js';
 
 const TEXTS = {
-  replay: { title: 'Replay', ask: 'will be sent again, with the same ids.', done: 'are pending again' },
-  release: { title: 'Release', ask: 'will release the key: later events go on without.', done: 'have released the key' },
+  replay: { title: 'Replay', done: (changed) => `${events(changed)} ${changed === 1 ? 'is' : 'are'} pending again.` },
+  release: { title: 'Release', done: () => 'The key is released.' },
 };
+
+// What an action will do, in sentences with the preview's counts.
+function effects(action, { events: changed, sent, keys, waiting, waiting_is_more: isMore }) {
+  const later = `${isMore ? 'at least ' : ''}${count(waiting)} later ${waiting === 1 ? 'event' : 'events'}`;
+  if (action === 'release') return ['The event stays failed and will not be sent.', `Its key is released: ${later} will go on without it.`];
+  return [`${events(changed)} will be sent again, with the same ${changed === 1 ? 'id' : 'ids'}.`,
+    sent > 0 && `${count(sent)} had been sent: consumers without an inbox see ${sent === 1 ? 'it' : 'them'} twice.`,
+    keys > 0 && `${keys === 1 ? 'Its key stays' : `${count(keys)} keys stay`} held until then; ${later} will follow.`].filter(Boolean);
+}
+
+// A button, and beside it what it will do.
+export function offer(action, title, filter, done) {
+  const words = h('p', {}, 'Counting…');
+  post('preview', { action, filter }).then((preview) => show(words, effects(action, preview).join(' ')), (error) => show(words, error.message));
+  return h('div', { class: 'offer' }, h('button', { onclick: () => act(action, filter, done) }, title), words);
+}
 
 export function notice(text, tone = '') {
   const line = h('p', { class: `notice ${tone}` }, text);
@@ -35,7 +51,7 @@ export async function act(action, filter, done) {
       try {
         const result = await post('act', { action, filter, events: preview.events });
         element.close();
-        notice(`${events(result.events)} ${result.events === 1 ? text.done.replace('are', 'is').replace('have', 'has') : text.done}.`);
+        notice(text.done(result.events));
         done?.();
       } catch (error) {
         element.close();
@@ -43,7 +59,7 @@ export async function act(action, filter, done) {
       }
     } }, `${text.title} ${events(preview.events)}`);
     const element = dialog(`${text.title}?`, [
-      h('p', {}, h('b', {}, events(preview.events)), ` ${text.ask}`), described(filter),
+      ...effects(action, preview).map((sentence) => h('p', {}, sentence)), described(filter),
       preview.is_more && h('p', { class: 'foot' }, `There are more; one action takes the oldest ${count(preview.events)}. Repeat it for the others.`),
     ], [cancel, go]);
     go.focus();

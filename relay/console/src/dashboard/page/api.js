@@ -1,6 +1,7 @@
 // Asks the relay. Addresses are relative, so that the page works under any path a proxy gives it.
 
-export const session = { role: null, name: null, csrf: null };
+export const NOBODY = { role: null, name: null, csrf: null, database: null, instance: null };
+export const session = { ...NOBODY };
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -32,5 +33,5 @@ export async function post(path, body) {
 }
 
 export async function learn() {
-  Object.assign(session, { role: null, name: null, csrf: null }, await get('session'));
+  Object.assign(session, NOBODY, await get('session'));
 }

@@ -1,27 +1,39 @@
-// Charts of the last minutes. uPlot draws on a canvas; colours come from the style sheet, so that dark and light fit.
+// Charts of the last hour. uPlot draws on a canvas; colours come from the style sheet, so that dark and light fit.
 /* global uPlot */
 import { h } from './dom.js';
-import { bytes, compact, duration } from './format.js';
+import { age, bytes, compact, latency, zone } from './format.js';
 
-// Steps of an axis: whole events, and powers of two where sizes are.
+// Steps of an axis: whole events, powers of two for sizes, and units of time for ages.
 const WHOLE = [1, 2, 5].flatMap((digit) => [...Array(12)].map((_, power) => digit * 10 ** power)).sort((one, other) => one - other);
 const BINARY = [...Array(50)].map((_, power) => 2 ** power);
+const AGES = [0.1, 0.5, 1, 5, 15, 30, 60, 300, 900, 1800, 3600, 14400, 43200, 86400, 604800];
 
 const CHARTS = [
-  { title: 'Rate', unit: 'events per second', value: compact, steps: WHOLE, series: [['received', 'received'], ['sent', 'sent'], ['failed', 'failed']] },
-  { title: 'Latency', unit: 'commit to confirm', value: duration, series: [['p50', 'half are faster'], ['p99', '99 % are faster']] },
-  { title: 'Backlog', unit: 'events pending, and the oldest', value: compact, steps: WHOLE, series: [['pending', 'pending']],
-    second: { value: duration, series: [['oldest', 'oldest']] } },
-  { title: 'Slot', unit: 'WAL kept, and not acknowledged', value: bytes, steps: BINARY, series: [['kept', 'kept'], ['behind', 'behind']] },
+  { title: 'Rate', unit: 'events a second', axis: 'events a second', value: compact, steps: WHOLE, series: [['received', 'received'], ['sent', 'sent'], ['failed', 'failed']] },
+  { title: 'Latency', unit: 'from commit to the broker’s confirm', axis: 'latency, logarithmic', value: latency, isLogarithmic: true, hasGaps: true, series: [['p50', '50 % are faster'], ['p99', '99 % are faster']] },
+  { title: 'Backlog', unit: 'events that wait to be sent', axis: 'events', value: compact, steps: WHOLE, series: [['pending', 'pending']],
+    second: { axis: 'age of the oldest', value: age, series: [['oldest', 'age of the oldest']] } },
+  { title: 'Slot', unit: 'WAL that PostgreSQL keeps for the relay', axis: 'WAL', value: bytes, steps: BINARY, series: [['kept', 'kept'], ['behind', 'not acknowledged']] },
 ];
+
+// A linear scale begins at 0; a logarithmic one, for what has a long tail, ends at powers of ten on both sides.
+const upTo = (least) => ({ range: (_, low, high) => [0, Math.max(high * 1.1, least)] });
+const POWERS = {
+  distr: 3,
+  range: (_, low, high) => [10 ** Math.floor(Math.log10(Math.max(low, 1e-4))), 10 ** Math.ceil(Math.log10(Math.max(high, 1e-3)))],
+};
+const isPower = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6;
+const onlyPowers = (_, splits) => splits.map((split) => (isPower(split) ? split : null));
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const COLORS = { received: '--blue', sent: '--green', failed: '--red', p50: '--green', p99: '--orange', pending: '--blue',
   oldest: '--orange', kept: '--blue', behind: '--orange' };
 
-function axis(value, extra = {}) {
+const HEIGHT = 196;
+
+function axis(label, value, extra = {}) {
   return {
-    stroke: color('--faint'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, size: 62, gap: 6, font: '11px system-ui',
+    label, labelSize: 16, labelGap: 0, labelFont: '11px system-ui', stroke: color('--faint'), grid: { stroke: color('--line'), width: 1, ...(extra.filter && { filter: extra.filter }) }, ticks: { show: false }, size: 54, gap: 6, space: 24, font: '11px system-ui',
     values: (_, splits) => splits.map((split) => (split === null ? '' : value(split))), ...extra,
   };
 }
@@ -30,21 +42,20 @@ function draw(chart, box, samples) {
   const lines = [...chart.series.map((line) => [...line, 'y', chart.value]),
     ...(chart.second?.series ?? []).map((line) => [...line, 'second', chart.second.value])];
   const data = [samples.t, ...lines.map(([key]) => samples[key])];
-  const range = (_, low, high) => [0, high > 0 ? high * 1.1 : 1];
   const options = {
-    width: Math.max(box.clientWidth, 200), height: 170, padding: [10, chart.second ? 0 : 18, 0, 0],
+    width: Math.max(box.clientWidth, 200), height: HEIGHT, padding: [10, chart.second ? 0 : 18, 0, 0],
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     legend: { live: true },
-    scales: { x: { time: true }, y: { range }, second: { range } },
+    scales: { x: { time: true }, y: chart.isLogarithmic ? POWERS : upTo(1e-9), second: upTo(1) },
     axes: [
-      axis(String, { size: 28, grid: { show: false }, space: 70, values: [[60, '{HH}:{mm}', null, null, null, null, null, null, 1], [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]] }),
-      axis(chart.value, chart.steps && { incrs: chart.steps }),
-      ...(chart.second ? [axis(chart.second.value, { scale: 'second', side: 1, grid: { show: false } })] : []),
+      axis(`time, ${zone()}`, String, { size: 26, grid: { show: false }, space: 70, values: [[60, '{HH}:{mm}', null, null, null, null, null, null, 1], [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1]] }),
+      axis(chart.axis, chart.value, { ...(chart.steps && { incrs: chart.steps }), ...(chart.isLogarithmic && { filter: onlyPowers }) }),
+      ...(chart.second ? [axis(chart.second.axis, chart.second.value, { scale: 'second', side: 1, incrs: AGES, grid: { show: false } })] : []),
     ],
     series: [
       { value: (_, time) => (time === null ? '' : new Date(time * 1000).toLocaleTimeString()) },
       ...lines.map(([key, label, scale, value]) => ({
-        label, scale, stroke: color(COLORS[key]), width: 1.5, points: { show: false }, spanGaps: false,
+        label, scale, stroke: color(COLORS[key]), width: 1.5, points: { show: false }, spanGaps: chart.hasGaps, // while nothing is sent there is no latency
         // Under the pointer; without one, the latest.
         value: (plot, number, place, index) => {
           const shown = index === null ? plot.data[place].at(-1) : number;
@@ -60,7 +71,7 @@ function draw(chart, box, samples) {
 export function charts() {
   const parts = CHARTS.map((chart) => {
     const box = h('div', { class: 'plot', role: 'img', 'aria-label': `${chart.title}: ${chart.unit}` });
-    return { chart, box, card: h('section', { class: 'card chart' }, h('h2', {}, chart.title, h('small', {}, chart.unit)), box), plot: null };
+    return { chart, box, card: h('section', { class: 'card chart' }, h('h2', {}, chart.title, h('small', {}, `${chart.unit}, last hour`)), box), plot: null };
   });
   let last = null;
   const redraw = () => {
@@ -70,7 +81,7 @@ export function charts() {
     }
   };
   const resized = new ResizeObserver(() => {
-    for (const { plot, box } of parts) plot?.setSize({ width: Math.max(box.clientWidth, 200), height: 170 });
+    for (const { plot, box } of parts) plot?.setSize({ width: Math.max(box.clientWidth, 200), height: HEIGHT });
   });
   for (const { box } of parts) resized.observe(box);
   const scheme = matchMedia('(prefers-color-scheme: dark)');

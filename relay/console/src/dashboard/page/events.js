@@ -1,8 +1,8 @@
 // Events with filters; and one event with its life.
 import { get, session } from './api.js';
-import { act } from './actions.js';
+import { offer } from './actions.js';
 import { h, raw, show, table, visible } from './dom.js';
-import { ago, bytes, count, duration, indented, moment } from './format.js';
+import { ago, bytes, count, indented, latency, moment, zone } from './format.js';
 
 const STATES = ['', 'pending', 'retrying', 'scheduled', 'sent', 'failed'];
 const FILTERS = [
@@ -46,7 +46,7 @@ export async function events(container, parameters, signal) {
       : `#/events?${new URLSearchParams([...(status ? [['status', status]] : []), ...entries])}`;
   } },
   field('id', 'Id', { placeholder: 'goes to the event' }), FILTERS.map(([name, title]) => field(name, title)),
-  field('from', 'Emitted from', { type: 'datetime-local', step: 1 }), field('to', 'Emitted before', { type: 'datetime-local', step: 1 }),
+  field('from', `Emitted from, ${zone()}`, { type: 'datetime-local', step: 1 }), field('to', `Emitted before, ${zone()}`, { type: 'datetime-local', step: 1 }),
   h('div', { class: 'buttons' }, h('button', { class: 'primary' }, 'Filter'),
     h('a', { class: 'button', href: status ? `#/events?status=${status}` : '#/events' }, 'Clear')));
   const list = h('div', { id: 'list' });
@@ -74,7 +74,7 @@ export async function events(container, parameters, signal) {
 }
 
 function life(event, audit) {
-  const steps = [['emitted', event.created_at, 'The transaction began that emitted it.']];
+  const steps = [['emitted', event.created_at, 'Its transaction began.']];
   const wasScheduled = event.available_at !== null && (event.last_attempted_at === null || event.state !== 'retrying');
   if (wasScheduled) steps.push(['due', event.available_at, event.first_attempted_at ? 'Its last attempt was due.' : 'It may be sent from here on.']);
   if (event.first_attempted_at) steps.push(['first attempt', event.first_attempted_at, 'The first failed attempt that counted.']);
@@ -84,7 +84,7 @@ function life(event, audit) {
   if (event.processed_at) {
     const took = (Date.parse(event.processed_at) - Date.parse(event.created_at)) / 1000;
     // A clock that was set back meanwhile, or a created_at that was written by hand.
-    const after = took < 0 ? '. By the database\'s clock its transaction began later' : `, ${duration(took)} after its transaction began`;
+    const after = took < 0 ? '. By the database\'s clock its transaction began later' : `, ${latency(took)} after its transaction began`;
     steps.push(event.state === 'sent' ? ['sent', event.processed_at, `Confirmed by the broker${after}.`]
       : ['failed', event.processed_at, 'The relay has given it up.']);
   }
@@ -123,11 +123,9 @@ export async function event(container, id, signal) {
     h('div', { class: 'columns' },
       h('section', { class: 'card' }, h('h2', {}, 'Life'), life(shown, found.audit)),
       h('section', { class: 'card' }, h('h2', {}, 'Envelope'), h('dl', {}, facts))),
+    session.can_act && ['sent', 'failed'].includes(shown.state) && h('section', { class: 'card' }, h('h2', {}, 'Actions'),
+      offer('replay', 'Replay', { ids: [shown.id] }, again),
+      shown.state === 'failed' && shown.holds_key && offer('release', 'Release its key', { ids: [shown.id] }, again)),
     h('section', { class: 'card' }, h('h2', {}, 'Contents'),
-      session.can_act ? [contents, look] : h('p', { class: 'foot' }, 'Payload and headers are shown to operators only.')),
-    h('div', { class: 'buttons' },
-      ['sent', 'failed'].includes(shown.state) && session.can_act
-        && h('button', { class: 'primary', onclick: () => act('replay', { ids: [shown.id] }, again) }, 'Replay'),
-      shown.state === 'failed' && shown.holds_key && session.can_act
-        && h('button', { onclick: () => act('release', { ids: [shown.id] }, again) }, 'Release its key')));
+      session.can_act ? [contents, look] : h('p', { class: 'foot' }, 'Payload and headers are shown to operators only.')));
 }

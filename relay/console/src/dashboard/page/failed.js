@@ -18,7 +18,8 @@ export async function failed(container, _, signal) {
     session.can_act && { title: 'Action', cell: (group) => group.last_error === null ? '' :
       h('button', { onclick: () => act('replay', filter(group), () => failed(container, _, signal)) }, 'Replay') },
   ].filter(Boolean);
-  show(container, h('h1', {}, 'Failed'), h('p', { class: 'lead' }, 'Events that the relay has given up, by topic and error. Fix the cause, then replay them.'),
+  show(container, h('h1', {}, 'Failed'), h('p', { class: 'lead' }, 'Events that the relay has given up, by topic and error. Fix the cause first. Replay then sends a group again, with the same ids; '
+    + 'it first asks, with counts. Events that wait for a held key follow.'),
     table(columns, page.groups, { empty: 'Nothing has failed.', label: 'Failed events by error' }),
     page.groups.length > 0 && h('p', { class: 'foot' }, page.is_more ? `Of the latest ${count(page.looked_at)} failed events; there are more.` : 'All failed events are counted here.',
       !session.can_act && ' Replaying needs an operator’s token.'));

@@ -2,9 +2,10 @@
 import { audit } from './audit.js';
 import { Refused, learn, session } from './api.js';
 import { dialog } from './actions.js';
-import { h, show } from './dom.js';
+import { h, raw, show, visible } from './dom.js';
 import { event, events } from './events.js';
 import { failed } from './failed.js';
+import { zone } from './format.js';
 import { keys } from './keys.js';
 import * as live from './live.js';
 import { overview } from './overview.js';
@@ -42,6 +43,16 @@ function tools() {
       : !session.closed && session.role && h('button', { id: 'signin', onclick: () => signin.ask(again) }, 'Sign in'));
 }
 
+// Every page names the database and the environment in its head, and the time zone at its foot.
+function where(title) {
+  const { database, instance } = session;
+  show(document.getElementById('where'), database && h('b', { title: 'Database' }, raw(database)),
+    instance && h('span', { class: 'badge', title: 'Environment' }, raw(instance)));
+  const named = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  show(document.getElementById('zone'), session.role && `Times are in ${zone()}${named.includes('UTC') ? '' : ` (${named})`}.`);
+  document.title = visible([title, database, instance, 'outbox'].filter(Boolean).join(' · '));
+}
+
 async function route() {
   showing.abort();
   showing = new AbortController();
@@ -52,7 +63,7 @@ async function route() {
   const page = PAGES.find(([key]) => key === name) ?? PAGES[0];
   show(document.getElementById('nav'), session.role && PAGES.map(([key, title]) =>
     h('a', { href: `#/${key}`, 'aria-current': key === page[0] ? 'page' : null }, title)));
-  document.title = page[0] === '' ? 'outbox' : `${page[1]} · outbox`;
+  where(page[1]);
   tools();
   if (!session.role) {
     live.stop();

@@ -2,27 +2,32 @@
 import { get } from './api.js';
 import { charts } from './charts.js';
 import { h, raw, show, visible } from './dom.js';
-import { bytes, count, duration } from './format.js';
+import { age, bytes, count, events, latency, rate } from './format.js';
 import { latest, listen, lost } from './live.js';
 
-const KEPT = 600; // samples, one a second
+const KEPT = 720; // samples, one each five seconds
 
+// Tiles by what one does about them: watch the flow, act on what stands still, make room.
 function tiles(figures) {
   const health = figures.health;
-  const tile = (title, value, href, tone) =>
-    h(href ? 'a' : 'div', { class: `tile ${tone ?? ''}`, href }, h('span', { class: 'name' }, title), h('strong', {}, value));
+  const known = (show) => (health ? show(health) : '–');
+  const tile = (title, value, unit, href, tone) => h(href ? 'a' : 'div', { class: `tile ${tone ?? ''}`, href },
+    h('span', { class: 'name' }, title), h('strong', {}, value), h('small', {}, unit));
+  const group = (title, ...parts) => h('section', { class: 'group' }, h('h2', {}, title), h('div', {}, parts));
   return [
-    tile('Sent per second', count(figures.sent)),
-    tile('Latency, 99 %', duration(figures.p99)),
-    tile('Pending', health ? count(health.pending, health.pending_is_estimate) : '–', '#/events?status=pending'),
-    tile('Oldest pending', health ? duration(health.oldest_pending_seconds) : '–', '#/events?status=pending',
-      health?.oldest_pending_seconds > 60 ? 'bad' : ''),
-    tile('Retrying', health ? count(health.retrying, health.scheduled_is_estimate) : '–', '#/events?status=retrying',
-      health?.retrying > 0 ? 'warn' : ''),
-    tile('Scheduled', health ? count(health.scheduled, health.scheduled_is_estimate) : '–', '#/events?status=scheduled'),
-    tile('Failed', health ? count(health.failed, health.failed_is_estimate) : '–', '#/failed', health?.failed > 0 ? 'bad' : ''),
-    tile('Keys held', health ? count(health.keys_held) : '–', '#/keys', health?.keys_held > 0 ? 'warn' : ''),
-    tile('WAL kept by the slot', health ? bytes(health.slot_kept_bytes) : '–', '#/relays'),
+    group('Flow, over the last minute',
+      tile('Sent', rate(figures.sent), 'a second'),
+      tile('Latency', latency(figures.p99), '99 % are faster'),
+      tile('Pending', known(({ pending, pending_is_estimate: about }) => count(pending, about)), 'now', '#/events?status=pending'),
+      tile('Oldest', known((now) => (now.oldest_pending_seconds === null ? 'none' : age(now.oldest_pending_seconds))), 'pending', '#/events?status=pending', health?.oldest_pending_seconds > 60 ? 'bad' : ''),
+      tile('Scheduled', known(({ scheduled, scheduled_is_estimate: about }) => count(scheduled, about)), 'for later', '#/events?status=scheduled')),
+    group('To act on',
+      tile('Failed', known(({ failed, failed_is_estimate: about }) => count(failed, about)), 'to replay', '#/failed', health?.failed > 0 ? 'bad' : ''),
+      tile('Keys held', known((now) => count(now.keys_held)), 'events wait', '#/keys', health?.keys_held > 0 ? 'warn' : ''),
+      tile('Retrying', known(({ retrying, scheduled_is_estimate: about }) => count(retrying, about)), 'by themselves', '#/events?status=retrying', health?.retrying > 0 ? 'warn' : '')),
+    group('Room',
+      tile('WAL', known((now) => bytes(now.slot_kept_bytes)), 'kept by the slot', '#/relays'),
+      tile('Memory', bytes(figures.memory_bytes), `${events(figures.in_memory)}`)),
   ];
 }
 
@@ -43,7 +48,7 @@ export async function overview(container, _, signal) {
     }
     words.dataset.level = figures.level;
     const details = [
-      figures.state && h('span', {}, 'state ', h('b', {}, figures.state), ` for ${duration(figures.state_for)}`),
+      figures.state && h('span', {}, h('b', {}, figures.state), ` for ${age(figures.state_for)}`),
       figures.database && h('span', {}, 'PostgreSQL at ', raw(figures.database)),
       figures.broker && h('span', {}, `${figures.sink} at `, raw(figures.broker)),
       h('span', {}, `${count(figures.in_flight)} in flight`),
@@ -51,9 +56,10 @@ export async function overview(container, _, signal) {
     show(words, h('p', { class: 'answer' }, visible(figures.words)), h('p', { class: 'detail' }, details),
       figures.health_error && h('p', { class: 'detail' }, visible(figures.health_error)));
     show(grid, tiles(figures));
-    if (samples && figures.t > (samples.t.at(-1) ?? 0)) {
+    const { sample } = figures;
+    if (samples && sample?.t > (samples.t.at(-1) ?? 0)) {
       for (const [key, list] of Object.entries(samples)) {
-        list.push(figures[key] ?? null);
+        list.push(sample[key] ?? null);
         if (list.length > KEPT) list.shift();
       }
       plots.update(samples);

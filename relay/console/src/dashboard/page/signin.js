@@ -1,5 +1,5 @@
 // Signing in with a token; the relay then knows this browser by a cookie that no script can read.
-import { learn, post, session } from './api.js';
+import { NOBODY, learn, post, session } from './api.js';
 import { dialog, notice } from './actions.js';
 import { h } from './dom.js';
 
@@ -44,7 +44,7 @@ export async function end(done) {
   } catch (error) {
     notice(error.message, 'bad');
   }
-  Object.assign(session, { role: null, name: null, csrf: null });
+  Object.assign(session, NOBODY);
   await learn();
   done();
 }

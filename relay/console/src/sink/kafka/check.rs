@@ -28,6 +28,5 @@ pub(super) async fn inspect(config: &Config, report: &mut Report) {
 
 /// Connects to the cluster, to look at it.
 pub(super) async fn connect(config: &Config, kafka: &kafka::Config) -> Result<Inspector, RunError> {
-    let url = kafka.url.now()?;
-    Inspector::connect(produce_config(config, url)).await.map_err(|error| end_of_start(&error, &kafka.url))
+    Inspector::connect(produce_config(config, &kafka.url)?).await.map_err(|error| end_of_start(&error, &kafka.url))
 }

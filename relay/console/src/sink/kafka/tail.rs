@@ -36,7 +36,7 @@ impl Tail {
         let missing = || RunError::new(Kind::Usage, "kafka_url is not set");
         let kafka = kafka::settings(config).ok_or_else(missing)?;
         let open = async {
-            let reader = Reader::connect(produce_config(config, kafka.url.now()?)).await;
+            let reader = Reader::connect(produce_config(config, &kafka.url)?).await;
             let mut reader = reader.map_err(|error| end_of_start(&error, &kafka.url))?;
             for topic in topics {
                 let failed = |error| {

@@ -126,8 +126,7 @@ impl Connect for Kafka {
         let missing = || RunError::new(Kind::Usage, "kafka-url is not set").hint("see docs/configuration.md");
         let kafka = settings(config).ok_or_else(missing)?;
         let address = kafka.url.clone();
-        let url = address.known()?;
-        let produce = produce_config(config, url);
+        let produce = produce_config(config, &address)?;
         Ok(Self {
             address,
             read_back: ReadBack::new(produce.keeps_order),
@@ -144,7 +143,7 @@ impl Connect for Kafka {
     }
 
     fn connect(&mut self, _is_first: bool) -> Result<Attempt<Self>, BadFile> {
-        self.config.url = self.address.now()?;
+        self.address.now()?;
         let config = self.config.clone();
         Ok(Box::pin(async move { Producer::connect(config).await.map(Box::new) }))
     }

@@ -1,5 +1,6 @@
-//! `outbox-record FILE.svg STEPS PROGRAM…`: records what a program prints in some of its steps, such as 2456, as a moving
-//! picture of a terminal, which any browser shows without a script. `make picture` makes docs/images/demo.svg with it.
+//! `outbox-record FILE.svg STEPS PROGRAM…`: records what a program prints in some of its steps, such as 2456, as a
+//! moving picture of a terminal, which any browser shows without a script. `make picture` makes docs/images/demo.svg
+//! with it.
 
 use std::{
     fmt::Write as _,
@@ -103,7 +104,8 @@ text {{ font: {FONT}px 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #d8
     )
 }
 
-/// A line with ECMA-48's renditions as spans. The time at its end is left out: a debug build's says nothing of a release.
+/// A line with ECMA-48's renditions as spans. The time at its end is left out, since a debug build's says nothing of a
+/// release.
 fn spans(line: &str) -> String {
     let mut out = String::new();
     for (index, part) in line.split("\x1b[").enumerate() {

@@ -153,8 +153,8 @@ impl Control {
         open(&self.config, &host).await
     }
 
-    /// Asks any broker; another one if there is no answer over the connection that was there: a broker ends one without a
-    /// word when it was idle for long, when its login has run out, and when it shuts down.
+    /// Asks any broker; another one if there is no answer over the connection that was there: a broker ends one without
+    /// a word when it was idle for long, when its login has run out, and when it shuts down.
     pub(crate) async fn ask<R: Request>(&mut self, request: &R) -> Result<R::Answer, KafkaError> {
         let was_open = self.channel.is_some();
         match self.ask_once(request).await {

@@ -49,7 +49,7 @@ DECLARE
     since CONSTANT timestamptz := clock_timestamp();
     -- An age is shown in two units at most, as the relay shows it: 3m 7s, 2h 5m, 6d.
     units CONSTANT text := 'FMDD"d "FMHH24"h "FMMI"m "FMSS"s"';
-    two_of_them CONSTANT text := '^(0\w )*(\S+)( [1-9]\d*\w)?.*$';
+    two_of_them CONSTANT text := '^(?:0[dhm] )*([^ ]+(?: [1-9][0-9]*[hms])?)';
     overdue bigint;
     oldest_overdue timestamptz;
     with_a_time bigint;
@@ -136,7 +136,7 @@ BEGIN
         problems := problems || format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
                 ELSE '%s wait, the oldest for %s (held keys: %s)' END,
             concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending),
-            regexp_replace(to_char(oldest_pending, units), two_of_them, '\2\3'), keys_held);
+            substring(to_char(oldest_pending, units) FROM two_of_them), keys_held);
     END IF;
     IF slot_wal_status = 'unreserved' THEN
         codes := codes || 'slot_nearly_lost'::text;
@@ -158,7 +158,7 @@ BEGIN
         codes := codes || 'events_retried'::text;
         problems := problems || format('%s are tried again and again, the oldest for %s',
             concat(CASE WHEN scheduled_is_estimate THEN 'about ' END, retrying),
-            regexp_replace(to_char(oldest_retrying, units), two_of_them, '\2\3'));
+            substring(to_char(oldest_retrying, units) FROM two_of_them));
     END IF;
     reason := nullif(array_to_string(problems, '; '), '');
     healthy := CASE WHEN reason IS NOT NULL THEN false WHEN unseen IS NULL THEN true END;

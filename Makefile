@@ -21,7 +21,7 @@
 # KAFKA_VERSION=… the Kafka that the tests run                           make test KAFKA_VERSION=3.9.2 T=kafka::
 # PG_CONFIG=…    the PostgreSQL to build for and to run (a copy of it)  make test PG_CONFIG=/usr/lib/postgresql/17/bin/pg_config
 
-.PHONY: help demo picture night relay-otel test assert upgrade migrate packages try-packages images try-images try-chart release matrix soak simulate bench lint site servers build extension setup all install uninstall sql clean
+.PHONY: help demo picture night programs relay-otel test assert upgrade migrate packages try-packages images try-images try-chart release matrix soak simulate bench lint site servers build extension setup all install uninstall sql clean
 .DEFAULT_GOAL := help
 
 CARGO_TARGET_DIR ?= target
@@ -42,26 +42,26 @@ night: build extension ## a night on call: four troubles, each from the alert to
 	@scripts/setup night
 	@PATH="$(CARGO_TARGET_DIR)/debug:$(CARGO_TARGET_DIR)/tools/bin:$$PATH" outbox-night $(ONLY)
 
-test: build relay-otel extension ## all tests, on private servers
+test: relay-otel extension ## all tests, on private servers
 	@rm -rf "$(CARGO_TARGET_DIR)/tmp/not-run"
-	cargo test $(LOCKED) -p outbox-simulator -- $(T)
+	CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test $(LOCKED) -p outbox-simulator -- $(T)
 	cargo test $(LOCKED) --no-fail-fast -- $(T) || { status=$$?; scripts/not-run; exit $$status; }
 	@scripts/not-run
 
-assert: build ## the extension's tests on a PostgreSQL with assertions (built in some minutes, once) and with Rust's own
+assert: programs ## the extension's tests on a PostgreSQL with assertions (built in some minutes, once) and with Rust's own
 	PG_CONFIG=$$(scripts/postgres-with-assertions) && export PG_CONFIG && copy=$$(scripts/private-postgres) && \
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assert CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
 	CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_LTO=off scripts/install-extension "$$copy" && \
-	cargo test $(LOCKED) -p outbox-tests --test suite -- $(or $(T),extension::)
+	cargo test $(LOCKED) --test suite -- $(or $(T),extension::)
 
-upgrade: build extension ## the tests of the upgrade from earlier versions, with their relays, which are built from the history
+upgrade: programs extension ## the tests of the upgrade from earlier versions, with their relays, which are built from the history
 	scripts/earlier-relay 0.1.0
 	scripts/earlier-relay 0.2.0
-	EARLIER_RELAYS="$(CARGO_TARGET_DIR)/earlier" cargo test $(LOCKED) -p outbox-tests --test suite -- relay::upgrade extension::upgrade
+	EARLIER_RELAYS="$(CARGO_TARGET_DIR)/earlier" cargo test $(LOCKED) --test suite -- relay::upgrade extension::upgrade
 
-migrate: build extension ## the tests of docs/migrate.md, one of them with a real Debezium Server (Java 21; 780 MB are fetched)
+migrate: programs extension ## the tests of docs/migrate.md, one of them with a real Debezium Server (Java 21; 780 MB are fetched)
 	@debezium=$$(scripts/debezium) && eval "$$debezium" && \
-	cargo test $(LOCKED) -p outbox-tests --test suite -- migrate::
+	cargo test $(LOCKED) --test suite -- migrate::
 
 packages: ## Debian packages into target/packages; DEBIAN="trixie sid" for other suites, in folders (as root); VERSION=0.1.0 of an earlier version
 	@REVISION="$(REVISION)" VERSION="$(VERSION)" scripts/packages $(DEBIAN)
@@ -83,8 +83,8 @@ release: ## all files of a release into target/release-VERSION; DEBIAN="bookworm
 matrix: ## the tests on PostgreSQL 14, 16, 17 and 18 (the last two with their RabbitMQ, in chroots; as root), and a table; an hour
 	@T="$(T)" BENCH="$(BENCH)" CASE="$(CASE)" RUNS="$(RUNS)" scripts/matrix $(VERSIONS)
 
-soak: build extension ## random work and random faults, SEEDS times, until one run fails
-	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) -p outbox-tests --test suite -- --nocapture random::$(or $(SINK),rabbitmq)_
+soak: programs extension ## random work and random faults, SEEDS times, until one run fails
+	SEEDS=$(or $(SEEDS),20) LANES=$(or $(LANES),2) cargo test $(LOCKED) --test suite -- --nocapture random::$(or $(SINK),rabbitmq)_
 
 simulate: ## the core in simulated worlds: SEEDS of them, or one SEED again; until a promise breaks, with its history
 	@cargo build $(LOCKED) --release --quiet -p outbox-simulator
@@ -122,11 +122,16 @@ servers: build extension ## a private PostgreSQL and RabbitMQ to play with, unti
 build: setup ## the relay and the test tools
 	cargo build $(LOCKED)
 
-# Beside the default one, whose programs it shares all but the last with: a build with other features would replace the file.
-relay-otel: setup ## the relay with OpenTelemetry, for its tests: outbox-relay-otel
-	cargo build $(LOCKED) --features outbox-relay/otel --bin outbox-relay
+# With the targets of tests, because only then cargo gives crates the features that tests ask for: `cargo test` would otherwise compile
+# half of them again.
+programs: setup ## all that tests run
+	cargo build $(LOCKED) --all-targets
+
+# Beside the default one, since a build with other features replaces the file.
+relay-otel: setup ## all that tests run, and the relay with OpenTelemetry: outbox-relay-otel
+	cargo build $(LOCKED) --features outbox-relay/otel --bin outbox-relay --test secrets
 	@cp "$(CARGO_TARGET_DIR)/debug/outbox-relay" "$(CARGO_TARGET_DIR)/debug/outbox-relay-otel"
-	cargo build $(LOCKED)
+	cargo build $(LOCKED) --all-targets
 
 extension: setup ## the extension, installed into the private PostgreSQL
 	@pg_config=$$(scripts/private-postgres) && scripts/install-extension "$$pg_config"

@@ -33,7 +33,7 @@ pub fn program(name: &str, variable: &str) -> PathBuf {
         },
         PathBuf::from,
     );
-    assert!(path.is_file(), "{} is missing: run `make build relay-otel`, or set {variable}", path.display());
+    assert!(path.is_file(), "{} is missing: run `make relay-otel`, or set {variable}", path.display());
     path
 }
 

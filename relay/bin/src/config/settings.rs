@@ -111,7 +111,7 @@ settings! {
         ordering: Ordering = "strict";
 
         /// Events handed to the broker and not yet confirmed, at most.
-        /// A crash repeats these, and up to 2000 more without a written verdict.
+        /// A crash repeats these, and up to twice as many (at most 2000) without a written verdict.
         in_flight: Count<usize, 1, 10_000> = "1000";
 
         /// Events published per second, at most, redeliveries included.

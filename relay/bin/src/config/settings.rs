@@ -96,7 +96,7 @@ settings! {
         /// How batches of records are compressed.
         kafka_compression: Compression = "none";
 
-        /// Form of the records: none (docs/kafka.md), or debezium (docs/migrate.md).
+        /// Form of the records: none (the relay's own), or debezium (as its event router makes them).
         envelope: Envelope = "none";
     }
 

@@ -96,7 +96,7 @@ settings! {
         /// How batches of records are compressed.
         kafka_compression: Compression = "none";
 
-        /// Form of the records: none (the relay's own), or debezium (as its event router makes them).
+        /// Form of the records: the relay's own, or that of Debezium's event router.
         envelope: Envelope = "none";
     }
 

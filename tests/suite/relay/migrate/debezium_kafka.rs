@@ -3,7 +3,8 @@
 use std::{collections::HashMap, path::Path, time::Duration};
 
 use harness::{
-    Database, Debezium, DebeziumSink, Kafka, KafkaRecord, Listener, Postgres, RelayBuilder, SOON, eventually,
+    Database, Debezium, DebeziumSink, Kafka, KafkaConsumer, KafkaRecord, Listener, Postgres, RelayBuilder, SOON,
+    eventually,
 };
 use serde_json::{Value, json};
 
@@ -82,6 +83,21 @@ fn text(bytes: &Option<bytes::Bytes>) -> String {
 
 /// What Debezium, and then the relay, make of the same rows in the same topic, by the rows' ids.
 async fn both(home: &Path, kafka: &Kafka, expands: bool) -> HashMap<String, [KafkaRecord; 2]> {
+    let (db, mut consumer) = published_by_debezium(home, kafka, expands).await;
+    // Reading back, the relay would find Debezium's records by their ids, and send none again.
+    let relay = to_the_same_topic(&db, kafka).set("kafka-read-back", "off");
+    let _relay = relay.start().await;
+    consumer.wait_for(2 * PAYLOADS.len()).await;
+    let mut records: HashMap<String, Vec<KafkaRecord>> = HashMap::new();
+    for record in consumer.records() {
+        records.entry(record.header("id").unwrap().to_owned()).or_default().push(record.clone());
+    }
+    assert_eq!(records.len(), PAYLOADS.len());
+    records.into_iter().map(|(id, pair)| (id, pair.try_into().unwrap())).collect()
+}
+
+/// Rows that Debezium has published, and pending events of the same ids; and who reads their topic.
+async fn published_by_debezium<'a>(home: &Path, kafka: &'a Kafka, expands: bool) -> (Database, KafkaConsumer<'a>) {
     let db = Postgres::shared().await.database().await;
     let kind = format!("order-{}", uuid::Uuid::new_v4().simple());
     let topic = format!("outbox.event.{kind}");
@@ -109,16 +125,23 @@ async fn both(home: &Path, kafka: &Kafka, expands: bool) -> HashMap<String, [Kaf
          FROM outboxevent"
     );
     db.batch_execute(&emit).await.unwrap();
-    // Reading back, the relay would find Debezium's records by their ids, and send none again.
-    let relay = relay(&db, kafka).set("kafka-topic", "outbox.event.{aggregate_type}").set("kafka-read-back", "off");
-    let _relay = relay.start().await;
-    consumer.wait_for(2 * PAYLOADS.len()).await;
-    let mut records: HashMap<String, Vec<KafkaRecord>> = HashMap::new();
-    for record in consumer.records() {
-        records.entry(record.header("id").unwrap().to_owned()).or_default().push(record.clone());
-    }
-    assert_eq!(records.len(), PAYLOADS.len());
-    records.into_iter().map(|(id, pair)| (id, pair.try_into().unwrap())).collect()
+    (db, consumer)
+}
+
+fn to_the_same_topic(db: &Database, kafka: &Kafka) -> RelayBuilder {
+    relay(db, kafka).set("kafka-topic", "outbox.event.{aggregate_type}")
+}
+
+#[tokio::test]
+async fn a_new_relay_finds_by_its_id_what_debezium_has_published_and_does_not_send_it_again() {
+    let Some(home) = home() else { return };
+    let Some(kafka) = shared().await else { return };
+    let (db, mut consumer) = published_by_debezium(&home, kafka, true).await;
+    let relay = to_the_same_topic(&db, kafka).start().await;
+    let all = i64::try_from(PAYLOADS.len()).unwrap();
+    wait_for_counts(&db, (0, all, 0), SOON).await;
+    relay.stop().await;
+    assert_eq!(consumer.read().await.len(), PAYLOADS.len());
 }
 
 #[tokio::test]

@@ -203,30 +203,30 @@ fn draw_costs(area: &Area<'_>, rows: &[Cost]) -> Drawn {
     Ok(())
 }
 
-/// Name, colour, and MB over time.
-type Size<'a> = (&'static str, RGBColor, &'a [f64]);
+/// Name, colour, and seconds with MB.
+type Size = (&'static str, RGBColor, Vec<(f64, f64)>);
 
-fn sizes(report: &Report) -> Vec<Size<'_>> {
+fn sizes(report: &Report) -> Vec<Size> {
     let curves = [("all kept", OTHERS, "outbox, all kept"), ("deleted when old", OUTBOX, "outbox, old events deleted")];
     let curves = curves.into_iter().filter_map(|(name, colour, case)| {
-        Some((name, colour, &*report.figure("retention", case, "size over time")?.runs))
+        let runs = |measure| report.figure("retention", case, measure).map(|figure| figure.runs.iter().copied());
+        Some((name, colour, runs("time of each size")?.zip(runs("size over time")?).collect()))
     });
-    curves.filter(|(_, _, sizes)| sizes.len() > 1).collect()
+    curves.filter(|(_, _, points): &Size| points.len() > 1).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a hundred points")]
-fn draw_sizes(area: &Area<'_>, curves: &[Size<'_>]) -> Drawn {
-    let most = curves.iter().flat_map(|curve| curve.2).copied().fold(1.0, f64::max);
-    let title = "Size of the table, MB with its indexes, while events are emitted and sent; a tenth of them is kept";
-    let mut chart = panel(area, title).build_cartesian_2d(0.0..1.0, 0.0..most * 1.05)?;
+fn draw_sizes(area: &Area<'_>, curves: &[Size]) -> Drawn {
+    let points = || curves.iter().flat_map(|curve| &curve.2);
+    let lasted = points().map(|point| point.0).fold(1.0, f64::max);
+    let most = points().map(|point| point.1).fold(1.0, f64::max);
+    let title = "Size of the table, MB with its indexes, over seconds of emitting and sending; a tenth is kept";
+    let mut chart = panel(area, title).build_cartesian_2d(0.0..lasted, 0.0..most * 1.05)?;
     let mesh = &mut chart.configure_mesh();
-    mesh.label_style((FONT, SMALL)).disable_x_mesh().light_line_style(TRANSPARENT).x_labels(0).y_labels(5);
-    mesh.y_label_formatter(&axis).draw()?;
-    for (name, colour, sizes) in curves {
-        let points = sizes.iter().enumerate();
-        let points = points.map(|(place, size)| ((place + 1) as f64 / sizes.len() as f64, *size));
+    mesh.label_style((FONT, SMALL)).disable_x_mesh().light_line_style(TRANSPARENT).x_labels(8).y_labels(5);
+    mesh.x_label_formatter(&axis).y_label_formatter(&axis).draw()?;
+    for (name, colour, points) in curves {
         let colour = *colour;
-        let series = chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+        let series = chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
         series.label(*name).legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], colour.stroke_width(2)));
     }
     let labels = &mut chart.configure_series_labels();

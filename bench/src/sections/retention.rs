@@ -78,22 +78,24 @@ async fn run(bench: &Bench, report: &mut Report, case: &str, deletes: bool) {
     took.sort_unstable();
     let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or_default();
     add("transaction of 1,000 events, p99", "ms", p99.as_secs_f64() * 1e3);
-    for size in &sizes {
+    for (at, size) in &sizes {
+        add("time of each size", "s", at.as_secs_f64());
         add("size over time", "MB", *size);
     }
-    let last = sizes.last().copied().unwrap_or_default();
+    let last = sizes.last().map_or(0.0, |(_, size)| *size);
     add("size at the end", "MB", last);
     add("size at the end, of what its rows need", "×", last / ideal_size(db).await);
     println!("  {case}: {events} events in {lasted:.0?}, {deleted} deleted, {last:.0} MB at the end");
 }
 
-/// Returns how long each batch took to be emitted, and the sizes on the way, in MB.
+/// Returns how long each batch took to be emitted, and the sizes on the way, in MB, each with the time since the beginning.
 async fn load(
     db: &Database,
     [emitter, settler]: [&Connection; 2],
     events: u64,
     progress: &Progress,
-) -> (Vec<Duration>, Vec<f64>) {
+) -> (Vec<Duration>, Vec<(Duration, f64)>) {
+    let started = Instant::now();
     let (mut took, mut sizes) = (Vec::new(), Vec::new());
     for first in (1..=events).step_by(usize::try_from(BATCH).expect("a thousand")) {
         let begun = Instant::now();
@@ -104,7 +106,7 @@ async fn load(
         let settled = first + BATCH - 1;
         progress.settled.set(settled);
         if settled * LOOKS / events > sizes.len() as u64 {
-            sizes.push(size(db, "outbox.events").await);
+            sizes.push((started.elapsed(), size(db, "outbox.events").await));
         }
     }
     progress.is_over.set(true);

@@ -40,6 +40,13 @@ impl Snapshot {
         xid
     }
 
+    /// The id of the next transaction: the snapshot sees none from it on.
+    pub fn next_xid(&self) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is what a row carries")]
+        let xid = self.xmax as u32;
+        xid
+    }
+
     /// Whether `xid`, which is running, began before `change`, a transaction that the query sees.
     pub fn precedes(&self, xid: u32, change: u32) -> bool {
         let (xid, change) = (self.widen(xid), self.widen(change));

@@ -113,7 +113,7 @@ impl Core {
         self.long_unsettled.seen(&page.snapshot);
         if from.is_whole_pass() {
             self.dispatch.learn_holders(&page.holders);
-            self.read_back.floor.begins_pass(page.holders.len());
+            self.read_back.floor.begins_pass(page.holders.len(), page.snapshot.next_xid());
             // Keys that spilled may be admitted again only by a pass that finds all of their rows.
             if self.resync.seen(&page.snapshot) {
                 self.dispatch.keys.unspill(&page.left_out);
@@ -127,7 +127,7 @@ impl Core {
         }
         if complete {
             self.operations.has_read_pending();
-            self.read_back.floor.has_read_pending(self.dispatch.keys.spilled_count());
+            self.read_back.floor.has_read_pending(self.dispatch.keys.spilled_count(), from.older_than);
         }
         self.resync.scanned(from, &page, now);
         let acknowledged = self.acknowledged();

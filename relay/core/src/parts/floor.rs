@@ -33,6 +33,8 @@ pub(crate) struct Floor {
     is_kept: Option<bool>,
     /// What was read of the table.
     has_read: HasRead,
+    /// No earlier session has seen this transaction or a later one; `None`: nothing is read yet.
+    next_xid: Option<u32>,
     /// The events that were in memory by then and have no verdict yet.
     waiting: Option<HashSet<Uuid, IdHash>>,
     /// When the floor is over in any case; `None`: the broker takes nothing, or the table is not read yet.
@@ -41,18 +43,18 @@ pub(crate) struct Floor {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct HasRead {
-    /// Whether a pass has come to the end of the table.
+    /// Whether a pass has come to its end.
     pending: bool,
-    /// Whether such a pass has left out no key.
-    all_keys: bool,
+    /// Whether such a pass has left out nothing that an earlier session may have handed over.
+    all: bool,
     /// How many events held their keys when the pass began.
     holders: usize,
     /// Whether all events that are due are in memory, or were.
     due: bool,
 }
 
-crate::marked!(Floor { is_over, is_kept, has_read, waiting, until } not { last_settled_us });
-crate::marked!(HasRead { pending, all_keys, holders, due });
+crate::marked!(Floor { is_over, is_kept, has_read, next_xid as Xid, waiting, until } not { last_settled_us });
+crate::marked!(HasRead { pending, all, holders, due });
 
 impl Floor {
     /// `None`: no floor is needed.
@@ -62,6 +64,7 @@ impl Floor {
             is_over: last_settled_us.is_none() || faults::is_on(Fault::FloorForgotten),
             is_kept: None,
             has_read: HasRead::default(),
+            next_xid: None,
             waiting: None,
             until: None,
         }
@@ -97,15 +100,24 @@ impl Floor {
         self.is_over = true;
     }
 
-    /// A pass begins, and finds so many events that hold their keys: it leaves out those behind them.
-    pub(crate) fn begins_pass(&mut self, holders: usize) {
+    /// A pass begins, and finds so many events that hold their keys: it leaves out those behind them. `next_xid`: its
+    /// snapshot sees no transaction from this one on.
+    pub(crate) fn begins_pass(&mut self, holders: usize, next_xid: u32) {
         self.has_read.holders = holders;
+        self.next_xid.get_or_insert(next_xid);
     }
 
-    /// A pass has reached the end of the table. `spilled`: keys of which it has left events there.
-    pub(crate) fn has_read_pending(&mut self, spilled: usize) {
+    /// A pass has reached its end. `spilled`: keys of which it has left events in the table. `older_than`: its last
+    /// pages ended before rows of this transaction and later ones.
+    pub(crate) fn has_read_pending(&mut self, spilled: usize, older_than: Option<u32>) {
         self.has_read.pending = true;
-        self.has_read.all_keys |= spilled == 0 && self.has_read.holders == 0;
+        // Ids of transactions wrap around.
+        let is_before = |oldest: u32| self.next_xid.is_some_and(|next| oldest.wrapping_sub(next).cast_signed() < 0);
+        let is_all = spilled == 0 && self.has_read.holders == 0 && !older_than.is_some_and(is_before);
+        if is_all && !self.has_read.all {
+            self.has_read.all = true;
+            self.waiting = None; // what an earlier pass left out is in memory by now
+        }
     }
 
     /// All events that are due are in memory.
@@ -125,7 +137,7 @@ impl Floor {
             return false;
         }
         let waiting = self.waiting.get_or_insert_with(in_memory);
-        let is_through = waiting.is_empty() && self.has_read.all_keys;
+        let is_through = waiting.is_empty() && self.has_read.all;
         if is_ready {
             self.is_over = is_through || *self.until.get_or_insert(now + PATIENCE) <= now;
         } else {

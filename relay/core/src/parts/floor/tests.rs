@@ -7,7 +7,7 @@ fn ids(seqs: &[u128]) -> HashSet<Uuid, IdHash> {
 /// A floor whose session has read the table.
 fn read() -> Floor {
     let mut floor = Floor::new(Some(7));
-    floor.has_read_pending(0);
+    floor.has_read_pending(0, None);
     floor.has_read_due();
     floor
 }
@@ -19,7 +19,7 @@ fn it_is_kept_until_all_that_the_table_had_is_settled() {
     assert!(floor.is_missing() && floor.is_changed());
     floor.kept(floor.wanted());
     assert!(!floor.is_missing() && !floor.is_changed());
-    let read_pending = |floor: &mut Floor| floor.has_read_pending(0);
+    let read_pending = |floor: &mut Floor| floor.has_read_pending(0, None);
     for read in [read_pending, Floor::has_read_due] {
         floor.look(|| panic!("the table is not read yet"), true, now);
         read(&mut floor);
@@ -61,13 +61,39 @@ fn keys_that_a_pass_leaves_out_are_waited_for_as_well() {
     let mut floor = Floor::new(Some(7));
     floor.has_read_due();
     for (holders, spilled) in [(0, 2), (2, 0)] {
-        floor.begins_pass(holders);
-        floor.has_read_pending(spilled);
+        floor.begins_pass(holders, 100);
+        floor.has_read_pending(spilled, None);
         floor.look(|| ids(&[]), true, now);
         assert_eq!(floor.wanted(), Some(7));
     }
-    floor.begins_pass(0);
-    floor.has_read_pending(0);
+    floor.begins_pass(0, 100);
+    floor.has_read_pending(0, None);
     floor.look(|| ids(&[]), true, now);
     assert_eq!(floor.wanted(), None);
+}
+
+#[test]
+fn rows_that_the_last_pages_of_a_pass_left_to_the_next_one_are_waited_for_as_well() {
+    let now = Instant::now();
+    let mut floor = Floor::new(Some(7));
+    floor.has_read_due();
+    floor.begins_pass(0, 100);
+    floor.has_read_pending(0, Some(99)); // transaction 99 was open, so the pass ended before its rows
+    assert!(!floor.look(|| ids(&[]), true, now));
+    floor.begins_pass(0, 120);
+    floor.has_read_pending(0, Some(100)); // later ones wrote what no earlier session has seen
+    assert!(!floor.look(|| ids(&[5]), true, now), "the event that the first pass left out has no verdict yet");
+    floor.settled(&Uuid::from_u128(5));
+    assert!(floor.look(|| ids(&[]), true, now));
+}
+
+#[test]
+fn a_transaction_behind_the_turn_of_the_ids_is_later_than_one_before_it() {
+    let mut floor = Floor::new(Some(7));
+    floor.has_read_due();
+    floor.begins_pass(0, 3);
+    floor.has_read_pending(0, Some(u32::MAX));
+    assert!(!floor.look(|| ids(&[]), true, Instant::now()));
+    floor.has_read_pending(0, Some(4));
+    assert!(floor.look(|| ids(&[]), true, Instant::now()));
 }

@@ -88,7 +88,8 @@ async fn run(bench: &Bench, report: &mut Report, case: &str, deletes: bool) {
     println!("  {case}: {events} events in {lasted:.0?}, {deleted} deleted, {last:.0} MB at the end");
 }
 
-/// Returns how long each batch took to be emitted, and the sizes on the way, in MB, each with the time since the beginning.
+/// Returns how long each batch took to be emitted, and the sizes on the way, in MB, each with the time since the
+/// beginning.
 async fn load(
     db: &Database,
     [emitter, settler]: [&Connection; 2],

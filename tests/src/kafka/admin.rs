@@ -4,11 +4,12 @@ use std::fmt::Debug;
 
 use kafka_protocol::{
     messages::{
-        CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest,
-        ListOffsetsRequest, MetadataRequest, TopicName,
+        CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest,
+        IncrementalAlterConfigsRequest, ListOffsetsRequest, MetadataRequest, TopicName,
         create_partitions_request::CreatePartitionsTopic,
         create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
         delete_topics_request::DeleteTopicState,
+        describe_quorum_request::{PartitionData, TopicData},
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
         list_offsets_response::ListOffsetsPartitionResponse,
@@ -110,6 +111,22 @@ impl Kafka {
         eventually(&format!("{topic}-{partition} has a leader"), SOON, async || {
             let leaders = leaders(&mut self.client().await, topic).await?;
             leaders.into_iter().find(|(index, _)| *index == partition).map(|(_, leader)| leader).ok_or(String::new())
+        })
+        .await
+    }
+
+    /// The id of the node that controls the cluster.
+    ///
+    /// # Panics
+    /// When no node does so within [`SOON`].
+    pub async fn controller(&self) -> i32 {
+        let metadata = TopicData::default().with_topic_name(topic_name("__cluster_metadata"));
+        let request = DescribeQuorumRequest::default()
+            .with_topics(vec![metadata.with_partitions(vec![PartitionData::default()])]);
+        eventually("a node controls the cluster", SOON, async || {
+            let response = self.client().await.try_request(1, &request).await?;
+            let partition = response.topics.iter().flat_map(|topic| &topic.partitions).next();
+            partition.map(|partition| partition.leader_id.0).filter(|id| *id > 0).ok_or(format!("{response:?}"))
         })
         .await
     }

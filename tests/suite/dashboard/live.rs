@@ -46,6 +46,16 @@ async fn the_words_about_a_relay_that_has_just_started_name_no_trouble_from_befo
 }
 
 #[tokio::test]
+async fn a_dashboard_that_cannot_read_its_database_does_not_say_that_all_is_well_and_the_log_warns_of_it() {
+    let wrong = "postgres://nobody:wrong@127.0.0.1:1/shop";
+    let dashboard = Dashboard::start_with(Tokens::None, |relay| relay.set("dashboard-database-url", wrong)).await;
+    let warning = dashboard.relay.wait_for_log("the dashboard cannot read the database; trying again").await;
+    assert!(warning.contains("dashboard_database_url") && !warning.contains("wrong@"), "{warning}");
+    let told = told_until(dashboard.port, |figures| figures["level"] == "waiting").await;
+    assert_eq!(told.last().unwrap()["words"], "Events flow, but this page cannot read the database.");
+}
+
+#[tokio::test]
 async fn many_questions_about_a_locked_table_are_answered_in_seconds_and_those_of_nobody_are_dropped() {
     let dashboard = Dashboard::start(Tokens::None).await;
     let locker = dashboard.stack.db.connect().await;

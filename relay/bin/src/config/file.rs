@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     collections::BTreeMap,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -25,14 +26,29 @@ use super::{
 /// Path of the file that packages install.
 pub(super) const USUAL: &str = "/etc/outbox-relay.toml";
 
-/// Returns the usual file if it exists and this user may read it: it holds passwords, and belongs to root.
-pub(super) fn usual(path: &str) -> Option<PathBuf> {
-    std::fs::File::open(path).is_ok().then(|| path.into())
+/// The usual file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Usual {
+    /// It is there, and this user may read it.
+    Open(PathBuf),
+    /// It is there, and this user may not read it: it holds passwords, and belongs to root.
+    Closed(PathBuf),
+    Absent,
+}
+
+/// Looks for the usual file at `path`.
+pub(super) fn usual(path: &str) -> Usual {
+    match std::fs::File::open(path) {
+        Ok(_) => Usual::Open(path.into()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Usual::Closed(path.into()),
+        Err(_) => Usual::Absent,
+    }
 }
 
 /// Reads the file at `path`. Of a parser's error only the message and the line's number are reported: its own rendering
 /// quotes the line, which may hold a password.
 pub(super) fn read(path: &Path, raw: &mut RawSettings) {
+    raw.has_file(path);
     let text = match text_file::once(path) {
         Ok(text) => text,
         Err(why) => return raw.add_problem(format!("{}: {why}", file_name(path))),
@@ -170,9 +186,9 @@ mod tests {
     fn the_usual_file_counts_where_it_can_be_read() {
         let path = std::env::temp_dir().join(format!("outbox-usual-{}.toml", std::process::id()));
         let name = path.to_str().unwrap();
-        assert_eq!(usual(name), None);
+        assert_eq!(usual(name), Usual::Absent);
         std::fs::write(&path, "slot = \"shop\"").unwrap();
-        assert_eq!(usual(name).as_deref(), Some(&*path));
+        assert_eq!(usual(name), Usual::Open(path.clone()));
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -10,7 +10,8 @@ use clap::{
 use outbox_service::redact::{HIDDEN, redacted};
 
 use super::{
-    environment, file,
+    environment,
+    file::{self, Usual},
     raw::{Origin, RawSettings},
     retired::RETIRED,
     setting::Setting,
@@ -106,8 +107,10 @@ pub(crate) fn collect(flags: &ArgMatches, variables: impl IntoIterator<Item = (O
         flags.subcommand().map(|(_, behind)| behind).into_iter().chain(std::iter::once(flags)).collect();
     let mut raw = RawSettings::default();
     let file = places.iter().find_map(|flags| flags.get_one::<PathBuf>("config").cloned());
-    if let Some(path) = file.or_else(|| environment::config_file(&variables)).or_else(|| file::usual(file::USUAL)) {
-        file::read(&path, &mut raw);
+    match file.or_else(|| environment::config_file(&variables)).map_or_else(|| file::usual(file::USUAL), Usual::Open) {
+        Usual::Open(path) => file::read(&path, &mut raw),
+        Usual::Closed(path) => raw.has_closed_file(&path),
+        Usual::Absent => {}
     }
     environment::read(&variables, &mut raw);
     let text = |key: &str| places.iter().find_map(|flags| flags.get_one::<String>(key));

@@ -1,6 +1,9 @@
 //! The settings as they were given, each with its origin.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use outbox_service::{
     redact::{HIDDEN, file_name, holds_login},
@@ -21,6 +24,8 @@ pub(crate) struct RawSettings {
     pub(super) problems: Vec<String>,
     /// Settings of earlier versions that were given, each with its origin.
     retired: Vec<(&'static Retired, String)>,
+    /// Where else than in the environment a missing setting was looked for, as the end of the line that names it.
+    looked_in: String,
 }
 
 /// A value before it is checked. The type has no `Debug`, because the value may be a secret.
@@ -60,6 +65,16 @@ impl RawSettings {
     /// Notes a setting of an earlier version, which has no effect. Its value, which may be secret, is not kept.
     pub(super) fn add_retired(&mut self, retired: &'static Retired, origin: &Origin) {
         self.retired.push((retired, origin.place(&retired.key.replace('_', "-"))));
+    }
+
+    /// The settings are in this file as well.
+    pub(super) fn has_file(&mut self, path: &Path) {
+        self.looked_in = format!(", and {} does not have it", file_name(path));
+    }
+
+    /// This file, which may hold the settings, is closed to the user who runs the command.
+    pub(super) fn has_closed_file(&mut self, path: &Path) {
+        self.looked_in = format!(", and you may not read {}, which may have it: try sudo", file_name(path));
     }
 
     /// Adds a line about an input that cannot be understood.
@@ -128,8 +143,10 @@ impl RawSettings {
         let Some(RawValue { text, origin }) = self.values.get(&name.key()) else {
             return match (name.setting.default, name.setting.file_name()) {
                 (Some(default), _) => format!("{} = {default} (default)", name.key()),
-                (None, Some(file)) => format!("neither {} nor {} is set", name.variable(), file.variable()),
-                (None, None) => format!("{} is not set", name.variable()),
+                (None, Some(file)) => {
+                    format!("neither {} nor {} is set{}", name.variable(), file.variable(), self.looked_in)
+                }
+                (None, None) => format!("{} is not set{}", name.variable(), self.looked_in),
             };
         };
         let text = if name.is_secret() { HIDDEN.to_owned() } else { shown(name, text) };

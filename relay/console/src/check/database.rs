@@ -109,7 +109,8 @@ async fn server(session: &Session, config: &Config, platform: Platform, report: 
     if keep < 0 {
         let found =
             "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the WAL until the disk is full";
-        let to_do = platform.set("max_slot_wal_keep_size", "10GB");
+        let reload = if platform == Platform::Own { "; SELECT pg_reload_conf()" } else { "" };
+        let to_do = platform.set("max_slot_wal_keep_size", "10GB") + reload;
         report.warning("slot_limit", found, format!("{to_do}; an event is never lost by it"));
     } else {
         report.ok("slot_limit", format!("max_slot_wal_keep_size is {keep} MB"));

@@ -19,19 +19,23 @@ use axum::{
     },
 };
 use futures_util::stream::unfold;
-use outbox_service::observe::{Readiness, State as RelayState, View};
+use outbox_service::{
+    observe::{Readiness, State as RelayState, View},
+    repeats::Reminder,
+};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::{Notify, watch},
     time::{MissedTickBehavior, interval},
 };
 use tokio_postgres::Row;
+use tracing::warn;
 
 use super::{
     Dashboard,
     refusal::{self, Refusal},
     samples::{KEPT_EVERY, Sample, Samples, number, quantile},
-    summary::{expiring, summarize},
+    summary::{expiring, summarize, without_database},
     who::Role,
 };
 use crate::queries::health::{self, Health};
@@ -64,6 +68,8 @@ struct Seen {
     health: Option<Health>,
     /// The error of the last query, if it failed.
     health_error: Option<String>,
+    /// Whether the database was to be queried, and the last query failed.
+    is_unread: bool,
     /// When the last query was sent.
     asked_at: Option<Instant>,
 }
@@ -89,6 +95,7 @@ pub(super) async fn watch(dashboard: &Dashboard) {
 async fn watch_database(dashboard: &Dashboard) {
     let mut ticks = interval(HEALTH_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut reminder = Reminder::default();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -108,6 +115,16 @@ async fn watch_database(dashboard: &Dashboard) {
             Ok(health) => (health, None),
             Err(refusal) => (None, Some(refusal.sentence().to_owned())),
         };
+        seen.is_unread = seen.health_error.is_some() && dashboard.reader.is_some();
+        // While the relay itself is not connected, it says so.
+        if let Some(error) = &seen.health_error
+            && seen.is_unread
+            && dashboard.observed.view().database.is_some()
+            && reminder.is_due(error, 0, asked_at)
+        {
+            let hint = "check dashboard_database_url, and that its role has outbox.grant_monitor()";
+            warn!(target: "relay", error, hint, "the dashboard cannot read the database; trying again");
+        }
     }
 }
 
@@ -163,7 +180,8 @@ fn sample(before: &View, view: &View, passed: Duration, health: Option<&Health>)
 /// Returns the present figures, with rates and latencies of the last minute, and the latest sample of the charts.
 fn figures(view: &View, now: Instant, minute: &Sample, seen: &Seen) -> Value {
     let expiring = expiring(view, SystemTime::now());
-    let (level, words) = summarize(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
+    let summary = summarize(&Readiness::of(view, now), seen.health_since(view.state_since), expiring.as_deref());
+    let (level, words) = if seen.is_unread { without_database(summary) } else { summary };
     let state = RelayState::ALL.iter().find(|(state, _)| *state == view.state()).map(|(_, word)| *word);
     let named = |sample: &Sample| -> Map<String, Value> {
         sample.values().into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

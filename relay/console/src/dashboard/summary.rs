@@ -56,6 +56,14 @@ fn first_to_expire(expiry: Expiry, server: &str, now: SystemTime) -> Option<Stri
     }
 }
 
+/// Says as well that the page cannot read the database, if all is well as far as the relay knows.
+pub(super) fn without_database((level, words): (Level, String)) -> (Level, String) {
+    if level != Level::Ok {
+        return (level, words);
+    }
+    (Level::Waiting, format!("{}, but this page cannot read the database.", words.trim_end_matches('.')))
+}
+
 /// Summarizes the state. `health` is the row of `outbox.health_with_codes()`, if the database could be queried;
 /// `expiring` names the certificates that expire soon.
 pub(super) fn summarize(readiness: &Readiness, health: Option<&Health>, expiring: Option<&str>) -> (Level, String) {
@@ -122,6 +130,15 @@ mod tests {
             let expiry = Expiry { server: server.map(after), client: client.map(after) };
             assert_eq!(first_to_expire(expiry, "RabbitMQ", after(100)).as_deref(), summary);
         }
+    }
+
+    #[test]
+    fn a_page_that_cannot_read_the_database_does_not_say_that_all_is_well() {
+        let delivering = summarize(&Readiness::Delivering(String::new()), None, None);
+        let words = "Events flow, but this page cannot read the database.".to_owned();
+        assert_eq!(without_database(delivering), (Level::Waiting, words));
+        let away = summarize(&Readiness::Not("the relay starts".to_owned()), None, None);
+        assert_eq!(without_database(away.clone()), away);
     }
 
     #[test]

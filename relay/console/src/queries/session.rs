@@ -164,7 +164,10 @@ impl Session {
                 None if self.is_granted => {
                     refused.hint(format!("it has what outbox.{grant}() grants: grant it what the server names"))
                 }
-                None => refused.hint(format!("as the extension's owner: SELECT outbox.{grant}('{role}')")),
+                None => refused.hint(format!(
+                    "connect as another role, which has outbox.{grant}(); or, unless this one is the relay's, as the extension's owner: \
+                     SELECT outbox.{grant}('{role}')"
+                )),
             }
         } else if is(&[
             SqlState::INVALID_SCHEMA_NAME,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{
     channel::Channel,
     error::KafkaError,
+    first::open_first,
     open::{check, open, refused},
 };
 use crate::{
@@ -75,17 +76,8 @@ impl Control {
         let mut configured = self.config.url.now().hosts;
         fastrand::shuffle(&mut configured);
         hosts.extend(configured.into_iter().filter(|host| !self.known.contains(host)));
-        let mut failures = Vec::new();
-        for host in hosts {
-            match open(&self.config, &host).await {
-                Ok(channel) => {
-                    self.channel = Some((channel, host));
-                    return Ok(());
-                }
-                Err(error) => failures.push((host, error)),
-            }
-        }
-        Err(failures)
+        self.channel = Some(open_first(&self.config, hosts).await?);
+        Ok(())
     }
 
     /// Asks for the brokers and these topics; creates none.
@@ -154,11 +146,12 @@ impl Control {
     }
 
     /// Asks any broker; another one if there is no answer over the connection that was there: a broker ends one without
-    /// a word when it was idle for long, when its login has run out, and when it shuts down.
+    /// a word when it was idle for long, when its login has run out, and when it shuts down, and says nothing while it
+    /// is frozen.
     pub(crate) async fn ask<R: Request>(&mut self, request: &R) -> Result<R::Answer, KafkaError> {
         let was_open = self.channel.is_some();
         match self.ask_once(request).await {
-            Err(KafkaError::Io(_)) if was_open => self.ask_once(request).await,
+            Err(KafkaError::Io(_) | KafkaError::ConnectTimeout(_)) if was_open => self.ask_once(request).await,
             answer => answer,
         }
     }

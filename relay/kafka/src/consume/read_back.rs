@@ -66,6 +66,8 @@ pub(crate) struct ReadBack<M: Outgoing> {
     open: BTreeMap<String, Open<M::Mark>>,
     /// Topics whose marker was ordered for so many partitions, and was not seen in all of them.
     ordered: BTreeMap<String, usize>,
+    /// How long leaders have to let the reader in, while other topics wait: longer after one that did not.
+    patience: Duration,
 }
 
 /// A topic that is being read.
@@ -86,7 +88,16 @@ impl<M: Outgoing> ReadBack<M> {
         reads: Sender<TopicRead<M::Mark>>,
     ) -> Self {
         let control = Control::new(config.clone());
-        Self { config, producer, name, control, reads, open: BTreeMap::new(), ordered: BTreeMap::new() }
+        Self {
+            config,
+            producer,
+            name,
+            control,
+            reads,
+            open: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            patience: LIMIT,
+        }
     }
 
     /// Reads topics until nobody asks any more. Those that are asked for meanwhile are read together.
@@ -117,11 +128,14 @@ impl<M: Outgoing> ReadBack<M> {
             .await
             .map_err(|error| last(error).unwrap_or_else(KafkaError::nowhere))?;
         let mut parts = Vec::new();
-        for Placed { topic, code, partitions, is_led } in reader.place(&topics).await? {
+        let placed = reader.place(&topics, self.patience).await?;
+        let is_reached = placed.iter().all(|placed| placed.code != codes::NETWORK_EXCEPTION);
+        self.patience = if is_reached { LIMIT } else { (2 * self.patience).min(self.config.connect_timeout) };
+        for Placed { topic, code, said, partitions, is_led } in placed {
             match code {
                 codes::NONE if is_led => parts.push((topic, partitions)),
-                codes::NONE => self.refused(&mut reader, &topic, codes::LEADER_NOT_AVAILABLE).await,
-                code => self.refused(&mut reader, &topic, code).await,
+                codes::NONE => self.refused(&mut reader, &topic, codes::LEADER_NOT_AVAILABLE, None).await,
+                code => self.refused(&mut reader, &topic, code, said).await,
             }
         }
         self.order_markers(parts).await?;
@@ -134,7 +148,7 @@ impl<M: Outgoing> ReadBack<M> {
                 }
             };
             for (topic, code) in reader.step(WAIT, show).await? {
-                self.refused(&mut reader, &topic, code).await;
+                self.refused(&mut reader, &topic, code, None).await;
             }
             let read = self.look(&mut reader).await;
             if read != bytes {
@@ -202,15 +216,16 @@ impl<M: Outgoing> ReadBack<M> {
     }
 
     /// A broker does not let read the topic.
-    async fn refused(&mut self, reader: &mut Reader, topic: &str, code: i16) {
+    async fn refused(&mut self, reader: &mut Reader, topic: &str, code: i16, said: Option<String>) {
+        let name = codes::name(code);
         let extent = match Meaning::of(code) {
             Meaning::NoTopic => {
                 self.ordered.remove(topic);
                 Extent::Whole
             }
             Meaning::Refused if code == codes::INVALID_TOPIC_EXCEPTION => Extent::Whole, // no topic has such a name
-            Meaning::Refused => Extent::Part(codes::name(code)),
-            _ => Extent::Failed(Reason { code, text: codes::name(code) }),
+            Meaning::Refused => Extent::Part(name),
+            _ => Extent::Failed(Reason { code, text: said.map_or(name.clone(), |said| format!("{name}: {said}")) }),
         };
         self.done(reader, topic, extent).await;
     }

@@ -69,6 +69,8 @@ pub(crate) struct Placed {
     pub(crate) topic: String,
     /// 0, or why a broker does not let read it.
     pub(crate) code: i16,
+    /// The reason in words, if the code does not say it.
+    pub(crate) said: Option<String>,
     pub(crate) partitions: Vec<i32>,
     /// Whether all partitions have leaders.
     pub(crate) is_led: bool,
@@ -120,8 +122,8 @@ impl Reader {
     ///
     /// The topic does not exist, or the user may not read it.
     pub async fn begin(&mut self, topic: &str, from: From) -> Result<(), KafkaError> {
-        let placed = self.place(&[(topic.to_owned(), from)]).await?;
-        placed.into_iter().try_for_each(|found| check("topic", found.code, None))
+        let placed = self.place(&[(topic.to_owned(), from)], self.config.connect_timeout).await?;
+        placed.into_iter().try_for_each(|found| check("topic", found.code, found.said.as_deref()))
     }
 
     /// Reads no more of this topic.

@@ -176,6 +176,7 @@ const TRANSIENT: &[i16] = &[
 
 pub(crate) const UNKNOWN_SERVER_ERROR: i16 = -1;
 pub(crate) const NONE: i16 = 0;
+pub(crate) const NETWORK_EXCEPTION: i16 = 13;
 pub(crate) const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
 pub(crate) const NOT_COORDINATOR: i16 = 16;
 pub(crate) const LEADER_NOT_AVAILABLE: i16 = 5;

@@ -122,3 +122,44 @@ async fn a_topic_with_too_few_replicas_in_sync_costs_no_event_its_life_and_no_ot
     assert_all_in_order(&records, 50);
     assert_eq!(records.len(), 50, "none is there twice");
 }
+
+#[tokio::test]
+async fn topics_of_a_broker_that_leads_on_and_answers_nobody_hold_up_no_other_topic_also_of_a_relay_that_starts() {
+    let Some(builder) = private() else { return };
+    let builder =
+        builder.three_nodes().set("broker.session.timeout.ms", "600000").set("replica.lag.time.max.ms", "1000");
+    let kafka = builder.start().await;
+    let sink = Sink::new(&kafka).await;
+    let builder = sink.relay().set("retry-max", "1s");
+    let first = kafka.topic_on(kafka.node(1)).await;
+    let relay = builder.start().await;
+    emit(&sink.db, &first, 1, 1).await;
+    wait_for_counts(&sink.db, (0, 1, 0), SOON).await;
+    let coordinator = kafka.leader("__transaction_state", 0).await;
+    let is_needed = [coordinator, kafka.controller().await];
+    let frozen = kafka.nodes().iter().find(|node| !is_needed.contains(&node.id())).unwrap();
+    let (stuck, other) = (kafka.topic_on(frozen).await, kafka.topic_on(kafka.node(coordinator)).await);
+    frozen.pause();
+    relay.kill().await;
+    let relay = builder.start().await;
+    emit(&sink.db, &other, 1, 1).await;
+    // The cluster itself first finds out who is in sync.
+    kafka.wait_for_replicas_in_sync("__transaction_state", 2).await;
+    wait_for_counts(&sink.db, (0, 2, 0), 2 * SOON).await;
+    let (mut sent, mut relay) = (2, relay);
+    for waiting in 1..=20 {
+        if waiting % 5 == 1 {
+            relay.kill().await;
+            relay = builder.start().await;
+        }
+        run(&sink.db, &format!("SELECT outbox.emit('{stuck}', '0')")).await;
+        emit(&sink.db, &other, 1, 10).await;
+        sent += 10;
+        wait_for_counts(&sink.db, (waiting, sent, 0), Duration::from_secs(10)).await;
+        sleep(A_MOMENT).await;
+    }
+    assert_eq!(kafka.leader(&stuck, 0).await, frozen.id(), "it leads on");
+    frozen.resume();
+    wait_for_counts(&sink.db, (0, sent + 20, 0), 2 * SOON).await;
+    assert_eq!(kafka.records(&stuck).await.len(), 20, "none is there twice");
+}

@@ -2,7 +2,7 @@
 
 use super::{URLS, file, raw, refusal, resolve};
 use crate::config::{
-    SETTINGS, Servers, Setting,
+    RawSettings, SETTINGS, Servers, Setting,
     units::{parse_size, parse_time},
 };
 
@@ -13,6 +13,18 @@ fn a_missing_url_is_named_with_its_variable_and_form() {
         amqp://user:password@host:5672/vhost; or neither OUTBOX_RELAY_KAFKA_URL nor OUTBOX_RELAY_KAFKA_URL_FILE is set: \
         expected a URL such as kafka://user:password@host:9092";
     assert_eq!(invalid.to_string(), expected);
+}
+
+#[test]
+fn a_missing_url_is_not_in_the_file_either_or_the_file_is_closed_to_this_user() {
+    let file = file("slot = \"shop\"");
+    let mut raw = raw(&["run", "--config", file.path()], &URLS[1..]);
+    let problem = |raw: &RawSettings| raw.resolve(Servers::All).unwrap_err().to_string();
+    let missing = "neither DATABASE_URL nor DATABASE_URL_FILE is set";
+    assert!(problem(&raw).starts_with(&format!("{missing}, and {} does not have it: expected", file.path())));
+    raw.has_closed_file("/etc/outbox-relay.toml".as_ref());
+    let closed = "and you may not read /etc/outbox-relay.toml, which may have it: try sudo";
+    assert!(problem(&raw).starts_with(&format!("{missing}, {closed}: expected")), "{}", problem(&raw));
 }
 
 #[test]

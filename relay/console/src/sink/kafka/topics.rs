@@ -25,7 +25,7 @@ pub(super) async fn inspect(config: &Config, client: &Client, report: &mut Repor
     rights::of_transactional_id(config, client, &mut inspector, report).await;
     let topics = match lately::topics(client, &kafka.topic).await {
         Ok(topics) => topics,
-        Err((found, to_do)) => return report.unknown(CHECK, found, to_do),
+        Err((found, to_do)) => return unknown(&found, to_do, report),
     };
     if topics.is_empty() {
         return CHECKS.iter().for_each(|check| report.unknown(check, "there was no event in the last day", ""));
@@ -33,7 +33,7 @@ pub(super) async fn inspect(config: &Config, client: &Client, report: &mut Repor
     let names: Vec<String> = topics.keys().cloned().collect();
     let states = match inspector.topics(&names).await {
         Ok(states) => states,
-        Err(error) => return report.unknown(CHECK, chain(&error), ""),
+        Err(error) => return unknown(&chain(&error), "", report),
     };
     exist(&states, report);
     let known = described(&mut inspector, states, &topics).await;
@@ -44,6 +44,12 @@ pub(super) async fn inspect(config: &Config, client: &Client, report: &mut Repor
         settings::retention(&known, report);
         settings::times(&known, lately::clocks_differ(client).await, report);
     }
+}
+
+/// Reports that nothing is known of the topics.
+fn unknown(why: &str, to_do: &str, report: &mut Report) {
+    report.unknown(CHECK, why, to_do);
+    CHECKS[1..].iter().for_each(|check| report.unknown(check, format!("not looked at: see {CHECK}"), ""));
 }
 
 /// The topics that exist, with their settings.

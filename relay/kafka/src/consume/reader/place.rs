@@ -1,10 +1,15 @@
 //! Finds from where on the partitions of topics are read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{From, Place, Placed, Reader, Seen};
 use crate::{
-    connect::error::KafkaError,
+    connect::{error::KafkaError, open::open},
     wire::{
         codes,
         requests::{ByTopic, ListOffsets},
@@ -30,21 +35,30 @@ impl From {
 impl Placed {
     /// A topic that the cluster has not described yet.
     fn unknown(topic: String) -> Self {
-        Self { topic, code: codes::LEADER_NOT_AVAILABLE, partitions: Vec::new(), is_led: true }
+        Self { topic, code: codes::LEADER_NOT_AVAILABLE, said: None, partitions: Vec::new(), is_led: true }
     }
 }
 
 impl Reader {
-    /// As [`begin`](Self::begin), for several topics; one that cannot be read is no error.
-    pub(crate) async fn place(&mut self, wanted: &[(String, From)]) -> Result<Vec<Placed>, KafkaError> {
+    /// As [`begin`](Self::begin), for several topics; one that cannot be read is no error. The leaders have `limit` to
+    /// let the reader in.
+    pub(crate) async fn place(
+        &mut self,
+        wanted: &[(String, From)],
+        limit: Duration,
+    ) -> Result<Vec<Placed>, KafkaError> {
         let mut placed = Vec::with_capacity(wanted.len());
         for wanted in wanted.chunks(MOST_TOPICS) {
-            placed.extend(self.place_some(wanted).await?.into_values());
+            placed.extend(self.place_some(wanted, limit).await?.into_values());
         }
         Ok(placed)
     }
 
-    async fn place_some(&mut self, wanted: &[(String, From)]) -> Result<BTreeMap<String, Placed>, KafkaError> {
+    async fn place_some(
+        &mut self,
+        wanted: &[(String, From)],
+        limit: Duration,
+    ) -> Result<BTreeMap<String, Placed>, KafkaError> {
         let names: Vec<String> = wanted.iter().map(|(topic, _)| topic.clone()).collect();
         let times: HashMap<&str, i64> = wanted.iter().map(|(topic, from)| (topic.as_str(), from.time_ms())).collect();
         let mut placed: BTreeMap<String, Placed> =
@@ -68,10 +82,43 @@ impl Reader {
             }
             self.seen.insert(topic.name, Seen::default());
         }
+        let unreachable = self.reach(by_leader.keys().copied(), limit).await;
         for (leader, topics) in by_leader {
-            self.offsets(leader, topics, &mut placed).await?;
+            let Some(why) = unreachable.get(&leader) else {
+                self.offsets(leader, topics, &mut placed).await?;
+                continue;
+            };
+            for (topic, _) in topics {
+                let Some(found) = placed.get_mut(&topic) else { continue };
+                (found.code, found.said) = (codes::NETWORK_EXCEPTION, Some(why.clone()));
+            }
         }
         Ok(placed)
+    }
+
+    /// Connects to those of these brokers to which there is no connection, to all at once: others' topics must not wait
+    /// for one that is frozen. Returns those that do not let the reader in within this time, each with the reason.
+    async fn reach(&mut self, leaders: impl Iterator<Item = i32>, limit: Duration) -> BTreeMap<i32, String> {
+        let (mut attempts, mut unreachable) = (JoinSet::new(), BTreeMap::new());
+        for leader in leaders.filter(|leader| !self.channels.contains_key(leader)) {
+            let Some(host) = self.brokers.get(&leader).cloned() else { continue }; // the question to it fails
+            let config = self.config.clone();
+            attempts.spawn(async move {
+                let opened = timeout(limit, open(&config, &host)).await;
+                (leader, opened.unwrap_or(Err(KafkaError::ConnectTimeout(limit))), host)
+            });
+        }
+        while let Some(Ok((leader, opened, host))) = attempts.join_next().await {
+            match opened {
+                Ok(channel) => {
+                    self.channels.insert(leader, channel);
+                }
+                Err(error) => {
+                    unreachable.insert(leader, format!("{host}: {error}"));
+                }
+            }
+        }
+        unreachable
     }
 
     /// Finds where these partitions of one leader are to be read. Where no record is so new, that is the end.

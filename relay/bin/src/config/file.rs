@@ -48,13 +48,15 @@ pub(super) fn usual(path: &str) -> Usual {
 /// Reads the file at `path`. Of a parser's error only the message and the line's number are reported: its own rendering
 /// quotes the line, which may hold a password.
 pub(super) fn read(path: &Path, raw: &mut RawSettings) {
-    raw.has_file(path);
     let text = match text_file::once(path) {
         Ok(text) => text,
         Err(why) => return raw.add_problem(format!("{}: {why}", file_name(path))),
     };
     match DeTable::parse(&text) {
-        Ok(table) => Reading { path, text: &text, raw, seen: BTreeMap::new() }.take(table.get_ref()),
+        Ok(table) => {
+            raw.has_file(path);
+            Reading { path, text: &text, raw, seen: BTreeMap::new() }.take(table.get_ref());
+        }
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             let place = format!("{}:{line}", file_name(path));

@@ -116,6 +116,9 @@ async fn watch_database(dashboard: &Dashboard) {
             Err(refusal) => (None, Some(refusal.sentence().to_owned())),
         };
         seen.is_unread = seen.health_error.is_some() && dashboard.reader.is_some();
+        if seen.health_error.is_none() {
+            reminder.is_over();
+        }
         // While the relay itself is not connected, it says so.
         if let Some(error) = &seen.health_error
             && seen.is_unread

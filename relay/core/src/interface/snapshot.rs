@@ -40,7 +40,7 @@ impl Snapshot {
         xid
     }
 
-    /// The id of the next transaction: the snapshot sees none from it on.
+    /// The id after that of the latest transaction that has ended: the snapshot sees none from it on.
     pub fn next_xid(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what a row carries")]
         let xid = self.xmax as u32;

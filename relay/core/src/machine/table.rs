@@ -127,7 +127,8 @@ impl Core {
         }
         if complete {
             self.operations.has_read_pending();
-            self.read_back.floor.has_read_pending(self.dispatch.keys.spilled_count(), from.older_than);
+            let oldest_running = from.older_than.unwrap_or_else(|| page.snapshot.oldest_running());
+            self.read_back.floor.has_read_pending(self.dispatch.keys.spilled_count(), oldest_running);
         }
         self.resync.scanned(from, &page, now);
         let acknowledged = self.acknowledged();

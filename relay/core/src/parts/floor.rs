@@ -33,12 +33,14 @@ pub(crate) struct Floor {
     is_kept: Option<bool>,
     /// What was read of the table.
     has_read: HasRead,
-    /// No earlier session has seen this transaction or a later one; `None`: nothing is read yet.
+    /// No earlier session has seen this transaction or a later one; `None`: no such one is known yet.
     next_xid: Option<u32>,
     /// The events that were in memory by then and have no verdict yet.
     waiting: Option<HashSet<Uuid, IdHash>>,
     /// When the floor is over in any case; `None`: the broker takes nothing, or the table is not read yet.
     until: Option<Instant>,
+    /// How long it then waits, once the broker takes messages again.
+    patience: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +55,7 @@ struct HasRead {
     due: bool,
 }
 
-crate::marked!(Floor { is_over, is_kept, has_read, next_xid as Xid, waiting, until } not { last_settled_us });
+crate::marked!(Floor { is_over, is_kept, has_read, next_xid as Xid, waiting, until } not { last_settled_us, patience });
 crate::marked!(HasRead { pending, all, holders, due });
 
 impl Floor {
@@ -67,6 +69,7 @@ impl Floor {
             next_xid: None,
             waiting: None,
             until: None,
+            patience: PATIENCE,
         }
     }
 
@@ -104,16 +107,20 @@ impl Floor {
     /// snapshot sees no transaction from this one on.
     pub(crate) fn begins_pass(&mut self, holders: usize, next_xid: u32) {
         self.has_read.holders = holders;
-        self.next_xid.get_or_insert(next_xid);
+        // The transaction that keeps the floor has the highest id of all that began before it, and is visible. What runs
+        // may have higher ids than a snapshot's limit, as commits that wait for a standby, so earlier snapshots do not do.
+        if self.is_kept == Some(true) {
+            self.next_xid.get_or_insert(next_xid);
+        }
     }
 
-    /// A pass has reached its end. `spilled`: keys of which it has left events in the table. `older_than`: its last
-    /// pages ended before rows of this transaction and later ones.
-    pub(crate) fn has_read_pending(&mut self, spilled: usize, older_than: Option<u32>) {
+    /// A pass has reached its end. `spilled`: keys of which it has left events in the table. `oldest_running`: it has
+    /// read all rows of earlier transactions, and perhaps none of this one and later ones.
+    pub(crate) fn has_read_pending(&mut self, spilled: usize, oldest_running: u32) {
         self.has_read.pending = true;
         // Ids of transactions wrap around.
-        let is_before = |oldest: u32| self.next_xid.is_some_and(|next| oldest.wrapping_sub(next).cast_signed() < 0);
-        let is_all = spilled == 0 && self.has_read.holders == 0 && !older_than.is_some_and(is_before);
+        let is_visible = self.next_xid.is_some_and(|next| oldest_running.wrapping_sub(next).cast_signed() >= 0);
+        let is_all = spilled == 0 && self.has_read.holders == 0 && is_visible;
         if is_all && !self.has_read.all {
             self.has_read.all = true;
             self.waiting = None; // what an earlier pass left out is in memory by now
@@ -139,9 +146,9 @@ impl Floor {
         let waiting = self.waiting.get_or_insert_with(in_memory);
         let is_through = waiting.is_empty() && self.has_read.all;
         if is_ready {
-            self.is_over = is_through || *self.until.get_or_insert(now + PATIENCE) <= now;
-        } else {
-            self.until = None;
+            self.is_over = is_through || *self.until.get_or_insert(now + self.patience) <= now;
+        } else if let Some(until) = self.until.take() {
+            self.patience = until.saturating_duration_since(now);
         }
         self.is_over
     }

@@ -16,23 +16,26 @@ const HEAD_START: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 ///
-/// Each host with its error.
+/// The hosts in their order, each with its error.
 pub(crate) async fn open_first(
     config: &ProduceConfig,
     hosts: Vec<Host>,
 ) -> Result<(Channel, Host), Vec<(Host, KafkaError)>> {
-    let (mut hosts, mut attempts, mut failures) = (hosts.into_iter(), JoinSet::new(), Vec::new());
+    let (mut hosts, mut attempts, mut failures) = (hosts.into_iter().enumerate(), JoinSet::new(), Vec::new());
     loop {
-        if let Some(host) = hosts.next() {
+        if let Some((place, host)) = hosts.next() {
             let config = config.clone();
-            attempts.spawn(async move { (open(&config, &host).await, host) });
+            attempts.spawn(async move { (place, open(&config, &host).await, host) });
         }
         tokio::select! {
             attempt = attempts.join_next() => match attempt {
-                Some(Ok((Ok(channel), host))) => return Ok((channel, host)),
-                Some(Ok((Err(error), host))) => failures.push((host, error)),
+                Some(Ok((_, Ok(channel), host))) => return Ok((channel, host)),
+                Some(Ok((place, Err(error), host))) => failures.push((place, host, error)),
                 Some(Err(_)) => {} // it has panicked, which ends the process
-                None => return Err(failures),
+                None => {
+                    failures.sort_by_key(|(place, ..)| *place);
+                    return Err(failures.into_iter().map(|(_, host, error)| (host, error)).collect());
+                }
             },
             () = sleep(HEAD_START), if hosts.len() > 0 => {}
         }

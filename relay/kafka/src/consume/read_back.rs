@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 
 use super::{
     fence::{self, fence},
-    reader::{From, Placed, Reader},
+    reader::{From, Placed, Reader, leaders::Leaders},
 };
 use crate::{
     config::ProduceConfig,
@@ -24,7 +24,8 @@ use crate::{
 
 /// How long a broker waits for a record before it answers that there is none.
 const WAIT: Duration = Duration::from_millis(50);
-/// How long a topic may show nothing new before it is given up: its replicas may be too few for the marker.
+/// How long a topic may show nothing new before it is given up: its replicas may be too few for the marker. As long are
+/// the leaders waited for.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// A topic that was read back.
@@ -66,8 +67,7 @@ pub(crate) struct ReadBack<M: Outgoing> {
     open: BTreeMap<String, Open<M::Mark>>,
     /// Topics whose marker was ordered for so many partitions, and was not seen in all of them.
     ordered: BTreeMap<String, usize>,
-    /// How long leaders have to let the reader in, while other topics wait: longer after one that did not.
-    patience: Duration,
+    leaders: Leaders,
 }
 
 /// A topic that is being read.
@@ -96,7 +96,7 @@ impl<M: Outgoing> ReadBack<M> {
             reads,
             open: BTreeMap::new(),
             ordered: BTreeMap::new(),
-            patience: LIMIT,
+            leaders: Leaders::default(),
         }
     }
 
@@ -128,10 +128,7 @@ impl<M: Outgoing> ReadBack<M> {
             .await
             .map_err(|error| last(error).unwrap_or_else(KafkaError::nowhere))?;
         let mut parts = Vec::new();
-        let placed = reader.place(&topics, self.patience).await?;
-        let is_reached = placed.iter().all(|placed| placed.code != codes::NETWORK_EXCEPTION);
-        self.patience = if is_reached { LIMIT } else { (2 * self.patience).min(self.config.connect_timeout) };
-        for Placed { topic, code, said, partitions, is_led } in placed {
+        for Placed { topic, code, said, partitions, is_led } in reader.place(&topics, &mut self.leaders, LIMIT).await? {
             match code {
                 codes::NONE if is_led => parts.push((topic, partitions)),
                 codes::NONE => self.refused(&mut reader, &topic, codes::LEADER_NOT_AVAILABLE, None).await,
@@ -148,6 +145,9 @@ impl<M: Outgoing> ReadBack<M> {
                 }
             };
             for (topic, code) in reader.step(WAIT, show).await? {
+                // The cluster has just described the topic: its leader may not know it yet.
+                let is_unknown = Meaning::of(code) == Meaning::NoTopic;
+                let code = if is_unknown { codes::LEADER_NOT_AVAILABLE } else { code };
                 self.refused(&mut reader, &topic, code, None).await;
             }
             let read = self.look(&mut reader).await;

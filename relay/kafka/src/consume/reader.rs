@@ -1,5 +1,6 @@
 //! Reads topics from a time on, without a consumer group.
 
+pub(crate) mod leaders;
 mod place;
 
 use std::{
@@ -8,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use self::leaders::Leaders;
 use super::batches;
 use crate::{
     config::ProduceConfig,
@@ -122,7 +124,8 @@ impl Reader {
     ///
     /// The topic does not exist, or the user may not read it.
     pub async fn begin(&mut self, topic: &str, from: From) -> Result<(), KafkaError> {
-        let placed = self.place(&[(topic.to_owned(), from)], self.config.connect_timeout).await?;
+        let limit = self.config.connect_timeout;
+        let placed = self.place(&[(topic.to_owned(), from)], &mut Leaders::default(), limit).await?;
         placed.into_iter().try_for_each(|found| check("topic", found.code, found.said.as_deref()))
     }
 

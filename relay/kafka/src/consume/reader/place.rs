@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::JoinSet, time::timeout};
-
-use super::{From, Place, Placed, Reader, Seen};
+use super::{
+    From, Place, Placed, Reader, Seen,
+    leaders::{Leaders, Reached},
+};
 use crate::{
-    connect::{error::KafkaError, open::open},
+    connect::error::KafkaError,
     wire::{
-        codes,
+        codes::{self, Meaning},
         requests::{ByTopic, ListOffsets},
     },
 };
@@ -37,19 +38,29 @@ impl Placed {
     fn unknown(topic: String) -> Self {
         Self { topic, code: codes::LEADER_NOT_AVAILABLE, said: None, partitions: Vec::new(), is_led: true }
     }
+
+    /// A leader does not let read a partition of the topic, which the cluster knows: the leader may not know it yet.
+    fn fail(&mut self, code: i16, said: Option<&str>) {
+        if self.code == codes::NONE {
+            let is_unknown = Meaning::of(code) == Meaning::NoTopic;
+            self.code = if is_unknown { codes::LEADER_NOT_AVAILABLE } else { code };
+            self.said = said.map(str::to_owned);
+        }
+    }
 }
 
 impl Reader {
-    /// As [`begin`](Self::begin), for several topics; one that cannot be read is no error. The leaders have `limit` to
-    /// let the reader in.
+    /// As [`begin`](Self::begin), for several topics; one that cannot be read is no error. Leaders have `limit` to let
+    /// the reader in.
     pub(crate) async fn place(
         &mut self,
         wanted: &[(String, From)],
+        leaders: &mut Leaders,
         limit: Duration,
     ) -> Result<Vec<Placed>, KafkaError> {
         let mut placed = Vec::with_capacity(wanted.len());
         for wanted in wanted.chunks(MOST_TOPICS) {
-            placed.extend(self.place_some(wanted, limit).await?.into_values());
+            placed.extend(self.place_some(wanted, leaders, limit).await?.into_values());
         }
         Ok(placed)
     }
@@ -57,6 +68,7 @@ impl Reader {
     async fn place_some(
         &mut self,
         wanted: &[(String, From)],
+        leaders: &mut Leaders,
         limit: Duration,
     ) -> Result<BTreeMap<String, Placed>, KafkaError> {
         let names: Vec<String> = wanted.iter().map(|(topic, _)| topic.clone()).collect();
@@ -82,43 +94,25 @@ impl Reader {
             }
             self.seen.insert(topic.name, Seen::default());
         }
-        let unreachable = self.reach(by_leader.keys().copied(), limit).await;
+        let host = |leader: &i32| Some((*leader, self.brokers.get(leader)?.clone()));
+        let wanted = by_leader.keys().filter(|leader| !self.channels.contains_key(leader)).filter_map(host).collect();
+        let Reached { channels, unreachable } = leaders.reach(&self.config, wanted, limit).await;
+        self.channels.extend(channels);
         for (leader, topics) in by_leader {
-            let Some(why) = unreachable.get(&leader) else {
-                self.offsets(leader, topics, &mut placed).await?;
-                continue;
+            let names: Vec<String> = topics.iter().map(|(topic, _)| topic.clone()).collect();
+            let why = match unreachable.get(&leader) {
+                Some(why) => why.clone(),
+                None => match self.offsets(leader, topics, &mut placed).await {
+                    Ok(()) => continue,
+                    Err(error) => format!("broker {leader}: {error}"),
+                },
             };
-            for (topic, _) in topics {
-                let Some(found) = placed.get_mut(&topic) else { continue };
-                (found.code, found.said) = (codes::NETWORK_EXCEPTION, Some(why.clone()));
+            for name in names {
+                let Some(found) = placed.get_mut(&name) else { continue };
+                found.fail(codes::NETWORK_EXCEPTION, Some(&why));
             }
         }
         Ok(placed)
-    }
-
-    /// Connects to those of these brokers to which there is no connection, to all at once: others' topics must not wait
-    /// for one that is frozen. Returns those that do not let the reader in within this time, each with the reason.
-    async fn reach(&mut self, leaders: impl Iterator<Item = i32>, limit: Duration) -> BTreeMap<i32, String> {
-        let (mut attempts, mut unreachable) = (JoinSet::new(), BTreeMap::new());
-        for leader in leaders.filter(|leader| !self.channels.contains_key(leader)) {
-            let Some(host) = self.brokers.get(&leader).cloned() else { continue }; // the question to it fails
-            let config = self.config.clone();
-            attempts.spawn(async move {
-                let opened = timeout(limit, open(&config, &host)).await;
-                (leader, opened.unwrap_or(Err(KafkaError::ConnectTimeout(limit))), host)
-            });
-        }
-        while let Some(Ok((leader, opened, host))) = attempts.join_next().await {
-            match opened {
-                Ok(channel) => {
-                    self.channels.insert(leader, channel);
-                }
-                Err(error) => {
-                    unreachable.insert(leader, format!("{host}: {error}"));
-                }
-            }
-        }
-        unreachable
     }
 
     /// Finds where these partitions of one leader are to be read. Where no record is so new, that is the end.
@@ -136,7 +130,7 @@ impl Reader {
                 let mut late = Vec::new();
                 for (partition, code, offset) in partitions {
                     if code != codes::NONE {
-                        found.code = code;
+                        found.fail(code, None);
                     } else if offset < 0 && !is_last {
                         late.push((partition, LATEST));
                     } else {

@@ -107,8 +107,8 @@ impl Floor {
     /// snapshot sees no transaction from this one on.
     pub(crate) fn begins_pass(&mut self, holders: usize, next_xid: u32) {
         self.has_read.holders = holders;
-        // The transaction that keeps the floor has the highest id of all that began before it, and is visible. What runs
-        // may have higher ids than a snapshot's limit, as commits that wait for a standby, so earlier snapshots do not do.
+        // The transaction that keeps the floor has a higher id than all that began before it, and is visible. Before,
+        // what runs may lie beyond a snapshot's limit, as a commit that was streamed and waits for a standby.
         if self.is_kept == Some(true) {
             self.next_xid.get_or_insert(next_xid);
         }

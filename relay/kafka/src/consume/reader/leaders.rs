@@ -1,4 +1,4 @@
-//! Connections to the leaders of what is read, to all at once: the topics of others must not wait for one that is frozen.
+//! Connections to the leaders of what is read, to all at once: topics of others must not wait for one that is frozen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

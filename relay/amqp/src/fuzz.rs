@@ -22,7 +22,7 @@ use crate::{
         output::Output,
         wire::put_frame,
     },
-    publish::{channel::Channel, encoder::Encoder},
+    publish::{channel::Channel, encoder::Encoder, opening::Check},
 };
 
 /// The least that the protocol allows, so that inputs can be longer.
@@ -77,8 +77,9 @@ fn handshake(says: &[u8], piece: usize, declare: bool) {
         version: "0".to_owned(),
     };
     let client = config.client();
-    let mut shaking =
-        pin!(shake_hands(&client, server(says, piece), async |handshake| handshake.open_channel(&config).await));
+    let mut shaking = pin!(shake_hands(&client, server(says, piece), async |handshake| handshake
+        .open_channel(&config, Check::Always)
+        .await));
     // The broker's bytes are all there, so the handshake never waits.
     let Poll::Ready(shaken) = shaking.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the handshake waits for something else than the broker")

@@ -17,7 +17,7 @@ use crate::{
         output::Output,
         wire::{METHOD, put_frame, put_short_string},
     },
-    publish::encoder::Encoder,
+    publish::{encoder::Encoder, opening::Check},
 };
 
 /// The longest frame, in bytes: RabbitMQ's default.
@@ -62,7 +62,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (opened, _) =
-        shake_hands(&config.client(), socket, async |handshake| handshake.open_channel(config).await).await?;
+        shake_hands(&config.client(), socket, async |handshake| handshake.open_channel(config, Check::Always).await)
+            .await?;
     Ok((opened.socket, opened.received))
 }
 

@@ -99,6 +99,9 @@ pub enum AmqpError {
         /// The broker's words.
         text: String,
     },
+    /// The broker does not say in this time whether the user may publish.
+    #[error("the broker does not say within {0:?} whether this user may publish")]
+    Unchecked(Duration),
     /// The broker ended the consumer, as when somebody deletes its queue.
     #[error("the broker has ended the queue")]
     Cancelled,

@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 
 use super::config::{ExchangeUse, PublishConfig};
 use crate::{
@@ -22,16 +25,36 @@ use crate::{
     },
 };
 
+/// How long the broker has to say whether the user may publish. RabbitMQ 4.3 keeps bindings in a store that answers
+/// nothing while most nodes of the cluster are away, and its queues go on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whether to check that the user may publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// However long it takes.
+    Always,
+    /// [`AmqpError::Unchecked`], if the broker does not say so within this time.
+    Within(Duration),
+    Never,
+}
+
 /// Connects to the node and opens the channel, without a time limit. Returns whether the connection is proven, too.
 pub(crate) async fn open(config: &PublishConfig, peer: Peer) -> Result<(Opened, bool), AmqpError> {
-    let socket = connect(&config.url, &peer).await?;
-    shake_hands(&config.client(), socket, async |handshake| handshake.open_channel(config).await).await
+    let open = async |check: Check| {
+        let socket = connect(&config.url, &peer).await?;
+        shake_hands(&config.client(), socket, async |handshake| handshake.open_channel(config, check).await).await
+    };
+    match open(Check::Within(PATIENCE)).await {
+        Err(AmqpError::Unchecked(_)) => open(Check::Never).await, // the channel would answer nothing more
+        opened => opened,
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     /// Opens the channel. Returns whether the broker has taken a message and returned it, as [`PublishConfig::prove`]
     /// asks.
-    pub(crate) async fn open_channel(&mut self, config: &PublishConfig) -> Result<bool, AmqpError> {
+    pub(crate) async fn open_channel(&mut self, config: &PublishConfig, check: Check) -> Result<bool, AmqpError> {
         method::channel_open(&mut self.out, CHANNEL);
         self.ask_for(&Method::ChannelOpenOk).await?;
         // AMQP's default exchange, the one without a name, always exists and cannot be declared.
@@ -44,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
                 method::declare_exchange(&mut self.out, &config.exchange, false);
                 self.exchange_declared(&config.exchange).await?;
             }
-            self.check_permission(config).await?;
+            self.check_permission(config, check).await?;
         }
         let is_proven = config.prove && self.prove(config.reopen_after).await?;
         method::confirm_select(&mut self.out, CHANNEL);
@@ -72,13 +95,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
     /// Checks that the user may publish to the exchange, before a message has to find out. To remove a binding, the
     /// broker asks for permission to write to the destination, and then for permission to read from the source; the
     /// binding that is named here does not exist, so nothing changes.
-    async fn check_permission(&mut self, config: &PublishConfig) -> Result<(), AmqpError> {
+    async fn check_permission(&mut self, config: &PublishConfig, check: Check) -> Result<(), AmqpError> {
+        if check == Check::Never {
+            return Ok(());
+        }
         let exchange = config.exchange.as_str();
         // Both exchanges always exist. The source differs from the destination, because RabbitMQ before 3.12 names only
         // the exchange that a missing permission is for, and not the permission.
         let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
         method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
-        match self.ask().await? {
+        let said = match check {
+            Check::Within(limit) => timeout(limit, self.ask()).await.unwrap_or(Err(AmqpError::Unchecked(limit))),
+            _ => self.ask().await,
+        };
+        match said? {
             Method::UnbindOk => return Ok(()),
             Method::ChannelClose { code: 403, text } if text.contains(&format!("exchange '{exchange}'")) => {
                 method::channel_close_ok(&mut self.out, CHANNEL);

@@ -61,9 +61,10 @@ pub async fn open<S>(config: &PublishConfig, socket: S) -> Result<(S, BytesMut),
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (opened, _) =
-        shake_hands(&config.client(), socket, async |handshake| handshake.open_channel(config, Check::Always).await)
-            .await?;
+    let (opened, _) = shake_hands(&config.client(), socket, async |handshake| {
+        handshake.open_channel(config, Check::Within(None)).await
+    })
+    .await?;
     Ok((opened.socket, opened.received))
 }
 

@@ -32,10 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Whether to check that the user may publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// However long it takes.
-    Always,
-    /// [`AmqpError::Unchecked`], if the broker does not say so within this time.
-    Within(Duration),
+    /// [`AmqpError::Unchecked`], if the broker does not say so within this time; `None`: however long it takes.
+    Within(Option<Duration>),
     Never,
 }
 
@@ -45,7 +43,7 @@ pub(crate) async fn open(config: &PublishConfig, peer: Peer) -> Result<(Opened, 
         let socket = connect(&config.url, &peer).await?;
         shake_hands(&config.client(), socket, async |handshake| handshake.open_channel(config, check).await).await
     };
-    match open(Check::Within(PATIENCE)).await {
+    match open(Check::Within(Some(PATIENCE))).await {
         Err(AmqpError::Unchecked(_)) => open(Check::Never).await, // the channel would answer nothing more
         opened => opened,
     }
@@ -105,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
         let source = if exchange == "amq.topic" { "amq.direct" } else { "amq.topic" };
         method::unbind_exchange(&mut self.out, exchange, source, "may this user publish?");
         let said = match check {
-            Check::Within(limit) => timeout(limit, self.ask()).await.unwrap_or(Err(AmqpError::Unchecked(limit))),
+            Check::Within(Some(limit)) => timeout(limit, self.ask()).await.unwrap_or(Err(AmqpError::Unchecked(limit))),
             _ => self.ask().await,
         };
         match said? {

@@ -165,8 +165,8 @@ impl Session {
                     refused.hint(format!("it has what outbox.{grant}() grants: grant it what the server names"))
                 }
                 None => refused.hint(format!(
-                    "connect as another role, which has outbox.{grant}(); or, unless this one is the relay's, as the extension's owner: \
-                     SELECT outbox.{grant}('{role}')"
+                    "connect as another role, which has outbox.{grant}(); or, unless this one is the relay's, as the \
+                     extension's owner: SELECT outbox.{grant}('{role}')"
                 )),
             }
         } else if is(&[

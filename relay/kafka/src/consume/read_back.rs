@@ -145,10 +145,7 @@ impl<M: Outgoing> ReadBack<M> {
                 }
             };
             for (topic, code) in reader.step(WAIT, show).await? {
-                // The cluster has just described the topic: its leader may not know it yet.
-                let is_unknown = Meaning::of(code) == Meaning::NoTopic;
-                let code = if is_unknown { codes::LEADER_NOT_AVAILABLE } else { code };
-                self.refused(&mut reader, &topic, code, None).await;
+                self.refused(&mut reader, &topic, codes::of_known_topic(code), None).await;
             }
             let read = self.look(&mut reader).await;
             if read != bytes {

@@ -211,6 +211,11 @@ pub(crate) fn is_transient(code: i16) -> bool {
     TRANSIENT.contains(&code) || code == CONCURRENT_TRANSACTIONS
 }
 
+/// What a leader's answer about a topic means that the cluster has just described: one that does not know it is late.
+pub(crate) fn of_known_topic(code: i16) -> i16 {
+    if Meaning::of(code) == NoTopic { LEADER_NOT_AVAILABLE } else { code }
+}
+
 #[cfg(test)]
 mod tests {
     use kafka_protocol::error::ResponseError;

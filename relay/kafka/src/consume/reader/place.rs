@@ -12,7 +12,7 @@ use super::{
 use crate::{
     connect::error::KafkaError,
     wire::{
-        codes::{self, Meaning},
+        codes,
         requests::{ByTopic, ListOffsets},
     },
 };
@@ -39,12 +39,10 @@ impl Placed {
         Self { topic, code: codes::LEADER_NOT_AVAILABLE, said: None, partitions: Vec::new(), is_led: true }
     }
 
-    /// A leader does not let read a partition of the topic, which the cluster knows: the leader may not know it yet.
+    /// A leader does not let read a partition of the topic. What another leader has said before stays.
     fn fail(&mut self, code: i16, said: Option<&str>) {
         if self.code == codes::NONE {
-            let is_unknown = Meaning::of(code) == Meaning::NoTopic;
-            self.code = if is_unknown { codes::LEADER_NOT_AVAILABLE } else { code };
-            self.said = said.map(str::to_owned);
+            (self.code, self.said) = (codes::of_known_topic(code), said.map(str::to_owned));
         }
     }
 }

@@ -42,7 +42,10 @@ impl Dashboard {
     }
 
     async fn start_with(tokens: Tokens, more: impl FnOnce(RelayBuilder) -> RelayBuilder) -> Self {
-        let stack = Stack::new().await;
+        Self::start_on(Stack::new().await, tokens, more).await
+    }
+
+    async fn start_on(stack: Stack, tokens: Tokens, more: impl FnOnce(RelayBuilder) -> RelayBuilder) -> Self {
         let folder = std::env::temp_dir().join(format!("{}-{}", stack.db.name(), std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut relay = stack.relay().set("http-listen", "127.0.0.1:0");

@@ -1,6 +1,6 @@
 //! `replay` and `release`: what is shown is what is done.
 
-use harness::{SOON, Stack, eventually};
+use harness::{Postgres, RabbitMq, SOON, Stack, eventually};
 
 use super::{OPERATOR, ask, ask_as, forget, history, payloads, role, value};
 
@@ -174,6 +174,7 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
         let ended = replay.wait_with_output().await.unwrap();
         let told = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(if signal == "INT" { 130 } else { 143 }), "{told}");
+        assert!(told.contains("A second signal ends the command at once."), "{told}");
         let line = if before == 3000 { "1,000 of 3,000 events done" } else { "1,000 of 2,000 events done" };
         assert!(told.contains(&format!("Interrupted: {line}")), "{told}");
         let after = value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'FAILED'").await;
@@ -181,4 +182,27 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
     }
     let done = ask(&stack, &["replay", "--all", "--yes", "--json"]).await.ended_with(0).object();
     assert_eq!(done["done"], 1000, "{done}");
+}
+
+#[tokio::test]
+async fn a_command_whose_commit_waits_for_a_synchronous_standby_ends_at_its_timeout_and_says_that_it_may_count() {
+    // The harness's own sessions wait for no standby; the operator's do.
+    let postgres = Postgres::private().set("synchronous_commit", "local");
+    let postgres = postgres.set("synchronous_standby_names", "nobody").start().await;
+    let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
+    history(&stack).await;
+    let operator = role(&stack.db, "operator", OPERATOR).await;
+    stack.db.batch_execute(&format!("ALTER ROLE {operator} SET synchronous_commit = on")).await.unwrap();
+    let arguments = ["replay", "--all", "--yes", "--timeout", "1s"];
+    let asked = ask_as(&stack, &operator, &arguments).await.ended_with(10);
+    assert!(asked.err.contains("neither done nor ended a statement within 1s"), "{asked:?}");
+    assert!(asked.err.contains("synchronous standby") && asked.err.contains("look at the events"), "{asked:?}");
+    assert_eq!(payloads(&stack, "PENDING").await, "", "nobody sees it yet");
+    let goes_on = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    stack.db.batch_execute(goes_on).await.unwrap();
+    eventually("it counts once nothing is waited for", SOON, async || match &*payloads(&stack, "PENDING").await {
+        "2 4 6 8 10" => Ok(()),
+        other => Err(other.to_owned()),
+    })
+    .await;
 }

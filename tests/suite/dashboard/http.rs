@@ -56,7 +56,7 @@ pub(crate) async fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &
         socket.read_to_end(&mut answer).await.unwrap();
         String::from_utf8(answer).unwrap()
     };
-    let answer = tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an answer");
+    let answer = tokio::time::timeout(Duration::from_secs(60), exchange).await.expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));

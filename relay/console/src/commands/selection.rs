@@ -95,7 +95,7 @@ impl Selection {
         let who = names.into_iter().filter_map(|name| std::env::var(name).ok()).find(|who| !who.is_empty());
         if let Some(mut who) = who {
             who.truncate(who.floor_char_boundary(MOST_OF_NAME));
-            session.client.execute(OPERATOR, &[&who]).await.map_err(|error| session.failed(error))?;
+            session.answer(session.client.execute(OPERATOR, &[&who])).await?;
         }
         Ok((session, Output::new(self.form)))
     }
@@ -129,10 +129,9 @@ impl Selection {
         let ids = Some(self.ids.as_slice()).filter(|ids| !ids.is_empty());
         let parameters = Parameters { filter: &self.filter, status, ids, limit: self.limit.unwrap_or(i64::MAX) };
         let query = search::ids(among);
-        let rows = session.client.query_raw(&query, parameters.list()).await.map_err(|error| session.failed(error))?;
-        let mut rows = pin!(rows);
+        let mut rows = pin!(session.answer(session.client.query_raw(&query, parameters.list())).await?);
         let mut found = Vec::new();
-        while let Some(row) = rows.try_next().await.map_err(|error| session.failed(error))? {
+        while let Some(row) = session.answer(rows.try_next()).await? {
             found.push(row.try_get(0).map_err(|error| session.failed(error))?);
         }
         Ok(found)
@@ -152,7 +151,7 @@ impl Selection {
             let filter = Filter::default();
             let parameters = Parameters { filter: &filter, status: None, ids: Some(shown), limit: i64::MAX };
             let query = search::events(Among::Ids, false, Order::OldestFirst);
-            let rows = session.client.query(&query, &parameters.list()).await.map_err(|error| session.failed(error))?;
+            let rows = session.answer(session.client.query(&query, &parameters.list())).await?;
             let read = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>();
             let table = events::list(&read.map_err(|error| session.failed(error))?, output.in_colour());
             output.print(&table)?;
@@ -185,11 +184,10 @@ pub(super) async fn work_through(
         }
         let all: Vec<&(dyn ToSql + Sync)> =
             std::iter::once(&batch as &(dyn ToSql + Sync)).chain(parameters.iter().copied()).collect();
-        let row = session.client.query_one(statement, &all).await.map_err(|error| {
+        let row = session.answer(session.client.query_one(statement, &all)).await.inspect_err(|_| {
             if done > 0 {
                 note(&format!("{} done before this:", count(done, "event")));
             }
-            session.failed(error)
         })?;
         done += row.try_get::<_, i64>(0).map_err(|error| session.failed(error))?;
         progress.advance(i64::try_from(batch.len()).unwrap_or_default());

@@ -33,6 +33,20 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Longest wait of a query for earlier ones: a session runs one statement at a time.
 const QUEUE: Duration = Duration::from_secs(5);
 
+/// Longest wait for the answer to a statement that reads, beyond its `statement_timeout`: the server may hang.
+const READ: Duration = Duration::from_secs(5);
+
+/// Longest wait for the answer to an action, beyond its `statement_timeout`: its commit may wait for a synchronous
+/// standby, and no setting limits that.
+const ACT: Duration = Duration::from_secs(33);
+
+/// The answer after [`READ`].
+const SILENT: &str = "The database does not answer.";
+
+/// The answer after [`ACT`].
+const UNCERTAIN: &str = "The database has not answered. What you asked for may be done all the same, and count once a \
+    synchronous standby answers: look at the events then, before you ask again.";
+
 /// Settings of a session for reading: it cannot write whatever its role may do, statements end soon, plans are made for
 /// the actual arguments, and plans that would read the whole table are ruled out.
 pub(super) const READING: &str = "
@@ -124,7 +138,12 @@ impl Source {
             arguments.iter().map(|argument| (argument as &(dyn ToSql + Sync), Type::TEXT)).collect();
         let _turn = in_turn(&self.turn).await?;
         let session = self.session().await?;
-        session.client.query_typed(sql, &arguments).await.map_err(|error| self.refuse(&error))
+        let (longest, what) = if self.begin == OPERATING { (ACT, UNCERTAIN) } else { (READ, SILENT) };
+        let Ok(answer) = timeout(longest, session.client.query_typed(sql, &arguments)).await else {
+            *self.session.lock().await = None; // the next statement would wait behind this one
+            return Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, what));
+        };
+        answer.map_err(|error| self.refuse(&error))
     }
 
     /// Runs one action, with the session's operator set to `who` meanwhile.

@@ -32,6 +32,9 @@ const MOST_MILLIS: u128 = i32::MAX as u128;
 /// Shortest limit: `statement_timeout` counts milliseconds, and 0 means no limit.
 const LEAST_LIMIT: Duration = Duration::from_millis(1);
 
+/// Time beyond a session's limit in which the server's error for a statement that it has ended arrives.
+const SLACK: Duration = Duration::from_secs(2);
+
 /// The time `$1` seconds ago, as text.
 const TIME_AGO: &str = "SELECT to_char(now() - $1 * interval '1 second', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
 
@@ -133,7 +136,7 @@ impl Session {
             is_granted: false,
             limit,
         };
-        session.client.batch_execute(&settings(limit)).await.map_err(|error| session.failed(error))?;
+        session.answer(session.client.batch_execute(&settings(limit))).await?;
         let is_granted = session.client.query_one(MAY_CALL, &[&&[needs.allows()][..]]).await;
         session.is_granted = is_granted.and_then(|row| row.try_get(0)).unwrap_or_default();
         Ok(session)
@@ -141,14 +144,35 @@ impl Session {
 
     /// Returns the time that was so long ago by the database's clock, as text.
     pub(crate) async fn time_ago(&self, ago: Duration) -> Result<String, RunError> {
-        let row = self.client.query_one(TIME_AGO, &[&ago.as_secs_f64()]).await;
-        row.and_then(|row| row.try_get(0)).map_err(|error| self.failed(error))
+        let row = self.answer(self.client.query_one(TIME_AGO, &[&ago.as_secs_f64()])).await?;
+        row.try_get(0).map_err(|error| self.failed(error))
     }
 
     /// Limits each following statement to the time left until `deadline`.
     pub(crate) async fn end_at(&self, deadline: Instant) -> Result<(), RunError> {
         let left = deadline.saturating_duration_since(Instant::now()).max(LEAST_LIMIT);
-        self.client.batch_execute(&end_after(left)).await.map_err(|error| self.failed(error))
+        self.answer(self.client.batch_execute(&end_after(left))).await
+    }
+
+    /// Awaits a statement, no longer than [`in_time`](Self::in_time) does.
+    pub(crate) async fn answer<T>(&self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, RunError> {
+        self.in_time(statement).await?.map_err(|error| self.failed(error))
+    }
+
+    /// Awaits a statement. The server ends it after the session's limit, but not while its commit waits for a
+    /// synchronous standby (`statement_timeout` ends before a commit begins), nor while the server hangs.
+    pub(crate) async fn in_time<T>(
+        &self,
+        statement: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Result<T, Error>, RunError> {
+        timeout(self.limit.saturating_add(SLACK), statement).await.map_err(|_elapsed| {
+            let limit = exact(self.limit);
+            RunError::new(Kind::Database, format!("the database has neither done nor ended a statement within {limit}"))
+                .hint(
+                    "its commit may wait for a synchronous standby, as SyncRep in pg_stat_activity shows, and counts \
+                     once that answers: look at the events then, before you do this again",
+                )
+        })
     }
 
     /// Returns the error of a failed statement, in the operator's terms.

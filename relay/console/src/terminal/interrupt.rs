@@ -9,6 +9,8 @@ use tokio::{
 
 use outbox_service::error::{Kind, RunError};
 
+use super::output::note;
+
 /// Returns the exit code of a process that the signal has ended, as a shell reports it: 128 + the signal's number.
 const fn code(kind: SignalKind) -> u8 {
     128_u8.saturating_add(if kind.as_raw_value() == SignalKind::interrupt().as_raw_value() { 2 } else { 15 })
@@ -39,6 +41,7 @@ impl Interrupt {
                 if sender.send_replace(Some(code)).is_some() {
                     std::process::exit(code.into());
                 }
+                note("Ending after the current batch. A second signal ends the command at once.");
             }
         });
         Ok(Self { first, _listener: listener })

@@ -41,24 +41,26 @@ impl Purge<'_> {
         what: &'static str,
         statement: &str,
         mut take: impl FnMut(Row) -> Result<(), Error>,
-    ) -> Result<Option<Error>, Error> {
-        let client = &self.session.client;
+    ) -> Result<Option<Error>, RunError> {
+        let Self { session, .. } = self;
+        let failed = |error| session.failed(error);
         // Pages that are added later contain no old events.
-        let pages: i64 = client.query_one(finished::FILE, &[]).await?.try_get("pages")?;
-        let statement = client.prepare(statement).await?;
+        let file = session.answer(session.client.query_one(finished::FILE, &[])).await?;
+        let pages: i64 = file.try_get("pages").map_err(failed)?;
+        let statement = session.answer(session.client.prepare(statement)).await?;
         let mut progress = Progress::new(what, pages);
-        let mut failed = None;
+        let mut of_a_step = None;
         let mut from = 0;
         while from < pages && self.interrupted().is_none() {
-            match self.step(&statement, from).await {
-                Ok(row) => take(row)?,
-                Err(error) if finished::is_of_one_step(&error) => failed = failed.or(Some(error)),
-                Err(error) => return Err(error),
+            match self.step(&statement, from).await? {
+                Ok(row) => take(row).map_err(failed)?,
+                Err(error) if finished::is_of_one_step(&error) => of_a_step = of_a_step.or(Some(error)),
+                Err(error) => return Err(failed(error)),
             }
             progress.advance(i64::from(STEP));
             from += i64::from(STEP);
         }
-        Ok(failed)
+        Ok(of_a_step)
     }
 
     /// Returns the exit code for the signal that has come, if any.
@@ -66,21 +68,20 @@ impl Purge<'_> {
         self.interrupt.as_ref().and_then(Interrupt::code)
     }
 
-    async fn step(&self, statement: &Statement, from: i64) -> Result<Row, Error> {
+    async fn step(&self, statement: &Statement, from: i64) -> Result<Result<Row, Error>, RunError> {
         let parameters: [&(dyn ToSql + Sync); 4] = [&self.sent_before, &self.failed_before, &from, &STEP];
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.session.client.query_one(statement, &parameters).await {
+            match self.session.in_time(self.session.client.query_one(statement, &parameters)).await? {
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) && tries < TRIES => {}
-                answer => return answer,
+                answer => return Ok(answer),
             }
         }
     }
 }
 
 pub(super) async fn run(session: &Session, options: &Options, output: &mut Output) -> Result<Answer, RunError> {
-    let failed = |error| session.failed(error);
     let before = session.time_ago(options.older_than.unwrap_or_default()).await?;
     let of = |status| Some(before.as_str()).filter(|_| options.status().is_none_or(|wanted| wanted == status));
     let mut purge = Purge { session, sent_before: of("SENT"), failed_before: of("FAILED"), interrupt: None };
@@ -92,7 +93,7 @@ pub(super) async fn run(session: &Session, options: &Options, output: &mut Outpu
             done.holding += row.try_get::<_, i64>("holding")?;
             Ok(())
         });
-        unread.await.and_then(|unread| unread.map_or(Ok(()), Err)).map_err(failed)?;
+        unread.await?.map_or(Ok(()), |error| Err(session.failed(error)))?;
         done.matched = Some(old);
         note(&format!("{} finished before {before}.", count(old, "event")));
         done.print_kept();
@@ -115,7 +116,7 @@ pub(super) async fn run(session: &Session, options: &Options, output: &mut Outpu
     if output.json {
         output.object(&done)?;
     }
-    if let Some(error) = ended.map_err(failed)? {
+    if let Some(error) = ended? {
         return Err(session.failed(error));
     }
     if let Some(code) = purge.interrupted() {

@@ -31,7 +31,7 @@ pub(super) async fn run(session: &Session, options: &Options, output: &mut Outpu
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: options.status(), ids: Some(&options.ids), limit: i64::MAX };
     let query = search::events(Among::Ids, false, Order::OldestFirst);
-    let rows = session.client.query(&query, &parameters.list()).await.map_err(failed)?;
+    let rows = session.answer(session.client.query(&query, &parameters.list())).await?;
     let mut found = rows.iter().map(|row| Event::read(row, false)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     found.retain(|event| event.status != "PENDING");
     let holding = found.iter().filter(|event| event.holds_key).count();
@@ -66,7 +66,7 @@ pub(super) async fn run(session: &Session, options: &Options, output: &mut Outpu
 async fn delete(session: &Session, options: &Options, done: &mut Done) -> Result<(), RunError> {
     let failed = |error| session.failed(error);
     for batch in options.ids.chunks(BATCH) {
-        let rows = session.client.query(DELETE_BY_ID, &[&batch, &options.status()]).await.map_err(failed)?;
+        let rows = session.answer(session.client.query(DELETE_BY_ID, &[&batch, &options.status()])).await?;
         for row in rows {
             let id: Uuid = row.try_get("event_id").map_err(failed)?;
             match row.try_get("outcome").map_err(failed)? {

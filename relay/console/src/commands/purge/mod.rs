@@ -130,13 +130,8 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
     }
     let session = Session::open(config, "purge", Grant::Operate, STEP_LIMIT).await?;
     let mut output = Output::new(options.form);
-    let failed = |error| session.failed(error);
-    let may: bool = session
-        .client
-        .query_one(MAY_CALL, &[&RETENTION_FUNCTIONS])
-        .await
-        .and_then(|row| row.try_get(0))
-        .map_err(failed)?;
+    let may = session.answer(session.client.query_one(MAY_CALL, &[&RETENTION_FUNCTIONS])).await?;
+    let may: bool = may.try_get(0).map_err(|error| session.failed(error))?;
     if !may && !options.dry_run {
         let role = config.database_url.user();
         return Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not delete events"))

@@ -13,23 +13,31 @@ on_both_installations!(
 /// Dumps `db` and restores it into a new database.
 pub(super) async fn copy(db: &Database) -> Database {
     let copy = Postgres::shared().await.empty_database().await;
-    restore(db, &copy, &[]).await;
+    restore(&dump(db, &[]).await, &copy).await;
     copy
 }
 
 /// Dumps the rows of `db` alone, without their sequence, and restores them into an outbox that was installed anew.
 pub(crate) async fn copy_rows(db: &Database, copy: &Database) {
-    restore(db, copy, &["--data-only", "--table=outbox.events"]).await;
+    let mut rows = dump(db, &["--data-only", "--table=outbox.events"]).await;
+    // Of the table of the plain SQL, pg_dump takes the sequence along.
+    let sequence = rows.find("SELECT pg_catalog.setval('outbox.events_seq_seq'");
+    rows.truncate(sequence.unwrap_or(rows.len()));
+    restore(&rows, copy).await;
 }
 
-/// Dumps a part of `db`, and restores it.
-async fn restore(db: &Database, copy: &Database, part: &[&str]) {
-    let postgres = Postgres::shared().await;
-    let dump = postgres.program("pg_dump").args(["--dbname", db.name()]).args(part).output().unwrap();
+/// A part of `db`, as SQL.
+async fn dump(db: &Database, part: &[&str]) -> String {
+    let dump = Postgres::shared().await.program("pg_dump").args(["--dbname", db.name()]).args(part).output().unwrap();
     assert!(dump.status.success(), "pg_dump: {}", String::from_utf8_lossy(&dump.stderr));
+    String::from_utf8(dump.stdout).unwrap()
+}
+
+async fn restore(dump: &str, copy: &Database) {
     let file = std::env::temp_dir().join(format!("{}-{}.sql", copy.name(), std::process::id()));
-    std::fs::write(&file, &dump.stdout).unwrap();
-    let restore = postgres
+    std::fs::write(&file, dump).unwrap();
+    let restore = Postgres::shared()
+        .await
         .program("psql")
         .args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", copy.name(), "--file"])
         .arg(&file)

@@ -79,7 +79,6 @@ async fn one_that_is_behind_the_rows_is_moved_beyond_them_in_whatever_state_thos
     assert_eq!(codes(&db).await, "{}");
 }
 
-/// Of the table of the plain SQL, `pg_dump` takes the sequence along.
 #[tokio::test]
 async fn events_that_are_emitted_after_a_copy_of_the_rows_alone_come_after_them() {
     let db = with_the_extension().await;

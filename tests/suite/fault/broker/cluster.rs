@@ -189,8 +189,9 @@ async fn while_two_of_three_nodes_are_down_events_wait_and_the_outage_fails_none
     tokio::join!(own.write_declared(), leader.write_declared());
     let (mark, began) = (relay.mark(), Instant::now());
     tokio::join!(own.kill_at_once(), leader.kill_at_once());
-    // RabbitMQ 3 lets the relay in at the node that is left, and nacks what the queue cannot take; 4 may not answer. The
-    // relay then parks, or, once its memory is crowded, takes the one queue for silent and leaves events to the table.
+    // RabbitMQ 3 lets the relay in at the node that is left, and nacks what the queue cannot take; 4 may not answer.
+    // The relay then parks, or, once its memory is crowded, takes the one queue for silent and leaves events to the
+    // table.
     eventually("the relay takes it for an outage", SOON, async || {
         let lines = relay.log_lines().split_off(mark);
         let signs = ["the broker takes no message", "state=parked", "look for quorum queues without a majority"];

@@ -24,6 +24,18 @@ impl Postgres {
         standby
     }
 
+    /// A server of its own whose synchronous standby is away. The harness's sessions do not wait for it; a role does
+    /// after `ALTER ROLE … SET synchronous_commit = on`.
+    pub async fn without_its_standby() -> Self {
+        Self::private().set("synchronous_commit", "local").set("synchronous_standby_names", "nobody").start().await
+    }
+
+    /// Ends the sessions whose commits wait for the standby. What they have committed counts from then on.
+    pub async fn end_waiting_commits(&self) {
+        let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        Connection::open(&self.url("postgres")).await.batch_execute(ends).await.expect("the sessions end");
+    }
+
     /// As [`standby`](Self::standby), one that copies this server's failover slots; for PostgreSQL 17 or newer.
     pub async fn standby_with_slots(&self) -> Self {
         let primary = Connection::open(&self.url("postgres")).await;

@@ -186,9 +186,7 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
 
 #[tokio::test]
 async fn a_command_whose_commit_waits_for_a_synchronous_standby_ends_at_its_timeout_and_says_that_it_may_count() {
-    // The harness's own sessions wait for no standby; the operator's do.
-    let postgres = Postgres::private().set("synchronous_commit", "local");
-    let postgres = postgres.set("synchronous_standby_names", "nobody").start().await;
+    let postgres = Postgres::without_its_standby().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     history(&stack).await;
     let operator = role(&stack.db, "operator", OPERATOR).await;
@@ -198,8 +196,7 @@ async fn a_command_whose_commit_waits_for_a_synchronous_standby_ends_at_its_time
     assert!(asked.err.contains("neither done nor ended a statement within 1s"), "{asked:?}");
     assert!(asked.err.contains("synchronous standby") && asked.err.contains("look at the events"), "{asked:?}");
     assert_eq!(payloads(&stack, "PENDING").await, "", "nobody sees it yet");
-    let goes_on = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    stack.db.batch_execute(goes_on).await.unwrap();
+    postgres.end_waiting_commits().await;
     eventually("it counts once nothing is waited for", SOON, async || match &*payloads(&stack, "PENDING").await {
         "2 4 6 8 10" => Ok(()),
         other => Err(other.to_owned()),

@@ -229,9 +229,7 @@ async fn a_cookie_acts_only_with_the_pages_secret_and_from_the_page_itself() {
 
 #[tokio::test]
 async fn an_action_whose_commit_waits_for_a_synchronous_standby_is_answered_and_the_next_operator_is_served() {
-    // The harness's own sessions wait for no standby; the operators' do.
-    let postgres = Postgres::private().set("synchronous_commit", "local");
-    let postgres = postgres.set("synchronous_standby_names", "nobody").start().await;
+    let postgres = Postgres::without_its_standby().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;
     let dashboard = Dashboard::start_on(stack, Tokens::Operators, |relay| relay).await;
     let db = &dashboard.stack.db;
@@ -243,8 +241,7 @@ async fn an_action_whose_commit_waits_for_a_synchronous_standby_is_answered_and_
     assert!(act.body.contains("synchronous standby") && act.body.contains("look at the events"), "{act:?}");
     let preview = dashboard.ask_as(OPERATOR, "POST", "/api/preview", Some(&replay())).await;
     assert_eq!(preview.json()["events"], 1, "nobody sees it yet: {preview:?}");
-    let goes_on = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    db.batch_execute(goes_on).await.unwrap();
+    postgres.end_waiting_commits().await;
     eventually("it counts once nothing is waited for", SOON, async || {
         let preview = dashboard.ask_as(OPERATOR, "POST", "/api/preview", Some(&replay())).await.json();
         if preview["events"] == 0 { Ok(()) } else { Err(preview.to_string()) }

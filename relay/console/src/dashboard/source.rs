@@ -33,11 +33,11 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Longest wait of a query for earlier ones: a session runs one statement at a time.
 const QUEUE: Duration = Duration::from_secs(5);
 
-/// Longest wait for the answer to a statement that reads, beyond its `statement_timeout`: the server may hang.
+/// Longest wait for the answer to a statement that reads. [`READING`] has the server end it before, unless it hangs.
 const READ: Duration = Duration::from_secs(5);
 
-/// Longest wait for the answer to an action, beyond its `statement_timeout`: its commit may wait for a synchronous
-/// standby, and no setting limits that.
+/// Longest wait for the answer to an action. [`OPERATING`] has the server end it before, but not while its commit waits
+/// for a synchronous standby, which no setting limits.
 const ACT: Duration = Duration::from_secs(33);
 
 /// The answer after [`READ`].

@@ -18,14 +18,14 @@ const PERCENT: f64 = 100.0;
 type Derived = ((&'static str, &'static str), &'static [(&'static str, &'static str)], fn(&[f64]) -> f64);
 
 const DERIVED: [Derived; 8] = [
-    (("415", "B"), &[("4150", "MB")], |of| of[0] * 1e6 / 10e6), // a row, of ten million that are kept
-    (("215", "B"), &[("4150", "MB")], |of| of[0] * 1e6 / 10e6 - 200.0), // a row without its body
-    (("4.3", "µs"), &[("4.3", "×")], |of| of[0]),               // what a bare cell of the retention table says
-    (("36", "GB"), &[("4150", "MB")], |of| of[0] * 1e6 / 10e6 * 1_000.0 * A_DAY / 1e9), // rows of 1,000 events a second
-    (("1", "%"), &[("6.3", "µs")], |of| of_a_core(of)),         // the relay's part, under
-    (("3", "%"), &[("14", "µs"), ("8.8", "µs"), ("4.8", "µs")], |of| of_a_core(of)), // PostgreSQL's
-    (("4", "%"), &[("41", "µs")], |of| of_a_core(of)),          // RabbitMQ's, which may also be 45
-    (("1.5", "GB"), &[("4150", "MB")], |of| of[0] * 1e6 / 10e6 * 3.6e6 / 1e9), // rows of an hour
+    (("406", "B"), &[("4056", "MB")], |of| of[0] * 1e6 / 10e6), // a row, of ten million that are kept
+    (("206", "B"), &[("4056", "MB")], |of| of[0] * 1e6 / 10e6 - 200.0), // a row without its body
+    (("4.2", "µs"), &[("4.2", "×")], |of| of[0]),               // what a bare cell of the retention table says
+    (("35", "GB"), &[("4056", "MB")], |of| of[0] * 1e6 / 10e6 * 1_000.0 * A_DAY / 1e9), // rows of 1,000 events a second
+    (("1", "%"), &[("5.3", "µs")], |of| of_a_core(of)),         // the relay's part, under
+    (("2", "%"), &[("11", "µs"), ("4.9", "µs"), ("5.0", "µs")], |of| of_a_core(of)), // PostgreSQL's
+    (("5", "%"), &[("51", "µs")], |of| of_a_core(of)),          // RabbitMQ's, which may also be 48
+    (("1.5", "GB"), &[("4056", "MB")], |of| of[0] * 1e6 / 10e6 * 3.6e6 / 1e9), // rows of an hour
 ];
 
 /// What so many µs an event take of a core at 1,000 events a second, in percent.

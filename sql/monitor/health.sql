@@ -41,6 +41,8 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 SET jit = off
 AS $$
 #variable_conflict use_column
@@ -52,6 +54,7 @@ DECLARE
     two_of_them CONSTANT text := '^(?:0[dhm] )*([^ ]+(?: [1-9][0-9]*[hms])?)';
     overdue bigint;
     oldest_overdue timestamptz;
+    oldest_not_held interval; -- whose key no other event holds
     with_a_time bigint;
     wal_end pg_lsn;
     slot_found boolean;
@@ -99,6 +102,22 @@ BEGIN
     SELECT c.events, c.is_estimate INTO failed, failed_is_estimate FROM outbox.count_by_seq('FAILED') AS c;
     SELECT count(*) INTO keys_held
     FROM (SELECT FROM outbox.events AS e WHERE e.holds_key LIMIT max_exact) AS e;
+    -- What waits behind a held key is no sign of a stop, and must not hide one: the oldest of the rest tells.
+    IF keys_held > 0 AND oldest_pending > max_pending_age THEN
+        SELECT since - min(coalesce(e.available_at, e.created_at)) INTO oldest_not_held
+        FROM (
+            (SELECT * FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NULL
+             ORDER BY e.seq LIMIT max_exact)
+            UNION ALL
+            (SELECT * FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at <= since
+             ORDER BY e.available_at, e.seq LIMIT max_exact)
+        ) AS e
+        WHERE (e.available_at IS NULL OR e.last_attempted_at IS NULL) AND NOT EXISTS (
+            SELECT FROM outbox.events AS h
+            WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
+              AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
+        );
+    END IF;
 
     IF pg_is_in_recovery() THEN
         unseen := 'this server is a standby: the slot and the relay are on its primary';
@@ -132,11 +151,14 @@ BEGIN
         problems := problems || format('a relay makes the slot "%s", and waits for older transactions to end', health_with_codes.slot);
     END IF;
     IF oldest_pending > max_pending_age THEN
-        codes := codes || CASE keys_held WHEN 0 THEN 'events_do_not_leave' ELSE 'events_wait' END;
-        problems := problems || format(CASE keys_held WHEN 0 THEN 'events do not leave: %s pending, the oldest for %s'
-                ELSE '%s wait, the oldest for %s (held keys: %s)' END,
+        codes := codes || CASE WHEN keys_held = 0 OR oldest_not_held > max_pending_age THEN 'events_do_not_leave' ELSE 'events_wait' END;
+        problems := problems || format(
+            CASE WHEN keys_held = 0 THEN 'events do not leave: %1$s pending, the oldest for %2$s'
+                WHEN oldest_not_held > max_pending_age THEN 'events do not leave: %1$s pending, the oldest without a held key for %4$s (held keys: %3$s)'
+                ELSE '%1$s wait, the oldest for %2$s (held keys: %3$s)' END,
             concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending),
-            substring(to_char(oldest_pending, units) FROM two_of_them), keys_held);
+            substring(to_char(oldest_pending, units) FROM two_of_them), keys_held,
+            substring(to_char(oldest_not_held, units) FROM two_of_them));
     END IF;
     IF slot_wal_status = 'unreserved' THEN
         codes := codes || 'slot_nearly_lost'::text;

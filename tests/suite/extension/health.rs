@@ -11,6 +11,7 @@ on_both_installations!(
     a_refused_event_is_retrying_also_when_its_next_time_has_come,
     a_replayed_event_is_pending_again,
     what_is_wrong_is_said_worst_first_by_the_thresholds_given,
+    a_held_key_does_not_hide_that_other_events_do_not_leave,
     each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes,
     counts_are_exact_up_to_ten_thousand_and_estimates_beyond,
     a_backlog_with_gaps_is_estimated_by_what_is_there,
@@ -163,29 +164,35 @@ async fn a_backlog_with_gaps_is_estimated_by_what_is_there(db: Database) {
 async fn health_reads_a_bounded_part_of_the_table_whatever_the_statistics(db: Database) {
     run(&db, "ALTER TABLE outbox.events SET (autovacuum_enabled = off)").await;
     run(&db, "VACUUM ANALYZE outbox.events").await;
+    let looks = "SELECT outbox.health(max_pending_age => '-1 s'), outbox.failures()";
     for _ in 0..10 {
-        run(&db, "SELECT outbox.health(), outbox.failures()").await; // PostgreSQL settles on one plan after five
+        run(&db, looks).await; // PostgreSQL settles on one plan after five
     }
     run(
         &db,
-        "INSERT INTO outbox.events (topic, payload, available_at)
-             SELECT 'a', '{}', CASE WHEN n % 3 = 0 THEN now() END FROM generate_series(1, 150000) AS n;
+        "INSERT INTO outbox.events (topic, payload, aggregate_id, available_at)
+             SELECT 'a', '{}', 'k', CASE WHEN n % 3 = 0 THEN now() END FROM generate_series(1, 150000) AS n;
          UPDATE outbox.events SET status = 'FAILED' WHERE seq % 3 = 1",
     )
     .await;
     let so_far = "SELECT concat_ws(' ', seq_scan, idx_tup_fetch) FROM pg_stat_xact_user_tables WHERE relid = 'outbox.events'::regclass";
-    run(&db, "BEGIN").await;
     let counts = async || {
         let text = value(&db, so_far).await;
         let numbers: Vec<i64> = text.split(' ').map(|number| number.parse().unwrap()).collect();
         (numbers[0], numbers[1])
     };
-    let before = counts().await;
-    run(&db, "SELECT outbox.health(), outbox.failures()").await;
-    let after = counts().await;
-    run(&db, "COMMIT").await;
-    assert_eq!(after.0 - before.0, 0, "scans of the whole table");
-    assert!(after.1 - before.1 < 75_000, "{} rows read", after.1 - before.1);
+    let hold = "SELECT outbox.settle(array_agg(id), '{FAILED}', '{nack}', '{NULL}', '{true}') FROM outbox.events WHERE seq = 2";
+    // With a held key, the oldest pending events and those that are due are asked for their holder.
+    for (set_up, most) in [("", 75_000), (hold, 115_000)] {
+        run(&db, set_up).await;
+        run(&db, "BEGIN").await;
+        let before = counts().await;
+        run(&db, looks).await;
+        let after = counts().await;
+        run(&db, "COMMIT").await;
+        assert_eq!(after.0 - before.0, 0, "scans of the whole table");
+        assert!(after.1 - before.1 < most, "{} rows read", after.1 - before.1);
+    }
 }
 
 async fn what_cannot_be_seen_is_said_and_is_not_called_healthy(db: Database) {
@@ -262,6 +269,41 @@ async fn a_standby_says_that_its_primary_has_the_slot() {
     .await;
 }
 
+async fn a_held_key_does_not_hide_that_other_events_do_not_leave(db: Database) {
+    run(
+        &db,
+        "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => 'k') FROM generate_series(1, 3) AS n;
+         SELECT outbox.settle(array_agg(id), '{FAILED}', '{nack}', '{NULL}', '{true}') FROM outbox.events WHERE payload::text = '1'",
+    )
+    .await;
+    let said = async |arguments: &str| {
+        let query = "SELECT concat_ws(' ', array_to_string(codes[2:2], ''), split_part(reason, '; ', 2)) FROM outbox.health_with_codes";
+        value(&db, &format!("{query}('nowhere', max_failed => 9{arguments})")).await
+    };
+    let at_once = ", max_pending_age => '-1 s'";
+    let held = "events_wait 2 wait, the oldest for 0s (held keys: 1)";
+    assert_eq!(said(at_once).await, held, "both wait for the first");
+    // A retry and an event of an hour's time are no sign of a stop either.
+    run(
+        &db,
+        "SELECT outbox.emit('t', '\"retried\"'), outbox.emit('t', '{}', available_at => now() + interval '1 h');
+         SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{0}') FROM outbox.events WHERE payload::text = '\"retried\"'",
+    )
+    .await;
+    assert_eq!(said(at_once).await, held);
+    for emit in ["'t', '{}'", "'t', '{}', aggregate_type => 'other', aggregate_id => 'k'", "'t', '{}', available_at => now()"] {
+        run(&db, &format!("SELECT outbox.emit({emit})")).await;
+        assert_eq!(
+            said(at_once).await,
+            "events_do_not_leave events do not leave: 3 pending, the oldest without a held key for 0s (held keys: 1)",
+            "{emit}"
+        );
+        assert_eq!(said("").await.trim(), "", "a moment is not too long");
+        run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE seq = (SELECT max(seq) FROM outbox.events)").await;
+    }
+    assert_eq!(said(at_once).await, held);
+}
+
 async fn each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes(db: Database) {
     let codes = async |slot: &str, arguments: &str| {
         let said = "array_to_string(codes, ' ') || '/' || cardinality(codes) || '/' ||
@@ -272,7 +314,7 @@ async fn each_part_of_the_reason_has_its_code_and_health_says_the_same_without_c
     slot(&db).await;
     run(
         &db,
-        "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => CASE n WHEN 3 THEN 'k' END) FROM generate_series(1, 6) AS n;
+        "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => CASE WHEN n > 2 THEN 'k' END) FROM generate_series(1, 6) AS n;
          UPDATE outbox.events SET status = 'FAILED' WHERE payload::text IN ('1', '2')",
     )
     .await;

@@ -8,7 +8,7 @@ use std::{fmt, io, str::FromStr};
 use client_socket::Socket;
 use tokio_postgres::{
     Config,
-    config::{SslMode, SslNegotiation},
+    config::{SslMode, SslNegotiation, TargetSessionAttrs},
 };
 
 use crate::{
@@ -55,6 +55,10 @@ impl FromStr for ConnInfo {
         let parts = options::split(url);
         let mut config: Config = parts.rest.parse().map_err(|error| InvalidConnInfo::explain(&error, url))?;
         let tls = TlsPolicy::from_options(parts.tls)?;
+        // Nothing here looks for a standby.
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(InvalidConnInfo::Value("invalid value for option `target_session_attrs`".to_owned()));
+        }
         let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
         let count = hosts.len().max(addresses.len());
         if count == 0 {

@@ -185,6 +185,24 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
 }
 
 #[tokio::test]
+async fn a_replay_that_a_locked_event_ends_says_what_is_in_the_way_and_as_json_how_far_it_came() {
+    let stack = Stack::new().await;
+    let set_up = "INSERT INTO outbox.events (topic, payload) SELECT 'a', '{}' FROM generate_series(1, 2000);
+         UPDATE outbox.events SET status = 'FAILED', last_error = 'nack'";
+    stack.db.batch_execute(set_up).await.unwrap();
+    let mut blocker = stack.db.connect().await;
+    let transaction = blocker.transaction().await.unwrap();
+    let lock = "SELECT FROM outbox.events WHERE id = (SELECT id FROM outbox.events ORDER BY seq OFFSET 1500 LIMIT 1) FOR UPDATE";
+    transaction.query(lock, &[]).await.unwrap();
+    let asked = ask(&stack, &["replay", "--all", "--yes", "--json"]).await.ended_with(10);
+    assert!(asked.err.contains("1,000 events done before this:"), "{asked:?}");
+    assert!(asked.err.contains("somebody has locked outbox.events, or the events"), "{asked:?}");
+    let done = asked.object();
+    assert_eq!((&done["matched"], &done["done"]), (&2000.into(), &1000.into()));
+    assert_eq!(value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'PENDING'").await, "1000");
+}
+
+#[tokio::test]
 async fn a_command_whose_commit_waits_for_a_synchronous_standby_ends_at_its_timeout_and_says_that_it_may_count() {
     let postgres = Postgres::without_its_standby().await;
     let stack = Stack::on(&postgres, RabbitMq::shared().await).await;

@@ -291,7 +291,9 @@ async fn a_held_key_does_not_hide_that_other_events_do_not_leave(db: Database) {
     )
     .await;
     assert_eq!(said(at_once).await, held);
-    for emit in ["'t', '{}'", "'t', '{}', aggregate_type => 'other', aggregate_id => 'k'", "'t', '{}', available_at => now()"] {
+    for emit in
+        ["'t', '{}'", "'t', '{}', aggregate_type => 'other', aggregate_id => 'k'", "'t', '{}', available_at => now()"]
+    {
         run(&db, &format!("SELECT outbox.emit({emit})")).await;
         assert_eq!(
             said(at_once).await,

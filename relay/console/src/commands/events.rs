@@ -97,14 +97,12 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
         let detail = found.unwrap_or_else(|_elapsed| Err(silent(&config.database_url, options.timeout)))?;
         return event_detail::show(detail.as_ref(), id, &mut output);
     }
-    let Found { events, ids, count, is_whole } = find(&session, &options, deadline + GRACE, &mut output).await?;
+    let Found { events, ids, count, mut is_whole } = find(&session, &options, deadline + GRACE, &mut output).await?;
     if !events.is_empty() {
         output.print(&list(&events, output.in_colour()))?;
     }
     if options.payload {
-        for event in &events {
-            output.print(&format!("\n{}\n{}", event.id, event_detail::body(event)))?;
-        }
+        is_whole &= print_bodies(&session, &events, deadline + GRACE, &mut output).await?;
     }
     if !is_whole {
         note(&format!(
@@ -139,7 +137,8 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
     let parameters =
         Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
-    let query = search::events(options.among(), options.payload, options.order());
+    let with_body = options.payload && options.form.is_json();
+    let query = search::events(options.among(), with_body, options.order());
     let rows = match timeout_at(end, session.client.query_raw(&query, parameters.list())).await {
         Err(_elapsed) => return Ok(Found { is_whole: false, ..found }),
         Ok(Err(error)) if took_too_long(&error) => return Ok(Found { is_whole: false, ..found }),
@@ -159,7 +158,7 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
             }
             Err(error) => return Err(session.failed(error)),
             Ok(Some(row)) => {
-                let event = Event::read(&row, options.payload).map_err(|error| session.failed(error))?;
+                let event = Event::read(&row, with_body).map_err(|error| session.failed(error))?;
                 found.count += 1;
                 if ids.is_some() {
                     found.ids.push(event.id);
@@ -173,6 +172,35 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
         }
     }
     Ok(found)
+}
+
+/// Prints headers and payload of each of these events, which stand below the table. One is in memory at a time: a list
+/// of large ones would not fit beside a relay. Returns whether all were read in time.
+async fn print_bodies(
+    session: &Session,
+    events: &[Event],
+    end: Instant,
+    output: &mut Output,
+) -> Result<bool, RunError> {
+    let filter = Filter::default();
+    let query = search::events(Among::Ids, true, Order::NewestFirst);
+    for Event { id, .. } in events {
+        if output.is_closed() {
+            break;
+        }
+        let parameters = Parameters { filter: &filter, status: None, ids: Some(&[*id]), limit: 1 };
+        let row = match timeout_at(end, session.client.query_opt(&query, &parameters.list())).await {
+            Err(_elapsed) => return Ok(false),
+            Ok(Err(error)) if took_too_long(&error) => return Ok(false),
+            Ok(row) => row.map_err(|error| session.failed(error))?,
+        };
+        // It may have been deleted meanwhile.
+        if let Some(row) = row {
+            let event = Event::read(&row, true).map_err(|error| session.failed(error))?;
+            output.print(&format!("\n{id}\n{}", event_detail::body(&event)))?;
+        }
+    }
+    Ok(true)
 }
 
 /// Formats events as a table.

@@ -25,11 +25,14 @@ pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> 
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
+    let mut ended = Ok(());
     if ids.is_empty() {
         note("No FAILED event that fits holds its key: nothing to release.");
     } else if is_confirmed {
-        done.done = work_through(&session, RELEASE, &ids, &[], &interrupt).await?;
-        note(&format!("Released {}: what waited behind them goes on.", count(done.done, "event")));
+        ended = work_through(&session, RELEASE, &ids, &[], &interrupt, &mut done).await;
+        if ended.is_ok() {
+            note(&format!("Released {}: the later events of each key go on.", count(done.done, "event")));
+        }
     }
-    selection.end(&done, &interrupt, output)
+    selection.end(&done, ended, &interrupt, output)
 }

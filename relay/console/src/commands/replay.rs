@@ -46,6 +46,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "replay", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
+    let mut ended = Ok(());
     if ids.is_empty() {
         note("No event fits: nothing to replay.");
     } else if is_confirmed {
@@ -53,9 +54,14 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
             let filter = selection.filter.values();
             let parameters: Vec<&(dyn ToSql + Sync)> =
                 std::iter::once(status as &(dyn ToSql + Sync)).chain(filter).collect();
-            done.done += work_through(&session, REPLAY, ids, &parameters, &interrupt).await?;
+            ended = work_through(&session, REPLAY, ids, &parameters, &interrupt, &mut done).await;
+            if ended.is_err() {
+                break;
+            }
         }
-        note(&format!("Replayed {}: the relay sends them again.", count(done.done, "event")));
+        if ended.is_ok() {
+            note(&format!("Replayed {}: the relay publishes again.", count(done.done, "event")));
+        }
     }
-    selection.end(&done, &interrupt, output)
+    selection.end(&done, ended, &interrupt, output)
 }

@@ -100,12 +100,19 @@ impl Selection {
         Ok((session, Output::new(self.form)))
     }
 
-    /// Prints the result as JSON, and a note for people if a signal has ended the work. The answer is whether
-    /// everything was done.
-    pub(super) fn end(&self, done: &Done, interrupt: &Interrupt, mut output: Output) -> Result<Answer, RunError> {
+    /// Prints the result as JSON, also of work that an error has `ended`, and a note for people if a signal has. The
+    /// answer is whether everything was done.
+    pub(super) fn end(
+        &self,
+        done: &Done,
+        ended: Result<(), RunError>,
+        interrupt: &Interrupt,
+        mut output: Output,
+    ) -> Result<Answer, RunError> {
         if output.json {
             output.object(done)?;
         }
+        ended?;
         let matched = i64::try_from(done.matched).unwrap_or(i64::MAX);
         if let Some(code) = interrupt.code().filter(|_| done.done < matched) {
             note(&format!(
@@ -167,17 +174,17 @@ impl Selection {
     }
 }
 
-/// Runs a statement on one batch of ids after the other; it returns the number of events that it has changed. Finished
-/// batches stay done; a signal ends the work after the current batch.
+/// Runs a statement, which returns the number of events that it has changed, on one batch of ids after the other, and
+/// adds these numbers to `done`. Finished batches stay done; a signal ends the work after the current batch.
 pub(super) async fn work_through(
     session: &Session,
     statement: &str,
     ids: &[Uuid],
     parameters: &[&(dyn ToSql + Sync)],
     interrupt: &Interrupt,
-) -> Result<i64, RunError> {
+    done: &mut Done,
+) -> Result<(), RunError> {
     let mut progress = Progress::new("working", i64::try_from(ids.len()).unwrap_or(i64::MAX));
-    let mut done = 0;
     for batch in ids.chunks(BATCH) {
         if interrupt.code().is_some() {
             break;
@@ -185,14 +192,14 @@ pub(super) async fn work_through(
         let all: Vec<&(dyn ToSql + Sync)> =
             std::iter::once(&batch as &(dyn ToSql + Sync)).chain(parameters.iter().copied()).collect();
         let row = session.answer(session.client.query_one(statement, &all)).await.inspect_err(|_| {
-            if done > 0 {
-                note(&format!("{} done before this:", count(done, "event")));
+            if done.done > 0 {
+                note(&format!("{} done before this:", count(done.done, "event")));
             }
         })?;
-        done += row.try_get::<_, i64>(0).map_err(|error| session.failed(error))?;
+        done.done += row.try_get::<_, i64>(0).map_err(|error| session.failed(error))?;
         progress.advance(i64::try_from(batch.len()).unwrap_or_default());
     }
-    Ok(done)
+    Ok(())
 }
 
 fn capitalised(word: &str) -> String {

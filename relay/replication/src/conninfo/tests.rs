@@ -41,6 +41,7 @@ fn what_is_wrong_is_told() {
         ("postgres://h/d", "it names no user"),
         ("postgres://u:p@w@h/d", "it has an @ too many"),
         ("postgres://u@h:port/d", "invalid value for option `port`"),
+        ("postgres://u@h/d?target_session_attrs=read-only", "invalid value for option `target_session_attrs`"),
         ("postgres://u@h/d?gssencmode=disable", "the option gssencmode is not supported"),
         ("host=a,b,c port=1,2 user=u", "it must name one port"),
         ("postgres://u@h/d?sslmode=allow", "sslmode must be"),

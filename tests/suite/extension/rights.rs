@@ -8,7 +8,10 @@ use tokio_postgres::Client;
 
 use super::{on_both_installations, role, run};
 
-on_both_installations!(every_cell_of_the_table_of_rights_is_as_it_stands_in_the_documents);
+on_both_installations!(
+    every_cell_of_the_table_of_rights_is_as_it_stands_in_the_documents,
+    the_statements_of_the_page_take_back_whatever_a_role_was_granted,
+);
 
 const BEGIN: &str = "<!-- rights: made by tests/suite/extension/rights.rs -->\n";
 const END: &str = "<!-- end of rights -->\n";
@@ -245,4 +248,16 @@ async fn every_cell_of_the_table_of_rights_is_as_it_stands_in_the_documents(db: 
     } else {
         assert!(old == made, "run: UPDATE_DOCS=1 make test T=rights:: if this is meant:\n{}", table(&lines));
     }
+}
+
+async fn the_statements_of_the_page_take_back_whatever_a_role_was_granted(db: Database) {
+    let role = role(&db, "operator").await;
+    for (_, grant) in ROLES.iter().filter(|(name, _)| *name != "owner") {
+        run(&db, &grant.replace("{}", &role)).await;
+    }
+    let page = fs::read_to_string(checkout().join("docs/rights.md")).unwrap();
+    let statements = page.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(statements.matches("FROM operator;").count(), 4, "{statements}");
+    run(&db, &statements.replace("operator", &role)).await;
+    run(&db, &format!("DROP ROLE {role}")).await; // fails while it has a right
 }

@@ -17,7 +17,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn inspect(config: &Config, report: &mut Report) -> Option<OnceKnown> {
     let Some(rabbitmq) = rabbitmq::settings(config) else {
-        report.unknown("broker", "AMQP_URL is not set", "set it as it is for the relay");
+        report.unknown("broker", "no broker is set, as by AMQP_URL", "set it as it is for the relay");
         return None;
     };
     let address = &rabbitmq.url;

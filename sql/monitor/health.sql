@@ -103,7 +103,9 @@ BEGIN
     SELECT count(*) INTO keys_held
     FROM (SELECT FROM outbox.events AS e WHERE e.holds_key LIMIT max_exact) AS e;
     -- What waits behind a held key is no sign of a stop, and must not hide one: the oldest of the rest tells.
-    IF keys_held > 0 AND oldest_pending > max_pending_age THEN
+    IF keys_held = 0 THEN
+        oldest_not_held := oldest_pending;
+    ELSIF oldest_pending > max_pending_age THEN
         SELECT since - min(coalesce(e.available_at, e.created_at)) INTO oldest_not_held
         FROM (
             (SELECT * FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NULL
@@ -150,15 +152,18 @@ BEGIN
         codes := codes || 'slot_not_ready'::text;
         problems := problems || format('a relay makes the slot "%s", and waits for older transactions to end', health_with_codes.slot);
     END IF;
-    IF oldest_pending > max_pending_age THEN
-        codes := codes || CASE WHEN keys_held = 0 OR oldest_not_held > max_pending_age THEN 'events_do_not_leave' ELSE 'events_wait' END;
-        problems := problems || format(
-            CASE WHEN keys_held = 0 THEN 'events do not leave: %1$s pending, the oldest for %2$s'
-                WHEN oldest_not_held > max_pending_age THEN 'events do not leave: %1$s pending, the oldest without a held key for %4$s (held keys: %3$s)'
-                ELSE '%1$s wait, the oldest for %2$s (held keys: %3$s)' END,
+    IF oldest_not_held > max_pending_age THEN
+        codes := codes || 'events_do_not_leave'::text;
+        problems := problems || format('events do not leave: %s pending, the oldest %sfor %s%s',
             concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending),
-            substring(to_char(oldest_pending, units) FROM two_of_them), keys_held,
-            substring(to_char(oldest_not_held, units) FROM two_of_them));
+            CASE WHEN keys_held > 0 THEN 'without a held key ' END,
+            substring(to_char(oldest_not_held, units) FROM two_of_them),
+            CASE WHEN keys_held > 0 THEN format(' (held keys: %s)', keys_held) END);
+    ELSIF oldest_pending > max_pending_age THEN
+        codes := codes || 'events_wait'::text;
+        problems := problems || format('%s wait, the oldest for %s (held keys: %s)',
+            concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending),
+            substring(to_char(oldest_pending, units) FROM two_of_them), keys_held);
     END IF;
     IF slot_wal_status = 'unreserved' THEN
         codes := codes || 'slot_nearly_lost'::text;

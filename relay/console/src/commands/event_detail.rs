@@ -2,6 +2,7 @@
 
 use outbox_service::error::RunError;
 use serde::Serialize;
+use tokio_postgres::Error;
 use uuid::Uuid;
 
 use crate::{
@@ -48,16 +49,21 @@ pub(super) fn show(detail: Option<&EventDetail>, id: Uuid, output: &mut Output) 
     Ok(Answer::Yes)
 }
 
-/// Finds an event, and its place among the events of its key.
-pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<EventDetail>, RunError> {
-    let failed = |error| session.failed(error);
+/// Finds an event by its id.
+pub(super) async fn find_event(session: &Session, id: Uuid, payload: bool) -> Result<Option<Event>, Error> {
     let filter = Filter::default();
     let parameters = Parameters { filter: &filter, status: None, ids: Some(&[id]), limit: 1 };
     let query = search::events(Among::Ids, payload, Order::NewestFirst);
-    let Some(row) = session.client.query_opt(&query, &parameters.list()).await.map_err(failed)? else {
+    let row = session.client.query_opt(&query, &parameters.list()).await?;
+    row.map(|row| Event::read(&row, payload)).transpose()
+}
+
+/// Finds an event, and its place among the events of its key.
+pub(super) async fn find(session: &Session, id: Uuid, payload: bool) -> Result<Option<EventDetail>, RunError> {
+    let failed = |error| session.failed(error);
+    let Some(event) = find_event(session, id, payload).await.map_err(failed)? else {
         return Ok(None);
     };
-    let event = Event::read(&row, payload).map_err(failed)?;
     let mut detail = EventDetail { event, held_by: None, key_pending_before: None, key_pending_after: None };
     if detail.event.aggregate_id.is_none() {
         return Ok(Some(detail));

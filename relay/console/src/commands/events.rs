@@ -182,22 +182,16 @@ async fn print_bodies(
     end: Instant,
     output: &mut Output,
 ) -> Result<bool, RunError> {
-    let filter = Filter::default();
-    let query = search::events(Among::Ids, true, Order::NewestFirst);
     for Event { id, .. } in events {
         if output.is_closed() {
             break;
         }
-        let parameters = Parameters { filter: &filter, status: None, ids: Some(&[*id]), limit: 1 };
-        let row = match timeout_at(end, session.client.query_opt(&query, &parameters.list())).await {
+        match timeout_at(end, event_detail::find_event(session, *id, true)).await {
             Err(_elapsed) => return Ok(false),
             Ok(Err(error)) if took_too_long(&error) => return Ok(false),
-            Ok(row) => row.map_err(|error| session.failed(error))?,
-        };
-        // It may have been deleted meanwhile.
-        if let Some(row) = row {
-            let event = Event::read(&row, true).map_err(|error| session.failed(error))?;
-            output.print(&format!("\n{id}\n{}", event_detail::body(&event)))?;
+            Ok(Err(error)) => return Err(session.failed(error)),
+            Ok(Ok(None)) => {} // deleted meanwhile
+            Ok(Ok(Some(event))) => output.print(&format!("\n{id}\n{}", event_detail::body(&event)))?,
         }
     }
     Ok(true)

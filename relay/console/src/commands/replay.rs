@@ -60,7 +60,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
             }
         }
         if ended.is_ok() {
-            note(&format!("Replayed {}: the relay publishes again.", count(done.done, "event")));
+            note(&format!("Replayed {}, to be sent again.", count(done.done, "event")));
         }
     }
     selection.end(&done, ended, &interrupt, output)

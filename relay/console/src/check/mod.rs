@@ -22,7 +22,8 @@ use crate::{
     terminal::{Answer, output::Output, query_args::QueryArgs},
 };
 
-/// Check everything that a relay with these settings needs, and say what to do; exit code 1 if a finding is bad
+/// Check everything that a relay with these settings needs, and say what to do; exit code 1 if a finding is bad, or
+/// --timeout ended it
 #[derive(Debug, clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -54,7 +55,7 @@ pub(crate) async fn run<S: Sink>(console: &Config, Options { args }: Options) ->
     }
     let report = report.complete(S::CHECKS, out_of_time);
     report.print(&mut Output::new(args.form))?;
-    Ok(if report.is_fine() { Answer::Yes } else { Answer::No })
+    Ok(if report.is_fine() && out_of_time.is_none() { Answer::Yes } else { Answer::No })
 }
 
 /// Makes all checks that need a session with the database. Sets `is_at_work` to whether a relay reads the slot.

@@ -54,7 +54,9 @@ DECLARE
     two_of_them CONSTANT text := '^(?:0[dhm] )*([^ ]+(?: [1-9][0-9]*[hms])?)';
     overdue bigint;
     oldest_overdue timestamptz;
+    due bigint; -- of those with a time of their own
     oldest_not_held interval; -- whose key no other event holds
+    oldest_due_attempt interval;
     with_a_time bigint;
     wal_end pg_lsn;
     slot_found boolean;
@@ -74,8 +76,10 @@ BEGIN
            since - min(coalesce(e.first_attempted_at, e.created_at)) FILTER (WHERE e.last_attempted_at IS NOT NULL),
            count(*) FILTER (WHERE e.last_attempted_at IS NULL AND e.available_at > since),
            count(*) FILTER (WHERE e.last_attempted_at IS NULL AND e.available_at <= since),
-           min(e.available_at) FILTER (WHERE e.last_attempted_at IS NULL AND e.available_at <= since)
-    INTO retrying, oldest_retrying, scheduled, overdue, oldest_overdue
+           min(e.available_at) FILTER (WHERE e.last_attempted_at IS NULL AND e.available_at <= since),
+           count(*) FILTER (WHERE e.available_at <= since),
+           since - min(e.available_at) FILTER (WHERE e.last_attempted_at IS NOT NULL AND e.available_at <= since)
+    INTO retrying, oldest_retrying, scheduled, overdue, oldest_overdue, due, oldest_due_attempt
     FROM (
         SELECT * FROM outbox.events AS e
         WHERE e.status = 'PENDING' AND e.available_at IS NOT NULL
@@ -102,11 +106,14 @@ BEGIN
     SELECT c.events, c.is_estimate INTO failed, failed_is_estimate FROM outbox.count_by_seq('FAILED') AS c;
     SELECT count(*) INTO keys_held
     FROM (SELECT FROM outbox.events AS e WHERE e.holds_key LIMIT max_exact) AS e;
-    -- What waits behind a held key is no sign of a stop, and must not hide one: the oldest of the rest tells.
+    -- What waits behind a held key is no sign of a stop, and must not hide one: the oldest of the rest tells, and so does an attempt that
+    -- is due.
     IF keys_held = 0 THEN
         oldest_not_held := oldest_pending;
-    ELSIF oldest_pending > max_pending_age THEN
-        SELECT since - min(coalesce(e.available_at, e.created_at)) INTO oldest_not_held
+    ELSIF greatest(oldest_pending, oldest_due_attempt) > max_pending_age THEN
+        SELECT since - min(coalesce(e.available_at, e.created_at)) FILTER (WHERE e.available_at IS NULL OR e.last_attempted_at IS NULL),
+               since - min(e.available_at) FILTER (WHERE e.last_attempted_at IS NOT NULL)
+        INTO oldest_not_held, oldest_due_attempt
         FROM (
             (SELECT * FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at IS NULL
              ORDER BY e.seq LIMIT max_exact)
@@ -114,7 +121,7 @@ BEGIN
             (SELECT * FROM outbox.events AS e WHERE e.status = 'PENDING' AND e.available_at <= since
              ORDER BY e.available_at, e.seq LIMIT max_exact)
         ) AS e
-        WHERE (e.available_at IS NULL OR e.last_attempted_at IS NULL) AND NOT EXISTS (
+        WHERE NOT EXISTS (
             SELECT FROM outbox.events AS h
             WHERE h.holds_key AND h.aggregate_id = e.aggregate_id AND h.id <> e.id
               AND h.aggregate_type IS NOT DISTINCT FROM e.aggregate_type
@@ -159,7 +166,15 @@ BEGIN
             CASE WHEN keys_held > 0 THEN 'without a held key ' END,
             substring(to_char(oldest_not_held, units) FROM two_of_them),
             CASE WHEN keys_held > 0 THEN format(' (held keys: %s)', keys_held) END);
+    ELSIF oldest_due_attempt > max_pending_age THEN
+        codes := codes || 'events_do_not_leave'::text;
+        problems := problems || format('events do not leave: an attempt has been due for %s (retrying: %s)',
+            substring(to_char(oldest_due_attempt, units) FROM two_of_them),
+            concat(CASE WHEN scheduled_is_estimate THEN 'about ' END, retrying));
     ELSIF oldest_pending > max_pending_age THEN
+        IF pending_is_estimate OR due > max_exact THEN
+            unseen := coalesce(unseen, 'the oldest ' || max_exact || ' events wait behind held keys, and no later ones were looked at');
+        END IF;
         codes := codes || 'events_wait'::text;
         problems := problems || format('%s wait, the oldest for %s (held keys: %s)',
             concat(CASE WHEN pending_is_estimate THEN 'about ' END, pending),

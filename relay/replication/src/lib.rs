@@ -23,6 +23,7 @@
 //! | `frame` | WAL data, keepalives, statuses | no |
 //! | [`pgoutput`] | decoder of the output plugin's messages | no |
 //! | [`lsn`] | positions in the WAL | no |
+//! | [`quoting`] | names and texts as SQL takes them | no |
 //! | `error`, `server_error` | errors | no |
 //!
 //! # Example
@@ -47,6 +48,7 @@ pub mod lsn;
 mod options;
 mod peer;
 pub mod pgoutput;
+pub mod quoting;
 mod replication;
 mod search_path;
 mod server_error;

@@ -15,6 +15,7 @@ use crate::{
     error::{ConnectCause, ReplError},
     framed::{Framed, SESSION_LIMIT},
     lsn::Lsn,
+    quoting::{identifier, literal},
     search_path::PIN_SEARCH_PATH,
     server_error::ServerError,
     stream::ReplicationStream,
@@ -206,26 +207,4 @@ fn row(body: &DataRowBody) -> Result<Row, ReplError> {
 
 fn parse(message: &mut BytesMut) -> Result<Message, ReplError> {
     Message::parse(message).ok().flatten().ok_or(ReplError::Protocol("a message that cannot be read"))
-}
-
-/// `name` as a quoted identifier.
-fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// `text` as a string literal. A backslash is an ordinary letter to the replication grammar.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotes_inside_are_doubled() {
-        assert_eq!(identifier(r#"a"b'c"#), r#""a""b'c""#);
-        assert_eq!(literal(r#"a"b'c"#), r#"'a"b''c'"#);
-        assert_eq!(literal(&identifier("it's")), r#"'"it''s"'"#);
-    }
 }

@@ -69,8 +69,19 @@ async fn every_filter_finds_what_it_says_the_newest_first() {
         asked.out.contains(ids[0]) && asked.err.contains(&format!("No event that fits has the id {missing}.")),
         "{asked:?}"
     );
+    let asked = ask(&stack, &["events", ids[0], ids[1], "--limit", "1"]).await.ended_with(0);
+    assert!(
+        asked.err.contains("There may be more: --limit 1 ends the list.") && !asked.err.contains("No event"),
+        "{asked:?}"
+    );
     let asked = ask(&stack, &["events", ids[0], "--status", "FAILED"]).await.ended_with(1);
     assert!(asked.out.is_empty() && asked.err.contains(ids[0]), "{asked:?}");
+
+    stack.db.batch_execute("SELECT outbox.emit('many', '{}') FROM generate_series(1, 21)").await.unwrap();
+    let many = value(&stack.db, "SELECT string_agg(id::text, ' ') FROM outbox.events WHERE topic = 'many'").await;
+    let many: Vec<&str> = std::iter::once("events").chain(many.split(' ')).collect();
+    let asked = ask(&stack, &many).await.ended_with(0);
+    assert_eq!((asked.out.lines().count(), asked.err.as_str()), (22, ""), "all that were asked for: {asked:?}");
 
     let asked = ask(&stack, &["events", "--status", "FAILED"]).await.ended_with(0);
     let heading = asked.out.lines().next().unwrap();

@@ -12,6 +12,8 @@ on_both_installations!(
     a_replayed_event_is_pending_again,
     what_is_wrong_is_said_worst_first_by_the_thresholds_given,
     a_held_key_does_not_hide_that_other_events_do_not_leave,
+    an_attempt_that_is_due_and_not_made_is_a_sign_of_a_stop,
+    beyond_ten_thousand_events_behind_held_keys_it_is_not_known_whether_others_leave,
     each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes,
     counts_are_exact_up_to_ten_thousand_and_estimates_beyond,
     a_backlog_with_gaps_is_estimated_by_what_is_there,
@@ -283,11 +285,11 @@ async fn a_held_key_does_not_hide_that_other_events_do_not_leave(db: Database) {
     let at_once = ", max_pending_age => '-1 s'";
     let held = "events_wait 2 wait, the oldest for 0s (held keys: 1)";
     assert_eq!(said(at_once).await, held, "both wait for the first");
-    // A retry and an event of an hour's time are no sign of a stop either.
+    // An event between two attempts and one of an hour's time are no sign of a stop either.
     run(
         &db,
         "SELECT outbox.emit('t', '\"retried\"'), outbox.emit('t', '{}', available_at => now() + interval '1 h');
-         SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{0}') FROM outbox.events WHERE payload::text = '\"retried\"'",
+         SELECT outbox.settle(array_agg(id), '{PENDING}', '{nack}', '{60000}') FROM outbox.events WHERE payload::text = '\"retried\"'",
     )
     .await;
     assert_eq!(said(at_once).await, held);
@@ -304,6 +306,55 @@ async fn a_held_key_does_not_hide_that_other_events_do_not_leave(db: Database) {
         run(&db, "UPDATE outbox.events SET status = 'SENT' WHERE seq = (SELECT max(seq) FROM outbox.events)").await;
     }
     assert_eq!(said(at_once).await, held);
+}
+
+async fn an_attempt_that_is_due_and_not_made_is_a_sign_of_a_stop(db: Database) {
+    slot(&db).await;
+    let said = async |key: &str, delay: u32| {
+        run(
+            &db,
+            &format!(
+                "DELETE FROM outbox.events;
+                 SELECT outbox.emit('t', '{{}}', aggregate_id => {key});
+                 SELECT outbox.settle(array_agg(id), '{{PENDING}}', '{{nack}}', '{{{delay}}}', '{{true}}') FROM outbox.events"
+            ),
+        )
+        .await;
+        let said = "concat_ws(' ', array_to_string(codes[2:], ' '), split_part(reason, '; ', 2))";
+        let query = "max_pending_age => '-1 s', max_failed => 9, max_kept_bytes => null";
+        value(&db, &format!("SELECT {said} FROM outbox.health_with_codes('{}', {query})", db.name())).await
+    };
+    for key in ["NULL", "'k'"] {
+        assert_eq!(said(key, 60_000).await.trim(), "", "{key}: it is between two attempts");
+        let due = "events_do_not_leave events do not leave: an attempt has been due for 0s (retrying: 1)";
+        assert_eq!(said(key, 0).await, due, "{key}");
+    }
+}
+
+async fn beyond_ten_thousand_events_behind_held_keys_it_is_not_known_whether_others_leave(db: Database) {
+    slot(&db).await;
+    run(
+        &db,
+        "SELECT outbox.emit('t', to_jsonb(n), aggregate_id => 'k') FROM generate_series(1, 10000) AS n;
+         SELECT outbox.settle(array_agg(id), '{FAILED}', '{nack}', '{NULL}', '{true}') FROM outbox.events WHERE payload::text = '1'",
+    )
+    .await;
+    let said = async || {
+        let query = "max_pending_age => '-1 s', max_failed => 9, max_kept_bytes => null";
+        let said = "array_to_string(codes, ' ') || ': ' || coalesce(unseen, 'all seen')";
+        value(&db, &format!("SELECT {said} FROM outbox.health_with_codes('{}', {query})", db.name())).await
+    };
+    assert_eq!(said().await, "slot_not_read events_wait: all seen", "9,999 wait");
+    run(&db, "SELECT outbox.emit('t', '{}')").await;
+    assert_eq!(said().await, "slot_not_read events_do_not_leave: all seen", "the last of 10,000 is free");
+    run(
+        &db,
+        "DELETE FROM outbox.events WHERE aggregate_id IS NULL;
+         SELECT outbox.emit('t', '{}', aggregate_id => 'k') FROM generate_series(1, 2); SELECT outbox.emit('t', '{}')",
+    )
+    .await;
+    let unseen = "the oldest 10000 events wait behind held keys, and no later ones were looked at";
+    assert_eq!(said().await, format!("slot_not_read events_wait: {unseen}"));
 }
 
 async fn each_part_of_the_reason_has_its_code_and_health_says_the_same_without_codes(db: Database) {

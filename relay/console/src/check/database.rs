@@ -7,6 +7,7 @@ use outbox_service::{
     database::{platform::Platform, requirements::Server},
     error::chain,
 };
+use pg_replication::quoting::identifier;
 use tokio_postgres::{Error, error::SqlState};
 
 use super::slot;
@@ -84,8 +85,10 @@ async fn server(session: &Session, config: &Config, platform: Platform, report: 
         let (user, database) = (config.database_url.user(), config.database_url.database());
         let found = format!("default_transaction_read_only is on for the role {user:?} in the database {database:?}");
         let to_do = format!(
-            "if that is not meant for the relay: SET default_transaction_read_only = off; ALTER ROLE {user:?} IN DATABASE {database:?} SET default_transaction_read_only = off \
-             (\\drds of psql shows where it is set, unless it is in postgresql.conf or in DATABASE_URL)"
+            "if that is not meant for the relay: SET default_transaction_read_only = off; ALTER ROLE {} IN DATABASE {} SET default_transaction_read_only = off \
+             (\\drds of psql shows where it is set, unless it is in postgresql.conf or in DATABASE_URL)",
+            identifier(&user),
+            identifier(&database)
         );
         report.bad("primary", found, to_do);
     } else {

@@ -13,6 +13,7 @@ use outbox_service::{
     error::chain,
     store::sql,
 };
+use pg_replication::quoting::role_argument;
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{sequence, slot};
@@ -121,8 +122,10 @@ async fn extension(session: &Session, role: &str, owner: &str, report: &mut Repo
             return false;
         }
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            let to_do =
-                format!("as the extension's owner: SELECT outbox.grant_relay('{role}') if this is the relay's role");
+            let to_do = format!(
+                "as the extension's owner: SELECT outbox.grant_relay({}) if this is the relay's role",
+                role_argument(role)
+            );
             report.bad("grants", format!("the role {role:?} may not use the schema outbox"), to_do);
             report.unknown("extension", chain(&error), "");
             return false;
@@ -203,7 +206,11 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
             && !session.client.query_one(sql::MAY_CALL, &[&RETENTION_FUNCTIONS]).await?.try_get::<_, bool>(0)?
         {
             let found = format!("retention is set, and the role {role:?} may not delete old events");
-            report.bad("grants", found, format!("as the extension's owner: SELECT outbox.grant_maintain('{role}')"));
+            report.bad(
+                "grants",
+                found,
+                format!("as the extension's owner: SELECT outbox.grant_maintain({})", role_argument(&role)),
+            );
             return Ok(());
         }
         let missing = session.client.query(sql::MISSING_BEYOND_GRANTS, &[]).await?;
@@ -218,7 +225,8 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
         }
     } else {
         let to_do = format!(
-            "if this is the relay's role, as the extension's owner: SELECT outbox.grant_relay('{role}'); else check as that role"
+            "if this is the relay's role, as the extension's owner: SELECT outbox.grant_relay({}); else check as that role",
+            role_argument(&role)
         );
         report.bad("grants", format!("the role {role:?} may not run the relay's functions"), to_do);
     }

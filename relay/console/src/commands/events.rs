@@ -29,6 +29,9 @@ use crate::{
 /// deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Most events in a list without `--limit`, if no ids say how many.
+const USUAL_LIMIT: i64 = 20;
+
 /// List events, the newest first; with an ID, show that event's history
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -46,9 +49,9 @@ pub struct Options {
     /// The oldest first
     #[arg(long)]
     oldest: bool,
-    /// At most this many
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
-    limit: i64,
+    /// At most this many: 20 by default, or as many as there are IDs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
+    limit: Option<i64>,
     /// Show headers and payload too
     #[arg(long)]
     payload: bool,
@@ -68,6 +71,11 @@ impl Options {
             Some("FAILED") => Among::Failed,
             _ => Among::All,
         }
+    }
+
+    fn limit(&self) -> i64 {
+        let by_default = if self.ids.is_empty() { USUAL_LIMIT } else { i64::MAX };
+        self.limit.unwrap_or(by_default)
     }
 
     fn order(&self) -> Order {
@@ -104,22 +112,24 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
     if options.payload {
         is_whole &= print_bodies(&session, &events, deadline + GRACE, &mut output).await?;
     }
+    let (limit, wanted) = (options.limit(), options.ids.len());
+    let is_cut = i64::try_from(count) == Ok(limit) && (wanted == 0 || count < wanted);
     if !is_whole {
         note(&format!(
             "Not all was looked at: the search was ended after {:?}. PENDING, FAILED, --holding and IDs are found by an index, anything \
              else by reading on from the newest event, or the oldest. Narrow the search, or allow more by --timeout.",
             options.timeout
         ));
-    } else if !options.ids.is_empty() {
+    } else if is_cut && !output.is_closed() {
+        note(&format!("There may be more: --limit {limit} ends the list."));
+    } else if wanted == 0 && count == 0 {
+        note("No event fits.");
+    } else if !is_cut && !output.is_closed() {
         for missing in options.ids.iter().filter(|id| !ids.contains(id)) {
             note(&format!("No event that fits has the id {missing}."));
         }
-    } else if count == 0 {
-        note("No event fits.");
-    } else if i64::try_from(count) == Ok(options.limit) && !output.is_closed() {
-        note(&format!("There may be more: --limit {} ends the list.", options.limit));
     }
-    Ok(if is_whole && count >= options.ids.len().max(1) { Answer::Yes } else { Answer::No })
+    Ok(if is_whole && (is_cut || count >= wanted.max(1)) { Answer::Yes } else { Answer::No })
 }
 
 struct Found {
@@ -136,7 +146,7 @@ async fn find(session: &Session, options: &Options, end: Instant, output: &mut O
     let mut found = Found { events: Vec::new(), ids: Vec::new(), count: 0, is_whole: true };
     let ids = Some(options.ids.as_slice()).filter(|ids| !ids.is_empty());
     let parameters =
-        Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit };
+        Parameters { filter: &options.filter, status: options.status.as_deref(), ids, limit: options.limit() };
     let with_body = options.payload && options.form.is_json();
     let query = search::events(options.among(), with_body, options.order());
     let rows = match timeout_at(end, session.client.query_raw(&query, parameters.list())).await {
@@ -190,7 +200,7 @@ async fn print_bodies(
             Err(_elapsed) => return Ok(false),
             Ok(Err(error)) if took_too_long(&error) => return Ok(false),
             Ok(Err(error)) => return Err(session.failed(error)),
-            Ok(Ok(None)) => {} // deleted meanwhile
+            Ok(Ok(None)) => note(&format!("The event {id} has been deleted meanwhile.")),
             Ok(Ok(Some(event))) => output.print(&format!("\n{id}\n{}", event_detail::body(&event)))?,
         }
     }

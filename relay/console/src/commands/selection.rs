@@ -116,7 +116,7 @@ impl Selection {
         let matched = i64::try_from(done.matched).unwrap_or(i64::MAX);
         if let Some(code) = interrupt.code().filter(|_| done.done < matched) {
             note(&format!(
-                "Interrupted: {} of {} done. What is done stays done; the same command goes on with the rest.",
+                "Interrupted: {} of {} done, the oldest first. What is done stays done.",
                 thousands(done.done),
                 count(matched, "event")
             ));

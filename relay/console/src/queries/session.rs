@@ -14,7 +14,7 @@ use outbox_service::{
     error::{Kind, RunError},
     store::sql::{MAY_CALL, VERSION},
 };
-use pg_replication::Peer;
+use pg_replication::{Peer, quoting::role_argument};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -190,7 +190,8 @@ impl Session {
                 }
                 None => refused.hint(format!(
                     "connect as another role, which has outbox.{grant}(); or, unless this one is the relay's, as the \
-                     extension's owner: SELECT outbox.{grant}('{role}')"
+                     extension's owner: SELECT outbox.{grant}({})",
+                    role_argument(role)
                 )),
             }
         } else if is(&[

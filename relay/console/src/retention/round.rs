@@ -11,6 +11,7 @@ use outbox_service::{
     error::chain,
     observe::{Observed, Phase},
 };
+use pg_replication::quoting::role_argument;
 use tokio::time::sleep;
 use tokio_postgres::{Client, Error, error::SqlState};
 use uuid::Uuid;
@@ -53,7 +54,7 @@ impl Failed {
     fn of(error: &Error, config: &Config) -> Self {
         let role = config.database_url.user();
         let hint = if is_forbidden(error) {
-            format!("as the outbox's owner: SELECT outbox.grant_maintain('{role}')")
+            format!("as the outbox's owner: SELECT outbox.grant_maintain({})", role_argument(&role))
         } else {
             String::new()
         };

@@ -3,6 +3,7 @@
 //! A provider is recognized by its own settings and roles. On a self-hosted server, a user who may create roles can
 //! imitate a provider.
 
+use pg_replication::quoting::identifier;
 use tokio_postgres::Client;
 
 /// The provider whose settings or roles the server has. Providers come first that have settings of their own, so that
@@ -100,15 +101,16 @@ impl Platform {
 
     /// How to give the role the right to replicate.
     pub fn allow_replication(self, role: &str) -> String {
+        let role = identifier(role);
         match self {
-            Self::Own => format!("as a superuser: ALTER ROLE {role:?} REPLICATION"),
-            Self::Rds => format!("as a member of rds_superuser: GRANT rds_replication TO {role:?}"),
+            Self::Own => format!("as a superuser: ALTER ROLE {role} REPLICATION"),
+            Self::Rds => format!("as a member of rds_superuser: GRANT rds_replication TO {role}"),
             Self::CloudSql => {
-                format!("as postgres, or another member of cloudsqlsuperuser: ALTER ROLE {role:?} REPLICATION")
+                format!("as postgres, or another member of cloudsqlsuperuser: ALTER ROLE {role} REPLICATION")
             }
-            Self::Azure => format!("as the server's admin (azure_pg_admin): ALTER ROLE {role:?} REPLICATION"),
-            Self::Neon => format!("as a member of neon_superuser: ALTER ROLE {role:?} REPLICATION"),
-            Self::Supabase => format!("as postgres: ALTER ROLE {role:?} REPLICATION"),
+            Self::Azure => format!("as the server's admin (azure_pg_admin): ALTER ROLE {role} REPLICATION"),
+            Self::Neon => format!("as a member of neon_superuser: ALTER ROLE {role} REPLICATION"),
+            Self::Supabase => format!("as postgres: ALTER ROLE {role} REPLICATION"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Checks what the server must offer, and gives the operator a hint for everything that is missing.
 
-use pg_replication::{ConnInfo, ReplError};
+use pg_replication::{ConnInfo, ReplError, quoting::role_argument};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
@@ -73,7 +73,7 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
 fn not_granted(database: &Address<ConnInfo>) -> RunError {
     let role = database.user();
     RunError::new(Kind::NotPermitted, format!("the role {role:?} may not run the relay's functions"))
-        .hint(format!("as the extension's owner: SELECT outbox.grant_relay('{role}')"))
+        .hint(format!("as the extension's owner: SELECT outbox.grant_relay({})", role_argument(&role)))
 }
 
 /// A failure of the replication connection, in the operator's terms.

@@ -3,6 +3,7 @@
 //! A database can refuse the repair, by an event trigger that freezes DDL or because this role lacks a right. The
 //! events are in the table all the same.
 
+use pg_replication::quoting::{literal, role_argument};
 use tokio_postgres::Client;
 use tracing::warn;
 
@@ -42,8 +43,10 @@ pub(super) async fn ensure_if_permitted(config: &Config, client: &Client) -> Res
     let is_whole = found.map(|row| row.try_get(0)).transpose()?.unwrap_or(false);
     let (publication, role) = (&config.publication, config.database_url.user());
     let hint = format!(
-        "let it run once as a role that may: SELECT outbox.ensure_publication('{publication}'); \
-         and if a right is missing, as the extension's owner: SELECT outbox.grant_relay('{role}')"
+        "let it run once as a role that may: SELECT outbox.ensure_publication({}); \
+         and if a right is missing, as the extension's owner: SELECT outbox.grant_relay({})",
+        literal(publication),
+        role_argument(&role)
     );
     if is_whole {
         warn!(target: "relay", publication, role, error = refused, hint, "the relay may not look after the publication, which publishes what it should now");

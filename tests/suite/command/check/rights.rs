@@ -234,3 +234,35 @@ async fn a_role_that_may_not_even_use_the_schema_is_told_the_grant_that_lets_it(
     finish(command(&stack, &stack.db.url_as(&relay), &["init"])).await.ended_with(0);
     forget(&stack.db, &relay).await;
 }
+
+#[tokio::test]
+async fn the_statement_that_gives_a_right_works_as_it_stands_whatever_the_roles_name() {
+    let stack = Stack::new().await;
+    let database = stack.db.name();
+    // Unquoted, the first would be another role, and the last an OID.
+    for role in [format!("Shop {database}"), format!("it's \"odd\" {database}"), std::process::id().to_string()] {
+        let quoted = format!("\"{}\"", role.replace('"', "\"\""));
+        stack.db.batch_execute(&format!("CREATE ROLE {quoted} LOGIN")).await.unwrap();
+        let url = stack.db.url_as(&role.replace(' ', "%20").replace('\'', "%27").replace('"', "%22"));
+        let statement = |told: &str, from: &str, to: &str| {
+            let (_, rest) = told.split_once(from).unwrap_or_else(|| panic!("{told}"));
+            format!("{from}{}{to}", rest.split_once(to).unwrap_or_else(|| panic!("{told}")).0)
+        };
+        let asked = finish(command(&stack, &url, &["status"])).await.ended_with(13);
+        stack.db.batch_execute(&statement(&asked.err, "SELECT outbox.grant_monitor(", "')")).await.unwrap();
+        finish(command(&stack, &url, &["status"])).await.ended_with(1);
+        stack.db.batch_execute(&format!("DROP OWNED BY {quoted}")).await.unwrap();
+
+        let asked = finish(command(&stack, &url, &["check", "--json"])).await.ended_with(1);
+        let told = |check: &str| {
+            let finding = &findings(&asked)[check];
+            format!("{} {}", finding["found"].as_str().unwrap(), finding["to_do"].as_str().unwrap_or_default())
+        };
+        let grant = statement(&told("grants"), "SELECT outbox.grant_relay(", "')");
+        let replicate = statement(&told("replication_right"), "ALTER ROLE ", " REPLICATION");
+        stack.db.batch_execute(&format!("{grant}; {replicate}")).await.unwrap();
+        let asked = finish(command(&stack, &url, &["check", "--json"])).await;
+        assert_eq!([level(&asked, "grants"), level(&asked, "replication_right")], ["ok", "ok"], "{asked:?}");
+        stack.db.batch_execute(&format!("DROP OWNED BY {quoted}; DROP ROLE {quoted}")).await.unwrap();
+    }
+}

@@ -11,6 +11,7 @@ use outbox_service::{
     error::{Kind, RunError},
     store::sql::MAY_CALL,
 };
+use pg_replication::quoting::role_argument;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -135,7 +136,7 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
     if !may && !options.dry_run {
         let role = config.database_url.user();
         return Err(RunError::new(Kind::NotPermitted, format!("the role {role:?} may not delete events"))
-            .hint(format!("as the outbox's owner: SELECT outbox.grant_maintain('{role}')")));
+            .hint(format!("as the outbox's owner: SELECT outbox.grant_maintain({})", role_argument(&role))));
     }
     options.ids.sort_unstable();
     options.ids.dedup();

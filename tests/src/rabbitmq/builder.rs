@@ -44,12 +44,19 @@ impl RabbitMqBuilder {
         self.start_node("rabbit@localhost".to_owned(), folder.clone(), folder, ports::free()).await
     }
 
+    /// The port of the listener that a test has set for TLS.
+    fn tls_port(&self) -> Option<u16> {
+        let (_, address) = self.settings.iter().find(|(name, _)| name == "listeners.ssl.1")?;
+        address.rsplit(':').next()?.parse().ok()
+    }
+
     pub(super) async fn start_node(&self, name: String, folder: PathBuf, home: PathBuf, epmd_port: u16) -> RabbitMq {
         let node = RabbitMq {
             name,
             folder,
             home,
             amqp_port: ports::free(),
+            tls_port: self.tls_port(),
             http_port: ports::free(),
             distribution_port: ports::free(),
             epmd_port,

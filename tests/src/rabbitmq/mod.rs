@@ -34,6 +34,7 @@ pub struct RabbitMq {
     /// Its cookie's; the nodes of a cluster have one.
     home: PathBuf,
     amqp_port: u16,
+    tls_port: Option<u16>,
     http_port: u16,
     distribution_port: u16,
     epmd_port: u16,
@@ -158,7 +159,11 @@ impl RabbitMq {
                 panic!("{name} ended with {status}:\n{}", self.log());
             }
             http::request(self.http_port, "GET", "/api/overview", None).await?;
-            TcpStream::connect(("127.0.0.1", self.amqp_port)).await.map_err(|e| e.to_string())
+            // Management answers before the listeners are there, and these begin one after the other.
+            for port in [Some(self.amqp_port), self.tls_port].into_iter().flatten() {
+                TcpStream::connect(("127.0.0.1", port)).await.map_err(|e| e.to_string())?;
+            }
+            Ok::<_, String>(())
         })
         .await;
         *self.process.lock().expect("no panic while locked") = Some(process);

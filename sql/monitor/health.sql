@@ -106,8 +106,7 @@ BEGIN
     SELECT c.events, c.is_estimate INTO failed, failed_is_estimate FROM outbox.count_by_seq('FAILED') AS c;
     SELECT count(*) INTO keys_held
     FROM (SELECT FROM outbox.events AS e WHERE e.holds_key LIMIT max_exact) AS e;
-    -- What waits behind a held key is no sign of a stop, and must not hide one: the oldest of the rest tells, and so does an attempt that
-    -- is due.
+    -- What waits behind a held key is no sign of a stop, and must not hide one: the oldest of the rest tells. So does an attempt that is due.
     IF keys_held = 0 THEN
         oldest_not_held := oldest_pending;
     ELSIF greatest(oldest_pending, oldest_due_attempt) > max_pending_age THEN

@@ -44,7 +44,7 @@ impl RabbitMqBuilder {
         self.start_node("rabbit@localhost".to_owned(), folder.clone(), folder, ports::free()).await
     }
 
-    /// The port of the listener that a test has set for TLS.
+    /// The port for TLS, if a test has set one.
     fn tls_port(&self) -> Option<u16> {
         let (_, address) = self.settings.iter().find(|(name, _)| name == "listeners.ssl.1")?;
         address.rsplit(':').next()?.parse().ok()

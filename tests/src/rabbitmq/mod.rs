@@ -159,7 +159,7 @@ impl RabbitMq {
                 panic!("{name} ended with {status}:\n{}", self.log());
             }
             http::request(self.http_port, "GET", "/api/overview", None).await?;
-            // Management answers before the listeners are there, and these begin one after the other.
+            // One port that takes clients does not mean that the others do.
             for port in [Some(self.amqp_port), self.tls_port].into_iter().flatten() {
                 TcpStream::connect(("127.0.0.1", port)).await.map_err(|e| e.to_string())?;
             }

@@ -106,9 +106,22 @@ fn with_causes(what: &str, mut cause: Option<&(dyn Error + 'static)>) -> String 
     text
 }
 
-/// Joins the lines of a text; messages of servers can have several.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Joins the lines of a text; messages of servers can have several. A line break within double quotes is part of a
+/// name, and becomes `\n`: as a space, it would make the name another's.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut joined = String::new();
+    for line in text.split(['\n', '\r']) {
+        if joined.matches('"').count() % 2 == 1 {
+            joined.push_str("\\n");
+            joined.push_str(line);
+        } else if !line.trim().is_empty() {
+            joined.truncate(joined.trim_end().len());
+            joined.push_str(if joined.is_empty() { "" } else { " " });
+            joined.push_str(line.trim_start());
+        }
+    }
+    joined.truncate(joined.trim_end().len());
+    joined
 }
 
 impl fmt::Display for RunError {
@@ -160,5 +173,11 @@ mod tests {
     fn a_cause_of_several_lines_becomes_one() {
         let error = RunError::new(Kind::Slot, "slot").source("ERROR: in use\n  DETAIL: by 4711");
         assert_eq!(error.to_string(), "slot: ERROR: in use DETAIL: by 4711");
+    }
+
+    #[test]
+    fn a_name_in_quotes_stays_the_same_name() {
+        let error = RunError::new(Kind::NotPermitted, " refused \n").hint("GRANT x TO \"a  b\tc\nd \n e\" \n\n or not");
+        assert_eq!(error.to_string(), "refused (hint: GRANT x TO \"a  b\tc\\nd \\n e\" or not)");
     }
 }

@@ -29,6 +29,7 @@
 //! | [`repeats`] | when a repeated condition is logged again |
 //! | [`numbers`] | numbers and sizes for people |
 //! | [`time`] | lengths of time and points in time, as people write and read them |
+//! | [`legible`] | foreign text as people read it, and statements that they copy |
 //! | [`redact`] | hides values of settings that may contain a secret |
 
 pub mod address;
@@ -37,6 +38,7 @@ pub mod config;
 mod connecting;
 pub mod database;
 pub mod error;
+pub mod legible;
 pub mod numbers;
 pub mod observe;
 pub mod peer;

@@ -53,8 +53,18 @@ async fn events_are_replayed_by_id_whether_sent_or_failed_and_one_that_is_pendin
             .await;
     let mut arguments = vec!["replay", "--yes", "--json"];
     arguments.extend(ids.split(' '));
-    let done = ask(&stack, &arguments).await.ended_with(1).object();
+    let asked = ask(&stack, &arguments).await.ended_with(1);
+    let done = asked.object();
     assert_eq!((&done["matched"], &done["done"]), (&2.into(), &2.into()), "one of three was PENDING");
+    let pending = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text::int = 11").await;
+    let missing = "00000000-0000-4000-8000-000000000000";
+    assert!(asked.err.contains(&format!("No event that fits has the id {pending}.")), "{asked:?}");
+    for command in ["replay", "release", "purge"] {
+        let asked = ask(&stack, &[command, "--dry-run", missing, &pending]).await.ended_with(1);
+        for id in [missing, &pending] {
+            assert!(asked.err.contains(&format!("No event that fits has the id {id}.")), "{asked:?}");
+        }
+    }
     assert_eq!(payloads(&stack, "PENDING").await, "1 2 11");
 
     let replayed = value(&stack.db, "SELECT id FROM outbox.events WHERE payload::text::int = 1").await;

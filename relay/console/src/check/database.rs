@@ -6,6 +6,7 @@ use outbox_service::{
     Config,
     database::{platform::Platform, requirements::Server},
     error::chain,
+    legible::statement,
 };
 use pg_replication::quoting::identifier;
 use tokio_postgres::{Error, error::SqlState};
@@ -87,8 +88,8 @@ async fn server(session: &Session, config: &Config, platform: Platform, report: 
         let to_do = format!(
             "if that is not meant for the relay: SET default_transaction_read_only = off; ALTER ROLE {} IN DATABASE {} SET default_transaction_read_only = off \
              (\\drds of psql shows where it is set, unless it is in postgresql.conf or in DATABASE_URL)",
-            identifier(&user),
-            identifier(&database)
+            statement(&identifier(&user)),
+            statement(&identifier(&database))
         );
         report.bad("primary", found, to_do);
     } else {

@@ -1,7 +1,7 @@
 //! Checks of rights that PUBLIC has and should not have: a restore has lost their revocation, or somebody has granted
 //! them.
 
-use outbox_service::error::chain;
+use outbox_service::{error::chain, legible::statement};
 use tokio_postgres::{Error, error::SqlState};
 
 use crate::findings::Report;
@@ -56,7 +56,7 @@ fn describe(open: &[Open]) -> (String, String) {
     let rest = i64::try_from(open.len().saturating_sub(NAMED)).unwrap_or(i64::MAX);
     if rest == 0 {
         let closing: Vec<&str> = open.iter().map(|open| &*open.closing).collect();
-        return (found, format!("as the outbox's owner: {}", closing.join("; ")));
+        return (found, format!("as the outbox's owner: {}", statement(&closing.join("; "))));
     }
     let to_do = "as the outbox's owner, for each role again: SELECT outbox.grant_emit('<role>'), or grant_relay, grant_operate, grant_monitor, \
                  grant_maintain; each takes all of it back. SELECT * FROM outbox.open_to_public() has each right with its statement";

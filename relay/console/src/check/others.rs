@@ -1,7 +1,7 @@
 //! Checks of rights that no `outbox.grant_*()` has given to a role: default privileges of a database into which a dump
 //! was restored, or grants by hand.
 
-use outbox_service::error::chain;
+use outbox_service::{error::chain, legible::statement};
 use tokio_postgres::Error;
 
 use crate::findings::Report;
@@ -61,7 +61,7 @@ fn describe(others: &[Other]) -> (String, String) {
         })
         .collect();
     let to_do = "unless that was meant, as the outbox's owner, and then each grant of these roles again";
-    (found, format!("{to_do}: {}", statements.join("; ")))
+    (found, format!("{to_do}: {}", statement(&statements.join("; "))))
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use outbox_service::{
         platform::Platform,
     },
     error::chain,
+    legible,
     store::sql,
 };
-use pg_replication::quoting::role_argument;
 use tokio_postgres::{Error, error::SqlState};
 
 use super::{sequence, slot};
@@ -124,7 +124,7 @@ async fn extension(session: &Session, role: &str, owner: &str, report: &mut Repo
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             let to_do = format!(
                 "as the extension's owner: SELECT outbox.grant_relay({}) if this is the relay's role",
-                role_argument(role)
+                legible::role_argument(role)
             );
             report.bad("grants", format!("the role {role:?} may not use the schema outbox"), to_do);
             report.unknown("extension", chain(&error), "");
@@ -166,7 +166,11 @@ async fn publication(session: &Session, config: &Config, report: &mut Report) ->
         if let Some(row) = session.client.query_opt(MAY_NOT_PUBLISH, &[]).await? {
             let (owner, statement): (String, String) = (row.try_get("owner")?, row.try_get("statement")?);
             let found = format!("{found}, and the owner of outbox.events, {owner}, may not make one");
-            report.bad("publication", found, format!("as the owner of the database: {statement}"));
+            report.bad(
+                "publication",
+                found,
+                format!("as the owner of the database: {}", legible::statement(&statement)),
+            );
             return Ok(());
         }
         if config.create_slot {
@@ -209,7 +213,7 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
             report.bad(
                 "grants",
                 found,
-                format!("as the extension's owner: SELECT outbox.grant_maintain({})", role_argument(&role)),
+                format!("as the extension's owner: SELECT outbox.grant_maintain({})", legible::role_argument(&role)),
             );
             return Ok(());
         }
@@ -221,12 +225,12 @@ async fn grants(session: &Session, console: &crate::Config, report: &mut Report)
             let found = format!(
                 "the role {role:?} lacks a right that PostgreSQL gives everybody, and that somebody has revoked"
             );
-            report.bad("grants", found, format!("as a superuser: {}", missing.join("; ")));
+            report.bad("grants", found, format!("as a superuser: {}", legible::statement(&missing.join("; "))));
         }
     } else {
         let to_do = format!(
             "if this is the relay's role, as the extension's owner: SELECT outbox.grant_relay({}); else check as that role",
-            role_argument(&role)
+            legible::role_argument(&role)
         );
         report.bad("grants", format!("the role {role:?} may not run the relay's functions"), to_do);
     }

@@ -1,6 +1,6 @@
 //! `events`: lists events, or shows the detail of one.
 
-use std::{pin::pin, time::Duration};
+use std::{collections::HashSet, pin::pin, time::Duration};
 
 use futures_util::TryStreamExt;
 use outbox_service::{Config, error::RunError};
@@ -125,11 +125,17 @@ pub(super) async fn run(config: &Config, mut options: Options) -> Result<Answer,
     } else if wanted == 0 && count == 0 {
         note("No event fits.");
     } else if !is_cut && !output.is_closed() {
-        for missing in options.ids.iter().filter(|id| !ids.contains(id)) {
-            note(&format!("No event that fits has the id {missing}."));
-        }
+        note_missing(&options.ids, &ids);
     }
     Ok(if is_whole && (is_cut || count >= wanted.max(1)) { Answer::Yes } else { Answer::No })
+}
+
+/// Names each of the `wanted` ids that is not among the `found`.
+pub(super) fn note_missing(wanted: &[Uuid], found: &[Uuid]) {
+    let found: HashSet<_> = found.iter().collect();
+    for missing in wanted.iter().filter(|id| !found.contains(id)) {
+        note(&format!("No event that fits has the id {missing}."));
+    }
 }
 
 struct Found {

@@ -22,6 +22,7 @@ pub struct Options {
 pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> Result<Answer, RunError> {
     let (session, mut output) = selection.begin(config, "release").await?;
     let ids = selection.find(&session, Among::Holding, None).await?;
+    selection.note_missing(&ids);
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way

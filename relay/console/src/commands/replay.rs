@@ -43,6 +43,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
         chosen.push((status, selection.find(&session, among, Some(status)).await?));
     }
     let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
+    selection.note_missing(&ids);
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "replay", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way

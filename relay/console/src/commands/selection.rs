@@ -144,6 +144,13 @@ impl Selection {
         Ok(found)
     }
 
+    /// Names each id of the selection that is not among the `found`, unless a limit may have left it out.
+    pub(super) fn note_missing(&self, found: &[Uuid]) {
+        if self.limit.is_none() {
+            events::note_missing(&self.ids, found);
+        }
+    }
+
     /// Prints the first of the events, and asks for confirmation. `verb` is the change, such as `replay`.
     pub(super) async fn is_confirmed(
         &self,

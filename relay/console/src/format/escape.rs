@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use outbox_service::legible::needs_escape;
+
 /// Returns the text with every character that `needs_escape` selects written as `\n`, `\t` or `\u{…}`.
 pub fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
@@ -17,49 +19,6 @@ pub fn escaped(text: &str) -> String {
         shown
     })
 }
-
-/// Whether a terminal obeys the character, does not show it, or lets it change how others are read.
-pub(crate) fn needs_escape(c: char) -> bool {
-    c.is_control() || is_noncharacter(c) || ESCAPED.iter().any(|(first, last)| (*first..=*last).contains(&c))
-}
-
-/// Whether Unicode reserves the character for use inside programs: U+FDD0 to U+FDEF, and the last two of each plane.
-fn is_noncharacter(c: char) -> bool {
-    matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe
-}
-
-/// Characters to escape beside control characters and noncharacters: Unicode's format characters (category Cf), which
-/// include changes of the writing direction; characters that are ignored where they are not supported
-/// (`Default_Ignorable_Code_Point`); line ends; and blanks other than the space. The dashboard has the same list.
-const ESCAPED: [(char, char); 27] = [
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{600}', '\u{605}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{6dd}', '\u{6dd}'),
-    ('\u{70f}', '\u{70f}'),
-    ('\u{890}', '\u{891}'),
-    ('\u{8e2}', '\u{8e2}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{2800}', '\u{2800}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffc}'),
-    ('\u{110bd}', '\u{110bd}'),
-    ('\u{110cd}', '\u{110cd}'),
-    ('\u{13430}', '\u{1343f}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d159}', '\u{1d159}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e0fff}'),
-];
 
 #[cfg(test)]
 mod tests {

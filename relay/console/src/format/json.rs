@@ -3,10 +3,9 @@
 
 use std::io;
 
+use outbox_service::legible::needs_escape;
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter, value::RawValue};
-
-use crate::format::escape::needs_escape;
 
 /// Returns the value as one line, with its line end.
 pub(crate) fn line(value: &impl Serialize) -> String {

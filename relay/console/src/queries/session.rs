@@ -12,9 +12,10 @@ use outbox_service::{
         postgres,
     },
     error::{Kind, RunError},
+    legible::role_argument,
     store::sql::{MAY_CALL, VERSION},
 };
-use pg_replication::{Peer, quoting::role_argument};
+use pg_replication::Peer;
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},

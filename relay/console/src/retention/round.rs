@@ -9,9 +9,9 @@ use outbox_service::{
         postgres,
     },
     error::chain,
+    legible::role_argument,
     observe::{Observed, Phase},
 };
-use pg_replication::quoting::role_argument;
 use tokio::time::sleep;
 use tokio_postgres::{Client, Error, error::SqlState};
 use uuid::Uuid;

@@ -3,7 +3,10 @@
 
 use tokio_postgres::{Client, Error, types::Type};
 
-use crate::error::{Kind, RunError};
+use crate::{
+    error::{Kind, RunError},
+    legible,
+};
 
 /// The functions that the relay, its commands and its dashboard call. A function with one of these names is checked
 /// even if the owner has none by that name.
@@ -154,7 +157,8 @@ impl Ownership {
                     "{object} belongs to role {owner}, and outbox.events to {owner_of_table}: nothing there is called"
                 ),
                 to_do: format!(
-                    "drop it if somebody has put it there; if it is the outbox's own, as a superuser: {statement}"
+                    "drop it if somebody has put it there; if it is the outbox's own, as a superuser: {}",
+                    legible::statement(statement)
                 ),
             }),
         }

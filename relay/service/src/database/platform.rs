@@ -6,6 +6,8 @@
 use pg_replication::quoting::identifier;
 use tokio_postgres::Client;
 
+use crate::legible::statement;
+
 /// The provider whose settings or roles the server has. Providers come first that have settings of their own, so that
 /// they are not taken for the one on whose software they build.
 const FIND: &str = "
@@ -101,7 +103,7 @@ impl Platform {
 
     /// How to give the role the right to replicate.
     pub fn allow_replication(self, role: &str) -> String {
-        let role = identifier(role);
+        let role = statement(&identifier(role));
         match self {
             Self::Own => format!("as a superuser: ALTER ROLE {role} REPLICATION"),
             Self::Rds => format!("as a member of rds_superuser: GRANT rds_replication TO {role}"),

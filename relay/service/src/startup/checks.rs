@@ -1,6 +1,6 @@
 //! Checks what the server must offer, and gives the operator a hint for everything that is missing.
 
-use pg_replication::{ConnInfo, ReplError, quoting::role_argument};
+use pg_replication::{ConnInfo, ReplError};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         requirements::Server,
     },
     error::{Kind, RunError},
+    legible::{role_argument, statement},
     store::{StoreError, sql},
 };
 
@@ -67,7 +68,7 @@ pub(super) async fn extension(client: &Client, database: &Address<ConnInfo>) -> 
         "the role {:?} lacks a right that PostgreSQL gives everybody, and that somebody has revoked",
         database.user()
     );
-    Err(RunError::new(Kind::NotPermitted, what).hint(format!("as a superuser: {}", missing.join("; "))))
+    Err(RunError::new(Kind::NotPermitted, what).hint(format!("as a superuser: {}", statement(&missing.join("; ")))))
 }
 
 fn not_granted(database: &Address<ConnInfo>) -> RunError {

@@ -3,7 +3,7 @@
 //! A database can refuse the repair, by an event trigger that freezes DDL or because this role lacks a right. The
 //! events are in the table all the same.
 
-use pg_replication::quoting::{literal, role_argument};
+use pg_replication::quoting::literal;
 use tokio_postgres::Client;
 use tracing::warn;
 
@@ -11,6 +11,7 @@ use super::waiting;
 use crate::{
     config::Config,
     error::{Kind, RunError},
+    legible::{role_argument, statement},
     store::{refusal, sql},
 };
 
@@ -45,7 +46,7 @@ pub(super) async fn ensure_if_permitted(config: &Config, client: &Client) -> Res
     let hint = format!(
         "let it run once as a role that may: SELECT outbox.ensure_publication({}); \
          and if a right is missing, as the extension's owner: SELECT outbox.grant_relay({})",
-        literal(publication),
+        statement(&literal(publication)),
         role_argument(&role)
     );
     if is_whole {

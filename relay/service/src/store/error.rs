@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use outbox_core::{Failure, Remedy};
 
 use super::BadRow;
-use crate::error::chain;
+use crate::error::{chain, one_line};
 
 /// A statement failed.
 #[derive(thiserror::Error)]
@@ -88,7 +88,7 @@ pub(crate) fn refusal(error: &tokio_postgres::Error) -> Option<String> {
         return None;
     }
     let place = [refused.detail(), refused.where_()].into_iter().flatten();
-    let place: Vec<String> = place.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let place: Vec<String> = place.map(one_line).collect();
     Some([vec![summary(error)], place].concat().join("; "))
 }
 

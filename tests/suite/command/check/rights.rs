@@ -239,11 +239,16 @@ async fn a_role_that_may_not_even_use_the_schema_is_told_the_grant_that_lets_it(
 async fn the_statement_that_gives_a_right_works_as_it_stands_whatever_the_roles_name() {
     let stack = Stack::new().await;
     let database = stack.db.name();
-    // Unquoted, the first would be another role, and the last an OID.
-    for role in [format!("Shop {database}"), format!("it's \"odd\" {database}"), std::process::id().to_string()] {
+    // What a terminal or a log makes of the last names would be this one.
+    let alike = format!("a b {database}");
+    stack.db.batch_execute(&format!("CREATE ROLE \"{alike}\"")).await.unwrap();
+    // Unquoted, the first would be another role, and the third an OID.
+    let names = ["Shop 1", "it's \"odd\"", "a  b", "a\tb", "a\nb", "a\u{a0}b", "a \u{200b}b", "a\u{202e} b\\", " a b"];
+    let names = names.map(|name| format!("{name} {database}"));
+    for role in names.into_iter().chain([std::process::id().to_string()]) {
         let quoted = format!("\"{}\"", role.replace('"', "\"\""));
         stack.db.batch_execute(&format!("CREATE ROLE {quoted} LOGIN")).await.unwrap();
-        let url = stack.db.url_as(&role.replace(' ', "%20").replace('\'', "%27").replace('"', "%22"));
+        let url = stack.db.url_as(&role.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>());
         let statement = |told: &str, from: &str, to: &str| {
             let (_, rest) = told.split_once(from).unwrap_or_else(|| panic!("{told}"));
             format!("{from}{}{to}", rest.split_once(to).unwrap_or_else(|| panic!("{told}")).0)
@@ -260,9 +265,15 @@ async fn the_statement_that_gives_a_right_works_as_it_stands_whatever_the_roles_
         };
         let grant = statement(&told("grants"), "SELECT outbox.grant_relay(", "')");
         let replicate = statement(&told("replication_right"), "ALTER ROLE ", " REPLICATION");
+        let as_text = finish(command(&stack, &url, &["check"])).await.ended_with(1).out;
+        assert!(as_text.contains(&grant) && as_text.contains(&replicate), "{as_text}");
+        let refused = finish(command(&stack, &url, &["init"])).await.ended_with(13).err;
+        assert!(refused.contains(&replicate), "{refused}");
         stack.db.batch_execute(&format!("{grant}; {replicate}")).await.unwrap();
         let asked = finish(command(&stack, &url, &["check", "--json"])).await;
         assert_eq!([level(&asked, "grants"), level(&asked, "replication_right")], ["ok", "ok"], "{asked:?}");
         stack.db.batch_execute(&format!("DROP OWNED BY {quoted}; DROP ROLE {quoted}")).await.unwrap();
     }
+    // None of these statements has given a right to the role whose name looks alike.
+    stack.db.batch_execute(&format!("DROP ROLE \"{alike}\"")).await.unwrap();
 }

@@ -39,6 +39,7 @@ pub(super) async fn run(session: &Session, options: &Options, output: &mut Outpu
     if found.len() < options.ids.len() {
         let asked = count(i64::try_from(options.ids.len()).unwrap_or(i64::MAX), "event");
         note(&format!("Of {asked}, {matched} are there, finished, and of that status."));
+        events::note_missing(&options.ids, &found.iter().map(|event| event.id).collect::<Vec<_>>());
     }
     if !output.json && !options.yes && !found.is_empty() {
         output.print(&events::list(&found, output.in_colour()))?;

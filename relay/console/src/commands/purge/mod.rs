@@ -9,9 +9,9 @@ use std::time::Duration;
 use outbox_service::{
     Config,
     error::{Kind, RunError},
+    legible::role_argument,
     store::sql::MAY_CALL,
 };
-use pg_replication::quoting::role_argument;
 use serde::Serialize;
 use uuid::Uuid;
 

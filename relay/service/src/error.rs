@@ -2,6 +2,10 @@
 
 use std::{error::Error, fmt};
 
+use tokio_postgres::error::DbError;
+
+use crate::legible::statement;
+
 /// The kind of failure that ended the relay; the number is the exit code. Codes are grouped: 1x the database, 2x the
 /// broker, 3x the shutdown; 2 is the usual code of command line errors, and 70 is `EX_SOFTWARE` of `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +99,7 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
 fn with_causes(what: &str, mut cause: Option<&(dyn Error + 'static)>) -> String {
     let mut text = one_line(what);
     while let Some(error) = cause {
-        let reason = one_line(&error.to_string());
+        let reason = error.downcast_ref().map_or_else(|| one_line(&error.to_string()), words);
         // Many errors repeat their own source in their text.
         if !reason.is_empty() && !text.contains(&reason) {
             text.push_str(": ");
@@ -104,6 +108,17 @@ fn with_causes(what: &str, mut cause: Option<&(dyn Error + 'static)>) -> String 
         cause = error.source();
     }
     text
+}
+
+/// What a server has said, as its `Display` has it, but in one line, and with a hint whose statement can be copied.
+fn words(error: &DbError) -> String {
+    let mut words = format!("{}: {}", error.severity(), one_line(error.message()));
+    for (name, text) in [("DETAIL", error.detail()), ("HINT", error.hint())] {
+        if let Some(text) = text {
+            words.push_str(&format!(" {name}: {}", one_line(&statement(text))));
+        }
+    }
+    words
 }
 
 /// Joins the lines of a text; messages of servers can have several. A line break within double quotes is part of a

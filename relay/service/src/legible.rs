@@ -75,7 +75,7 @@ pub fn statement(sql: &str) -> String {
 /// digits for an OID; written as [`statement`] does.
 pub fn role_argument(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
-        && name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
+        && name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_-$".contains(letter));
     statement(&if is_plain { literal(name) } else { literal(&identifier(name)) })
 }
 
@@ -98,6 +98,8 @@ fn push_legible(written: &mut String, token: &str) {
     let letters: Vec<char> = token.chars().collect();
     let is_space = |at: Option<usize>| at.and_then(|at| letters.get(at)) == Some(&' ');
     let is_legible = |at: usize| match letters.get(at) {
+        // Without standard_conforming_strings, a backslash begins an escape; with Unicode escapes the server refuses.
+        Some('\\') => !token.starts_with('\''),
         Some(' ') => !is_space(at.checked_sub(1)) && !is_space(Some(at + 1)),
         Some(letter) => !needs_escape(*letter) && !letter.is_whitespace(),
         None => true,
@@ -161,6 +163,7 @@ mod tests {
             ("SELECT f('\"it''s\u{e0001}\"')", r#"SELECT f(U&'"it''s\+0e0001"')"#),
             ("GRANT x TO \"\"\"\u{202e}\"; GRANT y TO z", r#"GRANT x TO U&"""\202e"; GRANT y TO z"#),
             (r#"SELECT f(E'a\n  b', "c")"#, r#"SELECT f(E'a\n  b', "c")"#),
+            (r#"SELECT f('a\101', "\")"#, r#"SELECT f(U&'a\\101', "\")"#),
             (r#"GRANT x TO "Bücher 本""#, r#"GRANT x TO "Bücher 本""#),
         ] {
             assert_eq!(statement(sql), written);
@@ -171,6 +174,7 @@ mod tests {
     fn a_role_is_quoted_inside_the_argument_unless_it_stays_as_it_is_without() {
         for (name, argument) in [
             ("relay_1", "'relay_1'"),
+            ("outbox-relay", "'outbox-relay'"),
             ("Shop", r#"'"Shop"'"#),
             ("10", r#"'"10"'"#),
             ("-", r#"'"-"'"#),

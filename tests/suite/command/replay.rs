@@ -149,6 +149,48 @@ async fn an_operator_replays_and_releases_and_a_relays_role_may_not() {
     forget(&stack.db, &relay).await;
 }
 
+async fn wait_until_blocked(stack: &Stack) {
+    eventually("it waits for the lock", SOON, async || {
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        match value(&stack.db, waiting).await.as_str() {
+            "1" => Ok(()),
+            other => Err(other.to_owned()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_id_whose_event_has_changed_meanwhile_makes_the_exit_code_1_and_a_limit_that_leaves_ids_out_does_not() {
+    let stack = Stack::new().await;
+    history(&stack).await;
+    let id = async |payload: u8| {
+        value(&stack.db, &format!("SELECT id FROM outbox.events WHERE payload::text::int = {payload}")).await
+    };
+    for (race, kept) in [
+        (format!("DELETE FROM outbox.events WHERE id = '{}'", id(2).await), id(4).await),
+        (format!("SELECT outbox.replay('{}')", id(6).await), id(8).await),
+    ] {
+        let lost = race.split('\'').nth(1).unwrap();
+        let mut blocker = stack.db.connect().await;
+        let transaction = blocker.transaction().await.unwrap();
+        transaction.batch_execute(&race).await.unwrap();
+        let replay = super::command(&stack, stack.db.url(), &["replay", "--yes", lost, &kept]).spawn().unwrap();
+        wait_until_blocked(&stack).await;
+        transaction.commit().await.unwrap();
+        let ended = replay.wait_with_output().await.unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{race}: {told}");
+        assert!(told.contains("Replayed 1 event, to be sent again; 1 event had changed meanwhile."), "{told}");
+    }
+    let (failed, sent, missing) = (id(10).await, id(1).await, "00000000-0000-4000-8000-000000000000");
+    let asked = ask(&stack, &["replay", "--dry-run", &sent, &failed, "--limit", "1"]).await.ended_with(0);
+    assert!(asked.err.contains("Would replay 1 event."), "{asked:?}");
+    let asked = ask(&stack, &["replay", "--dry-run", &failed, missing, "--limit", "2"]).await.ended_with(1);
+    assert!(asked.err.contains(&format!("No event that fits has the id {missing}.")), "{asked:?}");
+}
+
 #[tokio::test]
 async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_it_came() {
     let stack = Stack::new().await;
@@ -169,15 +211,7 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
             value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'FAILED'").await.parse().unwrap();
         let mut replay = super::command(&stack, stack.db.url(), &["replay", "--all", "--yes"]);
         let replay = replay.spawn().unwrap();
-        eventually("it waits for the lock", SOON, async || {
-            let waiting =
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-            match value(&stack.db, waiting).await.as_str() {
-                "1" => Ok(()),
-                other => Err(other.to_owned()),
-            }
-        })
-        .await;
+        wait_until_blocked(&stack).await;
         let kill = std::process::Command::new("kill").args(["-s", signal, &replay.id().unwrap().to_string()]).status();
         assert!(kill.unwrap().success());
         transaction.rollback().await.unwrap();

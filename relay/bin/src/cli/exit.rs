@@ -44,7 +44,10 @@ fn rows() -> impl Iterator<Item = (u8, &'static str)> {
     ];
     let answers = [
         (0, "healthy, done, or drained after a signal"),
-        (NO, "unhealthy, no event matched, --timeout ended a search or a check, or you declined the prompt"),
+        (
+            NO,
+            "unhealthy, no event matched, not every ID was found and changed, --timeout ended a search or a check, or you declined the prompt",
+        ),
     ];
     answers.into_iter().chain(MEANINGS.map(|(kind, meaning)| (code(kind), meaning))).chain(signals)
 }

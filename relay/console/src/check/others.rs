@@ -56,8 +56,8 @@ fn describe(others: &[Other]) -> (String, String) {
         .take(NAMED)
         .map(|Other { role, .. }| {
             let all = ["TABLES", "SEQUENCES", "ROUTINES"]
-                .map(|kind| format!("REVOKE ALL ON ALL {kind} IN SCHEMA outbox FROM {role}"));
-            format!("{}; REVOKE CREATE ON SCHEMA outbox FROM {role}", all.join("; "))
+                .map(|kind| format!("REVOKE ALL ON ALL {kind} IN SCHEMA outbox FROM {role} CASCADE"));
+            format!("{}; REVOKE CREATE ON SCHEMA outbox FROM {role} CASCADE", all.join("; "))
         })
         .collect();
     let to_do = "unless that was meant, as the outbox's owner, and then each grant of these roles again";
@@ -76,7 +76,7 @@ mod tests {
         };
         let (found, to_do) = describe(&[other("reporting", 1)]);
         assert!(found.ends_with(": reporting has SELECT on table t1"), "{found}");
-        assert!(to_do.contains("REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM reporting"), "{to_do}");
+        assert!(to_do.contains("REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM reporting CASCADE"), "{to_do}");
         let (found, _) = describe(&[other("a", 4), other("b", 1), other("c", 1), other("d", 1)]);
         assert!(
             found.contains("a has SELECT on table t1, SELECT on table t2, SELECT on table t3 and 1 right more;"),

@@ -3,9 +3,12 @@
 use outbox_service::{Config, InitReport, error::RunError};
 use serde::Serialize;
 
-use crate::terminal::{
-    Answer,
-    output::{Form, Output},
+use crate::{
+    format::escaped,
+    terminal::{
+        Answer,
+        output::{Form, Output},
+    },
 };
 
 /// Create the publication and the replication slot, and say what was done
@@ -32,6 +35,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
         output.object(&done)?;
     } else {
         let Done { publication, publication_state, slot, slot_state } = done;
+        let (publication, slot) = (escaped(&publication), escaped(&slot));
         output.print(&format!("publication {publication}: {publication_state}\nslot {slot}: {slot_state}\n"))?;
     }
     Ok(Answer::Yes)

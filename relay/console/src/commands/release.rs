@@ -21,8 +21,8 @@ pub struct Options {
 
 pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> Result<Answer, RunError> {
     let (session, mut output) = selection.begin(config, "release").await?;
-    let ids = selection.find(&session, Among::Holding, None).await?;
-    selection.note_missing(&ids);
+    let chosen = selection.choose(&session, &[(Among::Holding, None)]).await?;
+    let ids: Vec<_> = chosen.into_iter().flat_map(|(_, ids)| ids).collect();
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
@@ -32,7 +32,11 @@ pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> 
     } else if is_confirmed {
         ended = work_through(&session, RELEASE, &ids, &[], &interrupt, &mut done).await;
         if ended.is_ok() {
-            note(&format!("Released {}: the later events of each key go on.", count(done.done, "event")));
+            note(&format!(
+                "Released {}: the later events of each key go on{}.",
+                count(done.done, "event"),
+                done.rest()
+            ));
         }
     }
     selection.end(&done, ended, &interrupt, output)

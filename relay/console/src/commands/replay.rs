@@ -32,18 +32,14 @@ pub struct Options {
 pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, RunError> {
     let Options { mut selection, status } = options;
     let (session, mut output) = selection.begin(config, "replay").await?;
+    let (failed, sent) = ((Among::Failed, Some("FAILED")), (Among::All, Some("SENT")));
     let statuses = match status.as_deref() {
-        Some(status) => vec![status],
-        None if selection.ids.is_empty() => vec!["FAILED"],
-        None => vec!["FAILED", "SENT"],
+        Some("SENT") => vec![sent],
+        None if !selection.ids.is_empty() => vec![failed, sent],
+        _ => vec![failed],
     };
-    let mut chosen = Vec::new();
-    for status in statuses {
-        let among = if status == "FAILED" { Among::Failed } else { Among::All };
-        chosen.push((status, selection.find(&session, among, Some(status)).await?));
-    }
+    let chosen = selection.choose(&session, &statuses).await?;
     let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
-    selection.note_missing(&ids);
     let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "replay", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
@@ -61,7 +57,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
             }
         }
         if ended.is_ok() {
-            note(&format!("Replayed {}, to be sent again.", count(done.done, "event")));
+            note(&format!("Replayed {}, to be sent again{}.", count(done.done, "event"), done.rest()));
         }
     }
     selection.end(&done, ended, &interrupt, output)

@@ -80,6 +80,16 @@ pub(super) struct Done {
     pub(super) dry_run: bool,
 }
 
+impl Done {
+    /// Returns the end of the note about a finished command: how many of the events it did not find as they were.
+    pub(super) fn rest(&self) -> String {
+        match i64::try_from(self.matched).unwrap_or(i64::MAX) - self.done {
+            ..=0 => String::new(),
+            rest => format!("; {} had changed meanwhile", count(rest, "event")),
+        }
+    }
+}
+
 impl Selection {
     /// Opens a session for `command`, fixes the times of the filter, and sets the operator's name for the audit.
     pub(super) async fn begin(&mut self, config: &Config, command: &str) -> Result<(Session, Output), RunError> {
@@ -122,19 +132,46 @@ impl Selection {
             ));
             return Ok(Answer::Interrupted(code));
         }
-        let is_all = done.matched > 0 && done.matched >= self.ids.len();
-        Ok(if is_all && (done.dry_run || done.done > 0) { Answer::Yes } else { Answer::No })
+        let is_all = done.matched > 0 && done.matched >= self.ids.len().min(self.most());
+        // Of events chosen by a filter, some may have been deleted or replayed meanwhile; each id was asked for.
+        let is_done = done.dry_run || done.done >= if self.ids.is_empty() { 1 } else { matched };
+        Ok(if is_all && is_done { Answer::Yes } else { Answer::No })
     }
 
-    /// Finds the ids of the selected events, the oldest first.
-    pub(super) async fn find(
+    /// Returns how many events the selection may have at most.
+    fn most(&self) -> usize {
+        self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// Finds the ids of the selected events, status by status, the oldest first. Each id that was asked for and does
+    /// not fit is named, unless the limit may have left it out.
+    pub(super) async fn choose<'s>(
         &self,
         session: &Session,
-        among: Among,
-        status: Option<&str>,
+        statuses: &[(Among, Option<&'s str>)],
+    ) -> Result<Vec<(Option<&'s str>, Vec<Uuid>)>, RunError> {
+        let (mut chosen, mut all) = (Vec::new(), Vec::new());
+        for (among, status) in statuses {
+            let ids = self.find(session, (*among, *status), self.most().saturating_sub(all.len())).await?;
+            all.extend_from_slice(&ids);
+            chosen.push((*status, ids));
+        }
+        if all.len() < self.most() {
+            events::note_missing(&self.ids, &all);
+        }
+        Ok(chosen)
+    }
+
+    /// Finds the ids of at most `limit` of the selected events, the oldest first.
+    async fn find(
+        &self,
+        session: &Session,
+        (among, status): (Among, Option<&str>),
+        limit: usize,
     ) -> Result<Vec<Uuid>, RunError> {
         let ids = Some(self.ids.as_slice()).filter(|ids| !ids.is_empty());
-        let parameters = Parameters { filter: &self.filter, status, ids, limit: self.limit.unwrap_or(i64::MAX) };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let parameters = Parameters { filter: &self.filter, status, ids, limit };
         let query = search::ids(among);
         let mut rows = pin!(session.answer(session.client.query_raw(&query, parameters.list())).await?);
         let mut found = Vec::new();
@@ -142,13 +179,6 @@ impl Selection {
             found.push(row.try_get(0).map_err(|error| session.failed(error))?);
         }
         Ok(found)
-    }
-
-    /// Names each id of the selection that is not among the `found`, unless a limit may have left it out.
-    pub(super) fn note_missing(&self, found: &[Uuid]) {
-        if self.limit.is_none() {
-            events::note_missing(&self.ids, found);
-        }
     }
 
     /// Prints the first of the events, and asks for confirmation. `verb` is the change, such as `replay`.

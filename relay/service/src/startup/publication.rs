@@ -36,19 +36,25 @@ pub(super) async fn ensure(config: &Config, client: &Client) -> Result<String, R
 /// Creates or repairs the publication. If the server refuses, checks whether the publication is complete, and logs the
 /// refusal.
 pub(super) async fn ensure_if_permitted(config: &Config, client: &Client) -> Result<Publication, RunError> {
-    let refused = match waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await {
+    let (refused, to_do) = match waiting::for_table(client, sql::ENSURE_PUBLICATION, &[&config.publication]).await {
         Ok(_) => return Ok(Publication::Whole { is_repairable: true }),
-        Err(error) => refusal(&error).ok_or_else(|| RunError::from(error))?,
+        Err(error) => {
+            let to_do = error.as_db_error().and_then(|refused| refused.hint()).map(statement);
+            (refusal(&error).ok_or_else(|| RunError::from(error))?, to_do)
+        }
     };
     let found = client.query_opt(sql::PUBLICATION_IS_WHOLE, &[&config.publication]).await?;
     let is_whole = found.map(|row| row.try_get(0)).transpose()?.unwrap_or(false);
     let (publication, role) = (&config.publication, config.database_url.user());
-    let hint = format!(
-        "let it run once as a role that may: SELECT outbox.ensure_publication({}); \
-         and if a right is missing, as the extension's owner: SELECT outbox.grant_relay({})",
-        statement(&literal(publication)),
-        role_argument(&role)
-    );
+    let by_another_role = || {
+        format!(
+            "let it run once as a role that may: SELECT outbox.ensure_publication({}); \
+             and if a right is missing, as the extension's owner: SELECT outbox.grant_relay({})",
+            statement(&literal(publication)),
+            role_argument(&role)
+        )
+    };
+    let hint = to_do.unwrap_or_else(by_another_role);
     if is_whole {
         warn!(target: "relay", publication, role, error = refused, hint, "the relay may not look after the publication, which publishes what it should now");
         return Ok(Publication::Whole { is_repairable: false });

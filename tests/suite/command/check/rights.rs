@@ -236,6 +236,29 @@ async fn a_role_that_may_not_even_use_the_schema_is_told_the_grant_that_lets_it(
 }
 
 #[tokio::test]
+async fn the_statement_in_a_hint_of_the_server_runs_as_init_prints_it_and_the_log_has_it() {
+    let stack = Stack::new().await;
+    let database = stack.db.name();
+    let owner = format!("a\u{200b}\tb {database}");
+    // The name that the escapes of a terminal would spell.
+    let alike = format!("a\\u{{200b}}\\tb {database}");
+    let set_up = format!(
+        "CREATE ROLE \"{owner}\"; CREATE ROLE \"{alike}\"; ALTER TABLE outbox.events OWNER TO \"{owner}\";
+         ALTER FUNCTION outbox.ensure_publication(text) OWNER TO \"{owner}\""
+    );
+    stack.db.batch_execute(&set_up).await.unwrap();
+    let relay = stack.relay().spawn();
+    let told = relay.wait_for_log("its repair was refused").await;
+    assert!(told.contains("GRANT CREATE ON DATABASE") && !told.contains("SELECT outbox.ensure_publication"), "{told}");
+    relay.kill().await;
+    let asked = super::super::ask(&stack, &["init"]).await.ended_with(13);
+    let (_, statement) = asked.err.split_once("HINT: As the owner of the database: ").unwrap();
+    stack.db.batch_execute(statement.split_inclusive(';').next().unwrap()).await.unwrap();
+    super::super::ask(&stack, &["init"]).await.ended_with(0);
+    stack.db.batch_execute(&format!("DROP ROLE \"{alike}\"")).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_statement_that_gives_a_right_works_as_it_stands_whatever_the_roles_name() {
     let stack = Stack::new().await;
     let database = stack.db.name();

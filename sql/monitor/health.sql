@@ -133,7 +133,7 @@ BEGIN
         BEGIN
             wal_end := pg_current_wal_lsn();
             SELECT true, s.active, s.wal_status, pg_wal_lsn_diff(wal_end, s.restart_lsn), s.safe_wal_size,
-                   pg_wal_lsn_diff(wal_end, s.confirmed_flush_lsn)
+                   pg_wal_lsn_diff(greatest(wal_end, s.confirmed_flush_lsn), s.confirmed_flush_lsn) -- the slot may have moved on since
             INTO slot_found, slot_active, slot_wal_status, slot_kept_bytes, slot_safe_bytes, slot_behind_bytes
             FROM pg_replication_slots AS s
             WHERE s.slot_name = health_with_codes.slot AND s.database = current_database() AND NOT s.temporary;

@@ -111,11 +111,10 @@ async fn server(session: &Session, config: &Config, platform: Platform, report: 
 
     let keep: i64 = row.try_get("keep_mb")?;
     if keep < 0 {
-        let found =
-            "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the WAL until the disk is full";
+        let found = "max_slot_wal_keep_size is not set: if no relay runs, the slot keeps the WAL until the disk is full (reaching the limit costs no event)";
         let reload = if platform == Platform::Own { "; SELECT pg_reload_conf()" } else { "" };
         let to_do = platform.set("max_slot_wal_keep_size", "10GB") + reload;
-        report.warning("slot_limit", found, format!("{to_do}; an event is never lost by it"));
+        report.warning("slot_limit", found, to_do);
     } else {
         report.ok("slot_limit", format!("max_slot_wal_keep_size is {keep} MB"));
     }

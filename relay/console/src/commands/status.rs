@@ -85,7 +85,7 @@ impl Status {
         let working =
             self.relay_working_pid.map_or_else(|| "none at work".to_owned(), |pid| format!("1 at work (pid {pid})"));
         let standby = self.relays_standby.map_or_else(
-            || "standby unknown (GRANT pg_monitor to see them)".to_owned(),
+            || "standby unknown (this role needs pg_monitor to see them)".to_owned(),
             |standby| format!("{standby} on standby"),
         );
         vec![

@@ -12,6 +12,10 @@ use tokio_postgres::Client;
 
 use crate::findings::Report;
 
+/// What to do if the relay's role may not read events.
+const MAY_NOT_READ: &str =
+    "check with the relay's settings and the DATABASE_URL of a role that has outbox.grant_operate()";
+
 /// A finding that depends on whether a relay is at work, which another check finds out.
 pub(crate) type OnceKnown = fn(&Config, is_at_work: bool, &mut Report);
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use outbox_service::{error::chain, sink::kafka::TopicTemplate, time::seconds};
 use tokio_postgres::{Client, Error, Row, error::SqlState};
 
+use super::super::MAY_NOT_READ;
 use crate::queries::session::took_too_long;
 
 /// Most events of the last day that are read: about a second's work.
@@ -79,8 +80,7 @@ fn name(row: &Row, template: &TopicTemplate) -> String {
 
 fn unknown(error: Error) -> Unknown {
     if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-        let to_do = "check as a role with outbox.grant_operate too, or: SELECT outbox.grant_operate('<role>')";
-        ("this role may not read events, so topics cannot be looked at".to_owned(), to_do)
+        ("this role may not read events, so topics cannot be looked at".to_owned(), MAY_NOT_READ)
     } else if took_too_long(&error) {
         ("there are too many events to look at in time".to_owned(), "allow more by --timeout")
     } else {

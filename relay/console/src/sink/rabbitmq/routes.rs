@@ -9,6 +9,7 @@
 use outbox_service::error::chain;
 use tokio_postgres::{Client, Error, Row, error::SqlState};
 
+use super::super::MAY_NOT_READ;
 use crate::{
     findings::Report,
     format::{age, count, escaped, seconds, thousands},
@@ -51,8 +52,7 @@ pub(super) async fn inspect(client: &Client, report: &mut Report) {
             }
         }
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            let to_do = "check as a role with outbox.grant_operate too, or: SELECT outbox.grant_operate('<role>')";
-            report.unknown(CHECK, "this role may not read events, so topics cannot be looked at", to_do);
+            report.unknown(CHECK, "this role may not read events, so topics cannot be looked at", MAY_NOT_READ);
         }
         Err(error) if took_too_long(&error) => {
             report.unknown(CHECK, "there are too many events to look at in time", "allow more by --timeout");

@@ -265,7 +265,7 @@ async fn the_statement_that_gives_a_right_works_as_it_stands_whatever_the_roles_
     // What a terminal or a log makes of the last names would be this one.
     let alike = format!("a b {database}");
     stack.db.batch_execute(&format!("CREATE ROLE \"{alike}\"")).await.unwrap();
-    // Unquoted, the first would be another role, and the third an OID.
+    // Unquoted, the first would be another role, and the process id, which is the last, an OID.
     let names = ["Shop 1", "it's \"odd\"", "a  b", "a\tb", "a\nb", "a\u{a0}b", "a \u{200b}b", "a\u{202e} b\\", " a b"];
     let names = names.map(|name| format!("{name} {database}"));
     for role in names.into_iter().chain([std::process::id().to_string()]) {

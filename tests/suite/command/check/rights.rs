@@ -48,6 +48,24 @@ async fn what_everybody_may_do_is_bad_and_each_is_named_with_the_statement_that_
 }
 
 #[tokio::test]
+async fn the_statements_about_rights_that_were_passed_on_take_them_from_all_who_got_them() {
+    let stack = Stack::new().await;
+    let first = role(&stack.db, "first", "").await;
+    let second = role(&stack.db, "second", "").await;
+    let grants = format!(
+        "GRANT SELECT ON outbox.events TO {first} WITH GRANT OPTION;
+         SET ROLE {first}; GRANT SELECT ON outbox.events TO {second}; RESET ROLE"
+    );
+    stack.db.batch_execute(&grants).await.unwrap();
+    let finding = findings(&check(&stack, &[]).await)["other_rights"].clone();
+    let (_, statements) = finding["to_do"].as_str().unwrap().split_once(": ").unwrap();
+    stack.db.batch_execute(statements).await.unwrap();
+    assert_eq!(level(&check(&stack, &[]).await, "other_rights"), "ok", "{finding}");
+    forget(&stack.db, &first).await;
+    forget(&stack.db, &second).await;
+}
+
+#[tokio::test]
 async fn a_role_that_may_call_the_functions_only_as_everybody_may_is_told_the_grant_it_lacks() {
     let stack = Stack::new().await;
     let nobody = role(&stack.db, "nobody", "ALTER ROLE {} REPLICATION").await;

@@ -18,6 +18,7 @@ mod error_fields;
 mod executor;
 mod header_numbers;
 mod health;
+mod health_counts;
 mod hold;
 mod inbox;
 mod inbox_concurrent;

@@ -221,6 +221,7 @@ async fn a_signal_in_the_middle_ends_a_replay_after_its_batch_and_says_how_far_i
         assert!(told.contains("A second signal ends the command at once."), "{told}");
         let line = if before == 3000 { "1,000 of 3,000 events done" } else { "1,000 of 2,000 events done" };
         assert!(told.contains(&format!("Interrupted: {line}")), "{told}");
+        assert!(told.contains("Replayed 1,000 events, to be sent again."), "nobody has changed the others: {told}");
         let after = value(&stack.db, "SELECT count(*) FROM outbox.events WHERE status = 'FAILED'").await;
         assert_eq!(after, (before - 1000).to_string());
     }

@@ -72,6 +72,11 @@ impl RawSettings {
         self.looked_in = format!(", and {} does not have it", file_name(path));
     }
 
+    /// This file, which may hold the settings, cannot be read or understood; a problem says why.
+    pub(super) fn has_unread_file(&mut self, path: &Path) {
+        self.looked_in = format!(", and {}, which may have it, was not read", file_name(path));
+    }
+
     /// This file, which may hold the settings, is closed to the user who runs the command.
     pub(super) fn has_closed_file(&mut self, path: &Path) {
         self.looked_in = format!(", and you may not read {}, which may have it: try sudo", file_name(path));

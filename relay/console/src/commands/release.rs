@@ -23,7 +23,7 @@ pub(super) async fn run(config: &Config, Options { mut selection }: Options) -> 
     let (session, mut output) = selection.begin(config, "release").await?;
     let chosen = selection.choose(&session, &[(Among::Holding, None)]).await?;
     let ids: Vec<_> = chosen.into_iter().flat_map(|(_, ids)| ids).collect();
-    let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
+    let mut done = Done { matched: ids.len(), dry_run: selection.dry_run, ..Done::default() };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "release", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
     let mut ended = Ok(());

@@ -40,7 +40,7 @@ pub(super) async fn run(config: &Config, options: Options) -> Result<Answer, Run
     };
     let chosen = selection.choose(&session, &statuses).await?;
     let ids: Vec<_> = chosen.iter().flat_map(|(_, ids)| ids).copied().collect();
-    let mut done = Done { matched: ids.len(), done: 0, dry_run: selection.dry_run };
+    let mut done = Done { matched: ids.len(), dry_run: selection.dry_run, ..Done::default() };
     let is_confirmed = !ids.is_empty() && selection.is_confirmed(&session, "replay", &ids, &mut output).await?;
     let interrupt = Interrupt::listen()?; // before this line a signal ends the process in the usual way
     let mut ended = Ok(());

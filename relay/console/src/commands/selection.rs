@@ -71,21 +71,24 @@ pub(super) struct Selection {
 }
 
 /// The result.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Done {
     /// Events that the selection matched.
     pub(super) matched: usize,
     /// Events that were changed: fewer than matched if somebody else was quicker, and none after `--dry-run`.
     pub(super) done: i64,
     pub(super) dry_run: bool,
+    /// Events that a batch no longer found as the selection had found them.
+    #[serde(skip)]
+    pub(super) changed: i64,
 }
 
 impl Done {
     /// Returns the end of the note about a finished command: how many of the events it did not find as they were.
     pub(super) fn rest(&self) -> String {
-        match i64::try_from(self.matched).unwrap_or(i64::MAX) - self.done {
-            ..=0 => String::new(),
-            rest => format!("; {} had changed meanwhile", count(rest, "event")),
+        match self.changed {
+            0 => String::new(),
+            changed => format!("; {} had changed meanwhile", count(changed, "event")),
         }
     }
 }
@@ -124,7 +127,7 @@ impl Selection {
         }
         ended?;
         let matched = i64::try_from(done.matched).unwrap_or(i64::MAX);
-        if let Some(code) = interrupt.code().filter(|_| done.done < matched) {
+        if let Some(code) = interrupt.code().filter(|_| done.done + done.changed < matched) {
             note(&format!(
                 "Interrupted: {} of {} done, the oldest first. What is done stays done.",
                 thousands(done.done),
@@ -233,8 +236,11 @@ pub(super) async fn work_through(
                 note(&format!("{} done before this:", count(done.done, "event")));
             }
         })?;
-        done.done += row.try_get::<_, i64>(0).map_err(|error| session.failed(error))?;
-        progress.advance(i64::try_from(batch.len()).unwrap_or_default());
+        let number: i64 = row.try_get(0).map_err(|error| session.failed(error))?;
+        let size = i64::try_from(batch.len()).unwrap_or(i64::MAX);
+        done.done += number;
+        done.changed += size - number;
+        progress.advance(size);
     }
     Ok(())
 }

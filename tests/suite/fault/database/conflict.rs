@@ -10,7 +10,9 @@ use std::{
 
 use harness::{Database, Stack};
 
-use super::{Load, check, drop_role, emit, lost_sessions, relay, relay_role, run, wait_until, wait_until_sent};
+use super::{
+    Load, check, drop_role, emit, lost_sessions, number, relay, relay_role, run, terminate, wait_until, wait_until_sent,
+};
 
 #[tokio::test]
 async fn serialization_failures_delay_verdicts_and_lose_none() {
@@ -132,6 +134,34 @@ async fn timeouts_of_the_role_delay_verdicts_and_lose_none() {
         drop(relay);
         drop_role(&stack, &role).await;
     }
+}
+
+#[tokio::test]
+async fn a_statement_timeout_too_short_for_verdicts_keeps_them_until_it_is_lifted() {
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let role = relay_role(&stack.db).await;
+    let slow = format!(
+        "SET outbox.allow_undumped_changes = on;
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON outbox.events FOR EACH ROW EXECUTE FUNCTION slow();
+         ALTER ROLE {role} SET statement_timeout = '300ms'"
+    );
+    run(&stack.db, &slow).await;
+    let relay = relay(&stack).set("database-url", &stack.db.url_as(&role)).start().await;
+    let mut committed = Vec::new();
+    for n in 0..3 {
+        committed.push(emit(&stack.db, &format!("key {n}"), n).await);
+    }
+    relay.wait_for_log("verdicts not written; trying again").await;
+    consumer.wait_for(3).await;
+    let pending = "(SELECT count(*) FROM outbox.events WHERE status = 'PENDING')";
+    assert_eq!(number(&stack.db, pending).await, 3);
+    run(&stack.db, &format!("ALTER ROLE {role} SET statement_timeout = 0")).await;
+    terminate(&stack.db, &["client backend"]).await;
+    check(&stack.db, &consumer, &committed, 0).await;
+    drop(relay);
+    drop_role(&stack, &role).await;
 }
 
 #[tokio::test]

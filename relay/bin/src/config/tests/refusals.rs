@@ -22,6 +22,13 @@ fn a_missing_url_is_not_in_the_file_either_or_the_file_is_closed_to_this_user() 
     let problem = |raw: &RawSettings| raw.resolve(Servers::All).unwrap_err().to_string();
     let missing = "neither DATABASE_URL nor DATABASE_URL_FILE is set";
     assert!(problem(&raw).starts_with(&format!("{missing}, and {} does not have it: expected", file.path())));
+    std::fs::write(file.path(), "slot = \"shop\"\nslot = \"shop\"").unwrap();
+    let unread = self::raw(&["run", "--config", file.path()], &URLS[1..]);
+    let expected = format!(
+        "{path}:2: not TOML: duplicate key\n{missing}, and {path}, which may have it, was not read: expected",
+        path = file.path()
+    );
+    assert!(problem(&unread).starts_with(&expected), "{}", problem(&unread));
     raw.has_closed_file("/etc/outbox-relay.toml".as_ref());
     let closed = "and you may not read /etc/outbox-relay.toml, which may have it: try sudo";
     assert!(problem(&raw).starts_with(&format!("{missing}, {closed}: expected")), "{}", problem(&raw));

@@ -145,8 +145,8 @@ pub(crate) const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SE
 pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
 
 /// Overrides settings of the role and the database. Verdicts wait for no standby, because a standby that is away would
-/// stop all of them, and a verdict lost by a failover only repeats its event; an idle relay's session is not ended. Time
-/// limits are meant for applications: one too short for a batch of verdicts would end each attempt to write it.
+/// stop all of them, and a verdict lost by a failover only repeats its event; an idle relay's session is not ended.
+/// Time limits are meant for applications: one too short for a batch of verdicts would end each attempt to write it.
 pub(crate) const OWN_SETTINGS: &str =
     "SELECT pg_catalog.set_config(name, CASE name WHEN 'synchronous_commit' THEN 'local' ELSE '0' END, false)
      FROM pg_catalog.pg_settings

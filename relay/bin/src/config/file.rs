@@ -48,7 +48,7 @@ pub(super) fn usual(path: &str) -> Usual {
 /// Reads the file at `path`. Of a parser's error only the message and the line's number are reported: its own rendering
 /// quotes the line, which may hold a password.
 pub(super) fn read(path: &Path, raw: &mut RawSettings) {
-    raw.has_unread_file(path);
+    raw.has_unread_file(path); // until it is understood
     let text = match text_file::once(path) {
         Ok(text) => text,
         Err(why) => return raw.add_problem(format!("{}: {why}", file_name(path))),

@@ -128,9 +128,17 @@ impl Relay {
     /// [`mark`](Self::mark).
     ///
     /// # Panics
-    /// When the relay ends first or the deadline passes, with all its log.
+    /// When the relay ends first or the deadline passes.
     pub async fn wait_for_log_after(&self, mark: usize, text: &str) -> String {
-        eventually(&format!("the relay logs {text:?}"), SOON, async || {
+        self.wait_for_log_within(SOON, mark, text).await
+    }
+
+    /// As [`wait_for_log_after`](Self::wait_for_log_after), for what takes longer: the end of a backlog.
+    ///
+    /// # Panics
+    /// When the relay ends first or the deadline passes.
+    pub async fn wait_for_log_within(&self, deadline: Duration, mark: usize, text: &str) -> String {
+        eventually(&format!("the relay logs {text:?}"), deadline, async || {
             let exit = self.process.try_exit(); // before its lines are read, or the last could be missed
             let lines = self.log_lines();
             match (lines.iter().skip(mark).find(|line| line.contains(text)), exit) {

@@ -206,7 +206,9 @@ async fn while_two_of_three_nodes_are_down_events_wait_and_the_outage_fails_none
     let blamed = "status = 'FAILED' OR status = 'PENDING' AND attempts > 0 OR last_error IS NOT NULL";
     assert_eq!(count(&stack, blamed).await, 0);
 
+    load.pause();
     tokio::join!(own.start(), leader.start());
+    load.resume();
     let sent = count(&stack, "status = 'SENT'").await;
     wait_for_rows(&stack, "status = 'SENT'", sent + 500).await;
     let emitted = load.stop().await;

@@ -30,6 +30,7 @@ pub(super) struct Emitted {
 /// Clients with keys of their own, each of which emits some 500 events a second.
 pub(super) struct Load {
     stopping: Arc<AtomicBool>,
+    paused: Arc<AtomicBool>,
     count: Arc<AtomicUsize>,
     clients: JoinSet<Vec<Emitted>>,
 }
@@ -41,10 +42,12 @@ impl Load {
 
     /// To this topic.
     pub(super) async fn to(stack: &Stack, topic: &'static str) -> Self {
-        let mut load = Self { stopping: Arc::default(), count: Arc::default(), clients: JoinSet::new() };
+        let mut load =
+            Self { stopping: Arc::default(), paused: Arc::default(), count: Arc::default(), clients: JoinSet::new() };
         for client in 0..CLIENTS {
             let db = stack.db.connect().await;
-            let (stopping, count) = (Arc::clone(&load.stopping), Arc::clone(&load.count));
+            let (stopping, paused) = (Arc::clone(&load.stopping), Arc::clone(&load.paused));
+            let count = Arc::clone(&load.count);
             load.clients.spawn(async move {
                 let mut emitted = Vec::new();
                 // A load has a rate, or the fault's length would decide how much is left to do after it.
@@ -52,6 +55,9 @@ impl Load {
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 while !stopping.load(Ordering::Relaxed) {
                     ticks.tick().await;
+                    if paused.load(Ordering::Relaxed) {
+                        continue;
+                    }
                     let from = emitted.len() as i32;
                     emitted.extend(emit_to(&db, topic, &format!("{topic}-{client}"), from, from + BATCH).await);
                     count.fetch_add(BATCH as usize, Ordering::Relaxed);
@@ -67,6 +73,17 @@ impl Load {
         let target = self.count() + count;
         let more = || if self.count() >= target { Ok(()) } else { Err(self.count()) };
         eventually(&format!("{target} events are committed"), SOON, async || more()).await;
+    }
+
+    /// Emits nothing until it is resumed. For the time in which a node starts: a slow machine needs minutes for that, in
+    /// which the backlog would grow past what the same machine works off in a test's time.
+    pub(super) fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Undoes [`pause`](Self::pause).
+    pub(super) fn resume(&self) {
+        self.paused.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self) -> usize {

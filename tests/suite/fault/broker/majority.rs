@@ -70,8 +70,8 @@ async fn while_a_quorum_queue_has_no_majority_the_events_of_other_queues_go_on_a
         if answers_nothing(own).await { "attempts > 0 AND status <> 'SENT' OR last_error IS NOT NULL OR" } else { "" };
     assert_eq!(count(&stack, &format!("{blamed} status = 'FAILED'")).await, 0);
 
-    tokio::join!(leader.start(), other.start());
     let (load, elsewhere) = (load.stop().await, elsewhere.stop().await);
+    tokio::join!(leader.start(), other.start());
     let consumers = [
         stack.consumer_with("load").existing_queue("load").start().await,
         stack.consumer_with("elsewhere").existing_queue("elsewhere").start().await,

@@ -32,10 +32,12 @@ async fn a_broker_that_is_killed_under_load_and_started_again_loses_nothing() {
     let why = ["trying again", &format!("127.0.0.1:{}", node.amqp_port()), "tries=", "for="];
     assert!(why.iter().all(|part| line.contains(part)), "{line}");
     let mark = relay.mark();
-    let before = load.count();
+    load.wait_for(500).await;
+    load.pause();
     node.start().await;
+    load.resume();
     relay.wait_for_log_after(mark, "connected to the broker").await;
-    wait_for_rows(&stack, "status = 'SENT'", before as i64 + 500).await;
+    wait_for_rows(&stack, "status = 'SENT'", load.count() as i64 + 500).await;
     let emitted = load.stop().await;
     assert_eq!(count(&stack, "attempts > 1 OR status = 'FAILED'").await, 0);
     let consumer = stack.consumer_with("#").queue("#").start().await;
@@ -57,7 +59,9 @@ async fn a_broker_that_is_stopped_for_long_under_load_pins_no_log_and_gets_all_i
     wait_for_slot(&stack, WAL_BYTES).await;
     assert_eq!(count(&stack, "status = 'PENDING' AND attempts > 0 OR status = 'FAILED'").await, 0);
     let mark = relay.mark();
+    load.pause();
     node.start().await;
+    load.resume();
     relay.wait_for_log_after(mark, "streaming").await;
     load.wait_for(500).await;
     let emitted = load.stop().await;

@@ -139,11 +139,7 @@ async fn a_long_outage_of_the_broker_keeps_no_wal_and_the_backlog_drains_in_orde
     wait_until_none_is_pending(&stack.db, &format!("seq <= {last_seq}")).await;
     let took = start.elapsed();
     println!("drained {events} in {took:?}, {:.0} a second", events as f64 / took.as_secs_f64());
-    eventually("the relay streams again", LONG, async || {
-        let lines = relay.log_lines();
-        if lines.iter().skip(mark).any(|line| line.contains("streaming")) { Ok(()) } else { Err(lines.len()) }
-    })
-    .await;
+    relay.wait_for_log_within(LONG, mark, "streaming").await;
     stop.send(true).unwrap();
     let more = emitter.await.unwrap();
     let drain = watcher.await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use client_socket::refused_by_tls;
+use client_socket::{is_of_tls, refused_by_tls};
 use tokio_postgres::error::SqlState;
 
 use crate::server_error::ServerError;
@@ -26,7 +26,7 @@ pub enum ConnectCause {
     /// The server did not answer in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The connection could not be encrypted as asked for, or the server's certificate is not trusted.
+    /// The connection could not be encrypted as asked for, or one side does not trust the other's certificate.
     #[error("TLS failed: {0}")]
     Tls(io::Error),
     /// The server answered with an error; see its SQLSTATE.
@@ -86,7 +86,7 @@ impl ConnectCause {
 
 impl From<io::Error> for ConnectCause {
     fn from(error: io::Error) -> Self {
-        Self::Unreachable(error)
+        if is_of_tls(&error) { Self::Tls(error) } else { Self::Unreachable(error) }
     }
 }
 

@@ -52,7 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
     pub(crate) async fn pin_search_path(&mut self) -> Result<(), ConnectCause> {
         self.command(PIN_SEARCH_PATH).await.map(drop).map_err(|error| match error {
             ReplError::Command(error) => ConnectCause::Server(error),
-            ReplError::Io(error) => ConnectCause::Unreachable(error),
+            ReplError::Io(error) => error.into(),
             other => ConnectCause::Login(other.to_string()),
         })
     }

@@ -33,5 +33,5 @@ pub use self::{
     hosts::{Host, InvalidPart, decode, encode},
     socket::Socket,
     tcp::{Keepalive, TcpOptions},
-    tls::{Identity, Roots, TlsError, TlsOptions, Verification, refused_by_tls, speaks_no_tls},
+    tls::{Identity, Roots, TlsError, TlsOptions, Verification, is_of_tls, refused_by_tls, speaks_no_tls},
 };

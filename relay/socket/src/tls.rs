@@ -204,6 +204,12 @@ pub fn refused_by_tls(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other)
 }
 
+/// Whether the error is one of TLS. After the handshake, too: in TLS 1.3 a server judges the client's certificate when
+/// the client has ended its part (RFC 8446, section 4.4.2.4), so that its alert comes in place of its first answer.
+pub fn is_of_tls(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|reason| reason.is::<rustls::Error>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,11 @@ use tokio_postgres::{
 /// and the rest of its row is less than a tenth of a MiB.
 const LARGEST_ROW: usize = 130 << 20;
 
+/// Lifts the limit on transactions (PostgreSQL 17 and newer) that the role or database sets for applications: each kind
+/// of session limits its own statements.
+const NO_TRANSACTION_TIMEOUT: &str =
+    "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
+
 /// Opens a session whose search path contains only PostgreSQL's own objects.
 ///
 /// Returns the client, a future that drives the connection, and the host. The future must be polled while the client is
@@ -41,10 +46,11 @@ pub async fn connect(
     let ((client, connection), peer) = server
         .open_session(application_name, |socket, config| async move {
             let socket = Bounded::new(socket, LARGEST_ROW);
+            let first = format!("{PIN_SEARCH_PATH}; {NO_TRANSACTION_TIMEOUT}");
             #[expect(clippy::disallowed_methods, reason = "this is the one place: the search path is pinned below")]
             let (client, mut connection) = config.connect_raw(socket, Established).await.map_err(connect_cause)?;
             select! {
-                pinned = client.batch_execute(PIN_SEARCH_PATH) => pinned.map_err(connect_cause)?,
+                pinned = client.batch_execute(&first) => pinned.map_err(connect_cause)?,
                 ended = &mut connection => {
                     ended.map_err(connect_cause)?;
                     return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
@@ -69,7 +75,7 @@ fn connect_cause(error: tokio_postgres::Error) -> ConnectCause {
     }
     let text = error.to_string();
     match error.into_source().map(|source| source.downcast::<io::Error>()) {
-        Some(Ok(io)) => ConnectCause::Unreachable(*io),
+        Some(Ok(io)) => (*io).into(),
         Some(Err(source)) => ConnectCause::Login(format!("{text}: {source}")),
         None => ConnectCause::Unreachable(io::Error::new(io::ErrorKind::ConnectionAborted, text)), // closed
     }

@@ -62,6 +62,11 @@ impl StoreError {
         }
     }
 
+    /// Whether it is the server's answer, after which the session goes on.
+    pub(super) fn is_an_answer(&self) -> bool {
+        matches!(self, Self::Sql(error) if error.as_db_error().is_some() && !error.is_closed())
+    }
+
     /// What this session can do about the error; `None`: the session must end.
     fn remedy(&self) -> Option<Remedy> {
         let Self::Sql(error) = self else { return None };

@@ -6,11 +6,11 @@ mod found;
 mod row;
 mod scan;
 pub(crate) mod sequence;
+mod settle;
 mod slot;
 pub mod sql;
 
 use std::{
-    borrow::Cow,
     future::Future,
     pin::Pin,
     str::FromStr,
@@ -18,7 +18,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use outbox_core::{Batch, Doubts, Finished, InDoubt, NotWritten, Published, Request, Snapshot, Verdict};
+use outbox_core::{Doubts, Finished, InDoubt, Published, Request, Snapshot};
 use tokio_postgres::{Client, Statement, error::SqlState, types::ToSql};
 use tracing::debug;
 use uuid::Uuid;
@@ -121,7 +121,7 @@ impl Store {
             Request::Settle(batch) => Box::pin(async move {
                 Ok(match self.settle(&batch).await {
                     Ok(not_written) => Finished::Settled(batch, not_written),
-                    Err(error) => Finished::NotSettled(batch, error.failure()?),
+                    Err(error) => Finished::NotSettled(batch, self.failure_to_settle(error).await?),
                 })
             }),
             Request::Keep(doubts) => Box::pin(async move {
@@ -199,47 +199,6 @@ impl Store {
         let arguments: [&(dyn ToSql + Sync); 6] = [&self.publisher, &ids, &replays, &ages, &are_delivered, &floor_age];
         self.client.execute(&self.keep_in_doubt, &arguments).await?;
         Ok(())
-    }
-
-    /// Writes all verdicts except the returned ones; after an error, none.
-    async fn settle(&self, batch: &Batch) -> Result<NotWritten, StoreError> {
-        let verdicts = &batch.verdicts;
-        let ids: Vec<Uuid> = verdicts.iter().map(|verdict| verdict.id).collect();
-        let statuses: Vec<&str> = verdicts.iter().map(|verdict| verdict.status.as_str()).collect();
-        let storable: Vec<Option<Cow<'_, str>>> =
-            verdicts.iter().map(|verdict| verdict.error.as_deref().map(|error| self.storable(error))).collect();
-        let errors: Vec<Option<&str>> = storable.iter().map(Option::as_deref).collect();
-        let has_retries = verdicts.iter().any(|verdict| verdict.retry_in.is_some() || verdict.holds_key);
-        let of_retries: &[Verdict] = if has_retries { verdicts } else { &[] };
-        let retry_ms: Vec<Option<i32>> = of_retries
-            .iter()
-            .map(|verdict| verdict.retry_in.map(|wait| i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)))
-            .collect();
-        let holds_key: Vec<bool> = of_retries.iter().map(|verdict| verdict.holds_key).collect();
-        let rows = self
-            .client
-            .query(&self.settle, &[&ids, &statuses, &errors, &retry_ms, &holds_key, &batch.skip_locked])
-            .await?;
-        let mut not_written = NotWritten::default();
-        for row in &rows {
-            let status: Option<&str> = row.try_get("status")?;
-            let which = match status {
-                Some("PENDING") if batch.skip_locked => &mut not_written.locked,
-                Some("PENDING") | None => &mut not_written.missing,
-                Some(_) => &mut not_written.finished,
-            };
-            which.push(row.try_get("id")?);
-        }
-        Ok(not_written)
-    }
-
-    /// The broker's reason in characters that the database can store, so that no verdict fails because of a name in
-    /// another script.
-    fn storable<'a>(&self, error: &'a str) -> Cow<'a, str> {
-        if self.stores_any_text || error.is_ascii() {
-            return Cow::Borrowed(error);
-        }
-        error.chars().map(|char| if char.is_ascii() { char } else { '?' }).collect()
     }
 
     /// Creates or repairs the publication. Returns what was done; `exists`: nothing.

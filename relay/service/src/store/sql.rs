@@ -62,6 +62,10 @@ pub(super) const NEXT_DUE: &str = "SELECT outbox.next_due()";
 pub(super) const SETTLE: &str =
     "SELECT id, status::text AS status FROM outbox.settle($1, $2::text[]::outbox.status[], $3, $4, $5, $6)";
 
+/// Whether the session may write: not on a standby.
+pub(super) const MAY_WRITE: &str =
+    "SELECT pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off'";
+
 /// Creates or repairs the publication.
 pub(crate) const ENSURE_PUBLICATION: &str = "SELECT outbox.ensure_publication($1)";
 
@@ -146,11 +150,11 @@ pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interv
 
 /// Overrides settings of the role and the database. Verdicts wait for no standby, because a standby that is away would
 /// stop all of them, and a verdict lost by a failover only repeats its event; an idle relay's session is not ended.
-/// Time limits are meant for applications: one too short for a batch of verdicts would end each attempt to write it.
+/// A time limit is meant for applications: one too short for a batch of verdicts would end each attempt to write it.
 pub(crate) const OWN_SETTINGS: &str =
     "SELECT pg_catalog.set_config(name, CASE name WHEN 'synchronous_commit' THEN 'local' ELSE '0' END, false)
      FROM pg_catalog.pg_settings
-     WHERE name IN ('idle_session_timeout', 'statement_timeout', 'transaction_timeout')
+     WHERE name IN ('idle_session_timeout', 'statement_timeout')
         OR name = 'synchronous_commit' AND setting <> 'off'";
 
 /// Limits how long the session may be idle in a transaction; afterwards the server ends the session.

@@ -75,8 +75,8 @@ impl Load {
         eventually(&format!("{target} events are committed"), SOON, async || more()).await;
     }
 
-    /// Emits nothing until it is resumed. For the time in which a node starts: a slow machine needs minutes for that, in
-    /// which the backlog would grow past what the same machine works off in a test's time.
+    /// Emits nothing until it is resumed. For the time in which a node starts: a slow machine needs minutes for that,
+    /// in which the backlog would grow past what the same machine works off in a test's time.
     pub(super) fn pause(&self) {
         self.paused.store(true, Ordering::Relaxed);
     }

@@ -111,6 +111,57 @@ async fn a_trigger_of_the_users_that_refuses_one_row_harms_no_other() {
     assert_eq!(lost_sessions(&relay), 0);
 }
 
+/// Of some errors the relay would connect anew, which does not help against a trigger: what was published would be
+/// published again, without an end.
+#[tokio::test]
+async fn no_error_of_a_trigger_of_the_users_ends_a_session() {
+    const ERRORS: [&str; 16] = [
+        "08001", "08006", "0A000", "25006", "26000", "3F000", "42501", "42601", "42703", "42704", "42883", "42P01",
+        "57P01", "57P03", "58030", "XX000",
+    ];
+    let stack = Stack::new().await;
+    let consumer = stack.consumer("#").await;
+    let relay = relay(&stack).start().await;
+    let trigger = "
+        SET outbox.allow_undumped_changes = on;
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF new.aggregate_id ~ '^[0-9A-Z]{5}$' THEN
+                RAISE EXCEPTION 'never' USING ERRCODE = new.aggregate_id;
+            END IF;
+            RETURN new;
+        END $$;
+        CREATE FUNCTION fail_always() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO a_table_without_its_schema VALUES (1); RETURN NULL;
+        END $$;
+        CREATE TABLE a_table_without_its_schema (n int);
+        CREATE TRIGGER fail BEFORE UPDATE ON outbox.events FOR EACH ROW EXECUTE FUNCTION fail()";
+    run(&stack.db, trigger).await;
+    let mut committed = Vec::new();
+    for error in ERRORS {
+        committed.push(emit(&stack.db, error, 1).await);
+    }
+    let load = Load::start(stack.db.url());
+    load.goes_on(300).await;
+    committed.extend(load.stop().await);
+    let pending = "(SELECT count(*) FROM outbox.events WHERE status = 'PENDING')";
+    wait_until(&stack.db, "all others have their verdicts", &format!("{pending} = {}", ERRORS.len())).await;
+
+    run(&stack.db, "DROP TRIGGER fail ON outbox.events").await;
+    check(&stack.db, &consumer, &committed, 0).await;
+
+    // One that fails for each statement, whichever its rows are.
+    let trigger = "SET outbox.allow_undumped_changes = on; CREATE TRIGGER fail_always AFTER UPDATE ON outbox.events
+                   FOR EACH STATEMENT EXECUTE FUNCTION fail_always()";
+    run(&stack.db, trigger).await;
+    let mark = relay.mark();
+    committed.push(emit(&stack.db, "key", 2).await);
+    let line = relay.wait_for_log_after(mark, "SQLSTATE 42P01").await;
+    assert!(line.contains("a_table_without_its_schema"), "{line}");
+    run(&stack.db, "DROP TRIGGER fail_always ON outbox.events").await;
+    check(&stack.db, &consumer, &committed, 0).await;
+    assert_eq!(lost_sessions(&relay), 0);
+}
+
 #[tokio::test]
 async fn timeouts_of_the_role_delay_verdicts_and_lose_none() {
     for setting in ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"] {

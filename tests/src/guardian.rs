@@ -45,9 +45,10 @@ pub fn run(arguments: impl Iterator<Item = String>) -> Result<ExitCode, String> 
     let lock = File::open(options.run.join("lock")).map_err(|e| format!("the run is over: {e}"))?;
     lock.lock_shared().map_err(|e| format!("cannot lock {}: {e}", options.run.display()))?;
 
-    let child = spawn(&options)?;
+    let mut child = spawn(&options)?;
     let pid = Pid::from_child(&child);
     println!("{}", child.id());
+    drop(child.stdin.take()); // it goes on
     let status = match wait_for_either(child)? {
         Event::Exited(status) => Some(status),
         Event::InputClosed(exited) => {
@@ -88,13 +89,15 @@ fn wait_for_either(mut child: Child) -> Result<Event, String> {
 }
 
 fn spawn(options: &Options) -> Result<Child, String> {
-    // setpriv becomes the command. Its parent-death signal covers even a SIGKILL of the guardian.
+    // setpriv becomes the command. Its parent-death signal covers even a SIGKILL of the guardian. In between, a shell
+    // waits until its input is closed: the command's output must not come before its process id.
+    const WHEN_TOLD: &str = "read -r _; exec \"$@\" </dev/null";
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", &options.stop]);
     if let Some(user) = &options.user {
         command.args([format!("--reuid={user}"), format!("--regid={user}"), "--init-groups".to_owned()]);
     }
-    command.args(&options.command).stdin(Stdio::null());
+    command.args(["sh", "-c", WHEN_TOLD, "sh"]).args(&options.command).stdin(Stdio::piped());
     if let Some(log) = &options.log {
         let open = || File::options().create(true).append(true).open(log);
         let (out, err) =

@@ -46,11 +46,10 @@ pub async fn connect(
     let ((client, connection), peer) = server
         .open_session(application_name, |socket, config| async move {
             let socket = Bounded::new(socket, LARGEST_ROW);
-            let first = format!("{PIN_SEARCH_PATH}; {NO_TRANSACTION_TIMEOUT}");
             #[expect(clippy::disallowed_methods, reason = "this is the one place: the search path is pinned below")]
             let (client, mut connection) = config.connect_raw(socket, Established).await.map_err(connect_cause)?;
             select! {
-                pinned = client.batch_execute(&first) => pinned.map_err(connect_cause)?,
+                begun = begin(&client) => begun.map_err(connect_cause)?,
                 ended = &mut connection => {
                     ended.map_err(connect_cause)?;
                     return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
@@ -66,6 +65,12 @@ pub async fn connect(
         })
         .await?;
     Ok((client, connection, peer))
+}
+
+async fn begin(client: &Client) -> Result<(), tokio_postgres::Error> {
+    client.batch_execute(PIN_SEARCH_PATH).await?;
+    let _ = client.batch_execute(NO_TRANSACTION_TIMEOUT).await; // the role may be refused it, and works all the same
+    Ok(())
 }
 
 /// Translates a failed connection of tokio-postgres.

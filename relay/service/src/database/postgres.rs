@@ -21,6 +21,9 @@ use tokio_postgres::{
     config::TargetSessionAttrs,
     tls::{ChannelBinding, TlsConnect, TlsStream},
 };
+use tracing::debug;
+
+use crate::error::chain;
 
 /// Longest row that a session accepts, in bytes. The largest event has a body of 128 MiB (`outbox.max_payload_bytes`),
 /// and the rest of its row is less than a tenth of a MiB.
@@ -69,7 +72,9 @@ pub async fn connect(
 
 async fn begin(client: &Client) -> Result<(), tokio_postgres::Error> {
     client.batch_execute(PIN_SEARCH_PATH).await?;
-    let _ = client.batch_execute(NO_TRANSACTION_TIMEOUT).await; // the role may be refused it, and works all the same
+    if let Err(error) = client.batch_execute(NO_TRANSACTION_TIMEOUT).await {
+        debug!(target: "relay", error = chain(&error), "transactions last as long as the role's settings say");
+    }
     Ok(())
 }
 

@@ -40,8 +40,8 @@ impl Store {
         Ok(not_written)
     }
 
-    /// The failure of verdicts with its remedy, or the error itself if the session must end. A trigger of the user's can
-    /// fail with any error; if it did, connecting anew does not help, and publishes everything once more.
+    /// The failure of verdicts with its remedy, or the error itself if the session must end. A trigger of the user's
+    /// can fail with any error; if it did, connecting anew does not help, and publishes everything once more.
     pub(super) async fn failure_to_settle(&self, error: StoreError) -> Result<Failure, StoreError> {
         match error.failure() {
             Err(error) if error.is_an_answer() && self.can_settle().await => {

@@ -13,10 +13,11 @@ use super::{
 /// How long a server may be away: faults overlap, and every restart waits for its turn on a busy machine.
 pub(super) const AWAY: Duration = Duration::from_secs(60);
 
-/// What clients write beside their events. A transaction's row in `transactions` says that it was committed. A key's
-/// number is counted under its row's lock, so the numbers follow the order of commits.
+/// What clients write beside their events. A transaction's row in `transactions` says that it was committed, or, by its
+/// client, that it never will be. A key's number is counted under its row's lock, so the numbers follow the order of
+/// commits.
 pub(super) const TABLES: &str = "
-    CREATE TABLE transactions (id int PRIMARY KEY);
+    CREATE TABLE transactions (id int PRIMARY KEY, committed bool NOT NULL);
     CREATE TABLE business (tx int, text text);
     CREATE TABLE counters (key int PRIMARY KEY, n bigint NOT NULL DEFAULT 0);
     CREATE FUNCTION emit_all(keys int[], topics text[], exchanges text[], delays int[], sizes int[])
@@ -84,7 +85,7 @@ impl Client<'_> {
     /// `None`: it is not known whether it was committed.
     async fn attempt(&self, id: i32, transaction: &Transaction, facts: &mut Vec<Fact>) -> Result<Option<bool>, Error> {
         let db = &self.connection;
-        db.batch_execute(&format!("BEGIN; INSERT INTO transactions VALUES ({id})")).await?;
+        db.batch_execute(&format!("BEGIN; INSERT INTO transactions VALUES ({id}, true)")).await?;
         let lock = "SELECT FROM counters WHERE key = ANY ($1) ORDER BY key FOR UPDATE";
         db.execute(lock, &[&transaction.keys()]).await?;
         for block in &transaction.blocks {
@@ -165,8 +166,10 @@ impl Client<'_> {
             }
         }
         // Waits for a transaction that has written the same row and still runs; afterwards, it cannot commit any more.
-        let sql = "INSERT INTO transactions VALUES ($1) ON CONFLICT DO NOTHING";
-        Ok(db.execute(sql, &[&id]).await? == 0)
+        let sql = "INSERT INTO transactions VALUES ($1, false) ON CONFLICT DO NOTHING";
+        db.execute(sql, &[&id]).await?;
+        // The row can be from an earlier question whose answer was lost with the server.
+        Ok(db.query_one("SELECT committed FROM transactions WHERE id = $1", &[&id]).await?.get(0))
     }
 
     async fn replay(&mut self, choice: usize) {

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt::{self, Write},
+    mem,
     time::Duration,
 };
 
@@ -123,8 +124,13 @@ impl fmt::Display for Report {
             return Ok(());
         }
         write!(f, "\n{}{} violations:", self.schedule, self.violations.len())?;
-        for violation in self.violations.iter().take(SHOWN) {
-            write!(f, "\n  {violation}")?;
+        let mut counts = HashMap::new();
+        for violation in &self.violations {
+            let count = counts.entry(mem::discriminant(violation)).or_insert(0);
+            *count += 1;
+            if *count <= SHOWN {
+                write!(f, "\n  {violation}")?;
+            }
         }
         write!(f, "\nagain: make test T=random SEED={seed}")
     }

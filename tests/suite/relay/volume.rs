@@ -10,8 +10,7 @@ use super::{
     slot_lag, wait_for_counts,
 };
 
-/// A million events: minutes with the machine to themselves, and three times that beside other work.
-const LONG: Duration = Duration::from_secs(900);
+const LONG: Duration = Duration::from_secs(300);
 
 #[tokio::test]
 async fn of_100_000_events_from_several_clients_exactly_the_committed_arrive_and_each_key_in_order() {
@@ -77,16 +76,18 @@ async fn one_transaction_of_1_000_000_events_is_delivered_within_100_mb_of_memor
                                    aggregate_id => (i % 1000)::text)
                 FROM generate_series(1, 1000000) i";
     stack.db.batch_execute(emit).await.unwrap();
-    wait_for_counts(&stack.db, (0, EVENTS, 0), LONG).await;
-    let peak = relay.usage().peak_rss_bytes;
-    println!("peak RSS {} kB", peak / 1024);
-    assert!(peak < 100_000_000, "{peak} bytes");
-    eventually("all have arrived", SOON, async || match consumer.count() {
-        1_000_000 => Ok(()),
+    // The table is counted when they are there: counting it again and again takes most of a small machine.
+    eventually("all have arrived", LONG, async || match consumer.count() {
+        1_000_000.. => Ok(()),
         count => Err(count),
     })
     .await;
+    wait_for_counts(&stack.db, (0, EVENTS, 0), SOON).await;
+    let peak = relay.usage().peak_rss_bytes;
+    println!("peak RSS {} kB", peak / 1024);
+    assert!(peak < 100_000_000, "{peak} bytes");
     let mut ids = consumer.ids();
+    assert_eq!(ids.len(), 1_000_000, "none twice");
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 1_000_000);
